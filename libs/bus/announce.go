@@ -1,0 +1,158 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+// Announcer keeps one instance in the registry until it is withdrawn.
+type Announcer struct {
+	conn     *Conn
+	stopHook func()
+	poke     chan struct{}
+	quit     chan struct{}
+	done     chan struct{}
+
+	mu        sync.Mutex
+	ann       *busv1.Announcement
+	catalogue []byte
+	written   time.Time // when the catalogue was last stored
+}
+
+// Announce tells every edge that the instance is there and what its service
+// offers, and keeps doing so.
+func Announce(conn *Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
+	a := &Announcer{
+		conn: conn, poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		ann: &busv1.Announcement{
+			Service: service, Instance: instance, Version: version, StartedUnixNano: uint64(time.Now().UnixNano()),
+		},
+	}
+	if err := a.Update(c); err != nil {
+		return nil, err
+	}
+	a.stopHook = conn.OnReconnect(func() {
+		a.mu.Lock()
+		a.written = time.Time{} // the server may have come back empty
+		a.mu.Unlock()
+		a.now()
+	})
+	go a.run()
+	return a, nil
+}
+
+// Update announces another catalogue at once.
+func (a *Announcer) Update(c *busv1.Catalogue) error {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode catalogue of %s: %w", a.ann.Service, err)
+	}
+	if limit := a.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit-1024 {
+		return fmt.Errorf("catalogue of %s is %d bytes; a bus message carries %d: split the service", a.ann.Service, len(data), limit)
+	}
+	sum := sha256.Sum256(data)
+	a.mu.Lock()
+	a.ann.CatalogueDigest = hex.EncodeToString(sum[:])
+	a.catalogue, a.written = data, time.Time{}
+	a.mu.Unlock()
+	a.now()
+	return nil
+}
+
+// Withdraw tells every edge that the instance is gone.
+func (a *Announcer) Withdraw(ctx context.Context) {
+	a.stopHook()
+	close(a.quit)
+	<-a.done
+	msg := nats.NewMsg("$KV." + RegistryBucket + "." + registryKey(a.ann.Service, a.ann.Instance))
+	msg.Header.Set("KV-Operation", "PURGE")
+	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	if err := a.publish(ctx, msg); err != nil {
+		a.conn.log.Warn("withdrawal not recorded; the registry forgets this instance by itself", "service", a.ann.Service, "error", err)
+	}
+}
+
+func (a *Announcer) now() {
+	select {
+	case a.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Announcer) run() {
+	defer close(a.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-a.quit:
+			return
+		case <-a.poke:
+		case <-timer.C:
+		}
+		wait := jitter(BeatEvery)
+		if err := a.beat(); err != nil {
+			if failures++; failures == 3 {
+				a.conn.log.Warn("cannot announce the service; trying on", "service", a.ann.Service, "error", err)
+			}
+			wait = jitter(min(BeatEvery, time.Duration(failures)*200*time.Millisecond))
+		} else {
+			failures = 0
+		}
+		timer.Reset(wait)
+	}
+}
+
+// beat stores the catalogue where it is due, then the announcement that
+// refers to it.
+func (a *Announcer) beat() error {
+	a.mu.Lock()
+	ann := proto.CloneOf(a.ann)
+	catalogue, due := a.catalogue, time.Since(a.written) > catalogueEvery
+	a.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if due {
+		msg := nats.NewMsg("$KV." + CatalogueBucket + "." + catalogueKey(ann.Service, ann.CatalogueDigest))
+		msg.Data = catalogue
+		if err := a.publish(ctx, msg); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		if a.ann.CatalogueDigest == ann.CatalogueDigest {
+			a.written = time.Now()
+		}
+		a.mu.Unlock()
+	}
+	data, err := proto.Marshal(ann)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg("$KV." + RegistryBucket + "." + registryKey(ann.Service, ann.Instance))
+	msg.Data = data
+	return a.publish(ctx, msg)
+}
+
+// publish writes a key by its subject: unlike the key-value API it needs the
+// permission for this one subject and nothing of JetStream's.
+func (a *Announcer) publish(ctx context.Context, msg *nats.Msg) error {
+	_, err := a.conn.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// jitter spreads d by a fifth either way.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}

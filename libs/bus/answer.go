@@ -1,0 +1,150 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// answer collects the frames of one call.
+type answer struct {
+	service string
+	reply   string
+	onFrame func(*busv1.Frame)
+
+	seq    uint32
+	pieces []byte
+	// terminal is set when the service is done with the call.
+	terminal bool
+}
+
+// wait returns the terminal frame, or why there will be none.
+func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*busv1.Frame, *fault.Error) {
+	quietUntil := time.Now().Add(MaxSilence)
+	var batch []*nats.Msg
+	for {
+		next := earlier(quietUntil, deadline)
+		x.timer.Reset(time.Until(next))
+		select {
+		case <-x.wake:
+			x.mu.Lock()
+			batch, x.queue = x.queue, batch[:0]
+			overflow := x.overflow
+			x.mu.Unlock()
+			for _, msg := range batch {
+				frame, err := a.take(msg)
+				if frame != nil || err != nil {
+					return frame, err
+				}
+			}
+			if overflow {
+				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
+			}
+			quietUntil = time.Now().Add(MaxSilence)
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, timedOut(a.service)
+			}
+			return nil, fault.New(fault.Cancelled, "cancelled")
+		case now := <-x.timer.C:
+			switch {
+			case !now.Before(deadline):
+				return nil, timedOut(a.service)
+			case now.Sub(next) > AliveEvery:
+				// This process was stopped, not the peer: its frames may be waiting
+				// in the socket.
+				quietUntil = now.Add(AliveEvery)
+			default:
+				return nil, fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
+			}
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func timedOut(service string) *fault.Error {
+	return fault.New(fault.DeadlineExceeded, "service %s did not finish in time", service)
+}
+
+// take reads one message. It returns a frame or an error when the call is
+// over, neither otherwise.
+func (a *answer) take(msg *nats.Msg) (*busv1.Frame, *fault.Error) {
+	if msg.Subject != a.reply {
+		return nil, nil // meant for the call that used this exchange before
+	}
+	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
+		a.terminal = true // nothing runs
+		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service)
+	}
+	frame := &busv1.Frame{}
+	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
+		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
+	}
+	if frame.Seq != a.seq+1 {
+		return nil, fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
+	}
+	a.seq = frame.Seq
+	switch body := frame.Body.(type) {
+	case *busv1.Frame_Alive:
+	case *busv1.Frame_Progress, *busv1.Frame_Log:
+		if a.onFrame != nil {
+			a.onFrame(frame)
+		}
+	case *busv1.Frame_Chunk:
+		if len(a.pieces)+len(body.Chunk.Data) > MaxResult {
+			return nil, fault.New(fault.ResultTooLarge, "the result exceeds %d bytes", MaxResult)
+		}
+		a.pieces = append(a.pieces, body.Chunk.Data...)
+	case *busv1.Frame_Result:
+		a.terminal = true
+		if a.pieces != nil {
+			body.Result.Json = append(a.pieces, body.Result.Json...)
+		}
+		return frame, nil
+	case *busv1.Frame_InputRequired, *busv1.Frame_Task:
+		a.terminal = true
+		return frame, nil
+	case *busv1.Frame_Error:
+		a.terminal = true
+		return nil, errorFromWire(body.Error)
+	}
+	return nil, nil
+}
+
+var executedToWire = map[fault.Executed]busv1.Executed{
+	fault.No: busv1.Executed_EXECUTED_NO, fault.Unknown: busv1.Executed_EXECUTED_UNKNOWN, fault.Yes: busv1.Executed_EXECUTED_YES,
+}
+
+func errorToWire(e *fault.Error) *busv1.Error {
+	return &busv1.Error{
+		Reason: string(e.Reason), Message: e.Message, Executed: executedToWire[e.Executed],
+		Data: e.Data, RetryAfterMs: uint32(e.RetryAfter.Milliseconds()),
+	}
+}
+
+func errorFromWire(w *busv1.Error) *fault.Error {
+	e := fault.New(fault.Reason(w.Reason), "%s", w.Message)
+	switch w.Executed {
+	case busv1.Executed_EXECUTED_NO:
+		e = e.Ran(fault.No)
+	case busv1.Executed_EXECUTED_YES:
+		e = e.Ran(fault.Yes)
+	default:
+		e = e.Ran(fault.Unknown)
+	}
+	e.Data = w.Data
+	e.RetryAfter = time.Duration(w.RetryAfterMs) * time.Millisecond
+	return e
+}

@@ -1,0 +1,91 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Lifetimes on the bus.
+const (
+	// BeatEvery is how often an instance announces itself, give or take a fifth.
+	BeatEvery = 5 * time.Second
+	// BeatTTL is how long an instance counts as there without a beat.
+	BeatTTL = 15 * time.Second
+	// catalogueTTL outlives every edge's need to read a catalogue; instances
+	// write theirs again well within it.
+	catalogueTTL   = time.Hour
+	catalogueEvery = 20 * time.Minute
+	// SessionTTL is how long a legacy session lives without being renewed.
+	SessionTTL = 24 * time.Hour
+)
+
+// buckets are the key-value buckets of the bus. Age is a bucket-wide limit and
+// writes are plain puts: a per-key TTL would be dropped by the next write.
+var buckets = []jetstream.KeyValueConfig{
+	{Bucket: RegistryBucket, Description: "who is there: <service>.<instance>", TTL: BeatTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 64 << 20},
+	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
+	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
+}
+
+// EnsureBuckets creates the buckets of the bus, or brings them up to date. Any
+// number of edges may do so at once.
+func (c *Conn) EnsureBuckets(ctx context.Context) error {
+	for _, cfg := range buckets {
+		cfg.Storage = jetstream.FileStorage
+		if _, err := c.js.CreateOrUpdateKeyValue(ctx, cfg); err != nil {
+			return fmt.Errorf("create bucket %s (does the NATS server run with JetStream?): %w", cfg.Bucket, err)
+		}
+	}
+	return nil
+}
+
+// Bucket is one key-value bucket, shared by every process on the bus.
+type Bucket struct {
+	kv jetstream.KeyValue
+}
+
+// Bucket opens a bucket that EnsureBuckets made.
+func (c *Conn) Bucket(ctx context.Context, name string) (*Bucket, error) {
+	kv, err := c.js.KeyValue(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", name, err)
+	}
+	return &Bucket{kv: kv}, nil
+}
+
+// ErrNoKey means that a key is not there, or no longer.
+var ErrNoKey = errors.New("no such key")
+
+// Get returns the value of a key, or ErrNoKey.
+func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
+	entry, err := b.kv.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey):
+		return nil, ErrNoKey
+	case err != nil:
+		return nil, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	}
+	return entry.Value(), nil
+}
+
+// Put stores a value; its age starts anew.
+func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
+	if _, err := b.kv.Put(ctx, key, value); err != nil {
+		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	}
+	return nil
+}
+
+// Delete removes a key; one that is not there is no error.
+func (b *Bucket) Delete(ctx context.Context, key string) error {
+	if err := b.kv.Purge(ctx, key); err != nil && !errors.Is(err, jetstream.ErrInvalidKey) {
+		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Timing of one call.
+const (
+	// DefaultTimeout bounds a call whose context has no deadline.
+	DefaultTimeout = 30 * time.Second
+	// HopShave is taken off the deadline at each hop, so that the side that
+	// knows most about a timeout answers first.
+	HopShave = 20 * time.Millisecond
+	// MinRemaining is the least time worth starting a call with.
+	MinRemaining = 100 * time.Millisecond
+	// FirstAlive is how long after receipt a service that has not sent a frame
+	// says it is alive, AliveEvery how often it does so from then on.
+	FirstAlive = 200 * time.Millisecond
+	AliveEvery = 250 * time.Millisecond
+	// MaxSilence is how long a caller waits for any frame: two missed signs of
+	// life and half of a third.
+	MaxSilence = 750 * time.Millisecond
+)
+
+// Limits of one answer.
+const (
+	// MaxResult is the largest result a call may have, in bytes.
+	MaxResult = 16 << 20
+	// maxQueued bounds the frames waiting for a slow reader of one call.
+	maxQueued = 1024
+)
+
+// Caller makes calls and collects their answers: one subscription for all of
+// them, and a table of who waits for what.
+type Caller struct {
+	conn *Conn
+	edge string
+	sub  *nats.Subscription
+
+	mu      sync.Mutex
+	waiting map[string]*exchange
+}
+
+// exchange is one call in flight.
+type exchange struct {
+	mu       sync.Mutex
+	queue    []*nats.Msg
+	overflow bool
+	wake     chan struct{}
+	timer    *time.Timer
+}
+
+var exchanges = sync.Pool{New: func() any {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &exchange{wake: make(chan struct{}, 1), timer: t}
+}}
+
+// NewCaller starts collecting answers. Close it before the connection.
+func NewCaller(conn *Conn) (*Caller, error) {
+	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}}
+	sub, err := conn.nc.Subscribe(replySubjects(c.edge), c.deliver)
+	if err != nil {
+		return nil, publishFault(err)
+	}
+	// The answers of all calls share this subscription; its bound is the sum of
+	// theirs, not the default of one.
+	if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
+		return nil, err
+	}
+	c.sub = sub
+	return c, nil
+}
+
+// Close stops collecting. Calls in flight end as PeerLost.
+func (c *Caller) Close() error {
+	err := c.sub.Unsubscribe()
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		return nil
+	}
+	return err
+}
+
+// deliver hands a frame to the call it belongs to. It must not block: every
+// call's answers pass here.
+func (c *Caller) deliver(msg *nats.Msg) {
+	c.mu.Lock()
+	x := c.waiting[msg.Subject]
+	c.mu.Unlock()
+	if x == nil {
+		return // late: its caller is gone
+	}
+	x.mu.Lock()
+	if len(x.queue) < maxQueued {
+		x.queue = append(x.queue, msg)
+	} else {
+		x.overflow = true
+	}
+	x.mu.Unlock()
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Call sends req to one instance of the service and waits for its answer. Each
+// progress and log frame is given to onFrame, which must not block; nil
+// ignores them. The terminal frame is returned: a result, input_required or
+// task. An error frame, and everything that can go wrong on the way, is
+// returned as *fault.Error.
+//
+// Call sets req's id and deadline; ctx bounds it, DefaultTimeout if it has no
+// deadline. When ctx ends first, the instance that runs the call is told to
+// stop.
+func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	if err := checkMethod(req.Method); err != nil {
+		return nil, err
+	}
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		deadline = time.Now().Add(DefaultTimeout)
+	}
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return nil, fault.New(fault.Cancelled, "cancelled before it was sent").Ran(fault.No)
+	}
+	if time.Until(deadline) < MinRemaining {
+		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
+	}
+	req.Id = newID()
+	req.DeadlineUnixNano = uint64(deadline.Add(-HopShave).UnixNano())
+	data, err := proto.Marshal(req)
+	if err != nil {
+		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
+	}
+	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
+		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
+	}
+
+	reply := replySubject(service, c.edge, req.Id)
+	x := exchanges.Get().(*exchange)
+	c.mu.Lock()
+	c.waiting[reply] = x
+	c.mu.Unlock()
+	defer c.forget(reply, x)
+
+	if err := c.conn.nc.PublishRequest(callSubject(service, req.Method), reply, data); err != nil {
+		return nil, publishFault(err)
+	}
+	a := answer{service: service, reply: reply, onFrame: onFrame}
+	frame, ferr := a.wait(ctx, x, deadline)
+	if ferr != nil && !a.terminal {
+		c.cancel(service, req.Id, string(ferr.Reason))
+	}
+	if ferr != nil {
+		return nil, ferr
+	}
+	return frame, nil
+}
+
+// Check asks the service whether it takes calls.
+func (c *Caller) Check(ctx context.Context, service string) error {
+	_, err := c.Call(ctx, service, &busv1.Request{Method: selfCheck}, nil)
+	return err
+}
+
+func (c *Caller) forget(reply string, x *exchange) {
+	c.mu.Lock()
+	delete(c.waiting, reply)
+	c.mu.Unlock()
+	x.timer.Stop()
+	x.mu.Lock()
+	clear(x.queue)
+	x.queue, x.overflow = x.queue[:0], false
+	x.mu.Unlock()
+	select {
+	case <-x.wake:
+	default:
+	}
+	exchanges.Put(x)
+}
+
+func (c *Caller) cancel(service, id, reason string) {
+	data, err := proto.Marshal(&busv1.Cancel{Id: id, Reason: reason})
+	if err == nil {
+		err = c.conn.nc.Publish(cancelSubject(service), data)
+	}
+	if err != nil {
+		c.conn.log.Debug("cancel not sent", "service", service, "error", err)
+	}
+}

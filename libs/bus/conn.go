@@ -1,0 +1,187 @@
+package bus
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Config says how to join a bus. Only URL is required.
+type Config struct {
+	// URL of the NATS servers, comma-separated; may carry user:password or a
+	// token, as nats:// URLs do.
+	URL string
+	// Name shown in NATS monitoring, for example "text/K3J5".
+	Name string
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Dialer replaces the network, for a server whose address may change.
+	Dialer nats.CustomDialer
+}
+
+// Conn is a connection to the bus. It never buffers while disconnected: a
+// call that cannot be sent now fails now, instead of running after its caller
+// gave up. It reconnects for as long as it is open.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	log    *slog.Logger
+	closed chan struct{}
+
+	mu          sync.Mutex
+	onReconnect map[int]func()
+	nextHook    int
+	denied      error
+}
+
+// reconnectWait is short because every second away is a second of refused
+// calls; jitter keeps a fleet from knocking in step.
+const (
+	reconnectWait   = 250 * time.Millisecond
+	reconnectJitter = 250 * time.Millisecond
+)
+
+// Connect joins the bus, waiting for it until ctx ends.
+func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	c := &Conn{log: cfg.Logger, closed: make(chan struct{}), onReconnect: map[int]func(){}}
+	if c.log == nil {
+		c.log = slog.Default()
+	}
+	connected := make(chan struct{}, 1)
+	var waiting sync.Once
+	opts := []nats.Option{
+		nats.Name(cfg.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.ReconnectBufSize(-1),
+		nats.RetryOnFailedConnect(true),
+		nats.IgnoreAuthErrorAbort(),
+		nats.PingInterval(20 * time.Second),
+		nats.Timeout(2 * time.Second),
+		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
+		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			waiting.Do(func() { c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err) })
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				c.log.Warn("bus lost; reconnecting", "name", cfg.Name, "error", err)
+			}
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { c.asyncError(sub, err) }),
+	}
+	if cfg.Dialer != nil {
+		opts = append(opts, nats.SetCustomDialer(cfg.Dialer))
+	}
+	nc, err := nats.Connect(cfg.URL, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	c.nc = nc
+	if !nc.IsConnected() {
+		select {
+		case <-connected:
+		case <-ctx.Done():
+			reason := nc.LastError()
+			c.Close()
+			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", nc.Opts.Url, ctx.Err()), reason)
+		}
+	}
+	if c.js, err = jetstream.New(nc); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	return c, nil
+}
+
+// Connected reports whether the bus can be reached now.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// URL is the server connected to, without credentials.
+func (c *Conn) URL() string { return c.nc.ConnectedUrlRedacted() }
+
+// Flush waits until the server has seen everything sent so far. It returns
+// the first permission the server has denied this connection, which NATS
+// reports only after the fact.
+func (c *Conn) Flush(ctx context.Context) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+	}
+	if err := c.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("flush the bus: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.denied
+}
+
+// Close leaves the bus at once and waits until the connection's goroutines
+// have ended. Drain servers and callers first.
+func (c *Conn) Close() {
+	c.nc.Close()
+	<-c.closed
+}
+
+// OnReconnect calls f, in a goroutine of its own, after every reconnect. The
+// returned function ends that.
+func (c *Conn) OnReconnect(f func()) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.nextHook
+	c.nextHook++
+	c.onReconnect[n] = f
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.onReconnect, n)
+	}
+}
+
+func (c *Conn) reconnected() {
+	c.log.Info("bus is back", "url", c.URL())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.onReconnect {
+		go f()
+	}
+}
+
+func (c *Conn) asyncError(sub *nats.Subscription, err error) {
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	c.log.Error("bus error", "subject", subject, "error", err)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.denied == nil {
+			c.denied = fmt.Errorf("NATS denies this user %q: %w", subject, err)
+		}
+	}
+}
+
+// newID returns an unguessable token of 130 bits that fits a subject.
+func newID() string { return rand.Text() }
+
+// publishFault says what a failed publish means to the caller: nothing left
+// this process.
+func publishFault(err error) *fault.Error {
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fault.New(fault.TooLarge, "request exceeds what one bus message carries").Because(err)
+	}
+	return fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+}

@@ -1,0 +1,43 @@
+package bus
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats.go/micro"
+)
+
+// Stats are the counts behind `nats micro stats`.
+type Stats struct {
+	Served int64 `json:"served"`
+	Failed int64 `json:"failed"`
+	// InFlight are running or waiting for a slot.
+	InFlight int64 `json:"in_flight"`
+}
+
+// Stats returns this server's counts since its start.
+func (s *Server) Stats() Stats {
+	return Stats{Served: s.served.Load(), Failed: s.failed.Load(), InFlight: s.queued.Load()}
+}
+
+// Describe makes the server visible to `nats micro ls`, info and stats. That
+// is for people: nothing is routed by it, since anyone on the bus could answer
+// under any name. The returned function ends it.
+func (s *Server) Describe(version, description string) (stop func(), err error) {
+	svc, err := micro.AddService(s.conn.nc, micro.Config{
+		Name: s.cfg.Service, Version: version, Description: description,
+		Metadata:     map[string]string{"instance": s.instance},
+		StatsHandler: func(*micro.Endpoint) any { return s.Stats() },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("describe service %s: %w", s.cfg.Service, err)
+	}
+	// micro hangs statistics on an endpoint. This one is the instance's own, so
+	// that asking it says which instance answered.
+	err = svc.AddEndpoint("calls", micro.HandlerFunc(func(r micro.Request) { _ = r.RespondJSON(s.Stats()) }),
+		micro.WithEndpointSubject(ctlRoot+s.cfg.Service+".stats."+s.instance), micro.WithEndpointQueueGroupDisabled())
+	if err != nil {
+		_ = svc.Stop()
+		return nil, fmt.Errorf("describe service %s: %w", s.cfg.Service, err)
+	}
+	return func() { _ = svc.Stop() }, nil
+}

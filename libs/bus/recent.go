@@ -1,0 +1,33 @@
+package bus
+
+import "time"
+
+// recentCalls remembers the ids of calls until their deadlines, after which a
+// copy of the request is refused for being late. Two generations replace a
+// timer per call: an id is forgotten at the second turn after its deadline.
+type recentCalls struct {
+	young, old map[string]struct{}
+	// until is the latest deadline in each generation.
+	youngUntil, oldUntil time.Time
+}
+
+const generation = 4096
+
+// add reports whether the id is new.
+func (r *recentCalls) add(id string, deadline time.Time) bool {
+	if _, seen := r.young[id]; seen {
+		return false
+	}
+	if _, seen := r.old[id]; seen {
+		return false
+	}
+	if len(r.young) >= generation && time.Now().After(r.oldUntil) || r.young == nil {
+		r.old, r.oldUntil = r.young, r.youngUntil
+		r.young, r.youngUntil = make(map[string]struct{}, generation), time.Time{}
+	}
+	r.young[id] = struct{}{}
+	if deadline.After(r.youngUntil) {
+		r.youngUntil = deadline
+	}
+	return true
+}

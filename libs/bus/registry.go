@@ -1,0 +1,309 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+// Service is one service as the registry knows it.
+type Service struct {
+	Name string
+	// Version and Catalogue are those of the most recently started instance.
+	Version   string
+	Digest    string
+	Catalogue *busv1.Catalogue
+	Instances int
+}
+
+// Registry is an edge's view of what is on the bus. It listens to the
+// announcements themselves, which arrive the moment they are made and even
+// while JetStream cannot store them, and reads the bucket at start, after a
+// reconnect and every few minutes for those it did not hear. Instances that
+// fall silent are dropped after BeatTTL; silence while the bus is away does
+// not count.
+type Registry struct {
+	conn     *Conn
+	onChange func([]Service)
+	sub      *nats.Subscription
+	stopHook func()
+	events   chan registryEvent
+	quit     chan struct{}
+	done     chan struct{}
+
+	mu       sync.Mutex
+	services []Service
+}
+
+// registryEvent is an announcement, or a withdrawal when ann is nil.
+type registryEvent struct {
+	key     string
+	ann     *busv1.Announcement
+	relist  bool
+	renewed bool
+}
+
+type instance struct {
+	ann  *busv1.Announcement
+	seen time.Time
+}
+
+const relistEvery = 5 * time.Minute
+
+// WatchRegistry returns once everything in the registry is known. onChange is
+// called, one call at a time, with every later state whose services differ in
+// name, version, catalogue or number of instances; services are sorted by name.
+func WatchRegistry(ctx context.Context, conn *Conn, onChange func([]Service)) (*Registry, error) {
+	r := &Registry{
+		conn: conn, onChange: onChange,
+		events: make(chan registryEvent, 256), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	var err error
+	if r.sub, err = conn.nc.Subscribe("$KV."+RegistryBucket+".>", r.heard); err != nil {
+		return nil, publishFault(err)
+	}
+	if err := conn.Flush(ctx); err != nil {
+		return nil, err
+	}
+	view := &registryView{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}}
+	if err := view.list(ctx); err != nil {
+		_ = r.sub.Unsubscribe()
+		return nil, err
+	}
+	view.settle(ctx)
+	r.stopHook = conn.OnReconnect(func() { r.push(registryEvent{relist: true, renewed: true}) })
+	go r.run(view)
+	return r, nil
+}
+
+// Services returns the present state.
+func (r *Registry) Services() []Service {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.services
+}
+
+// Close stops watching.
+func (r *Registry) Close() {
+	r.stopHook()
+	_ = r.sub.Unsubscribe()
+	close(r.quit)
+	<-r.done
+}
+
+func (r *Registry) heard(msg *nats.Msg) {
+	if ev, ok := parseRegistry(msg.Subject, msg.Header, msg.Data); ok {
+		r.push(ev)
+	}
+}
+
+func (r *Registry) push(ev registryEvent) {
+	select {
+	case r.events <- ev:
+	case <-r.quit:
+	}
+}
+
+// parseRegistry reads one write to the bucket. Writes that do not say what
+// their key says are ignored: a service may write under its own name only.
+func parseRegistry(subject string, header nats.Header, data []byte) (registryEvent, bool) {
+	key := strings.TrimPrefix(subject, "$KV."+RegistryBucket+".")
+	if header.Get("KV-Operation") != "" || header.Get("Nats-Marker-Reason") != "" {
+		return registryEvent{key: key}, true
+	}
+	ann := &busv1.Announcement{}
+	if err := proto.Unmarshal(data, ann); err != nil || key != registryKey(ann.Service, ann.Instance) || ValidName(ann.Service) != nil {
+		return registryEvent{}, false
+	}
+	return registryEvent{key: key, ann: ann}, true
+}
+
+func (r *Registry) run(view *registryView) {
+	defer close(r.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	listed := time.Now()
+	for {
+		relist := false
+		select {
+		case <-r.quit:
+			return
+		case ev := <-r.events:
+			if ev.renewed {
+				view.touch()
+			}
+			relist = ev.relist
+			if !ev.relist {
+				view.apply(ev)
+			}
+		case <-tick.C:
+			if r.conn.Connected() {
+				view.expire()
+			} else {
+				view.touch()
+			}
+			relist = time.Since(listed) > relistEvery
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		if relist {
+			listed = time.Now()
+			if err := view.list(ctx); err != nil {
+				r.conn.log.Warn("registry not read; announcements still count", "error", err)
+			}
+		}
+		if view.settle(ctx) {
+			r.onChange(r.Services())
+		}
+		cancel()
+	}
+}
+
+// registryView is the state behind a Registry, used by one goroutine.
+type registryView struct {
+	registry   *Registry
+	instances  map[string]instance
+	catalogues map[string]*busv1.Catalogue
+	dirty      bool
+}
+
+func (v *registryView) apply(ev registryEvent) {
+	old, known := v.instances[ev.key]
+	if ev.ann == nil {
+		delete(v.instances, ev.key)
+		v.dirty = v.dirty || known
+		return
+	}
+	v.instances[ev.key] = instance{ann: ev.ann, seen: time.Now()}
+	v.dirty = v.dirty || !known || !proto.Equal(old.ann, ev.ann)
+}
+
+func (v *registryView) expire() {
+	for key, in := range v.instances {
+		if time.Since(in.seen) > BeatTTL {
+			delete(v.instances, key)
+			v.dirty = true
+		}
+	}
+}
+
+func (v *registryView) touch() {
+	for key, in := range v.instances {
+		in.seen = time.Now()
+		v.instances[key] = in
+	}
+}
+
+// list adds what the bucket holds.
+func (v *registryView) list(ctx context.Context) error {
+	cons, err := v.registry.conn.js.OrderedConsumer(ctx, "KV_"+RegistryBucket, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	pending := int(cons.CachedInfo().NumPending)
+	if pending == 0 {
+		return nil
+	}
+	batch, err := cons.Fetch(pending, jetstream.FetchMaxWait(2*time.Second))
+	if err != nil {
+		return err
+	}
+	for msg := range batch.Messages() {
+		if ev, ok := parseRegistry(msg.Subject(), msg.Headers(), msg.Data()); ok && ev.ann != nil {
+			v.apply(ev)
+		}
+	}
+	return batch.Error()
+}
+
+// settle makes the list of services anew if anything changed, and reports
+// whether it differs. A service whose catalogue cannot be read yet keeps the
+// one it had; the next beat tries again.
+func (v *registryView) settle(ctx context.Context) bool {
+	if !v.dirty {
+		return false
+	}
+	v.dirty = false
+	newest := map[string]*busv1.Announcement{}
+	count := map[string]int{}
+	for _, in := range v.instances {
+		name := in.ann.Service
+		count[name]++
+		if old := newest[name]; old == nil || laterThan(in.ann, old) {
+			newest[name] = in.ann
+		}
+	}
+	v.registry.mu.Lock()
+	before := v.registry.services
+	v.registry.mu.Unlock()
+	var now []Service
+	for _, name := range slices.Sorted(maps.Keys(newest)) {
+		ann := newest[name]
+		c, err := v.catalogue(ctx, ann)
+		if err != nil {
+			v.registry.conn.log.Warn("catalogue not read yet", "service", name, "error", err)
+			v.dirty = true
+			if i := slices.IndexFunc(before, func(s Service) bool { return s.Name == name }); i >= 0 {
+				now = append(now, before[i])
+			}
+			continue
+		}
+		now = append(now, Service{Name: name, Version: ann.Version, Digest: ann.CatalogueDigest, Catalogue: c, Instances: count[name]})
+	}
+	same := slices.EqualFunc(before, now, func(a, b Service) bool {
+		return a.Name == b.Name && a.Version == b.Version && a.Digest == b.Digest && a.Instances == b.Instances
+	})
+	v.registry.mu.Lock()
+	v.registry.services = now
+	v.registry.mu.Unlock()
+	return !same
+}
+
+// laterThan is the order that decides whose catalogue counts; every edge
+// comes to the same answer.
+func laterThan(a, b *busv1.Announcement) bool {
+	if a.StartedUnixNano != b.StartedUnixNano {
+		return a.StartedUnixNano > b.StartedUnixNano
+	}
+	return a.Instance > b.Instance
+}
+
+func (v *registryView) catalogue(ctx context.Context, ann *busv1.Announcement) (*busv1.Catalogue, error) {
+	key := catalogueKey(ann.Service, ann.CatalogueDigest)
+	if c := v.catalogues[key]; c != nil {
+		return c, nil
+	}
+	kv, err := v.registry.conn.js.KeyValue(ctx, CatalogueBucket)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := kv.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	c := &busv1.Catalogue{}
+	if err := proto.Unmarshal(entry.Value(), c); err != nil {
+		return nil, err
+	}
+	if c.Service != ann.Service {
+		return nil, errors.New("catalogue is of another service")
+	}
+	for old := range v.catalogues {
+		if strings.HasPrefix(old, ann.Service+".") {
+			delete(v.catalogues, old)
+		}
+	}
+	v.catalogues[key] = c
+	return c, nil
+}

@@ -1,0 +1,153 @@
+package bus
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+const (
+	// inlineResult is the largest result sent in one frame; larger ones go out
+	// in chunks, so that small messages behind them do not wait long.
+	inlineResult = 256 << 10
+	chunkSize    = 128 << 10
+)
+
+// Responder writes the frames of one call's answer. Its methods may be used
+// from any goroutine; after the terminal frame they do nothing.
+type Responder struct {
+	server *Server
+	reply  string
+
+	mu    sync.Mutex
+	seq   uint32
+	done  bool
+	alive *time.Timer
+}
+
+func newResponder(s *Server, reply string) *Responder {
+	r := &Responder{server: s, reply: reply}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.alive = time.AfterFunc(FirstAlive, r.beat)
+	return r
+}
+
+// Progress reports how far the call has come. It never blocks on the client.
+func (r *Responder) Progress(p *busv1.Progress) {
+	r.send(&busv1.Frame{Body: &busv1.Frame_Progress{Progress: p}})
+}
+
+// Log sends a log record to the call's client.
+func (r *Responder) Log(l *busv1.Log) {
+	r.send(&busv1.Frame{Body: &busv1.Frame_Log{Log: l}})
+}
+
+// beat says the call is alive, and goes on until the terminal frame.
+func (r *Responder) beat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.publish(&busv1.Frame{Body: &busv1.Frame_Alive{Alive: &busv1.Alive{}}})
+	r.alive.Reset(AliveEvery)
+}
+
+func (r *Responder) send(f *busv1.Frame) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.publish(f)
+	r.alive.Reset(AliveEvery)
+}
+
+// end sends the terminal frame.
+func (r *Responder) end(body proto.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.done = true
+	r.alive.Stop()
+	f := &busv1.Frame{Instance: r.server.instance}
+	switch b := body.(type) {
+	case *busv1.Result:
+		if len(b.Json) > MaxResult {
+			f.Body = &busv1.Frame_Error{Error: errorToWire(fault.New(fault.ResultTooLarge,
+				"the result is %d bytes; the limit is %d. Ask for less, or have the tool return a resource link", len(b.Json), MaxResult))}
+			break
+		}
+		b.Json = r.chunks(b.Json)
+		f.Body = &busv1.Frame_Result{Result: b}
+	case *busv1.InputRequired:
+		f.Body = &busv1.Frame_InputRequired{InputRequired: b}
+	case *busv1.Task:
+		f.Body = &busv1.Frame_Task{Task: b}
+	case *busv1.Error:
+		f.Body = &busv1.Frame_Error{Error: b}
+	default:
+		r.server.conn.log.Error("handler returned no result", "service", r.server.cfg.Service)
+		f.Body = &busv1.Frame_Error{Error: errorToWire(fault.New(fault.Internal, "service %s gave no result", r.server.cfg.Service))}
+	}
+	r.publish(f)
+}
+
+// chunks sends all of a large result but its last piece, which it returns.
+func (r *Responder) chunks(json []byte) []byte {
+	if len(json) <= inlineResult {
+		return json
+	}
+	for len(json) > chunkSize {
+		r.publish(&busv1.Frame{Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: json[:chunkSize]}}})
+		json = json[chunkSize:]
+	}
+	return json
+}
+
+func (r *Responder) fail(e *fault.Error) { r.end(errorToWire(e)) }
+
+// abandon ends the responder without a word.
+func (r *Responder) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = true
+	r.alive.Stop()
+}
+
+func (r *Responder) close() { r.abandon() }
+
+// publish sends one frame. One too large for a message is replaced by a typed
+// error: silence would cost the caller its whole deadline.
+func (r *Responder) publish(f *busv1.Frame) {
+	r.seq++
+	f.Seq = r.seq
+	data, err := proto.Marshal(f)
+	log := r.server.conn.log
+	if err != nil {
+		log.Error("frame cannot be encoded", "service", r.server.cfg.Service, "error", err)
+		data, _ = proto.Marshal(&busv1.Frame{Seq: r.seq, Instance: r.server.instance, Body: &busv1.Frame_Error{
+			Error: errorToWire(fault.New(fault.Internal, "service %s gave an answer that cannot be encoded", r.server.cfg.Service))}})
+		r.done = true
+	}
+	if limit := r.server.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
+		if f.GetProgress() != nil || f.GetLog() != nil {
+			r.seq-- // dropped: the call matters more than a notification
+			log.Warn("notification exceeds a bus message; dropped", "service", r.server.cfg.Service, "bytes", len(data))
+			return
+		}
+		data, _ = proto.Marshal(&busv1.Frame{Seq: r.seq, Instance: r.server.instance, Body: &busv1.Frame_Error{
+			Error: errorToWire(fault.New(fault.ResultTooLarge, "the answer is %d bytes; a bus message carries %d", len(data), limit))}})
+		r.done = true
+	}
+	if err := r.server.conn.nc.Publish(r.reply, data); err != nil {
+		log.Warn("answer not sent", "service", r.server.cfg.Service, "error", err)
+	}
+}

@@ -1,0 +1,238 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/sourcegraph/conc/panics"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Handler carries out one call. Its context ends at the deadline, when the
+// caller gives up, and when the server is told to stop at once. It returns a
+// terminal frame's body: *busv1.Result, *busv1.InputRequired or *busv1.Task.
+// An error that is no *fault.Error reaches the caller as internal, unread. A
+// panic ends the call, not the process.
+type Handler func(ctx context.Context, req *busv1.Request, out *Responder) (proto.Message, error)
+
+// ServerConfig says what a server serves.
+type ServerConfig struct {
+	// Service is the name that calls are addressed to; ValidName.
+	Service string
+	Handler Handler
+	// Concurrency is how many calls run at once. Default 64. Four times as many
+	// wait for a slot; more are refused as Overloaded.
+	Concurrency int
+}
+
+const defaultConcurrency = 64
+
+// Server takes calls for one service, sharing them with every other server of
+// that service on the bus.
+type Server struct {
+	conn     *Conn
+	cfg      ServerConfig
+	instance string
+	calls    *nats.Subscription
+	control  *nats.Subscription
+
+	stop    context.CancelCauseFunc
+	ctx     context.Context
+	running sync.WaitGroup
+	slots   chan struct{}
+	queued  atomic.Int64
+
+	mu     sync.Mutex
+	live   map[string]context.CancelCauseFunc
+	recent recentCalls
+
+	served, failed atomic.Int64
+}
+
+// Serve starts taking calls and returns once the bus has confirmed it.
+func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
+	if err := ValidName(cfg.Service); err != nil {
+		return nil, fmt.Errorf("service %w", err)
+	}
+	if cfg.Concurrency <= 0 {
+		cfg.Concurrency = defaultConcurrency
+	}
+	s := &Server{
+		conn: conn, cfg: cfg, instance: newID()[:12],
+		slots: make(chan struct{}, cfg.Concurrency),
+		live:  map[string]context.CancelCauseFunc{},
+	}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	var err error
+	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(cfg.Service), cfg.Service, s.receive); err != nil {
+		return nil, publishFault(err)
+	}
+	if s.control, err = conn.nc.Subscribe(cancelSubject(cfg.Service), s.cancel); err != nil {
+		return nil, publishFault(err)
+	}
+	if err := conn.Flush(ctx); err != nil {
+		_ = s.calls.Unsubscribe()
+		_ = s.control.Unsubscribe()
+		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
+	}
+	return s, nil
+}
+
+// Instance is this server's name among those of its service.
+func (s *Server) Instance() string { return s.instance }
+
+// receive starts a call in a goroutine of its own: NATS delivers the next one
+// only when this returns.
+func (s *Server) receive(msg *nats.Msg) {
+	if msg.Reply == "" {
+		return // nobody would hear the answer
+	}
+	out := newResponder(s, msg.Reply)
+	if s.queued.Add(1) > int64(5*s.cfg.Concurrency) {
+		s.queued.Add(-1)
+		out.fail(fault.New(fault.Overloaded, "service %s has no free slot; try again shortly", s.cfg.Service))
+		return
+	}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		defer s.queued.Add(-1)
+		defer out.close()
+		s.handle(msg.Data, out)
+	}()
+}
+
+func (s *Server) handle(data []byte, out *Responder) {
+	req := &busv1.Request{}
+	if err := proto.Unmarshal(data, req); err != nil || req.Id == "" {
+		out.fail(fault.New(fault.InvalidRequest, "request is not of the bus protocol, version 1"))
+		return
+	}
+	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
+	ctx, cancel := context.WithDeadline(s.ctx, deadline)
+	defer cancel()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	if !s.admit(req.Id, deadline, abort) {
+		out.abandon() // delivered twice: the first one answers
+		return
+	}
+	defer s.finish(req.Id)
+
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		// Late, or cancelled while it waited: nobody listens, nothing runs.
+		out.fail(fault.New(fault.DeadlineExceeded, "service %s got the call too late to start it", s.cfg.Service).Ran(fault.No))
+		return
+	}
+	if req.Method == selfCheck {
+		out.end(&busv1.Result{Json: []byte("{}")})
+		return
+	}
+	s.run(ctx, req, out)
+}
+
+func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
+	var body proto.Message
+	var err error
+	if caught := panics.Try(func() { body, err = s.cfg.Handler(ctx, req, out) }); caught != nil {
+		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
+			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
+		body, err = nil, fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+	}
+	s.served.Add(1)
+	if err == nil {
+		out.end(body)
+		return
+	}
+	s.failed.Add(1)
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+	case ctx.Err() != nil:
+		f = fault.New(fault.Cancelled, "the call was stopped: %v", context.Cause(ctx)).Ran(fault.Unknown)
+	default:
+		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
+		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+	}
+	out.fail(f)
+}
+
+// admit records the call as live. It refuses one that is live or was seen
+// before: nothing runs twice unasked.
+func (s *Server) admit(id string, deadline time.Time, abort context.CancelCauseFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.recent.add(id, deadline) {
+		return false
+	}
+	s.live[id] = abort
+	return true
+}
+
+func (s *Server) finish(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, id)
+}
+
+// errGaveUp is the cause of a context whose caller cancelled.
+var errGaveUp = errors.New("the caller gave up")
+
+func (s *Server) cancel(msg *nats.Msg) {
+	c := &busv1.Cancel{}
+	if err := proto.Unmarshal(msg.Data, c); err != nil {
+		return
+	}
+	s.mu.Lock()
+	abort := s.live[c.Id]
+	s.mu.Unlock()
+	if abort != nil {
+		abort(errGaveUp)
+	}
+}
+
+// Drain stops taking calls, finishes those already delivered, and returns when
+// their answers have reached the bus. When ctx ends first, the calls still
+// running are cancelled.
+func (s *Server) Drain(ctx context.Context) error {
+	// The context of the connection is gone when NATS is: then there is nothing
+	// left to be delivered.
+	closed := s.calls.StatusChanged(nats.SubscriptionClosed)
+	if err := s.calls.Drain(); err == nil {
+		select {
+		case <-closed:
+		case <-ctx.Done():
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	var late error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		late = fmt.Errorf("service %s: calls still running were cancelled: %w", s.cfg.Service, context.Cause(ctx))
+	}
+	s.stop(errors.New("the service is stopping"))
+	<-done
+	_ = s.control.Unsubscribe()
+	if s.conn.Connected() {
+		_ = s.conn.Flush(context.WithoutCancel(ctx))
+	}
+	return late
+}

@@ -1,0 +1,64 @@
+// Package bustest gives tests a real bus: a NATS server with JetStream of
+// their own, in the test's process and gone with it.
+package bustest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+// Server starts a NATS server for the test and returns its URL.
+func Server(t testing.TB) string {
+	t.Helper()
+	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: Logger(t)})
+	if err != nil {
+		t.Fatalf("start NATS: %v", err)
+	}
+	t.Cleanup(s.Stop)
+	return s.URL()
+}
+
+// Connect joins the bus at url for the length of the test, with its buckets
+// in place.
+func Connect(t testing.TB, url string) *bus.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := bus.Connect(ctx, bus.Config{URL: url, Name: t.Name(), Logger: Logger(t)})
+	if err != nil {
+		t.Fatalf("join the bus: %v", err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.EnsureBuckets(ctx); err != nil {
+		t.Fatalf("prepare the bus: %v", err)
+	}
+	return conn
+}
+
+// Logger writes the test's logs when run with -v, and drops them otherwise.
+func Logger(t testing.TB) *slog.Logger {
+	var w io.Writer = io.Discard
+	if testing.Verbose() {
+		w = t.Output()
+	}
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+// Eventually waits until ok returns true, and fails the test with what after
+// ten seconds.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("did not happen in 10 s: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

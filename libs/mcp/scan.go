@@ -1,0 +1,439 @@
+package mcp
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// place says which object of a message the scanner is in, so that one pass
+// both checks the bytes and finds the members the protocol reads.
+type place uint8
+
+const (
+	elsewhere place = iota
+	inMessage
+	inParams
+	inMeta
+)
+
+// scanner is a strict single-pass reader of RFC 8259.
+type scanner struct {
+	b      []byte
+	i      int
+	lim    Limits
+	values int
+	// names holds the member names of the objects being read, outermost
+	// first, for the duplicate check.
+	names [][]byte
+	room  [24][]byte
+
+	m       *Message
+	seen    seen
+	idErr   error
+	typeErr *fault.Error
+}
+
+func (s *scanner) message() error {
+	s.names = s.room[:0]
+	s.space()
+	if s.i < len(s.b) && s.b[s.i] == '[' {
+		if err := s.value(1, elsewhere); err != nil {
+			return err
+		}
+		return fault.New(fault.InvalidRequest, "batches are not accepted here; send one message at a time")
+	}
+	if s.i < len(s.b) && s.b[s.i] != '{' {
+		if err := s.value(1, elsewhere); err != nil {
+			return err
+		}
+		return fault.New(fault.InvalidRequest, "a message must be a JSON object")
+	}
+	if err := s.value(1, inMessage); err != nil {
+		return err
+	}
+	s.space()
+	if s.i < len(s.b) {
+		return s.syntax("more bytes after the message")
+	}
+	return s.classify()
+}
+
+// Valid checks one JSON value as strictly as Parse does.
+func Valid(b []byte, limits Limits) error {
+	limits = limits.orDefault()
+	if len(b) > limits.Bytes {
+		return fault.New(fault.TooLarge, "value is %d bytes; the limit is %d", len(b), limits.Bytes)
+	}
+	s := scanner{b: b, lim: limits}
+	s.names = s.room[:0]
+	s.space()
+	if err := s.value(1, elsewhere); err != nil {
+		return err
+	}
+	s.space()
+	if s.i < len(s.b) {
+		return s.syntax("more bytes after the value")
+	}
+	return nil
+}
+
+func (s *scanner) syntax(what string) error {
+	return fault.New(fault.ParseError, "not valid JSON at byte %d: %s", s.i, what)
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// value reads one value. depth is that of the value if it is a container.
+func (s *scanner) value(depth int, where place) error {
+	if s.i >= len(s.b) {
+		return s.syntax("unexpected end")
+	}
+	if s.values++; s.values > s.lim.Values {
+		return fault.New(fault.TooLarge, "message holds more than %d values", s.lim.Values)
+	}
+	switch c := s.b[s.i]; c {
+	case '{':
+		return s.object(depth, where)
+	case '[':
+		return s.array(depth)
+	case '"':
+		_, err := s.quoted()
+		return err
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	default:
+		if c == '-' || c >= '0' && c <= '9' {
+			return s.number()
+		}
+		return s.syntax("unexpected character")
+	}
+}
+
+func (s *scanner) literal(word string) error {
+	if !bytes.HasPrefix(s.b[s.i:], []byte(word)) {
+		return s.syntax("unexpected character")
+	}
+	s.i += len(word)
+	return nil
+}
+
+func (s *scanner) tooDeep() error {
+	return fault.New(fault.InvalidRequest, "message is nested deeper than %d levels", s.lim.Depth)
+}
+
+func (s *scanner) array(depth int) error {
+	if depth > s.lim.Depth {
+		return s.tooDeep()
+	}
+	s.i++
+	s.space()
+	if s.i < len(s.b) && s.b[s.i] == ']' {
+		s.i++
+		return nil
+	}
+	for {
+		s.space()
+		if err := s.value(depth+1, elsewhere); err != nil {
+			return err
+		}
+		s.space()
+		if s.i >= len(s.b) {
+			return s.syntax("unexpected end")
+		}
+		switch s.b[s.i] {
+		case ',':
+			s.i++
+		case ']':
+			s.i++
+			return nil
+		default:
+			return s.syntax("expected , or ]")
+		}
+	}
+}
+
+func (s *scanner) object(depth int, where place) error {
+	if depth > s.lim.Depth {
+		return s.tooDeep()
+	}
+	s.i++
+	s.space()
+	if s.i < len(s.b) && s.b[s.i] == '}' {
+		s.i++
+		return nil
+	}
+	first := len(s.names)
+	var index map[string]struct{}
+	for {
+		s.space()
+		if s.i >= len(s.b) || s.b[s.i] != '"' {
+			return s.syntax("expected a member name")
+		}
+		raw, err := s.quoted()
+		if err != nil {
+			return err
+		}
+		name := unquote(raw)
+		if index, err = s.unique(first, index, name); err != nil {
+			return err
+		}
+		s.space()
+		if s.i >= len(s.b) || s.b[s.i] != ':' {
+			return s.syntax("expected :")
+		}
+		s.i++
+		s.space()
+		start := s.i
+		if err := s.value(depth+1, inside(where, name)); err != nil {
+			return err
+		}
+		if where != elsewhere {
+			s.set(where, name, s.b[start:s.i:s.i])
+		}
+		s.space()
+		if s.i >= len(s.b) {
+			return s.syntax("unexpected end")
+		}
+		switch s.b[s.i] {
+		case ',':
+			s.i++
+		case '}':
+			s.i++
+			s.names = s.names[:first]
+			return nil
+		default:
+			return s.syntax("expected , or }")
+		}
+	}
+}
+
+func inside(where place, name []byte) place {
+	switch {
+	case where == inMessage && string(name) == "params":
+		return inParams
+	case where == inParams && string(name) == "_meta":
+		return inMeta
+	}
+	return elsewhere
+}
+
+// unique adds a name to the object whose names start at first. Small objects
+// are compared one by one; larger ones get an index.
+func (s *scanner) unique(first int, index map[string]struct{}, name []byte) (map[string]struct{}, error) {
+	const small = 16
+	n := len(s.names) - first
+	if n >= s.lim.Members {
+		return nil, fault.New(fault.TooLarge, "an object has more than %d members", s.lim.Members)
+	}
+	dup := false
+	switch {
+	case n < small:
+		for _, other := range s.names[first:] {
+			if bytes.Equal(other, name) {
+				dup = true
+				break
+			}
+		}
+	default:
+		if index == nil {
+			index = make(map[string]struct{}, 4*small)
+			for _, other := range s.names[first:] {
+				index[string(other)] = struct{}{}
+			}
+		}
+		_, dup = index[string(name)]
+		index[string(name)] = struct{}{}
+	}
+	if dup {
+		return nil, fault.New(fault.ParseError, "member %q stands twice in one object", clip(string(name)))
+	}
+	s.names = append(s.names, name)
+	return index, nil
+}
+
+// number reads a number and bounds it: a huge exponent is cheap to write and
+// dear to whoever turns it into an integer.
+func (s *scanner) number() error {
+	start := s.i
+	digits := func() int {
+		n := 0
+		for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' {
+			s.i++
+			n++
+		}
+		return n
+	}
+	if s.b[s.i] == '-' {
+		s.i++
+	}
+	zero := s.i < len(s.b) && s.b[s.i] == '0'
+	if n := digits(); n == 0 || zero && n > 1 {
+		return s.syntax("malformed number")
+	}
+	if s.i < len(s.b) && s.b[s.i] == '.' {
+		s.i++
+		if digits() == 0 {
+			return s.syntax("malformed number")
+		}
+	}
+	exponent := 0
+	if s.i < len(s.b) && (s.b[s.i] == 'e' || s.b[s.i] == 'E') {
+		s.i++
+		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
+			s.i++
+		}
+		if exponent = digits(); exponent == 0 {
+			return s.syntax("malformed number")
+		}
+	}
+	if s.i-start > s.lim.NumberBytes || exponent > 3 {
+		return fault.New(fault.InvalidParams, "a number is longer than %d characters or its exponent than 3 digits; send it as a string", s.lim.NumberBytes)
+	}
+	return nil
+}
+
+// quoted reads a string and returns it as written, quotes included.
+func (s *scanner) quoted() ([]byte, error) {
+	start := s.i
+	b := s.b
+	i := s.i + 1
+	for i < len(b) {
+		c := b[i]
+		switch {
+		case c == '"':
+			s.i = i + 1
+			if i-start-1 > s.lim.StringBytes {
+				return nil, fault.New(fault.TooLarge, "a string is longer than %d bytes", s.lim.StringBytes)
+			}
+			return b[start : i+1], nil
+		case c == '\\':
+			n := escape(b[i:])
+			if n == 0 {
+				s.i = i
+				return nil, s.syntax("malformed escape in a string")
+			}
+			i += n
+		case c < 0x20:
+			s.i = i
+			return nil, s.syntax("control character in a string")
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			_, n := utf8.DecodeRune(b[i:])
+			if n == 1 {
+				s.i = i
+				return nil, s.syntax("not UTF-8")
+			}
+			i += n
+		}
+	}
+	s.i = len(b)
+	return nil, s.syntax("unterminated string")
+}
+
+// escape returns the length of the escape sequence b starts with, a surrogate
+// pair counting as one, or 0 if it is malformed.
+func escape(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		r, ok := hex4(b[2:])
+		switch {
+		case !ok:
+			return 0
+		case !utf16.IsSurrogate(r):
+			return 6
+		case len(b) < 12 || b[6] != '\\' || b[7] != 'u':
+			return 0
+		}
+		low, ok := hex4(b[8:])
+		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
+			return 0
+		}
+		return 12
+	}
+	return 0
+}
+
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unquote returns the text of a string that quoted has accepted. Without
+// escapes it aliases the input.
+func unquote(raw []byte) []byte {
+	raw = raw[1 : len(raw)-1]
+	at := bytes.IndexByte(raw, '\\')
+	if at < 0 {
+		return raw
+	}
+	out := append(make([]byte, 0, len(raw)), raw[:at]...)
+	for i := at; i < len(raw); {
+		if raw[i] != '\\' {
+			out = append(out, raw[i])
+			i++
+			continue
+		}
+		n := escape(raw[i:])
+		switch raw[i+1] {
+		case 'u':
+			r, _ := hex4(raw[i+2:])
+			if n == 12 {
+				low, _ := hex4(raw[i+8:])
+				r = utf16.DecodeRune(r, low)
+			}
+			out = utf8.AppendRune(out, r)
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		default:
+			out = append(out, raw[i+1])
+		}
+		i += n
+	}
+	return out
+}

@@ -1,0 +1,192 @@
+package mcp
+
+import (
+	"encoding/base64"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Implementation names a client or server (2026-07-28, schema).
+type Implementation struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitzero"`
+	Version     string `json:"version"`
+	Description string `json:"description,omitzero"`
+	WebsiteURL  string `json:"websiteUrl,omitzero"`
+	Icons       []Icon `json:"icons,omitempty"`
+}
+
+// Icon is a picture for a tool, prompt, resource or server. Src is an https
+// or data URI.
+type Icon struct {
+	Src      string   `json:"src"`
+	MIMEType string   `json:"mimeType,omitzero"`
+	Sizes    []string `json:"sizes,omitempty"`
+	// Theme is "light", "dark" or empty.
+	Theme string `json:"theme,omitzero"`
+}
+
+// ToolAnnotations are hints about a tool's behaviour. Clients treat them as
+// untrusted; nil means not said.
+type ToolAnnotations struct {
+	Title           string `json:"title,omitzero"`
+	ReadOnlyHint    *bool  `json:"readOnlyHint,omitzero"`
+	DestructiveHint *bool  `json:"destructiveHint,omitzero"`
+	IdempotentHint  *bool  `json:"idempotentHint,omitzero"`
+	OpenWorldHint   *bool  `json:"openWorldHint,omitzero"`
+}
+
+// Tool is a tool as clients see it.
+type Tool struct {
+	Name         string           `json:"name"`
+	Title        string           `json:"title,omitzero"`
+	Description  string           `json:"description,omitzero"`
+	Icons        []Icon           `json:"icons,omitempty"`
+	InputSchema  jsontext.Value   `json:"inputSchema"`
+	OutputSchema jsontext.Value   `json:"outputSchema,omitzero"`
+	Annotations  *ToolAnnotations `json:"annotations,omitzero"`
+	Meta         jsontext.Value   `json:"_meta,omitzero"`
+}
+
+// Annotations say for whom content is meant and how much it matters.
+type Annotations struct {
+	// Audience holds "user", "assistant" or both.
+	Audience []string `json:"audience,omitempty"`
+	// Priority is from 0, optional, to 1, required.
+	Priority *float64 `json:"priority,omitzero"`
+	// LastModified is an ISO 8601 time.
+	LastModified string `json:"lastModified,omitzero"`
+}
+
+// Resource is a resource as resources/list shows it.
+type Resource struct {
+	URI         string       `json:"uri"`
+	Name        string       `json:"name"`
+	Title       string       `json:"title,omitzero"`
+	Description string       `json:"description,omitzero"`
+	MIMEType    string       `json:"mimeType,omitzero"`
+	Size        *int64       `json:"size,omitzero"`
+	Icons       []Icon       `json:"icons,omitempty"`
+	Annotations *Annotations `json:"annotations,omitzero"`
+}
+
+// ResourceTemplate is a family of resources with one RFC 6570 template.
+type ResourceTemplate struct {
+	URITemplate string       `json:"uriTemplate"`
+	Name        string       `json:"name"`
+	Title       string       `json:"title,omitzero"`
+	Description string       `json:"description,omitzero"`
+	MIMEType    string       `json:"mimeType,omitzero"`
+	Icons       []Icon       `json:"icons,omitempty"`
+	Annotations *Annotations `json:"annotations,omitzero"`
+}
+
+// Prompt is a prompt as prompts/list shows it.
+type Prompt struct {
+	Name        string           `json:"name"`
+	Title       string           `json:"title,omitzero"`
+	Description string           `json:"description,omitzero"`
+	Arguments   []PromptArgument `json:"arguments,omitempty"`
+	Icons       []Icon           `json:"icons,omitempty"`
+}
+
+// PromptArgument is one argument of a prompt.
+type PromptArgument struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitzero"`
+	Description string `json:"description,omitzero"`
+	Required    bool   `json:"required,omitzero"`
+}
+
+// PromptMessage is one message of a prompt or of a sampling request.
+type PromptMessage struct {
+	// Role is "user" or "assistant".
+	Role    string  `json:"role"`
+	Content Content `json:"content"`
+}
+
+// ResourceContents is what reading a resource gives: text, or a blob when
+// Blob is not nil.
+type ResourceContents struct {
+	URI      string
+	MIMEType string
+	Text     string
+	Blob     []byte
+}
+
+// MarshalJSON writes text or base64, never both.
+func (c ResourceContents) MarshalJSON() ([]byte, error) {
+	type head struct {
+		URI      string  `json:"uri"`
+		MIMEType string  `json:"mimeType,omitzero"`
+		Text     *string `json:"text,omitzero"`
+		Blob     *string `json:"blob,omitzero"`
+	}
+	h := head{URI: c.URI, MIMEType: c.MIMEType, Text: &c.Text}
+	if c.Blob != nil {
+		b := base64.StdEncoding.EncodeToString(c.Blob)
+		h.Text, h.Blob = nil, &b
+	}
+	return json.Marshal(h)
+}
+
+// Content is one item of a tool's result or of a message. Make it with Text,
+// Image, Audio, Link or Embed.
+type Content struct {
+	typ         string
+	text        string
+	data        []byte
+	mimeType    string
+	resource    *Resource
+	contents    *ResourceContents
+	Annotations *Annotations
+}
+
+// Text is text content.
+func Text(s string) Content { return Content{typ: "text", text: s} }
+
+// Image is image content; data are the image's bytes.
+func Image(data []byte, mimeType string) Content {
+	return Content{typ: "image", data: data, mimeType: mimeType}
+}
+
+// Audio is audio content; data are the recording's bytes.
+func Audio(data []byte, mimeType string) Content {
+	return Content{typ: "audio", data: data, mimeType: mimeType}
+}
+
+// Link points at a resource the client may read.
+func Link(r Resource) Content { return Content{typ: "resource_link", resource: &r} }
+
+// Embed carries a resource's contents.
+func Embed(c ResourceContents) Content { return Content{typ: "resource", contents: &c} }
+
+// MarshalJSON writes the content item of MCP.
+func (c Content) MarshalJSON() ([]byte, error) {
+	type item struct {
+		Type        string            `json:"type"`
+		Text        *string           `json:"text,omitzero"`
+		Data        *string           `json:"data,omitzero"`
+		MIMEType    string            `json:"mimeType,omitzero"`
+		Resource    *ResourceContents `json:"resource,omitzero"`
+		Annotations *Annotations      `json:"annotations,omitzero"`
+	}
+	it := item{Type: c.typ, Annotations: c.Annotations}
+	switch c.typ {
+	case "text":
+		it.Text = &c.text
+	case "image", "audio":
+		data := base64.StdEncoding.EncodeToString(c.data)
+		it.Data, it.MIMEType = &data, c.mimeType
+	case "resource":
+		it.Resource = c.contents
+	case "resource_link":
+		type link struct {
+			Type string `json:"type"`
+			*Resource
+		}
+		return json.Marshal(link{Type: c.typ, Resource: c.resource})
+	}
+	return json.Marshal(it)
+}

@@ -1,0 +1,149 @@
+// Package natsd runs a NATS server with JetStream inside a process, for
+// development, small installs and tests. It holds an exclusive lock on its
+// data directory: two servers on one store would lose acknowledged data
+// without a word.
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Config says how to run the server. DataDir is required.
+type Config struct {
+	// Listen is the host:port for NATS clients. Empty or port 0: a free port
+	// on loopback.
+	Listen string
+	// DataDir holds the JetStream store and the lock.
+	DataDir string
+	// Token that clients must present. Empty: none.
+	Token string
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Relaxed leaves syncing to the operating system, for tests.
+	Relaxed bool
+}
+
+// Server is a running NATS server.
+type Server struct {
+	ns   *server.Server
+	lock *flock.Flock
+}
+
+// ErrInUse means that another process holds the data directory.
+var ErrInUse = errors.New("data directory is in use by another process")
+
+// Start locks the data directory and runs a server in it. It returns ErrInUse
+// when the directory is taken, and an error wrapping syscall.EADDRINUSE when
+// the address is.
+func Start(cfg Config) (*Server, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock := flock.New(filepath.Join(cfg.DataDir, "lock"))
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory: %w", err)
+	}
+	if !held {
+		return nil, fmt.Errorf("%s: %w", cfg.DataDir, ErrInUse)
+	}
+	ns, err := run(cfg)
+	if err != nil {
+		_ = lock.Unlock()
+		return nil, err
+	}
+	return &Server{ns: ns, lock: lock}, nil
+}
+
+func run(cfg Config) (*server.Server, error) {
+	host, port, err := splitListen(cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if port > 0 {
+		// The server only logs that its port is taken; find out beforehand.
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			return nil, fmt.Errorf("NATS listener: %w", err)
+		}
+		_ = l.Close()
+	} else {
+		port = server.RANDOM_PORT
+	}
+	ns, err := server.NewServer(&server.Options{
+		ServerName: "busbar", Host: host, Port: port,
+		NoSigs: true, NoLog: false,
+		JetStream: true, StoreDir: filepath.Join(cfg.DataDir, "nats"),
+		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 4 << 30,
+		SyncAlways: !cfg.Relaxed, MaxPayload: 1 << 20,
+		WriteDeadline: 10 * time.Second, Authorization: cfg.Token,
+		DisableShortFirstPing: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure NATS: %w", err)
+	}
+	ns.SetLoggerV2(logger{cfg.Logger}, false, false, false)
+	go ns.Start()
+	if !ns.ReadyForConnections(10 * time.Second) {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, errors.New("NATS did not become ready in 10 s")
+	}
+	if !ns.JetStreamEnabled() {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, errors.New("JetStream did not start; is the data directory writable?")
+	}
+	return ns, nil
+}
+
+func splitListen(listen string) (host string, port int, err error) {
+	if listen == "" {
+		return "127.0.0.1", 0, nil
+	}
+	host, p, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("NATS listener: %w", err)
+	}
+	if port, err = strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("NATS listener: %q is not a port", p)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return host, port, nil
+}
+
+// URL is where clients connect, without the token.
+func (s *Server) URL() string { return "nats://" + s.ns.Addr().String() }
+
+// Stop shuts the server down and releases the data directory. Close the
+// connections to it first.
+func (s *Server) Stop() {
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+	_ = s.lock.Unlock()
+}
+
+// logger gives the server's log lines to slog.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Noticef(f string, v ...any) { l.log.Debug("nats: " + fmt.Sprintf(f, v...)) }
+func (l logger) Warnf(f string, v ...any)   { l.log.Warn("nats: " + fmt.Sprintf(f, v...)) }
+func (l logger) Fatalf(f string, v ...any)  { l.log.Error("nats: " + fmt.Sprintf(f, v...)) }
+func (l logger) Errorf(f string, v ...any)  { l.log.Error("nats: " + fmt.Sprintf(f, v...)) }
+func (l logger) Debugf(f string, v ...any)  {}
+func (l logger) Tracef(f string, v ...any)  {}

@@ -1,0 +1,189 @@
+// Package schema compiles the JSON Schemas of tools and validates values
+// against them. It never fetches anything, and bounds what a schema may cost.
+package schema
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// Bounds of one schema.
+const (
+	maxBytes      = 256 << 10
+	maxDepth      = 64
+	maxSubschemas = 5000
+)
+
+// Schema is a compiled JSON Schema; drafts 4, 6, 7, 2019-09 and 2020-12, which
+// is the default.
+type Schema struct {
+	compiled *jsonschema.Schema
+	headers  []HeaderParam
+}
+
+// Headers are the parameters that the schema asks clients to mirror into
+// Mcp-Param headers.
+func (s *Schema) Headers() []HeaderParam { return s.headers }
+
+// Compile checks and compiles a schema. A $ref must stay inside it.
+func Compile(raw []byte) (*Schema, error) {
+	if len(raw) > maxBytes {
+		return nil, fmt.Errorf("schema is %d bytes; the limit is %d", len(raw), maxBytes)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, errors.New("a schema must be a JSON object")
+	}
+	if n, err := measure(doc, 1); err != nil {
+		return nil, err
+	} else if n > maxSubschemas {
+		return nil, fmt.Errorf("schema has %d parts; the limit is %d", n, maxSubschemas)
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	const here = "urn:busbar:schema"
+	if err := c.AddResource(here, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(here)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{compiled: compiled}, nil
+}
+
+// CompileInput is Compile for a tool's input: an object, whose x-mcp-header
+// annotations must be valid too.
+func CompileInput(raw []byte) (*Schema, error) {
+	s, err := Compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	root := doc.(map[string]any)
+	if root["type"] != "object" {
+		return nil, errors.New(`the schema of arguments needs "type": "object"`)
+	}
+	s.headers, err = headerParams(root)
+	return s, err
+}
+
+// noLoader refuses every $ref that leaves the schema.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("$ref to %s is not followed; put it under $defs", url)
+}
+
+func measure(v any, depth int) (int, error) {
+	if depth > maxDepth {
+		return 0, fmt.Errorf("schema is nested deeper than %d levels", maxDepth)
+	}
+	n := 1
+	add := func(child any) error {
+		c, err := measure(child, depth+1)
+		n += c
+		return err
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, child := range v {
+			if err := add(child); err != nil {
+				return 0, err
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if err := add(child); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// Problem is one way in which a value fails its schema.
+type Problem struct {
+	// Path is a JSON Pointer into the value; empty for the value itself.
+	Path string
+	// Message says what is wrong there, in English.
+	Message string
+}
+
+func (p Problem) String() string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+// InvalidError lists the problems of one value, outermost first.
+type InvalidError struct{ Problems []Problem }
+
+func (e *InvalidError) Error() string {
+	text := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		text[i] = p.String()
+	}
+	return strings.Join(text, "; ")
+}
+
+// maxProblems keeps an error readable.
+const maxProblems = 5
+
+// Validate checks a JSON value, which must be well-formed. Numbers keep their
+// precision. The error is an *InvalidError.
+func (s *Schema) Validate(raw []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return &InvalidError{Problems: []Problem{{Message: "not JSON"}}}
+	}
+	return s.validateValue(v)
+}
+
+func (s *Schema) validateValue(v any) error {
+	err := s.compiled.Validate(v)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	out := &InvalidError{}
+	collect(invalid, out)
+	return out
+}
+
+var english = message.NewPrinter(language.English)
+
+// collect takes the leaves: they name the place and the rule.
+func collect(e *jsonschema.ValidationError, out *InvalidError) {
+	if len(e.Causes) == 0 && len(out.Problems) < maxProblems {
+		path := ""
+		for _, token := range e.InstanceLocation {
+			path += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+		}
+		out.Problems = append(out.Problems, Problem{Path: path, Message: e.ErrorKind.LocalizedString(english)})
+	}
+	for _, c := range e.Causes {
+		collect(c, out)
+	}
+}
+
+// sameNumber compares two JSON numbers by value.
+func sameNumber(a, b string) bool {
+	x, ok1 := new(big.Rat).SetString(a)
+	y, ok2 := new(big.Rat).SetString(b)
+	return ok1 && ok2 && x.Cmp(y) == 0
+}

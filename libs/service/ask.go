@@ -1,0 +1,239 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// Question is something to ask the client: Elicit, ElicitURL, Sample or Roots.
+type Question struct {
+	key        string
+	method     string
+	capability string
+	params     any
+}
+
+// Elicit asks the user to fill in a form. schema is a flat object schema of
+// primitive properties (2026-07-28, client/elicitation). The answer is read
+// with Answers.Elicited under the same key.
+func Elicit(key, message string, schema any) Question {
+	return Question{key, mcp.MethodElicit, "elicitation", map[string]any{"mode": "form", "message": message, "requestedSchema": schema}}
+}
+
+// ElicitURL asks the user to visit a page, for anything that must not pass
+// through the client, such as a password.
+func ElicitURL(key, message, url, elicitationID string) Question {
+	return Question{key, mcp.MethodElicit, "elicitation", map[string]any{"mode": "url", "message": message, "url": url, "elicitationId": elicitationID}}
+}
+
+// Sampling is a request to the client's model.
+type Sampling struct {
+	Messages     []mcp.PromptMessage `json:"messages"`
+	SystemPrompt string              `json:"systemPrompt,omitzero"`
+	// MaxTokens is required by the protocol.
+	MaxTokens     int      `json:"maxTokens"`
+	Temperature   *float64 `json:"temperature,omitzero"`
+	StopSequences []string `json:"stopSequences,omitempty"`
+}
+
+// Sample asks the client's model.
+func Sample(key string, s Sampling) Question {
+	return Question{key, mcp.MethodSample, "sampling", s}
+}
+
+// Roots asks which directories the client works in.
+func Roots(key string) Question {
+	return Question{key, mcp.MethodRoots, "roots", map[string]any{}}
+}
+
+// Can reports whether the client can be asked with "elicitation", "sampling"
+// or "roots".
+func (c *Call) Can(capability string) bool {
+	_, ok := c.caps[capability]
+	return ok
+}
+
+// Ask puts questions to the client, all at once, and returns the answers. When
+// they are not there yet it returns an error, which the handler must return
+// unchanged: the call ends, and the handler runs again from its start when the
+// client has answered. Earlier answers are kept, so a handler asks in the
+// order in which it needs to know; do nothing with an effect before the last
+// question.
+func (c *Call) Ask(questions ...Question) (*Answers, error) {
+	var open []Question
+	for _, q := range questions {
+		if !c.Can(q.capability) {
+			data, _ := marshal(map[string]any{"requiredCapabilities": map[string]any{q.capability: map[string]any{}}})
+			return nil, fault.New(fault.MissingCapability, "this needs a client that supports %s", q.capability).With(data)
+		}
+		if _, ok := c.answered[q.key]; !ok {
+			open = append(open, q)
+		}
+	}
+	if len(open) > 0 {
+		return nil, &inputRequired{questions: open}
+	}
+	return &Answers{c.answered}, nil
+}
+
+// Keep stores what the handler wants to find in State when it runs again.
+func (c *Call) Keep(state []byte) { c.state = state }
+
+// State is what an earlier run of this call kept; nil in the first.
+func (c *Call) State() []byte { return c.state }
+
+// Answers are what the client said.
+type Answers struct {
+	raw map[string][]byte
+}
+
+// Elicited reads a form's answer into v, a pointer, and returns the user's
+// action: "accept", "decline" or "cancel". v is set only on accept.
+func (a *Answers) Elicited(key string, v any) (action string, err error) {
+	var e struct {
+		Action  string         `json:"action"`
+		Content jsontext.Value `json:"content,omitzero"`
+	}
+	if err := a.read(key, &e); err != nil {
+		return "", err
+	}
+	if e.Action != "accept" && e.Action != "decline" && e.Action != "cancel" {
+		return "", badAnswer(key, errors.New("action is neither accept, decline nor cancel"))
+	}
+	if e.Action == "accept" && v != nil && len(e.Content) > 0 {
+		if err := json.Unmarshal(e.Content, v); err != nil {
+			return "", badAnswer(key, err)
+		}
+	}
+	return e.Action, nil
+}
+
+// Sampled is what the client's model said.
+type Sampled struct {
+	Role       string         `json:"role"`
+	Content    jsontext.Value `json:"content"`
+	Model      string         `json:"model"`
+	StopReason string         `json:"stopReason,omitzero"`
+}
+
+// Text returns the answer's text, or "" if it is something else.
+func (s *Sampled) Text() string {
+	var c struct {
+		Text string `json:"text,omitzero"`
+	}
+	if json.Unmarshal(s.Content, &c) != nil {
+		return ""
+	}
+	return c.Text
+}
+
+// Sampled returns the model's answer.
+func (a *Answers) Sampled(key string) (*Sampled, error) {
+	s := &Sampled{}
+	return s, a.read(key, s)
+}
+
+// Root is a directory or file the client works in.
+type Root struct {
+	URI  string `json:"uri"`
+	Name string `json:"name,omitzero"`
+}
+
+// Roots returns the client's roots.
+func (a *Answers) Roots(key string) ([]Root, error) {
+	var r struct {
+		Roots []Root `json:"roots"`
+	}
+	return r.Roots, a.read(key, &r)
+}
+
+func (a *Answers) read(key string, v any) error {
+	raw, ok := a.raw[key]
+	if !ok {
+		return fmt.Errorf("no question %q was asked", key)
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return badAnswer(key, err)
+	}
+	return nil
+}
+
+func badAnswer(key string, err error) error {
+	return fault.New(fault.InvalidParams, "params.inputResponses.%s is not a valid answer", key).Because(err)
+}
+
+// inputRequired travels as an error from Ask through the handler.
+type inputRequired struct{ questions []Question }
+
+func (*inputRequired) Error() string { return "input required: return this error from the handler" }
+
+func asInputRequired(err error) *inputRequired {
+	var r *inputRequired
+	if errors.As(err, &r) {
+		return r
+	}
+	return nil
+}
+
+// carried is what travels as request state: the answers so far, and the
+// handler's own.
+type carried struct {
+	Answers map[string]jsontext.Value `json:"a,omitempty"`
+	State   []byte                    `json:"s,omitempty"`
+}
+
+func (r *inputRequired) wire(c *Call) (*busv1.InputRequired, error) {
+	requests := map[string]any{}
+	for _, q := range r.questions {
+		requests[q.key] = map[string]any{"method": q.method, "params": q.params}
+	}
+	raw, err := marshal(requests)
+	if err != nil {
+		return nil, err
+	}
+	out := &busv1.InputRequired{InputRequests: raw}
+	if len(c.answered) > 0 || c.state != nil {
+		keep := carried{Answers: map[string]jsontext.Value{}, State: c.state}
+		for k, v := range c.answered {
+			keep.Answers[k] = v
+		}
+		if out.RequestState, err = marshal(keep); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// openAnswers takes up the answers of this round and of those before.
+func (c *Call) openAnswers() error {
+	c.answered = map[string][]byte{}
+	if len(c.req.RequestState) > 0 {
+		var kept carried
+		if err := json.Unmarshal(c.req.RequestState, &kept); err != nil {
+			return fault.New(fault.InvalidParams, "params.requestState is not one that this server gave").Because(err)
+		}
+		c.state = kept.State
+		for k, v := range kept.Answers {
+			c.answered[k] = v
+		}
+	}
+	if len(c.req.InputResponses) > 0 {
+		var now map[string]jsontext.Value
+		if err := json.Unmarshal(c.req.InputResponses, &now); err != nil {
+			return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
+		}
+		for k, v := range now {
+			if v.Kind() == '{' {
+				c.answered[k] = v
+			}
+		}
+	}
+	return nil
+}

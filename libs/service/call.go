@@ -1,0 +1,91 @@
+package service
+
+import (
+	"log/slog"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// Call is one request as a handler sees it. Its methods may be used from any
+// goroutine until the handler returns.
+type Call struct {
+	req *busv1.Request
+	out *bus.Responder
+	log *slog.Logger
+
+	caps     map[string]any
+	answered map[string][]byte
+	state    []byte
+}
+
+// ID names the call in logs and audit.
+func (c *Call) ID() string { return c.req.Id }
+
+// Principal is who calls; "anonymous" where the edge runs without
+// authentication.
+func (c *Call) Principal() string {
+	if p := c.req.GetIdentity().GetPrincipal(); p != "" {
+		return p
+	}
+	return "anonymous"
+}
+
+// Tenant is the caller's tenant; empty where there is only one.
+func (c *Call) Tenant() string { return c.req.GetIdentity().GetTenant() }
+
+// Client is how the client describes itself. Untrusted: for display and logs.
+func (c *Call) Client() mcp.Implementation {
+	return mcp.Implementation{Name: c.req.GetClient().GetName(), Version: c.req.GetClient().GetVersion()}
+}
+
+// IdempotencyKey is the same in every repetition of a call; empty if the
+// caller gave none.
+func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
+
+// Progress tells the client how far the call has come. done must increase from
+// call to call; total is 0 when unknown. It costs nothing when the client did
+// not ask, and never blocks.
+func (c *Call) Progress(done, total float64, message string) {
+	if c.req.WantsProgress {
+		c.out.Progress(&busv1.Progress{Progress: done, Total: total, Message: message})
+	}
+}
+
+// Log sends a log record to the client, if it asked for that level. level is
+// one of mcp.LogLevels, data any JSON value. Credentials, personal data and
+// internals must not be in it.
+func (c *Call) Log(level, logger string, data any) {
+	wire := levels[level]
+	if c.req.LogLevel == busv1.LogLevel_LOG_LEVEL_UNSPECIFIED || wire < c.req.LogLevel {
+		return
+	}
+	raw, err := marshal(data)
+	if err != nil {
+		c.log.Warn("log record for the client cannot be encoded", "call", c.ID(), "error", err)
+		return
+	}
+	c.out.Log(&busv1.Log{Level: wire, Logger: logger, Data: raw})
+}
+
+var levels = func() map[string]busv1.LogLevel {
+	m := map[string]busv1.LogLevel{}
+	for i, name := range mcp.LogLevels {
+		m[name] = busv1.LogLevel(i + 1)
+	}
+	return m
+}()
+
+// newCall opens a request for its handler.
+func (s *Service) newCall(req *busv1.Request, out *bus.Responder) (*Call, error) {
+	c := &Call{req: req, out: out, log: s.logger()}
+	if raw := req.GetClient().GetCapabilities(); len(raw) > 0 {
+		if err := json.Unmarshal(raw, &c.caps); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.openAnswers()
+}

@@ -1,0 +1,61 @@
+package service
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// handle routes a request to the handler of its method and name.
+func (s *Service) handle(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+	call, err := s.newCall(req, out)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.dispatch(ctx, call)
+	if ask := asInputRequired(err); ask != nil {
+		return ask.wire(call)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, error) {
+	switch call.req.Method {
+	case mcp.MethodToolsCall:
+		return s.callTool(ctx, call)
+	case mcp.MethodResourcesRead:
+		return s.readResource(ctx, call)
+	case mcp.MethodPromptsGet:
+		return s.getPrompt(ctx, call)
+	case mcp.MethodComplete:
+		return s.complete(ctx, call)
+	}
+	return nil, methodNotFound(call.req.Method)
+}
+
+func methodNotFound(method string) error {
+	return fault.New(fault.MethodNotFound, "the service does not serve %s", method)
+}
+
+// look finds a member of the service under its lock.
+func look[V any](s *Service, f func() V) V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
+func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, error) {
+	t := look(s, func() *tool { return s.tools[call.req.Name] })
+	if t == nil {
+		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", call.req.Name)
+	}
+	return t.invoke(ctx, call, call.req.Arguments)
+}

@@ -1,0 +1,161 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// PromptFunc renders a prompt. Every required argument is present.
+type PromptFunc func(ctx context.Context, call *Call, arguments map[string]string) ([]mcp.PromptMessage, error)
+
+// CompleteFunc suggests values for an argument of which typed has been
+// entered; others are the arguments already known. At most 100 values reach
+// the client.
+type CompleteFunc func(ctx context.Context, call *Call, typed string, others map[string]string) ([]string, error)
+
+type prompt struct {
+	wire     *busv1.Prompt
+	prompt   mcp.Prompt
+	render   PromptFunc
+	complete map[string]CompleteFunc
+}
+
+// AddPrompt adds a prompt. complete suggests values by argument name; nil for
+// none.
+func (s *Service) AddPrompt(p mcp.Prompt, render PromptFunc, complete map[string]CompleteFunc) {
+	s.register("prompt "+p.Name, func() error {
+		switch {
+		case p.Name == "":
+			return errors.New("a prompt needs a name")
+		case s.prompts[p.Name] != nil:
+			return errors.New("added twice")
+		}
+		data, err := marshal(p)
+		if err != nil {
+			return err
+		}
+		s.prompts[p.Name] = &prompt{wire: &busv1.Prompt{Name: p.Name, Json: data}, prompt: p, render: render, complete: complete}
+		return nil
+	})
+}
+
+// RemovePrompt takes a prompt away.
+func (s *Service) RemovePrompt(name string) {
+	s.register("prompt "+name, func() error {
+		delete(s.prompts, name)
+		return nil
+	})
+}
+
+func unknownPrompt(name string) error {
+	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", name)
+}
+
+func (s *Service) getPrompt(ctx context.Context, call *Call) (*busv1.Result, error) {
+	p := look(s, func() *prompt { return s.prompts[call.req.Name] })
+	if p == nil {
+		return nil, unknownPrompt(call.req.Name)
+	}
+	arguments := map[string]string{}
+	if len(call.req.Arguments) > 0 {
+		if err := json.Unmarshal(call.req.Arguments, &arguments); err != nil {
+			return nil, fault.New(fault.InvalidParams, "params.arguments of a prompt must be strings").Because(err)
+		}
+	}
+	for _, a := range p.prompt.Arguments {
+		if _, ok := arguments[a.Name]; a.Required && !ok {
+			return nil, fault.New(fault.InvalidParams, "params.arguments.%s is required", a.Name)
+		}
+	}
+	messages, err := p.render(ctx, call, arguments)
+	if err != nil {
+		return nil, err
+	}
+	if messages == nil {
+		messages = []mcp.PromptMessage{}
+	}
+	data, err := marshal(struct {
+		Description string              `json:"description,omitzero"`
+		Messages    []mcp.PromptMessage `json:"messages"`
+	}{p.prompt.Description, messages})
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
+}
+
+// maxCompletions is the protocol's limit for one answer.
+const maxCompletions = 100
+
+// completion is the params of completion/complete.
+type completion struct {
+	Ref struct {
+		Type string `json:"type"`
+		Name string `json:"name,omitzero"`
+		URI  string `json:"uri,omitzero"`
+	} `json:"ref"`
+	Argument struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"argument"`
+	Context struct {
+		Arguments map[string]string `json:"arguments,omitempty"`
+	} `json:"context,omitzero"`
+	Meta jsontext.Value `json:"_meta,omitzero"`
+}
+
+func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, error) {
+	var p completion
+	if err := json.Unmarshal(call.req.Arguments, &p); err != nil {
+		return nil, fault.New(fault.InvalidParams, "params of completion/complete need a ref and an argument").Because(err)
+	}
+	f, err := s.completer(&p)
+	if err != nil {
+		return nil, err
+	}
+	values := []string{}
+	if f != nil {
+		if values, err = f(ctx, call, p.Argument.Value, p.Context.Arguments); err != nil {
+			return nil, err
+		}
+	}
+	total := len(values)
+	type body struct {
+		Values  []string `json:"values"`
+		Total   int      `json:"total"`
+		HasMore bool     `json:"hasMore"`
+	}
+	data, err := marshal(map[string]body{"completion": {values[:min(total, maxCompletions)], total, total > maxCompletions}})
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
+}
+
+// completer finds who completes an argument; nil when nobody does.
+func (s *Service) completer(p *completion) (CompleteFunc, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch p.Ref.Type {
+	case "ref/prompt":
+		if found := s.prompts[p.Ref.Name]; found != nil {
+			return found.complete[p.Argument.Name], nil
+		}
+		return nil, unknownPrompt(p.Ref.Name)
+	case "ref/resource":
+		for _, t := range s.templates {
+			if t.wire.UriTemplate == p.Ref.URI {
+				return t.complete[p.Argument.Name], nil
+			}
+		}
+		return nil, unknownResource(p.Ref.URI)
+	}
+	return nil, fault.New(fault.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
+}

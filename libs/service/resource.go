@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// ReadFunc reads a resource. vars are the template's variables; empty for a
+// resource added by its URI. An empty result means there is no such resource.
+type ReadFunc func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error)
+
+type resource struct {
+	wire *busv1.Resource
+	read ReadFunc
+}
+
+type template struct {
+	wire    *busv1.ResourceTemplate
+	pattern *uritemplate.Template
+	read    ReadFunc
+	// complete by variable name.
+	complete map[string]CompleteFunc
+}
+
+// AddResource adds one resource.
+func (s *Service) AddResource(r mcp.Resource, read ReadFunc) {
+	s.register("resource "+r.URI, func() error {
+		switch {
+		case r.URI == "" || r.Name == "":
+			return errors.New("a resource needs a URI and a name")
+		case s.resources[r.URI] != nil:
+			return errors.New("added twice")
+		}
+		data, err := marshal(r)
+		if err != nil {
+			return err
+		}
+		s.resources[r.URI] = &resource{wire: &busv1.Resource{Uri: r.URI, Json: data}, read: read}
+		return nil
+	})
+}
+
+// RemoveResource takes a resource away.
+func (s *Service) RemoveResource(uri string) {
+	s.register("resource "+uri, func() error {
+		delete(s.resources, uri)
+		return nil
+	})
+}
+
+// AddResourceTemplate adds every resource whose URI matches an RFC 6570
+// template. complete suggests values for the template's variables; nil for
+// none.
+func (s *Service) AddResourceTemplate(t mcp.ResourceTemplate, read ReadFunc, complete map[string]CompleteFunc) {
+	s.register("resource template "+t.URITemplate, func() error {
+		if t.Name == "" {
+			return errors.New("a resource template needs a name")
+		}
+		pattern, err := uritemplate.New(t.URITemplate)
+		if err != nil {
+			return err
+		}
+		data, err := marshal(t)
+		if err != nil {
+			return err
+		}
+		s.templates = append(s.templates, &template{
+			wire:    &busv1.ResourceTemplate{UriTemplate: t.URITemplate, Json: data},
+			pattern: pattern, read: read, complete: complete,
+		})
+		return nil
+	})
+}
+
+func (s *Service) readResource(ctx context.Context, call *Call) (*busv1.Result, error) {
+	uri := call.req.Name
+	read, vars := s.reader(uri)
+	if read == nil {
+		return nil, unknownResource(uri)
+	}
+	contents, err := read(ctx, call, uri, vars)
+	if err != nil {
+		return nil, err
+	}
+	if len(contents) == 0 {
+		return nil, unknownResource(uri)
+	}
+	data, err := marshal(struct {
+		Contents []mcp.ResourceContents `json:"contents"`
+	}{contents})
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
+}
+
+// reader finds who reads a URI: the resource itself before any template.
+func (s *Service) reader(uri string) (ReadFunc, map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.resources[uri]; r != nil {
+		return r.read, nil
+	}
+	for _, t := range s.templates {
+		if match := t.pattern.Match(uri); match != nil {
+			vars := map[string]string{}
+			for name, v := range match {
+				vars[name] = v.String()
+			}
+			return t.read, vars
+		}
+	}
+	return nil, nil
+}
+
+func unknownResource(uri string) error {
+	data, _ := marshal(map[string]string{"uri": uri})
+	return fault.New(fault.UnknownResource, "Resource not found: %s", uri).With(data)
+}

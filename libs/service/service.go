@@ -1,0 +1,189 @@
+// Package service is what a team uses to put tools, resources and prompts on
+// the bus. A service is a value that collects them; Main, Run or Start serves
+// it. Services are stateless: any instance answers any call, whatever client,
+// protocol version or door it came through.
+//
+// A complete service is in examples/hello.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+)
+
+// Service is a set of tools, resources and prompts under one name. Add to it
+// at any time; clients are told when a running service changes.
+type Service struct {
+	name        string
+	version     string
+	description string
+	concurrency int
+	log         *slog.Logger
+
+	mu        sync.Mutex
+	tools     map[string]*tool
+	resources map[string]*resource
+	templates []*template
+	prompts   map[string]*prompt
+	errs      []error
+	running   map[*Running]struct{}
+}
+
+// Option configures a Service.
+type Option func(*Service)
+
+// WithVersion sets the SemVer of the service's code. Default "0.0.0".
+func WithVersion(v string) Option { return func(s *Service) { s.version = v } }
+
+// WithDescription says in a sentence what the service is for, for people who
+// look at the bus.
+func WithDescription(d string) Option { return func(s *Service) { s.description = d } }
+
+// WithConcurrency sets how many calls one instance runs at once. Default 64.
+func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n } }
+
+// WithLogger sets where the service logs. Default slog.Default().
+func WithLogger(l *slog.Logger) Option { return func(s *Service) { s.log = l } }
+
+// New makes a service. The name is what calls are addressed to on the bus: 1
+// to 64 characters of a-z, A-Z, 0-9, - and _.
+func New(name string, opts ...Option) *Service {
+	s := &Service{
+		name: name, version: "0.0.0",
+		tools: map[string]*tool{}, resources: map[string]*resource{}, prompts: map[string]*prompt{},
+		running: map[*Running]struct{}{},
+	}
+	for _, o := range opts {
+		o(s)
+	}
+	if err := bus.ValidName(name); err != nil {
+		s.errs = append(s.errs, fmt.Errorf("service %w", err))
+	}
+	return s
+}
+
+// Name is the service's name on the bus.
+func (s *Service) Name() string { return s.name }
+
+// logger is read at use: Main sets up slog after the service is made.
+func (s *Service) logger() *slog.Logger {
+	if s.log != nil {
+		return s.log
+	}
+	return slog.Default()
+}
+
+// register adds something under the lock and tells running instances. A
+// mistake is kept and returned by Start, so that a service is declared
+// without error handling line by line.
+func (s *Service) register(what string, add func() error) {
+	s.mu.Lock()
+	if err := add(); err != nil {
+		s.errs = append(s.errs, fmt.Errorf("%s: %w", what, err))
+	}
+	running := make([]*Running, 0, len(s.running))
+	for r := range s.running {
+		running = append(running, r)
+	}
+	s.mu.Unlock()
+	for _, r := range running {
+		r.announce()
+	}
+}
+
+// Running is one instance of a service on the bus.
+type Running struct {
+	service    *Service
+	server     *bus.Server
+	announcer  *bus.Announcer
+	undescribe func()
+}
+
+// Start puts the service on the bus and returns once it takes calls. Stop it
+// before closing the connection.
+func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
+	s.mu.Lock()
+	err := errors.Join(s.errs...)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, fmt.Errorf("service %s is not well formed: %w", s.name, err)
+	}
+	r := &Running{service: s}
+	r.server, err = bus.Serve(ctx, conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: s.handle})
+	if err != nil {
+		return nil, err
+	}
+	if r.undescribe, err = r.server.Describe(s.version, s.description); err != nil {
+		return nil, errors.Join(err, r.server.Drain(ctx))
+	}
+	// Registered before it is announced, so that no addition falls between.
+	s.mu.Lock()
+	r.announcer, err = bus.Announce(conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
+	if err == nil {
+		s.running[r] = struct{}{}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		r.undescribe()
+		return nil, errors.Join(err, r.server.Drain(ctx))
+	}
+	s.logger().Info("service is on the bus", "service", s.name, "version", s.version, "instance", r.server.Instance())
+	return r, nil
+}
+
+func (r *Running) announce() {
+	r.service.mu.Lock()
+	c := r.service.catalogueLocked()
+	r.service.mu.Unlock()
+	if err := r.announcer.Update(c); err != nil {
+		r.service.logger().Error("change not announced", "service", r.service.name, "error", err)
+	}
+}
+
+// Stop leaves the bus: no new calls, those in flight finish. When ctx ends
+// first they are cancelled.
+func (r *Running) Stop(ctx context.Context) error {
+	r.service.mu.Lock()
+	delete(r.service.running, r)
+	r.service.mu.Unlock()
+	r.announcer.Withdraw(ctx)
+	r.undescribe()
+	return r.server.Drain(ctx)
+}
+
+// Run serves until ctx ends, then drains for at most lifecycle.DrainTimeout.
+func (s *Service) Run(ctx context.Context, conn *bus.Conn) error {
+	r, err := s.Start(ctx, conn)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.DrainTimeout)
+	defer cancel()
+	return r.Stop(drain)
+}
+
+// catalogueLocked describes what the service offers, in stable order.
+func (s *Service) catalogueLocked() *busv1.Catalogue {
+	c := &busv1.Catalogue{Service: s.name}
+	for _, t := range sorted(s.tools) {
+		c.Tools = append(c.Tools, t.wire)
+	}
+	for _, r := range sorted(s.resources) {
+		c.Resources = append(c.Resources, r.wire)
+	}
+	for _, t := range s.templates {
+		c.ResourceTemplates = append(c.ResourceTemplates, t.wire)
+	}
+	for _, p := range sorted(s.prompts) {
+		c.Prompts = append(c.Prompts, p.wire)
+	}
+	return c
+}

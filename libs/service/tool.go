@@ -1,0 +1,244 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/schema"
+)
+
+// Tool describes a tool. Only Name is required.
+type Tool struct {
+	// Name is 1 to 128 characters of a-z, A-Z, 0-9, _, - and dot.
+	Name        string
+	Title       string
+	Description string
+	Icons       []mcp.Icon
+
+	// InputSchema and OutputSchema are JSON Schemas, taken as they are. Empty:
+	// inferred from the handler's types.
+	InputSchema  []byte
+	OutputSchema []byte
+
+	// ReadOnly says that a call changes nothing, so that it may be repeated when
+	// its answer is lost. Idempotent says that a second call with the same
+	// arguments changes nothing further.
+	ReadOnly   bool
+	Idempotent bool
+	// Annotations add further hints for clients; the two above are put in.
+	Annotations mcp.ToolAnnotations
+
+	// Timeout is the longest a call may take. 0: the edge's default, 30 s.
+	Timeout time.Duration
+	// RequiresUserApproval holds every call until a person agrees.
+	RequiresUserApproval bool
+}
+
+type tool struct {
+	wire   *busv1.Tool
+	invoke func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error)
+}
+
+// Result is what a handler returns that wants to say more than a value: other
+// content than text, or no structured content.
+type Result struct {
+	Content []mcp.Content
+	// Structured is marshalled as structuredContent unless nil.
+	Structured any
+	// IsError marks the tool's own failure; Content says what went wrong.
+	IsError bool
+}
+
+// Errorf is a tool's own failure: its text goes to the model, which may try
+// again with better arguments. Any other error a handler returns is logged
+// here and hidden from the client.
+func Errorf(format string, args ...any) error { return &toolError{fmt.Sprintf(format, args...)} }
+
+type toolError struct{ text string }
+
+func (e *toolError) Error() string { return e.text }
+
+// AddTool adds a tool whose arguments are In and whose result is Out.
+//
+// In is a struct, or []byte for the arguments' JSON as the client sent it.
+// Arguments have been validated against the input schema before the handler
+// runs. Fields without omitempty or omitzero are required, unknown arguments
+// are refused, and a jsonschema tag describes a field.
+//
+// Out is any type that marshals to JSON; it becomes structuredContent, and
+// text for clients that don't read that. With *Result the handler says itself
+// what the result holds.
+//
+// The handler's context ends at the call's deadline and when its caller gives
+// up. To fail, return Errorf.
+func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
+	s.register("tool "+t.Name, func() error {
+		wire, err := toolWire[In, Out](t)
+		if err != nil {
+			return err
+		}
+		if s.tools[t.Name] != nil {
+			return errors.New("added twice")
+		}
+		s.tools[t.Name] = &tool{wire: wire, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
+			in, err := decode[In](arguments)
+			if err != nil {
+				return nil, err
+			}
+			out, err := handler(ctx, call, in)
+			var own *toolError
+			if errors.As(err, &own) {
+				return encodeResult(&Result{Content: []mcp.Content{mcp.Text(own.text)}, IsError: true})
+			}
+			if err != nil {
+				return nil, err
+			}
+			return encode(out)
+		}}
+		return nil
+	})
+}
+
+// RemoveTool takes a tool away.
+func (s *Service) RemoveTool(name string) {
+	s.register("tool "+name, func() error {
+		delete(s.tools, name)
+		return nil
+	})
+}
+
+func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
+	if err := validToolName(t.Name); err != nil {
+		return nil, err
+	}
+	var err error
+	if len(t.InputSchema) == 0 {
+		if t.InputSchema, err = inputSchema[In](); err != nil {
+			return nil, fmt.Errorf("input schema: %w", err)
+		}
+	}
+	if _, err := schema.CompileInput(t.InputSchema); err != nil {
+		return nil, fmt.Errorf("input schema: %w", err)
+	}
+	if len(t.OutputSchema) == 0 {
+		if t.OutputSchema, err = outputSchema[Out](); err != nil {
+			return nil, fmt.Errorf("output schema: %w", err)
+		}
+	} else if _, err := schema.Compile(t.OutputSchema); err != nil {
+		return nil, fmt.Errorf("output schema: %w", err)
+	}
+	a := t.Annotations
+	if t.ReadOnly {
+		a.ReadOnlyHint = &t.ReadOnly
+	}
+	if t.Idempotent {
+		a.IdempotentHint = &t.Idempotent
+	}
+	shown := mcp.Tool{
+		Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
+		InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
+	}
+	if a != (mcp.ToolAnnotations{}) {
+		shown.Annotations = &a
+	}
+	data, err := marshal(shown)
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Tool{
+		Name: t.Name, Json: data, InputSchema: t.InputSchema,
+		TimeoutMs: uint32(t.Timeout.Milliseconds()),
+		ReadOnly:  t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
+	}, nil
+}
+
+func validToolName(name string) error {
+	ok := len(name) >= 1 && len(name) <= 128
+	for i := range len(name) {
+		c := name[i]
+		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == '/')
+	}
+	if !ok {
+		return errors.New("a tool's name is 1 to 128 characters of a-z, A-Z, 0-9, _, -, / and dot")
+	}
+	return nil
+}
+
+// decode reads arguments strictly: names are compared case-sensitively, which
+// encoding/json does not do.
+func decode[In any](arguments []byte) (In, error) {
+	var in In
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	if raw, ok := any(&in).(*[]byte); ok {
+		*raw = arguments
+		return in, nil
+	}
+	if err := json.Unmarshal(arguments, &in); err != nil {
+		return in, fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
+	}
+	return in, nil
+}
+
+func encode(out any) (*busv1.Result, error) {
+	switch out := out.(type) {
+	case *Result:
+		if out == nil {
+			return nil, errors.New("handler returned a nil *Result")
+		}
+		return encodeResult(out)
+	case Result:
+		return encodeResult(&out)
+	}
+	structured, err := marshal(out)
+	if err != nil {
+		return nil, err
+	}
+	// The value goes out twice, as the specification asks: as text for clients
+	// that read only that, and as structured content.
+	data := append(make([]byte, 0, 2*len(structured)+len(structured)/4+80), `{"content":[{"type":"text","text":`...)
+	if data, err = jsontext.AppendQuote(data, structured); err != nil {
+		return nil, err
+	}
+	data = append(data, `}],"structuredContent":`...)
+	data = append(append(data, structured...), '}')
+	return &busv1.Result{Json: data}, nil
+}
+
+func encodeResult(r *Result) (*busv1.Result, error) {
+	if r.Content == nil {
+		r.Content = []mcp.Content{}
+	}
+	data, err := marshal(struct {
+		Content    []mcp.Content `json:"content"`
+		Structured any           `json:"structuredContent,omitzero"`
+		IsError    bool          `json:"isError,omitzero"`
+	}{r.Content, r.Structured, r.IsError})
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data, IsError: r.IsError}, nil
+}
+
+// marshal is deterministic, so that equal values have equal bytes everywhere.
+func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
+
+// sorted returns a map's values in the order of their keys.
+func sorted[V any](m map[string]V) []V {
+	out := make([]V, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, m[k])
+	}
+	return out
+}

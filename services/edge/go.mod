@@ -1,0 +1,3 @@
+module github.com/busbar-mcp/busbar/services/edge
+
+go 1.26.0

@@ -1,0 +1,112 @@
+package segment
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+//go:embed data/abbreviations.txt
+var abbreviationFile string
+
+// An abbreviation is one after which a sentence goes on.
+type abbreviation struct {
+	// notAfterNumber: after a number it may well end the sentence
+	// ("в 2020 г. Потом", but "в г. Москва").
+	notAfterNumber bool
+}
+
+var abbreviations = sync.OnceValue(func() map[string]abbreviation {
+	m := make(map[string]abbreviation)
+	for line := range strings.Lines(abbreviationFile) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		short, ok := strings.CutSuffix(line, " !number")
+		m[short] = abbreviation{notAfterNumber: ok}
+	}
+	return m
+})
+
+// tailLen bounds how far back from the end of a sentence abbreviations are
+// looked for, which keeps splitting linear.
+const tailLen = 64
+
+// continues reports whether the sentence so far goes on in rest although
+// UAX #29 ends it here.
+func continues(sofar, rest string) bool {
+	if rest == "" || strings.HasSuffix(sofar, "\n") {
+		return false
+	}
+	tail := sofar
+	if len(tail) > tailLen {
+		tail = tail[len(tail)-tailLen:]
+		for !utf8.RuneStart(tail[0]) {
+			tail = tail[1:]
+		}
+	}
+	tail = strings.TrimRightFunc(tail, unicode.IsSpace)
+	if !strings.HasSuffix(tail, ".") {
+		return false
+	}
+	head, last := lastField(tail)
+	_, before := lastField(head)
+	// A number and a dot opening a sentence is a list number: "1. Start".
+	if head == "" && len(sofar) < tailLen && isNumber(strings.TrimSuffix(last, ".")) {
+		return true
+	}
+	if isInitials(last) {
+		return true
+	}
+	known := abbreviations()
+	if _, ok := known[strings.ToLower(before+" "+last)]; ok {
+		return true
+	}
+	a, ok := known[strings.ToLower(last)]
+	return ok && !(a.notAfterNumber && isNumber(before))
+}
+
+// lastField splits s before its last space-separated field; brackets and
+// quotes opening the field are dropped.
+func lastField(s string) (head, field string) {
+	s = strings.TrimRightFunc(s, unicode.IsSpace)
+	i := strings.LastIndexFunc(s, unicode.IsSpace)
+	if i >= 0 {
+		_, n := utf8.DecodeRuneInString(s[i:])
+		head, field = s[:i], s[i+n:]
+	} else {
+		field = s
+	}
+	return head, strings.TrimLeftFunc(field, func(r rune) bool {
+		return unicode.In(r, unicode.Ps, unicode.Pi) || r == '"' || r == '\'' || r == '„'
+	})
+}
+
+// isInitials reports whether s is capital letters each followed by a dot:
+// "J.", "J.R.R.", "А.С.". Country-like ones ("U.S.") often end sentences.
+func isInitials(s string) bool {
+	switch s {
+	case "U.S.", "U.K.", "U.N.", "E.U.", "D.C.", "A.M.", "P.M.", "И.О.", "I.":
+		return false
+	}
+	wantLetter := true
+	for _, r := range s {
+		if wantLetter != unicode.IsUpper(r) || !wantLetter && r != '.' {
+			return false
+		}
+		wantLetter = !wantLetter
+	}
+	return s != "" && wantLetter
+}
+
+func isNumber(s string) bool {
+	for _, r := range s {
+		if !unicode.IsDigit(r) && r != '.' && r != '-' && r != '–' {
+			return false
+		}
+	}
+	return s != ""
+}

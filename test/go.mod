@@ -1,0 +1,3 @@
+module github.com/busbar-mcp/busbar/test
+
+go 1.26.0
