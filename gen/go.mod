@@ -2,4 +2,4 @@ module github.com/busbar-mcp/busbar/gen
 
 go 1.26.0
 
-require google.golang.org/protobuf v1.36.12 // indirect
+require google.golang.org/protobuf v1.36.12

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -47,6 +49,7 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 
 // Bucket is one key-value bucket, shared by every process on the bus.
 type Bucket struct {
+	nc *nats.Conn
 	kv jetstream.KeyValue
 }
 
@@ -56,7 +59,7 @@ func (c *Conn) Bucket(ctx context.Context, name string) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", name, err)
 	}
-	return &Bucket{kv: kv}, nil
+	return &Bucket{nc: c.nc, kv: kv}, nil
 }
 
 // ErrNoKey means that a key is not there, or no longer.
@@ -88,4 +91,15 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 	}
 	return nil
+}
+
+// OnWrite calls f with the key of every write and deletion from now on,
+// whoever makes it. f must not block. stop ends that.
+func (b *Bucket) OnWrite(f func(key string)) (stop func(), err error) {
+	prefix := "$KV." + b.kv.Bucket() + "."
+	sub, err := b.nc.Subscribe(prefix+">", func(msg *nats.Msg) { f(strings.TrimPrefix(msg.Subject, prefix)) })
+	if err != nil {
+		return nil, publishFault(err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
 }

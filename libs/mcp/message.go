@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -127,7 +128,7 @@ func (s *scanner) classify() error {
 	case !has.method:
 		return invalid(`member "method" is missing`)
 	case has.id && IsNotification(m.Method):
-		return invalid("%s is a notification and has no id", m.Method)
+		return invalid("%s is a notification and has no id", clip(m.Method))
 	case !has.id && !IsNotification(m.Method):
 		return invalid("%s is a request and needs an id", clip(m.Method))
 	}
@@ -312,9 +313,15 @@ func isInteger(v []byte) bool {
 	return !bytes.ContainsAny(v, ".eE") && string(v) != "-0"
 }
 
+// clip shortens a peer's text for a message, which stays UTF-8.
 func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
+	const most = 64
+	if len(s) <= most {
+		return s
 	}
-	return s
+	n := most
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

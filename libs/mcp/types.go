@@ -184,9 +184,13 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	case "resource_link":
 		type link struct {
 			Type string `json:"type"`
-			*Resource
+			Resource
 		}
-		return json.Marshal(link{Type: c.typ, Resource: c.resource})
+		l := link{c.typ, *c.resource}
+		if c.Annotations != nil {
+			l.Annotations = c.Annotations
+		}
+		return json.Marshal(l)
 	}
 	return json.Marshal(it)
 }

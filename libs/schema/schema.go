@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -19,6 +18,10 @@ const (
 	maxBytes      = 256 << 10
 	maxDepth      = 64
 	maxSubschemas = 5000
+	// maxNumber bounds one number, in schemas and values, by its characters. Its
+	// exponent has at most three digits: validation computes exactly, and
+	// 1e999999 is short to write and long to compute with.
+	maxNumber = 1000
 )
 
 // Schema is a compiled JSON Schema; drafts 4, 6, 7, 2019-09 and 2020-12, which
@@ -43,6 +46,9 @@ func Compile(raw []byte) (*Schema, error) {
 	}
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, errors.New("a schema must be a JSON object")
+	}
+	if where, found := hugeNumber(doc); found {
+		return nil, fmt.Errorf("%s: a number is longer than %d characters or its exponent than 3 digits", where, maxNumber)
 	}
 	if n, err := measure(doc, 1); err != nil {
 		return nil, err
@@ -151,6 +157,9 @@ func (s *Schema) Validate(raw []byte) error {
 	if err != nil {
 		return &InvalidError{Problems: []Problem{{Message: "not JSON"}}}
 	}
+	if where, found := hugeNumber(v); found {
+		return &InvalidError{Problems: []Problem{{Path: where, Message: "the number is too large; send it as a string"}}}
+	}
 	return s.validateValue(v)
 }
 
@@ -172,18 +181,11 @@ func collect(e *jsonschema.ValidationError, out *InvalidError) {
 	if len(e.Causes) == 0 && len(out.Problems) < maxProblems {
 		path := ""
 		for _, token := range e.InstanceLocation {
-			path += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+			path += pointer(token)
 		}
 		out.Problems = append(out.Problems, Problem{Path: path, Message: e.ErrorKind.LocalizedString(english)})
 	}
 	for _, c := range e.Causes {
 		collect(c, out)
 	}
-}
-
-// sameNumber compares two JSON numbers by value.
-func sameNumber(a, b string) bool {
-	x, ok1 := new(big.Rat).SetString(a)
-	y, ok2 := new(big.Rat).SetString(b)
-	return ok1 && ok2 && x.Cmp(y) == 0
 }

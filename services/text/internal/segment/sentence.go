@@ -20,9 +20,12 @@ type Sentence struct {
 
 // Sentences splits text into sentences, in order. Pieces without any letter
 // or digit join the sentence before them on the same line and are dropped
-// otherwise.
+// otherwise. Offsets hold for valid UTF-8; bad bytes are first replaced by
+// U+FFFD.
 func Sentences(text string) []Sentence {
-	text = strings.ToValidUTF8(text, "?") // keeps offsets only of valid text; JSON text always is
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
 	s := splitter{text: text}
 	joined := mask(unwrap(text))
 	start := 0

@@ -1,0 +1,126 @@
+# Busbar's commands; `make` alone lists them.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Settings, for example: make bench BENCH=Call
+ARGS ?=
+BENCH ?= .
+FUZZTIME ?= 30s
+TESTFLAGS ?=
+
+# Each becomes bin/<last part of its path>.
+PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge services/text/cmd/text examples/hello
+GO_ROOMS := examples gen libs scripts services test
+
+TOOLS := .tmp/bin/.stamp
+BUF := .tmp/bin/buf
+EACH := scripts/each-module
+
+.PHONY: help
+help: ## List these commands
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: build ## Build, then run a whole Busbar here (ARGS="…" for its flags)
+	@exec bin/busbar dev $(ARGS)
+
+.PHONY: build
+build: ## Build the programs into bin/
+	@mkdir -p bin
+	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)" -o bin/ $(PROGRAMS:%=./%)
+	@ls bin
+
+.PHONY: test
+test: ## Test every module, with the race detector where there is a C compiler
+	@race=-race; \
+	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$(go env CC) -x c -o /dev/null - 2>/dev/null; then \
+		race=; echo "no C compiler: testing without the race detector"; \
+	fi; \
+	go test $$race $(TESTFLAGS) work
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=<regexp> for some)
+	@rooms=./libs/...; [ ! -d test/bench ] || rooms="$$rooms ./test/bench/..."; \
+	go test -run '^$$' -bench '$(BENCH)' -benchmem $$rooms
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZTIME (30s)
+	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: clients
+clients: ## Try the published MCP clients against a running Busbar; needs Node
+	@test/clients/run
+
+.PHONY: lint
+lint: lint-format lint-house lint-modules lint-vet lint-staticcheck lint-proto lint-gen ## All checks but the tests
+
+.PHONY: lint-format
+lint-format: ## Go code is formatted
+	@echo "== gofmt"
+	@files=$$(gofmt -l $(GO_ROOMS)); \
+	if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
+
+.PHONY: lint-house
+lint-house: ## The rules of the house hold: who imports whom, names, sizes
+	@echo "== house rules"
+	@go test -count=1 ./test/house/...
+
+.PHONY: lint-modules
+lint-modules: $(TOOLS) ## go.mod files are in step, and each module builds without go.work
+	@echo "== go.mod files in step"
+	@go run scripts/modsync/main.go check
+	@echo "== each module by itself"
+	@$(EACH) env GOWORK=off bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'
+
+.PHONY: lint-vet
+lint-vet: ## go vet
+	@echo "== go vet"
+	@go vet work
+
+.PHONY: lint-staticcheck
+lint-staticcheck: $(TOOLS) ## staticcheck
+	@echo "== staticcheck"
+	@.tmp/bin/staticcheck work
+
+.PHONY: lint-proto
+lint-proto: $(TOOLS) ## Contracts are well formed and break nobody
+	@echo "== buf lint"
+	@$(BUF) lint
+	@$(BUF) format --diff --exit-code
+	@echo "== buf breaking"
+	@scripts/breaking $(BUF)
+
+.PHONY: lint-gen
+lint-gen: $(TOOLS) ## Generated code is that of the contracts
+	@echo "== generated code"
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(BUF) generate --output "$$dir"; \
+	diff -r "$$dir/gen/busbar" gen/busbar || { echo "run make gen"; exit 1; }
+
+.PHONY: gen
+gen: $(TOOLS) ## Generate Go code from proto/
+	@$(BUF) generate
+
+.PHONY: tools
+tools: $(TOOLS) ## Build the pinned tools into .tmp/bin
+
+$(TOOLS): tools/go.mod tools/go.sum
+	@echo "building tools; the first time takes minutes"
+	@mkdir -p .tmp/bin
+	@cd tools && GOWORK=off go build -o ../.tmp/bin/ tool
+	@touch $@
+
+.PHONY: tidy
+tidy: ## Bring go.mod and go.sum files in step
+	@go run scripts/modsync/main.go fix
+	@$(EACH) env GOWORK=off go mod tidy
+	@cd tools && GOWORK=off go mod tidy
+	@go run scripts/modsync/main.go check
+
+.PHONY: clean
+clean: ## Remove what was built, tools too
+	@rm -rf bin .tmp

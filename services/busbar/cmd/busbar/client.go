@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
+)
+
+// clientFlags are what every command has that talks to an edge.
+type clientFlags struct {
+	URL     string        `name:"url" default:"http://127.0.0.1:8000" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to."`
+	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
+	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is for ever."`
+}
+
+func (f *clientFlags) options() client.Options {
+	o := client.Options{
+		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout,
+		Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		o.Width = width
+	}
+	return o
+}
+
+type toolsCommand struct{ clientFlags }
+
+// Help implements kong's HelpProvider.
+func (toolsCommand) Help() string { return `Example: busbar tools --url http://127.0.0.1:8000` }
+
+func (c *toolsCommand) Run(ctx context.Context, out stdout) error {
+	return exit(client.RunTools(ctx, client.ToolsOptions{Options: c.options()}, out, os.Stderr))
+}
+
+type callCommand struct {
+	clientFlags
+	Name     string `arg:"" help:"Name of the tool."`
+	Argument string `arg:"" optional:"" name:"json" help:"Arguments as a JSON object, @FILE to read them from a file, or - from standard input."`
+}
+
+// Help implements kong's HelpProvider.
+func (callCommand) Help() string {
+	return `Example: busbar call analyzeText '{"text":"One bus. Many circuits."}'
+
+Exit status: 0 done; 1 the tool reported an error; 2 wrong usage; 3 the edge
+refused the call; 4 the edge could not be reached, or what became of the call
+is unknown; 130 interrupted.`
+}
+
+func (c *callCommand) Run(ctx context.Context, out stdout) error {
+	return exit(client.RunCall(ctx, client.CallOptions{Options: c.options(), Name: c.Name, Argument: c.Argument}, os.Stdin, out, os.Stderr))
+}
+
+func exit(code int) error {
+	if code == client.ExitOK {
+		return nil
+	}
+	return exitCode(code)
+}

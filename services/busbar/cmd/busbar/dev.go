@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/text"
+)
+
+type devCommand struct {
+	Listen     string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one."`
+	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one."`
+	DataDir    string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
+}
+
+// Help implements kong's HelpProvider.
+func (devCommand) Help() string {
+	return `Example: busbar dev --listen 127.0.0.1:8000 --nats-listen 127.0.0.1:4222 --data-dir /tmp/busbar`
+}
+
+// startTime bounds the start of the whole system.
+const startTime = 30 * time.Second
+
+func (c *devCommand) Run(ctx context.Context, out stdout) error {
+	dir, err := dataDir(c.DataDir, "dev")
+	if err != nil {
+		return err
+	}
+	if err := loopbackOnly(c.NATSListen); err != nil {
+		return err
+	}
+	l, err := edge.Listen(c.Listen, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	log := slog.Default()
+	nats, err := dir.Hold(c.NATSListen, "dev", false, log)
+	if err != nil {
+		return dir.InUse(err)
+	}
+	defer nats.Stop()
+
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	edgeConn, err := dir.Connect(starting, "edge", log)
+	if err != nil {
+		return err
+	}
+	defer edgeConn.Close()
+	e, err := edge.New(starting, edgeConn, edge.Config{Version: version})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	fleet, err := startFleet(starting, dir)
+	if err != nil {
+		return err
+	}
+	if err := e.Await(starting, fleet.names()...); err != nil {
+		return errors.Join(err, fleet.stop(ctx))
+	}
+	fmt.Fprintf(out, "busbar dev is ready: mcp=%s nats=%s data=%s\n", edge.Endpoint(l), nats.URL(), dir)
+	// The edge first: its calls in flight need the services.
+	err = e.Serve(ctx, l)
+	return errors.Join(err, fleet.stop(ctx))
+}
+
+func dataDir(flag, command string) (home.Dir, error) {
+	if flag != "" {
+		return home.Dir(flag), nil
+	}
+	d, err := home.Default(command)
+	return home.Dir(d), err
+}
+
+// loopbackOnly keeps a bus without authentication off the network.
+func loopbackOnly(listen string) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("--nats-listen: %w", err)
+	}
+	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--nats-listen %s is a public address and the development bus asks for no password: use 127.0.0.1, or run a NATS server and \"busbar edge --nats\"", listen)
+}
+
+// fleet is every service but the edge, each on a connection of its own, as
+// they are in processes of their own.
+type fleet struct {
+	members []member
+}
+
+type member struct {
+	name    string
+	conn    *bus.Conn
+	running *service.Running
+}
+
+// services are all that a whole system runs.
+func services() []*service.Service {
+	return []*service.Service{text.New(version)}
+}
+
+func startFleet(ctx context.Context, dir home.Dir) (*fleet, error) {
+	f := &fleet{}
+	for _, s := range services() {
+		conn, err := dir.Connect(ctx, s.Name(), slog.Default())
+		if err != nil {
+			return nil, errors.Join(err, f.stop(ctx))
+		}
+		running, err := s.Start(ctx, conn)
+		if err != nil {
+			conn.Close()
+			return nil, errors.Join(err, f.stop(ctx))
+		}
+		f.members = append(f.members, member{s.Name(), conn, running})
+	}
+	return f, nil
+}
+
+func (f *fleet) names() []string {
+	names := make([]string, len(f.members))
+	for i, m := range f.members {
+		names[i] = m.name
+	}
+	return names
+}
+
+// stop drains every service.
+func (f *fleet) stop(ctx context.Context) error {
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.DrainTimeout)
+	defer cancel()
+	var errs []error
+	for _, m := range f.members {
+		errs = append(errs, m.running.Stop(drain))
+		m.conn.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
+)
+
+type stdioCommand struct {
+	NATS    string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
+	DataDir string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
+}
+
+// Help implements kong's HelpProvider.
+func (stdioCommand) Help() string {
+	return `Example, in a desktop client's configuration:
+  {"mcpServers": {"busbar": {"command": "/path/to/busbar", "args": ["stdio"]}}}`
+}
+
+// Run serves the client. Several of these on one data directory are one
+// system: the first runs bus and services, the others join, and one of them
+// takes over when it ends.
+func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if c.NATS != "" {
+		conn, err := bus.Connect(starting, bus.Config{URL: c.NATS, Name: "edge-stdio"})
+		if err != nil {
+			return err
+		}
+		return serveStdio(ctx, starting, conn, out)
+	}
+	dir, err := dataDir(c.DataDir, "stdio")
+	if err != nil {
+		return err
+	}
+	host, err := newHost(starting, dir)
+	if err != nil {
+		return err
+	}
+	conn, err := dir.Connect(starting, "edge-stdio", slog.Default())
+	if err == nil {
+		err = serveStdio(ctx, starting, conn, out, host.serving()...)
+	}
+	return errors.Join(err, host.stop(ctx))
+}
+
+// serveStdio runs an edge whose only door is stdio. It closes conn.
+func serveStdio(ctx, starting context.Context, conn *bus.Conn, out stdout, await ...string) error {
+	defer conn.Close()
+	e, err := edge.New(starting, conn, edge.Config{Version: version})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if err := e.Await(starting, await...); err != nil {
+		return err
+	}
+	return stdio.New(stdio.Config{Server: e.Server(), In: os.Stdin, Out: out}).Run(ctx)
+}
+
+// host runs bus and services of a data directory as soon as nobody else does.
+type host struct {
+	dir  home.Dir
+	quit chan struct{}
+	done chan struct{}
+
+	nats  *natsd.Server
+	fleet *fleet
+}
+
+// retry is how soon after a holder's end another process takes over.
+const retry = 100 * time.Millisecond
+
+// newHost takes the directory if it is free, and waits for it in the
+// background if not.
+func newHost(ctx context.Context, dir home.Dir) (*host, error) {
+	h := &host{dir: dir, quit: make(chan struct{}), done: make(chan struct{})}
+	err := h.take(ctx)
+	if err == nil {
+		close(h.done)
+		return h, nil
+	}
+	if !errors.Is(err, natsd.ErrInUse) {
+		return nil, err
+	}
+	go h.wait()
+	return h, nil
+}
+
+// serving names the services this process runs.
+func (h *host) serving() []string {
+	select {
+	case <-h.done:
+		return h.fleet.names()
+	default:
+		return nil
+	}
+}
+
+func (h *host) take(ctx context.Context) error {
+	nats, err := h.dir.Hold("", "stdio", true, slog.Default())
+	if err != nil {
+		return err
+	}
+	if h.fleet, err = startFleet(ctx, h.dir); err != nil {
+		nats.Stop()
+		return err
+	}
+	h.nats = nats
+	return nil
+}
+
+func (h *host) wait() {
+	defer close(h.done)
+	for {
+		select {
+		case <-h.quit:
+			return
+		case <-time.After(retry):
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), startTime)
+		err := h.take(ctx)
+		cancel()
+		if err == nil {
+			slog.Info("took over the data directory", "dir", string(h.dir))
+			return
+		}
+		if !errors.Is(err, natsd.ErrInUse) {
+			slog.Error("cannot take over the data directory; trying on", "dir", string(h.dir), "error", err)
+		}
+	}
+}
+
+func (h *host) stop(ctx context.Context) error {
+	close(h.quit)
+	<-h.done
+	if h.nats == nil {
+		return nil
+	}
+	defer h.nats.Stop()
+	return h.fleet.stop(ctx)
+}

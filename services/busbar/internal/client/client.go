@@ -1,0 +1,203 @@
+// Package client is the command line's side of MCP: it lists and calls the
+// tools of an edge over Streamable HTTP (2026-07-28, stateless) and shows the
+// answers to people and scripts.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxPages ends a tool list that never ends.
+const maxPages = 1000
+
+// Client talks to one edge. It may be used from many goroutines; its exported
+// fields must not change after the first use.
+type Client struct {
+	// URL of the edge: http://host:port, or with the path of its MCP endpoint.
+	// "/mcp" is appended when the path is empty or "/", http:// put in front
+	// when there is no scheme.
+	URL string
+	// HTTP sends the requests. Nil means http.DefaultClient. Redirects are
+	// never followed: a call must not reach a host the user did not name.
+	HTTP *http.Client
+	// Header is sent with every request, for example Authorization. The
+	// protocol's own headers win.
+	Header http.Header
+	// Version of the program, for clientInfo. Default "dev".
+	Version string
+	// Warn hears why a tool of the list was left out. Nil means silence.
+	Warn func(message string)
+
+	lastID atomic.Int64
+	mu     sync.Mutex
+	// listed is the last tool list; nil before the first.
+	listed *listing
+}
+
+// listing is a tool list as fetched.
+type listing struct {
+	tools []Tool
+	// rejected names the tools left out, and why.
+	rejected map[string]string
+}
+
+// endpoint returns the URL to post to.
+func (c *Client) endpoint() (*url.URL, error) {
+	raw := c.URL
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, &UsageError{Message: fmt.Sprintf("%q is not a URL", c.URL)}
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, &UsageError{Message: fmt.Sprintf("%q: the scheme must be http or https", c.URL)}
+	case u.Host == "":
+		return nil, &UsageError{Message: fmt.Sprintf("%q names no host", c.URL)}
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/mcp"
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+// Tools returns every tool the edge offers, in the edge's order. Tools whose
+// definition breaks the rules for x-mcp-header are left out, as the
+// specification demands; Warn hears of them.
+func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
+	l, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(l.tools), nil
+}
+
+// list fetches all pages of the tool list and keeps it for calls.
+func (c *Client) list(ctx context.Context) (*listing, error) {
+	l := &listing{rejected: map[string]string{}}
+	var cursor *string
+	for range maxPages {
+		page, err := c.page(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, raw := range page.Tools {
+			t, err := decodeTool(raw)
+			if err != nil {
+				l.rejected[t.Name] = err.Error()
+				if c.Warn != nil {
+					c.Warn(fmt.Sprintf("tool %q left out: %v", t.Name, err))
+				}
+				continue
+			}
+			l.tools = append(l.tools, t)
+		}
+		// An empty cursor is a cursor (pagination, Implementation Guidelines).
+		if cursor = page.NextCursor; cursor == nil {
+			c.mu.Lock()
+			c.listed = l
+			c.mu.Unlock()
+			return l, nil
+		}
+	}
+	return nil, &ProtocolError{Method: mcp.MethodToolsList, Message: fmt.Sprintf("the tool list has more than %d pages", maxPages)}
+}
+
+// toolPage is the result of one tools/list.
+type toolPage struct {
+	Tools      []jsontext.Value `json:"tools"`
+	NextCursor *string          `json:"nextCursor"`
+}
+
+func (c *Client) page(ctx context.Context, cursor *string) (toolPage, error) {
+	var page toolPage
+	raw, err := c.do(ctx, request{method: mcp.MethodToolsList, params: params{Cursor: cursor}})
+	if err != nil {
+		return page, err
+	}
+	if err := decode(raw, &page); err != nil {
+		return page, &ProtocolError{Method: mcp.MethodToolsList, Message: "the tool list is malformed", Err: err}
+	}
+	if typ := resultType(raw); typ != typeComplete {
+		return page, &ProtocolError{Method: mcp.MethodToolsList, Message: fmt.Sprintf("result type %q is not one of this method", typ)}
+	}
+	return page, nil
+}
+
+// Call calls a tool. arguments is a JSON object; nil means {}. onProgress, if
+// not nil, hears every progress notification, one at a time, before Call
+// returns. Cancelling ctx closes the answer's stream, which cancels the call.
+//
+// The tool list is fetched first unless the Client has it, because it says
+// which parameters must be mirrored into headers.
+func (c *Client) Call(ctx context.Context, name string, arguments []byte, onProgress func(Progress)) (*Result, error) {
+	args, err := checkArguments(arguments)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	l := c.listed
+	c.mu.Unlock()
+	fresh := l == nil
+	if fresh {
+		if l, err = c.list(ctx); err != nil {
+			return nil, err
+		}
+	}
+	res, err := c.callWith(ctx, l, name, args, onProgress)
+	var refused *RPCError
+	if errors.As(err, &refused) && refused.Code == mcp.CodeHeaderMismatch {
+		// Nothing ran; the tool's schema may have changed since the list.
+		if l, err = c.list(ctx); err != nil {
+			return nil, err
+		}
+		res, err = c.callWith(ctx, l, name, args, onProgress)
+	}
+	return res, err
+}
+
+func (c *Client) callWith(ctx context.Context, l *listing, name string, args jsontext.Value, onProgress func(Progress)) (*Result, error) {
+	var header http.Header
+	i := slices.IndexFunc(l.tools, func(t Tool) bool { return t.Name == name })
+	if why, out := l.rejected[name]; out && i < 0 {
+		return nil, &RejectedToolError{Name: name, Why: why}
+	}
+	if i >= 0 {
+		header = mirror(l.tools[i].mirrored, args)
+	}
+	raw, err := c.do(ctx, request{
+		method: mcp.MethodToolsCall, params: params{Name: name, Arguments: args},
+		header: header, onProgress: onProgress, progress: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return decodeResult(raw)
+}
+
+// known returns the tools of the last list.
+func (c *Client) known() []Tool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listed == nil {
+		return nil
+	}
+	return c.listed.tools
+}
+
+// nextID returns an id no other request of this client has.
+func (c *Client) nextID() string { return strconv.FormatInt(c.lastID.Add(1), 10) }

@@ -1,0 +1,217 @@
+package client
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// toolsJSON is the tools' definitions as received: one array, one line.
+func toolsJSON(tools []Tool) string {
+	raw := make([]string, len(tools))
+	for i, t := range tools {
+		raw[i] = oneLine(t.Raw)
+	}
+	return "[" + strings.Join(raw, ",") + "]\n"
+}
+
+// toolsPlain is a line for each tool: name, tab, description.
+func toolsPlain(tools []Tool) string {
+	var b strings.Builder
+	for _, t := range tools {
+		fmt.Fprintf(&b, "%s\t%s\n", safeLine(t.Name), safeLine(about(t)))
+	}
+	return b.String()
+}
+
+// about is what a tool says of itself, in the most words.
+func about(t Tool) string {
+	if t.Description != "" {
+		return t.Description
+	}
+	return title(t)
+}
+
+func title(t Tool) string {
+	if t.Title == "" && t.Annotations != nil {
+		return t.Annotations.Title
+	}
+	return t.Title
+}
+
+// toolsTable is the list for people.
+func toolsTable(tools []Tool, limit int, s style) string {
+	var b strings.Builder
+	marked := false
+	for i, t := range tools {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(heading(t, limit, s))
+		if t.Description != "" {
+			for _, line := range wrap(safeText(t.Description), limit-2) {
+				fmt.Fprintln(&b, strings.TrimRight("  "+line, " "))
+			}
+		}
+		rows := parameters(t.InputSchema)
+		marked = marked || slices.ContainsFunc(rows, func(p parameter) bool { return p.required })
+		writeParameters(&b, rows, limit, s)
+	}
+	if marked {
+		b.WriteString("\n" + s.dim("* required") + "\n")
+	}
+	return b.String()
+}
+
+// heading is a tool's name, hints and title; the title has its own line where
+// it would not fit.
+func heading(t Tool, limit int, s style) string {
+	name, hints := safeLine(t.Name), ""
+	if a := t.Annotations; a != nil {
+		switch {
+		case a.ReadOnlyHint != nil && *a.ReadOnlyHint:
+			hints = "[read-only]"
+		case a.DestructiveHint != nil && *a.DestructiveHint:
+			hints = "[destructive]"
+		}
+	}
+	line, used := s.bold(name), cells(name)
+	if hints != "" {
+		line, used = line+"  "+s.dim(hints), used+2+cells(hints)
+	}
+	text := safeLine(title(t))
+	switch {
+	case text == "":
+		return line + "\n"
+	case used+2+cells(text) <= limit:
+		return line + "  " + text + "\n"
+	}
+	return line + "\n  " + strings.Join(wrap(text, limit-2), "\n  ") + "\n"
+}
+
+// parameter is one row of a tool's parameters.
+type parameter struct {
+	name, kind, description string
+	required                bool
+}
+
+// parameters reads the top level of an input schema, in its order. A schema
+// that says it differently has no rows.
+func parameters(input jsontext.Value) []parameter {
+	var top struct {
+		Properties jsontext.Value `json:"properties"`
+		Required   []string       `json:"required"`
+	}
+	if decode(input, &top) != nil {
+		return nil
+	}
+	var rows []parameter
+	// An error ends the rows early, as a schema of another shape does above.
+	_ = eachMember(top.Properties, func(name string, v jsontext.Value) error {
+		p := parameter{name: safeLine(name), required: slices.Contains(top.Required, name), kind: "any"}
+		var s property
+		if decode(v, &s) == nil {
+			p.kind, p.description = safeLine(s.kind()), safeLine(s.Description)
+			if len(s.Default) > 0 {
+				p.description = strings.TrimSpace(p.description + " (default " + safeLine(oneLine(s.Default)) + ")")
+			}
+		}
+		rows = append(rows, p)
+		return nil
+	})
+	return rows
+}
+
+// property is what a schema says of one parameter.
+type property struct {
+	Type        jsontext.Value   `json:"type"`
+	Description string           `json:"description"`
+	Enum        []jsontext.Value `json:"enum"`
+	Default     jsontext.Value   `json:"default"`
+	Items       jsontext.Value   `json:"items"`
+}
+
+// maxChoices is how many values of an enum are shown.
+const maxChoices = 8
+
+func (p property) kind() string {
+	if len(p.Enum) > 0 {
+		var values []string
+		for _, v := range p.Enum[:min(len(p.Enum), maxChoices)] {
+			values = append(values, plainScalar(v))
+		}
+		if len(p.Enum) > maxChoices {
+			values = append(values, "…")
+		}
+		return strings.Join(values, "|")
+	}
+	var types []string
+	if p.Type.Kind() == '"' {
+		types = []string{plainScalar(p.Type)}
+	} else if p.Type == nil || decode(p.Type, &types) != nil || len(types) == 0 {
+		return "any"
+	}
+	for i, t := range types {
+		var item property
+		if t == "array" && len(p.Items) > 0 && decode(p.Items, &item) == nil {
+			types[i] = item.kind() + "[]"
+		}
+	}
+	return strings.Join(types, "|")
+}
+
+// plainScalar is a string without quotes, or other JSON as it is.
+func plainScalar(v jsontext.Value) string {
+	if v.Kind() == '"' {
+		if text, err := jsontext.AppendUnquote(nil, v); err == nil {
+			return string(text)
+		}
+	}
+	return oneLine(v)
+}
+
+// maxColumn keeps one long name or type from pushing all else aside.
+const maxColumn = 24
+
+// writeParameters writes aligned rows: name, type, description.
+func writeParameters(b *strings.Builder, rows []parameter, limit int, s style) {
+	nameWidth, kindWidth := 0, 0
+	for _, p := range rows {
+		nameWidth = max(nameWidth, min(cells(p.name)+1, maxColumn))
+		kindWidth = max(kindWidth, min(cells(p.kind), maxColumn))
+	}
+	for _, p := range rows {
+		name, mark := clip(p.name, maxColumn-1), " "
+		if p.required {
+			mark = "*"
+		}
+		kind := clip(p.kind, maxColumn)
+		if p.kind != kind { // cut short: all of it stands before the description
+			p.description = strings.TrimSpace(p.kind + ". " + p.description)
+		}
+		line := "    " + name + s.red(mark) + pad(name+mark, nameWidth) + "  " + s.dim(kind)
+		indent := 4 + nameWidth + 2 + kindWidth + 2
+		if p.description == "" {
+			fmt.Fprintln(b, strings.TrimRight(line, " "))
+			continue
+		}
+		line += pad(kind, kindWidth) + "  "
+		if limit-indent < 20 { // too narrow for a third column
+			fmt.Fprintln(b, strings.TrimRight(line, " "))
+			line, indent = strings.Repeat(" ", 8), 8
+		}
+		for i, part := range wrap(p.description, limit-indent) {
+			if i > 0 {
+				line = strings.Repeat(" ", indent)
+			}
+			fmt.Fprintln(b, line+part)
+		}
+	}
+}
+
+// pad is the space that fills a column after a text.
+func pad(text string, columnWidth int) string {
+	return strings.Repeat(" ", max(columnWidth-cells(text), 0))
+}

@@ -1,0 +1,188 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Exit codes of the commands.
+const (
+	// ExitOK: the list or the tool's answer is on stdout.
+	ExitOK = 0
+	// ExitToolError: the tool ran and said that it failed; why is on stderr.
+	ExitToolError = 1
+	// ExitUsage: what the user gave is wrong, for example arguments that are not
+	// JSON or a file that is not there. Nothing was sent.
+	ExitUsage = 2
+	// ExitRefused: the edge refused the request and nothing ran, for example an
+	// unknown tool; or it asked for input that the command line cannot give.
+	ExitRefused = 3
+	// ExitTransport: no usable answer: no edge there, no answer in time, an
+	// answer lost on the way or impossible to write to stdout. A call may have
+	// run; stderr says so.
+	ExitTransport = 4
+	// ExitInterrupted: the context was cancelled, as by Ctrl-C. A call was
+	// cancelled with it.
+	ExitInterrupted = 130
+)
+
+// Options are what both commands have in common.
+type Options struct {
+	// URL of the edge; see Client.URL.
+	URL string
+	// JSON asks for JSON as received instead of text.
+	JSON bool
+	// Timeout of the whole command; 0 is none.
+	Timeout time.Duration
+	// Terminal is whether stdout is a terminal: only then is there layout and
+	// colour, and only then is what the server sent made safe to show.
+	Terminal bool
+	// ErrTerminal is whether stderr is a terminal: only then is progress shown.
+	ErrTerminal bool
+	// Width of the terminal in columns. 0 means COLUMNS or 80.
+	Width int
+	// Header is sent with every request, for example Authorization.
+	Header http.Header
+	// HTTP sends the requests; nil means http.DefaultClient.
+	HTTP *http.Client
+	// Version of the program, for clientInfo.
+	Version string
+	// Getenv reads NO_COLOR, TERM and COLUMNS; nil means os.Getenv.
+	Getenv func(string) string
+}
+
+// ToolsOptions are the options of `busbar tools`.
+type ToolsOptions struct{ Options }
+
+// CallOptions are the options of `busbar call`.
+type CallOptions struct {
+	Options
+	// Name of the tool.
+	Name string
+	// Argument is a JSON object, "@FILE", "-" for stdin, or "" for {}.
+	Argument string
+}
+
+// RunTools is `busbar tools`: it lists the tools of an edge and returns the
+// exit code.
+func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) int {
+	run := newRun(opts.Options, stdout, stderr)
+	ctx, stop := run.within(ctx)
+	defer stop()
+	tools, err := run.client.Tools(ctx)
+	switch {
+	case err != nil:
+		return run.fail(err, "")
+	case opts.JSON && opts.Terminal:
+		return run.print(safeJSON(toolsJSON(tools)), ExitOK)
+	case opts.JSON:
+		return run.print(toolsJSON(tools), ExitOK)
+	case len(tools) == 0:
+		fmt.Fprintf(stderr, "%s offers no tools\n", safeLine(run.client.shownURL()))
+		return ExitOK
+	case opts.Terminal:
+		return run.print(toolsTable(tools, columns(opts.Width, run.getenv), run.style), ExitOK)
+	}
+	return run.print(toolsPlain(tools), ExitOK)
+}
+
+// RunCall is `busbar call`: it calls one tool and returns the exit code.
+func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, stderr io.Writer) int {
+	run := newRun(opts.Options, stdout, stderr)
+	ctx, stop := run.within(ctx)
+	defer stop()
+	arguments, err := readArgument(ctx, opts.Argument, stdin)
+	if err != nil {
+		return run.fail(err, opts.Name)
+	}
+	bar := progressLine{w: stderr, width: columns(opts.Width, run.getenv)}
+	var onProgress func(Progress)
+	if opts.ErrTerminal && run.getenv("TERM") != "dumb" {
+		onProgress = bar.show
+	}
+	res, err := run.client.Call(ctx, opts.Name, arguments, onProgress)
+	bar.clear()
+	if err != nil {
+		return run.fail(err, opts.Name)
+	}
+	code := ExitOK
+	switch {
+	case res.InputRequests != nil:
+		fmt.Fprint(stderr, run.errStyle.red("error: ")+questions(res.InputRequests))
+		code = ExitRefused
+	case res.IsError:
+		code = ExitToolError
+	}
+	switch {
+	case opts.JSON && opts.Terminal:
+		return run.print(safeJSON(oneLine(res.Raw))+"\n", code)
+	case opts.JSON:
+		return run.print(oneLine(res.Raw)+"\n", code)
+	case code == ExitToolError:
+		text := resultText(res, true)
+		if text == "" {
+			text = "the tool failed and did not say why\n"
+		}
+		fmt.Fprint(stderr, run.errStyle.red("tool error: ")+text)
+		return code
+	case code == ExitRefused:
+		return code
+	}
+	return run.print(resultText(res, opts.Terminal), code)
+}
+
+// run is one command under way.
+type run struct {
+	client          *Client
+	timeout         time.Duration
+	stdout, stderr  io.Writer
+	style, errStyle style
+	getenv          func(string) string
+}
+
+func newRun(o Options, stdout, stderr io.Writer) *run {
+	getenv := environment(o.Getenv)
+	r := &run{
+		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv,
+		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
+	}
+	r.client = &Client{URL: o.URL, HTTP: o.HTTP, Header: o.Header, Version: o.Version, Warn: func(message string) {
+		fmt.Fprintln(stderr, "warning: "+safeLine(message))
+	}}
+	return r
+}
+
+func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, r.timeout)
+}
+
+// print writes the command's output.
+func (r *run) print(text string, code int) int {
+	if _, err := io.WriteString(r.stdout, text); err != nil {
+		fmt.Fprintf(r.stderr, "%scannot write the output: %v\n", r.errStyle.red("error: "), err)
+		return ExitTransport
+	}
+	return code
+}
+
+// fail explains an error on stderr and returns the exit code. tool is the name
+// of the tool called, if one was.
+func (r *run) fail(err error, tool string) int {
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(r.stderr, "interrupted")
+		return ExitInterrupted
+	}
+	code, message, details := explain(err, tool, r.client.known())
+	fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(message))
+	for _, d := range details {
+		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.dim(d.label+":"), safeLine(d.text))
+	}
+	return code
+}

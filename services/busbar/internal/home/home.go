@@ -1,0 +1,164 @@
+// Package home is a data directory that several processes of one user share:
+// one of them holds it and runs the NATS server in it, the others find that
+// server through it, and take over when the holder ends.
+package home
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+// Default is the data directory of a command: $XDG_STATE_HOME/busbar/<command>
+// or ~/.local/state/busbar/<command>. Each command has its own, so that a
+// desktop client's busbar does not keep a developer's from starting.
+func Default(command string) (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		dir, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no home directory to keep data in; give --data-dir: %w", err)
+		}
+		state = filepath.Join(dir, ".local", "state")
+	}
+	return filepath.Join(state, "busbar", command), nil
+}
+
+// Address is where the holder's NATS server is, as written in the directory.
+type Address struct {
+	// HostPort of the listener.
+	HostPort string `json:"hostPort"`
+	// Token that clients present. It stays when the holder changes.
+	Token string `json:"token,omitzero"`
+	// PID and Command of the holder, for messages to people.
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+}
+
+// Dir is a data directory.
+type Dir string
+
+func (d Dir) file() string { return filepath.Join(string(d), "bus.json") }
+
+// Address reads where the holder is or last was.
+func (d Dir) Address() (Address, error) {
+	var a Address
+	raw, err := os.ReadFile(d.file())
+	if err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal(raw, &a)
+}
+
+// Hold takes the directory and runs a NATS server in it. When another process
+// has it the error is natsd.ErrInUse. A port that is taken is replaced by a
+// free one. With private set, clients need the directory's token.
+func (d Dir) Hold(listen, command string, private bool, log *slog.Logger) (*natsd.Server, error) {
+	last, _ := d.Address() // none yet is fine
+	a := Address{Token: last.Token, PID: os.Getpid(), Command: command}
+	switch {
+	case !private:
+		a.Token = ""
+	case a.Token == "":
+		a.Token = rand.Text()
+	}
+	if listen == "" {
+		// The same address as before: those who know it find the new server there.
+		listen = last.HostPort
+	}
+	cfg := natsd.Config{Listen: listen, DataDir: string(d), Token: a.Token, Logger: log}
+	s, err := natsd.Start(cfg)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		log.Warn("NATS port is taken; using a free one", "taken", listen)
+		host, _, _ := net.SplitHostPort(listen)
+		cfg.Listen = net.JoinHostPort(host, "0")
+		s, err = natsd.Start(cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(s.URL())
+	if err == nil {
+		a.HostPort = u.Host
+		err = d.write(a)
+	}
+	if err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// write replaces the address as one step: others read it at any time.
+func (d Dir) write(a Address) error {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(string(d), "bus-*.json") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(raw)
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), d.file())
+}
+
+// Connect joins the holder's bus. The connection follows the server when
+// another process takes the directory over at another address.
+func (d Dir) Connect(ctx context.Context, name string, log *slog.Logger) (*bus.Conn, error) {
+	var a Address
+	for {
+		var err error
+		if a, err = d.Address(); err == nil && a.HostPort != "" {
+			break
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the process that holds %s does not say where its bus is: %w", d, err)
+		}
+	}
+	u := url.URL{Scheme: "nats", Host: a.HostPort}
+	if a.Token != "" {
+		u.User = url.User(a.Token)
+	}
+	return bus.Connect(ctx, bus.Config{URL: u.String(), Name: name, Logger: log, Dialer: dialer{d}})
+}
+
+// dialer asks the directory for the address at every attempt.
+type dialer struct{ dir Dir }
+
+// Dial implements nats.CustomDialer.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	if a, err := d.dir.Address(); err == nil && a.HostPort != "" {
+		address = a.HostPort
+	}
+	return net.DialTimeout(network, address, 2*time.Second)
+}
+
+// InUse explains natsd.ErrInUse to a person.
+func (d Dir) InUse(err error) error {
+	if !errors.Is(err, natsd.ErrInUse) {
+		return err
+	}
+	if a, aerr := d.Address(); aerr == nil {
+		return fmt.Errorf("data directory %s is in use by busbar %s (process %d); stop that one, or give another with --data-dir", d, a.Command, a.PID)
+	}
+	return fmt.Errorf("data directory %s is in use by another process; stop that one, or give another with --data-dir", d)
+}

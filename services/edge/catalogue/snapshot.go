@@ -1,0 +1,144 @@
+// Package catalogue is an edge's picture of what all services together offer:
+// who serves a name, the schema its arguments must meet, and the lists that
+// clients ask for as ready-made bytes.
+package catalogue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/schema"
+)
+
+// Target is what a call reaches.
+type Target struct {
+	Service string
+	// Tool is nil unless the call is for a tool.
+	Tool *Tool
+}
+
+// Tool is what the edge needs to know of a tool.
+type Tool struct {
+	Schema *schema.Schema
+	// Timeout is the longest a call may take; 0 for the edge's default.
+	Timeout              time.Duration
+	ReadOnly             bool
+	Idempotent           bool
+	RequiresUserApproval bool
+}
+
+// Snapshot is the catalogue at one moment. It never changes.
+type Snapshot struct {
+	tools, prompts, resources map[string]Target
+	templates                 []template
+	lists                     [kinds]list
+	problems                  []string
+	services                  []bus.Service
+}
+
+type template struct {
+	uri     string
+	pattern *uritemplate.Template
+	target  Target
+}
+
+// Problems are the entries left out and why: a name that another service
+// offers already, a schema that does not compile.
+func (s *Snapshot) Problems() []string { return s.problems }
+
+// Tool returns the tool of a name.
+func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; return t, ok }
+
+// Prompt returns the prompt of a name.
+func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]; return t, ok }
+
+// Resource returns who reads a URI: a resource of that URI before any
+// template it matches.
+func (s *Snapshot) Resource(uri string) (Target, bool) {
+	if t, ok := s.resources[uri]; ok {
+		return t, true
+	}
+	for _, t := range s.templates {
+		if t.pattern.Match(uri) != nil {
+			return t.target, true
+		}
+	}
+	return Target{}, false
+}
+
+// Template returns who completes the variables of a URI template.
+func (s *Snapshot) Template(uri string) (Target, bool) {
+	for _, t := range s.templates {
+		if t.uri == uri {
+			return t.target, true
+		}
+	}
+	return Target{}, false
+}
+
+// compiled remembers schemas by their text, since most of them stay when the
+// catalogue changes.
+type compiled map[string]*schema.Schema
+
+// build makes a snapshot of services sorted by name. Every edge makes the
+// same one: of two services that offer a name, the first in order has it.
+func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
+	s := &Snapshot{services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{}}
+	used := compiled{}
+	var items [kinds][]item
+	// claim adds an entry unless its name is taken.
+	claim := func(what string, taken map[string]Target, kind Kind, name string, json []byte, t Target) {
+		if other, ok := taken[name]; ok {
+			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: service %s offers one of that name", what, name, t.Service, other.Service))
+			return
+		}
+		taken[name] = t
+		items[kind] = append(items[kind], item{name, oneLine(json)})
+	}
+	templates := map[string]Target{}
+	for _, svc := range services {
+		for _, t := range svc.Catalogue.GetTools() {
+			text := string(t.InputSchema)
+			sch := known[text]
+			if sch == nil {
+				var err error
+				if sch, err = schema.CompileInput(t.InputSchema); err != nil {
+					s.problems = append(s.problems, fmt.Sprintf("tool %q of service %s is left out: input schema: %v", t.Name, svc.Name, err))
+					continue
+				}
+			}
+			used[text] = sch
+			claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Tool: &Tool{
+				Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
+				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
+			}})
+		}
+		for _, p := range svc.Catalogue.GetPrompts() {
+			claim("prompt", s.prompts, Prompts, p.Name, p.Json, Target{Service: svc.Name})
+		}
+		for _, r := range svc.Catalogue.GetResources() {
+			claim("resource", s.resources, Resources, r.Uri, r.Json, Target{Service: svc.Name})
+		}
+		for _, r := range svc.Catalogue.GetResourceTemplates() {
+			pattern, err := uritemplate.New(r.UriTemplate)
+			if err != nil {
+				s.problems = append(s.problems, fmt.Sprintf("resource template %q of service %s is left out: %v", r.UriTemplate, svc.Name, err))
+				continue
+			}
+			if _, taken := templates[r.UriTemplate]; !taken {
+				s.templates = append(s.templates, template{r.UriTemplate, pattern, Target{Service: svc.Name}})
+			}
+			claim("resource template", templates, Templates, r.UriTemplate, r.Json, Target{Service: svc.Name})
+		}
+	}
+	slices.SortFunc(s.templates, func(a, b template) int { return strings.Compare(a.uri, b.uri) })
+	for k := range items {
+		s.lists[k] = newList(Kind(k), items[k])
+	}
+	return s, used
+}

@@ -1,0 +1,76 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// Command is the command line of an edge that runs as its own process. The
+// tags are read by kong.
+type Command struct {
+	Listen               string   `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one."`
+	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated."`
+	AllowHost            []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
+	AllowOrigin          []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
+	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
+}
+
+// Help implements kong's HelpProvider.
+func (Command) Help() string {
+	return `Example: busbar edge --listen 127.0.0.1:8001 --nats nats://127.0.0.1:4222`
+}
+
+// connectTime is how long a starting edge waits for NATS.
+const connectTime = 30 * time.Second
+
+// Run serves until ctx ends. The line that says it is ready goes to out.
+func (c *Command) Run(ctx context.Context, version string, out io.Writer) error {
+	l, err := Listen(c.Listen, c.AllowUnauthenticated)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	connecting, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	conn, err := bus.Connect(connecting, bus.Config{URL: c.NATS, Name: "edge"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	e, err := New(connecting, conn, c.Config(version))
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	fmt.Fprintf(out, "busbar edge is ready: mcp=%s nats=%s\n", Endpoint(l), conn.URL())
+	return e.Serve(ctx, l)
+}
+
+// Config is what the command line says about the edge itself.
+func (c *Command) Config(version string) Config {
+	cfg := Config{Version: version}
+	cfg.Guard.Hosts, cfg.Guard.Origins = c.AllowHost, c.AllowOrigin
+	return cfg
+}
+
+// Listen opens the HTTP listener. A public address needs the caller's word
+// that this is meant.
+func Listen(address string, public bool) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("HTTP listener: %w; choose another with --listen", err)
+	}
+	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() && !public {
+		_ = l.Close()
+		return nil, fmt.Errorf("%s is a public address and this version authenticates nobody: listen on 127.0.0.1, or give --allow-unauthenticated with an authenticating proxy in front", address)
+	}
+	return l, nil
+}
+
+// Endpoint is the URL of the MCP endpoint behind a listener.
+func Endpoint(l net.Listener) string { return "http://" + l.Addr().String() + "/mcp" }

@@ -1,0 +1,216 @@
+// Package stdio is the door of clients that start the server as their child:
+// one JSON-RPC message per line on standard input and output, both eras.
+package stdio
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/session"
+)
+
+// Config says between what the door stands.
+type Config struct {
+	Server *era.Server
+	In     io.Reader
+	Out    io.Writer
+	// Limits of one message; zero fields mean mcp.DefaultLimits.
+	Limits mcp.Limits
+	// Grace is how long calls in flight may go on after the input ends. Default
+	// 1.5 s: clients wait about two before they kill.
+	Grace time.Duration
+}
+
+// maxInFlight bounds the requests being answered; reading waits beyond it.
+const maxInFlight = 1024
+
+// Door serves one client.
+type Door struct {
+	cfg  Config
+	peer *era.Peer
+
+	running sync.WaitGroup
+	slots   chan struct{}
+
+	mu  sync.Mutex
+	err error
+}
+
+// New makes the door.
+func New(cfg Config) *Door {
+	if cfg.Limits.Bytes == 0 {
+		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = 1500 * time.Millisecond
+	}
+	return &Door{cfg: cfg, peer: era.NewPeer(), slots: make(chan struct{}, maxInFlight)}
+}
+
+// Run answers messages until the input ends or ctx does, then finishes the
+// calls in flight. A malformed line is answered with an error and does no
+// other harm. Run returns the error of the output, if there was one; a read of
+// the input may outlive it.
+func (d *Door) Run(ctx context.Context) error {
+	calls, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	lines := make(chan line)
+	go d.read(calls, lines)
+	for open := true; open && d.failed() == nil; {
+		select {
+		case l, more := <-lines:
+			if open = more; more {
+				d.line(calls, l)
+			}
+		case <-ctx.Done():
+			open = false
+		}
+	}
+	// Streams end now, with their results; calls get their grace.
+	d.cfg.Server.Close()
+	grace := time.AfterFunc(d.cfg.Grace, abort)
+	defer grace.Stop()
+	d.running.Wait()
+	return d.failed()
+}
+
+type line struct {
+	text []byte
+	// long is set for a line over the limit, whose text is dropped.
+	long bool
+}
+
+// read cuts the input into lines.
+func (d *Door) read(ctx context.Context, lines chan<- line) {
+	defer close(lines)
+	in := bufio.NewReaderSize(d.cfg.In, 64<<10)
+	for {
+		var l line
+		for {
+			part, err := in.ReadSlice('\n')
+			if !l.long {
+				l.text = append(l.text, part...)
+				l.long = len(l.text) > d.cfg.Limits.Bytes+2
+			}
+			if l.long {
+				l.text = nil
+			}
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				if len(l.text) == 0 && !l.long {
+					return
+				}
+				break // the last line has no end; reading again says so
+			}
+		}
+		l.text = bytes.TrimSuffix(bytes.TrimSuffix(l.text, []byte("\n")), []byte("\r"))
+		select {
+		case lines <- l:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (d *Door) line(ctx context.Context, l line) {
+	if l.long {
+		d.refuse(nil, "", fault.New(fault.TooLarge, "a line is longer than %d bytes", d.cfg.Limits.Bytes))
+		return
+	}
+	if len(bytes.TrimSpace(l.text)) == 0 {
+		return
+	}
+	m, err := mcp.Parse(l.text, d.cfg.Limits)
+	s := d.peer.Session.Load()
+	if err != nil {
+		d.refuse(&m, versionOf(&m, s), err)
+		return
+	}
+	r := &era.Request{Message: &m, Door: "stdio", Version: versionOf(&m, s), Session: s, Peer: d.peer}
+	switch {
+	case m.Kind == mcp.Request && m.Method == mcp.MethodInitialize && m.P.ProtocolVersion == "":
+		d.initialize(ctx, r)
+	case m.Kind != mcp.Request:
+		d.cfg.Server.Handle(ctx, r, discard{})
+	case !mcp.IsSupported(r.Version):
+		d.refuse(&m, mcp.Modern, era.UnsupportedVersion(r.Version))
+	default:
+		d.slots <- struct{}{}
+		d.running.Add(1)
+		go func() {
+			defer d.running.Done()
+			defer func() { <-d.slots }()
+			d.cfg.Server.Handle(ctx, r, d)
+		}()
+	}
+}
+
+// versionOf says under which version a message is: its own, or the one that
+// initialize settled for this process. Before either, methods that only one
+// era has tell; for the rest the oldest reading does no harm.
+func versionOf(m *mcp.Message, s *session.Session) string {
+	switch {
+	case m.P.ProtocolVersion != "":
+		return m.P.ProtocolVersion
+	case m.Method == mcp.MethodDiscover || m.Method == mcp.MethodListen:
+		return mcp.Modern
+	case s != nil:
+		return s.Version
+	}
+	return mcp.V20250326
+}
+
+func (d *Door) initialize(ctx context.Context, r *era.Request) {
+	s, response := d.cfg.Server.Initialize(r, d)
+	if s == nil {
+		return
+	}
+	first := d.peer.Session.Swap(s) == nil
+	d.Respond(0, response)
+	if first {
+		d.running.Add(1)
+		go func() {
+			defer d.running.Done()
+			d.cfg.Server.Changes(ctx, d)
+		}()
+	}
+}
+
+func (d *Door) refuse(m *mcp.Message, version string, err error) {
+	_, message := era.ErrorMessage(m, version, err)
+	d.Respond(0, message)
+}
+
+// Notify implements era.Exchange.
+func (d *Door) Notify(message []byte) { d.Respond(0, message) }
+
+// Respond implements era.Exchange: all messages share the one output.
+func (d *Door) Respond(_ int, message []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil {
+		_, d.err = d.cfg.Out.Write(append(message, '\n'))
+	}
+}
+
+func (d *Door) failed() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// discard is the exchange of messages that get no answer.
+type discard struct{}
+
+func (discard) Notify([]byte)       {}
+func (discard) Respond(int, []byte) {}

@@ -1,0 +1,74 @@
+package streamable
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Guard refuses requests that a web page of another origin makes through a
+// user's browser, DNS rebinding included (2026-07-28, streamable-http,
+// Security & Endpoint).
+type Guard struct {
+	// Loopback says that the edge is reached under loopback names only.
+	Loopback bool
+	// Hosts are further host names, without port, that the edge answers to.
+	// Empty and not Loopback: any.
+	Hosts []string
+	// Origins are web origins, such as https://app.example.com, whose pages may
+	// call the edge.
+	Origins []string
+}
+
+// Check returns a *fault.Error with reason Forbidden for a request to refuse.
+func (g Guard) Check(r *http.Request) error {
+	if !g.host(r.Host) {
+		return fault.New(fault.Forbidden, "this edge does not answer to the host name of this request")
+	}
+	origins := r.Header["Origin"]
+	if len(origins) == 0 {
+		return nil
+	}
+	if len(origins) > 1 || !g.origin(origins[0]) {
+		return fault.New(fault.Forbidden, "pages of this origin may not call this edge")
+	}
+	return nil
+}
+
+func (g Guard) host(hostport string) bool {
+	if !g.Loopback && len(g.Hosts) == 0 {
+		return true
+	}
+	name := strings.ToLower(hostOnly(hostport))
+	return g.Loopback && isLoopback(name) || slices.Contains(g.Hosts, name)
+}
+
+func (g Guard) origin(origin string) bool {
+	if slices.Contains(g.Origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return g.Loopback && isLoopback(strings.ToLower(u.Hostname()))
+}
+
+func hostOnly(hostport string) string {
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		return h
+	}
+	return strings.Trim(hostport, "[]")
+}
+
+func isLoopback(name string) bool {
+	if name == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,173 @@
+package streamable
+
+import (
+	"mime"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// checkContent returns the status to refuse a body of the wrong kind with, 0
+// if it is plain UTF-8 JSON.
+func checkContent(h http.Header) int {
+	if e := h.Get("Content-Encoding"); e != "" && e != "identity" {
+		return http.StatusUnsupportedMediaType
+	}
+	types := h["Content-Type"]
+	if len(types) != 1 {
+		return http.StatusUnsupportedMediaType
+	}
+	if types[0] == "application/json" {
+		return 0
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	charset := params["charset"]
+	if err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return http.StatusUnsupportedMediaType
+	}
+	return 0
+}
+
+// accept is what a client takes as an answer.
+type accept struct{ json, sse bool }
+
+func accepted(values []string) accept {
+	if len(values) == 0 {
+		return accept{json: true, sse: true}
+	}
+	var a accept
+	for _, v := range values {
+		for part := range strings.SplitSeq(v, ",") {
+			media, _, _ := strings.Cut(part, ";")
+			switch strings.TrimSpace(media) {
+			case "*/*":
+				a.json, a.sse = true, true
+			case "application/json", "application/*":
+				a.json = true
+			case "text/event-stream", "text/*":
+				a.sse = true
+			}
+		}
+	}
+	return a
+}
+
+// eraOf says under which version a message is, from its header and body. The
+// error, if any, is for a modern client.
+func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err error) {
+	headers := h[mcp.HeaderProtocolVersion]
+	header, body := "", m.P.ProtocolVersion
+	if len(headers) > 0 {
+		header = strings.Trim(headers[0], " \t")
+	}
+	switch {
+	case len(headers) > 1:
+		return "", true, mismatch("header MCP-Protocol-Version stands twice")
+	case header == "" && body == "":
+		// 2025-03-26 had no such header, and neither has initialize.
+		return mcp.V20250326, false, nil
+	case header == "" && m.Kind != mcp.Request:
+		return body, body == mcp.Modern, nil
+	case header == "":
+		return "", true, mismatch("header MCP-Protocol-Version is missing")
+	case body != "" && header != body:
+		return "", true, mismatch("header MCP-Protocol-Version says %q, params._meta says %q", clip(header), clip(body))
+	case mcp.IsLegacy(header):
+		return header, false, nil
+	case header != mcp.Modern:
+		return "", true, era.UnsupportedVersion(header)
+	}
+	return header, true, nil
+}
+
+// checkHeaders requires that the headers that mirror the body say what it says
+// (2026-07-28, streamable-http, Server Validation).
+func checkHeaders(h http.Header, m *mcp.Message, now *catalogue.Snapshot) error {
+	if err := mirrors(h, mcp.HeaderMethod, m.Method, false); err != nil {
+		return err
+	}
+	switch m.Method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		if err := mirrors(h, mcp.HeaderName, m.P.Name, true); err != nil {
+			return err
+		}
+	case mcp.MethodResourcesRead:
+		if err := mirrors(h, mcp.HeaderName, m.P.URI, true); err != nil {
+			return err
+		}
+	}
+	if m.Method != mcp.MethodToolsCall {
+		return nil
+	}
+	target, ok := now.Tool(m.P.Name)
+	if !ok {
+		return nil
+	}
+	for _, p := range target.Tool.Schema.Headers() {
+		name := textproto.CanonicalMIMEHeaderKey(mcp.HeaderParamPrefix + p.Name)
+		values := h[name]
+		if len(values) > 1 {
+			return mismatch("header %s stands twice", name)
+		}
+		value := ""
+		if len(values) == 1 {
+			var err error
+			if value, err = mcp.DecodeHeader(values[0]); err != nil {
+				return mismatch("header %s: %v", name, err)
+			}
+		}
+		if err := p.Match(m.P.Arguments, len(values) == 1, value); err != nil {
+			return mismatch("header %s: %v", name, err)
+		}
+	}
+	return nil
+}
+
+func mirrors(h http.Header, name, body string, encoded bool) error {
+	values := h[name]
+	switch {
+	case len(values) == 0:
+		return mismatch("header %s is missing", name)
+	case len(values) > 1:
+		return mismatch("header %s stands twice", name)
+	}
+	value := strings.Trim(values[0], " \t")
+	if encoded {
+		var err error
+		if value, err = mcp.DecodeHeader(value); err != nil {
+			return mismatch("header %s: %v", name, err)
+		}
+	}
+	if value != body {
+		return mismatch("header %s says %q, the body says %q", name, clip(value), clip(body))
+	}
+	return nil
+}
+
+func mismatch(format string, args ...any) error {
+	return fault.New(fault.HeaderMismatch, "Header mismatch: "+format, args...)
+}
+
+// credentials are those of the Authorization header. Tokens elsewhere, in the
+// query above all, are not read.
+func credentials(h http.Header) gateway.Credentials {
+	const scheme = "bearer "
+	v := h.Get("Authorization")
+	if len(v) <= len(scheme) || !strings.EqualFold(v[:len(scheme)], scheme) {
+		return gateway.Credentials{}
+	}
+	return gateway.Credentials{Bearer: strings.TrimSpace(v[len(scheme):])}
+}
+
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}

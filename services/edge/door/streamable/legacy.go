@@ -1,0 +1,133 @@
+package streamable
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/session"
+)
+
+// legacy handles a POST of 2025-11-25 or earlier.
+func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
+	m := req.Message
+	if m.Kind == mcp.Request && m.Method == mcp.MethodInitialize {
+		h.initialize(r.Context(), req, out)
+		return
+	}
+	s, err := h.session(r)
+	if err != nil {
+		h.cfg.Server.Refuse(req, out, err)
+		return
+	}
+	// Some clients drop the session header. What they ask for does not need the
+	// session, so they are served without what it holds.
+	if s != nil {
+		req.Session, req.Version = s, s.Version
+		var release func()
+		req.Peer, release = h.peers.acquire(s.ID)
+		defer release()
+	}
+	if m.Kind != mcp.Request {
+		h.cfg.Server.Handle(r.Context(), req, out)
+		out.status(http.StatusAccepted)
+		return
+	}
+	// Before 2026-07-28 a lost connection does not mean that the client gave up.
+	h.cfg.Server.Handle(context.WithoutCancel(r.Context()), req, out)
+}
+
+func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer) {
+	s, response := h.cfg.Server.Initialize(req, out)
+	if s == nil {
+		return
+	}
+	req.Version = s.Version
+	if err := h.cfg.Sessions.Create(ctx, s); err != nil {
+		h.cfg.Server.Refuse(req, out, err)
+		return
+	}
+	out.header().Set(mcp.HeaderSessionID, s.ID)
+	out.Respond(http.StatusOK, response)
+}
+
+// session returns the session a request names, nil if it names none.
+func (h *Handler) session(r *http.Request) (*session.Session, error) {
+	ids := r.Header[mcp.HeaderSessionID]
+	switch {
+	case len(ids) == 0 || ids[0] == "":
+		return nil, nil
+	case len(ids) > 1:
+		return nil, fault.New(fault.InvalidRequest, "header %s stands twice", mcp.HeaderSessionID)
+	}
+	return h.cfg.Sessions.Get(r.Context(), ids[0])
+}
+
+// named is session for requests that make no sense without one.
+func (h *Handler) named(r *http.Request) (*session.Session, error) {
+	s, err := h.session(r)
+	if s == nil && err == nil {
+		err = fault.New(fault.InvalidRequest, "header %s is missing; send initialize first", mcp.HeaderSessionID)
+	}
+	return s, err
+}
+
+// get is a legacy client's stream for what belongs to no request.
+func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
+	if !accepted(r.Header["Accept"]).sse {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	if _, err := h.named(r); err != nil {
+		writeError(w, nil, mcp.LegacyLatest, err)
+		return
+	}
+	out := newWriter(w, accept{sse: true})
+	defer out.close()
+	out.open()
+	h.cfg.Server.Changes(r.Context(), out)
+}
+
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
+	s, err := h.named(r)
+	if err == nil {
+		err = h.cfg.Sessions.Delete(r.Context(), s.ID)
+	}
+	if err != nil {
+		writeError(w, nil, mcp.LegacyLatest, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// peers are the sessions with requests in flight on this edge.
+type peers struct {
+	mu   sync.Mutex
+	open map[string]*openPeer
+}
+
+type openPeer struct {
+	peer  *era.Peer
+	users int
+}
+
+func (p *peers) acquire(id string) (peer *era.Peer, release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.open[id]
+	if o == nil {
+		o = &openPeer{peer: era.NewPeer()}
+		p.open[id] = o
+	}
+	o.users++
+	return o.peer, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if o.users--; o.users == 0 {
+			delete(p.open, id)
+		}
+	}
+}

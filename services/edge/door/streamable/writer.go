@@ -1,0 +1,155 @@
+package streamable
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// writeTime is how long one write may take before the client counts as gone.
+	writeTime = 10 * time.Second
+	// keepAlive is how often an idle stream gets a comment, so that nothing on
+	// the way takes it for dead.
+	keepAlive = 15 * time.Second
+	// maxQueued notifications wait for a slow client; more are dropped. The
+	// response is not.
+	maxQueued = 256
+)
+
+// writer is the era.Exchange of one POST, and a GET's stream. It answers with
+// JSON unless a notification comes first and the client takes a stream. It is
+// used by one goroutine; a second one, its own, writes the stream.
+type writer struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	takes   accept
+
+	events  chan []byte   // not nil once it is a stream
+	ended   chan struct{} // closed when the stream's goroutine has ended
+	written bool
+	closed  bool
+}
+
+func newWriter(w http.ResponseWriter, takes accept) *writer {
+	return &writer{w: w, control: http.NewResponseController(w), takes: takes}
+}
+
+func (o *writer) header() http.Header { return o.w.Header() }
+
+// Notify implements era.Exchange.
+func (o *writer) Notify(message []byte) {
+	if !o.takes.sse {
+		return
+	}
+	o.open()
+	select {
+	case o.events <- message:
+	default: // too slow: the response matters more
+	}
+}
+
+// Respond implements era.Exchange.
+func (o *writer) Respond(status int, message []byte) {
+	if o.events == nil && (o.takes.json || status != http.StatusOK) {
+		h := o.w.Header()
+		h["Content-Type"] = jsonType
+		h["Content-Length"] = []string{strconv.Itoa(len(message))}
+		o.write(status, message)
+		return
+	}
+	o.open()
+	select {
+	case o.events <- message:
+	case <-o.ended:
+	}
+	o.close()
+}
+
+var jsonType = []string{"application/json"}
+
+func (o *writer) write(status int, body []byte) {
+	o.written = true
+	_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	o.w.WriteHeader(status)
+	_, _ = o.w.Write(body)
+}
+
+// status answers without a body.
+func (o *writer) status(code int) {
+	if !o.written {
+		o.write(code, nil)
+	}
+}
+
+// open turns the answer into a stream of events.
+func (o *writer) open() {
+	if o.events != nil {
+		return
+	}
+	o.written = true
+	o.events, o.ended = make(chan []byte, maxQueued), make(chan struct{})
+	h := o.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+	go o.stream()
+}
+
+// stream writes events until the channel is closed or the client is gone.
+func (o *writer) stream() {
+	defer close(o.ended)
+	idle := time.NewTicker(keepAlive)
+	defer idle.Stop()
+	_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	o.w.WriteHeader(http.StatusOK)
+	if o.control.Flush() != nil {
+		return
+	}
+	for {
+		var event []byte
+		select {
+		case message, more := <-o.events:
+			if !more {
+				return
+			}
+			event = frame(message)
+		case <-idle.C:
+			event = []byte(":\n\n")
+		}
+		_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+		if _, err := o.w.Write(event); err != nil {
+			return
+		}
+		if len(o.events) > 0 {
+			continue // flush several at once
+		}
+		if o.control.Flush() != nil {
+			return
+		}
+	}
+}
+
+// frame makes a message an event. Messages are single lines.
+func frame(message []byte) []byte {
+	b := make([]byte, 0, len(message)+32)
+	b = append(b, "event: message\ndata: "...)
+	b = append(b, bytes.TrimRight(message, "\r\n")...)
+	return append(b, '\n', '\n')
+}
+
+// close ends the stream, if there is one, after what is queued.
+func (o *writer) close() {
+	switch {
+	case o.closed:
+	case o.events == nil:
+		// A request that ends without a response was cancelled by a message of
+		// its own; HTTP still owes an answer.
+		o.status(http.StatusAccepted)
+	default:
+		close(o.events)
+		<-o.ended
+	}
+	o.closed = true
+}

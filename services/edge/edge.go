@@ -1,0 +1,161 @@
+// Package edge is the service that clients talk to: front doors, the gateway
+// that every call passes, and the bus behind it. Any number of edges serve the
+// same clients; none holds state that another could not pick up.
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/session"
+)
+
+// Config says how an edge presents itself.
+type Config struct {
+	// Version is the edge's own SemVer.
+	Version string
+	// Guard of the HTTP doors. Loopback is set by Serve for a loopback listener.
+	Guard  streamable.Guard
+	Logger *slog.Logger
+}
+
+// Edge is a connected edge: everything but its listeners.
+type Edge struct {
+	cfg      Config
+	conn     *bus.Conn
+	caller   *bus.Caller
+	live     *catalogue.Live
+	sessions *session.OnBus
+	gateway  *gateway.Gateway
+	server   *era.Server
+}
+
+// New joins the edge to the bus and returns once it knows what is there. Close
+// it before the connection.
+func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	e := &Edge{cfg: cfg, conn: conn}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	if err := conn.EnsureBuckets(ctx); err != nil {
+		return nil, err
+	}
+	if e.caller, err = bus.NewCaller(conn); err != nil {
+		return nil, err
+	}
+	if e.sessions, err = session.NewOnBus(ctx, conn); err != nil {
+		return nil, err
+	}
+	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
+		return nil, err
+	}
+	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Logger: cfg.Logger})
+	e.server, err = era.NewServer(era.Config{
+		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
+		Gateway: e.gateway, Sessions: e.sessions, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Server answers MCP messages, for doors other than HTTP.
+func (e *Edge) Server() *era.Server { return e.server }
+
+// Await returns when every service named is on the bus and answers a call.
+func (e *Edge) Await(ctx context.Context, services ...string) error {
+	if err := e.live.Await(ctx, services...); err != nil {
+		return fmt.Errorf("wait for services %v: %w", services, err)
+	}
+	for _, name := range services {
+		if err := e.caller.Check(ctx, name); err != nil {
+			return fmt.Errorf("check service %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Close leaves the bus. Calls in flight fail; see Serve for an orderly end.
+func (e *Edge) Close() {
+	if e.server != nil {
+		e.server.Close()
+	}
+	if e.live != nil {
+		e.live.Close()
+	}
+	if e.sessions != nil {
+		e.sessions.Close()
+	}
+	if e.caller != nil {
+		_ = e.caller.Close()
+	}
+}
+
+// Handler is the edge's HTTP interface: /mcp, /healthz and /readyz.
+func (e *Edge) Handler(guard streamable.Guard) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", streamable.New(streamable.Config{
+		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard, Logger: e.cfg.Logger,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !e.conn.Connected() {
+			http.Error(w, "the bus is not reachable", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ready\n"))
+	})
+	return mux
+}
+
+// drainTime bounds how long Serve waits for calls in flight at its end.
+const drainTime = 35 * time.Second
+
+// Serve serves HTTP on l until ctx ends, then closes the listener, finishes
+// the calls in flight, and returns. It closes l.
+func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
+	guard := e.cfg.Guard
+	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
+		guard.Loopback = true
+	}
+	srv := &http.Server{
+		Handler:           e.Handler(guard),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(e.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	srv.RegisterOnShutdown(e.server.Close)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	err := srv.Shutdown(drain)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("some requests did not finish in %v: %w", drainTime, err), srv.Close())
+	}
+	<-ended
+	return err
+}

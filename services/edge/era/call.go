@@ -1,0 +1,129 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// call carries a request to a service and its answer back.
+func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1.Client, level string) {
+	m := r.Message
+	c := &gateway.Call{
+		Door: r.Door, Method: m.Method, Name: m.P.Name, Arguments: m.P.Arguments,
+		Credentials: r.Credentials, Client: client,
+		WantsProgress: m.P.ProgressToken != nil, LogLevel: logLevel(level),
+		InputResponses: m.P.InputResponses, RequestState: m.P.RequestState,
+		IdempotencyKey: m.P.IdempotencyKey, Traceparent: m.P.Traceparent, Tracestate: m.P.Tracestate,
+	}
+	switch m.Method {
+	case mcp.MethodResourcesRead:
+		c.Name, c.Arguments = m.P.URI, nil
+		if c.Name == "" {
+			s.Refuse(r, x, fault.New(fault.InvalidParams, "params.uri is missing"))
+			return
+		}
+	case mcp.MethodComplete:
+		c.Name, c.Arguments = "", m.Params
+	default:
+		if c.Name == "" {
+			s.Refuse(r, x, fault.New(fault.InvalidParams, "params.name is missing"))
+			return
+		}
+	}
+	answer, err := s.gateway.Do(ctx, c, func(f *busv1.Frame) { forward(f, m.P.ProgressToken, x) })
+	switch {
+	case errors.Is(context.Cause(ctx), ErrCancelled):
+		// No response is owed, and MCP forbids one from 2026-07-28 on.
+	case err != nil && errors.Is(err, gateway.InvalidArguments) && r.Version >= mcp.V20251125:
+		// From 2025-11-25 on the model is told, so that it can do better.
+		s.result(r, x, complete, toolError(fault.From(err)), nil)
+	case err != nil:
+		s.Refuse(r, x, err)
+	default:
+		s.answer(r, x, answer)
+	}
+}
+
+func (s *Server) answer(r *Request, x Exchange, a *gateway.Answer) {
+	switch {
+	case a.Result != nil && r.Modern() && r.Message.Method == mcp.MethodResourcesRead:
+		body := append(append([]byte{'{'}, inner(oneLine(a.Result.Json))...), `,"ttlMs":0,"cacheScope":"private"}`...)
+		s.result(r, x, complete, body, a.Result.Meta)
+	case a.Result != nil:
+		s.result(r, x, complete, a.Result.Json, a.Result.Meta)
+	case a.InputRequired != nil && r.Modern():
+		body := append([]byte(`{"inputRequests":`), a.InputRequired.InputRequests...)
+		if len(a.InputRequired.RequestState) > 0 {
+			body = appendQuoted(append(body, `,"requestState":`...), string(a.InputRequired.RequestState))
+		}
+		s.result(r, x, "input_required", append(body, '}'), nil)
+	case a.InputRequired != nil:
+		s.Refuse(r, x, fault.New(fault.MissingCapability,
+			"the tool asks for input, which this server does not yet relay to clients of %s; use a client of %s", r.Version, mcp.Modern).Ran(fault.Unknown))
+	default:
+		s.Refuse(r, x, fault.New(fault.Internal, "the service started a task, which this server does not offer yet"))
+	}
+}
+
+// toolError is the result that tells a model why its arguments were refused.
+func toolError(f *fault.Error) []byte {
+	b := append([]byte(`{"content":[{"type":"text","text":`), appendQuoted(nil, f.Message)...)
+	return append(b, `}],"isError":true}`...)
+}
+
+// forward sends a progress or log frame as a notification.
+func forward(f *busv1.Frame, token []byte, x Exchange) {
+	if p := f.GetProgress(); p != nil && token != nil {
+		b := append([]byte(`{"progressToken":`), token...)
+		b = appendNumber(append(b, `,"progress":`...), p.Progress)
+		if p.Total != 0 {
+			b = appendNumber(append(b, `,"total":`...), p.Total)
+		}
+		if p.Message != "" {
+			b = appendQuoted(append(b, `,"message":`...), p.Message)
+		}
+		x.Notify(notification(mcp.NotifyProgress, append(b, '}')))
+	}
+	if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
+		b := append([]byte(`{"level":"`), mcp.LogLevels[l.Level-1]...)
+		b = append(b, '"')
+		if l.Logger != "" {
+			b = appendQuoted(append(b, `,"logger":`...), l.Logger)
+		}
+		b = append(append(b, `,"data":`...), oneLine(l.Data)...)
+		x.Notify(notification(mcp.NotifyMessage, append(b, '}')))
+	}
+}
+
+// logLevel is unspecified for a level MCP does not know.
+func logLevel(level string) busv1.LogLevel {
+	return busv1.LogLevel(slices.Index(mcp.LogLevels, level) + 1)
+}
+
+// lists maps the methods that the catalogue answers to what they list.
+var lists = map[string]catalogue.Kind{
+	mcp.MethodToolsList: catalogue.Tools, mcp.MethodPromptsList: catalogue.Prompts,
+	mcp.MethodResourcesList: catalogue.Resources, mcp.MethodTemplatesList: catalogue.Templates,
+}
+
+// list answers from ready-made bytes.
+func (s *Server) list(r *Request, x Exchange, kind catalogue.Kind) {
+	page, err := s.gateway.Catalogue().Now().Page(kind, r.Message.P.Cursor)
+	if err != nil {
+		s.Refuse(r, x, err)
+		return
+	}
+	body := make([]byte, 0, len(page)+len(caching)+2)
+	body = append(append(body, '{'), page...)
+	if r.Modern() {
+		body = append(body, caching...)
+	}
+	s.result(r, x, complete, append(body, '}'), nil)
+}

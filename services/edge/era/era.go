@@ -1,0 +1,164 @@
+// Package era speaks MCP to clients of both eras: the stateless one of
+// 2026-07-28, and the one of handshakes and sessions before it. It turns a
+// JSON-RPC message into a call through the gateway, or into an answer the edge
+// gives itself, and knows nothing of how messages travel: that is the doors'.
+package era
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/session"
+)
+
+// Exchange is where a door puts the answer to one message.
+type Exchange interface {
+	// Notify sends a notification ahead of the response. It must not block for
+	// long, and may drop what the client is too slow for.
+	Notify(message []byte)
+	// Respond sends the response and ends the exchange. status is that of HTTP.
+	Respond(status int, message []byte)
+}
+
+// Request is one message with what its door knows about it.
+type Request struct {
+	Message *mcp.Message
+	// Door names the door.
+	Door string
+	// Version is the protocol version the message is under, a supported one.
+	Version string
+	// Session is a legacy client's; nil before initialize, or where the
+	// transport has none.
+	Session *session.Session
+	// Peer is the client's connection or session, in which request ids are
+	// unique; nil where each request stands alone.
+	Peer *Peer
+	// Credentials are what the door found.
+	Credentials gateway.Credentials
+}
+
+// Modern reports whether the message is of the stateless era.
+func (r *Request) Modern() bool { return r.Version == mcp.Modern }
+
+// Config says what a server tells clients about itself.
+type Config struct {
+	Info         mcp.Implementation
+	Instructions string
+	Gateway      *gateway.Gateway
+	Sessions     session.Store
+	Logger       *slog.Logger
+}
+
+// Server answers messages of both eras.
+type Server struct {
+	gateway  *gateway.Gateway
+	sessions session.Store
+	log      *slog.Logger
+	info     []byte
+	infoMeta []byte
+	discover []byte
+	caps     []byte
+	extra    []byte
+
+	closing   chan struct{}
+	closeOnce sync.Once
+	clients   clientCache
+}
+
+// NewServer makes a server.
+func NewServer(cfg Config) (*Server, error) {
+	info, err := json.Marshal(cfg.Info)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		gateway: cfg.Gateway, sessions: cfg.Sessions, log: cfg.Logger,
+		info: info, closing: make(chan struct{}),
+		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
+		// What the edge serves does not depend on which services are there now:
+		// a list may be empty, and may fill.
+		caps: []byte(`{"completions":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`),
+	}
+	if cfg.Instructions != "" {
+		text, err := json.Marshal(cfg.Instructions)
+		if err != nil {
+			return nil, err
+		}
+		s.extra = append([]byte(`,"instructions":`), text...)
+	}
+	versions, err := json.Marshal(mcp.Supported())
+	if err != nil {
+		return nil, err
+	}
+	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":` + string(s.caps) + string(s.extra) + caching + `}`)
+	return s, nil
+}
+
+// Close ends open streams gracefully.
+func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
+
+// Handle answers one message. It returns when the exchange is over.
+func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
+	switch r.Message.Kind {
+	case mcp.Request:
+		if r.Peer != nil {
+			var done func()
+			var ok bool
+			if ctx, done, ok = r.Peer.begin(ctx, r.Message.ID); !ok {
+				s.Refuse(r, x, duplicateID())
+				return
+			}
+			defer done()
+		}
+		if r.Modern() {
+			s.modern(ctx, r, x)
+		} else {
+			s.legacy(ctx, r, x)
+		}
+	case mcp.Notification:
+		if r.Message.Method == mcp.NotifyCancelled && r.Peer != nil {
+			r.Peer.cancel(r.Message.P.RequestID)
+		}
+	}
+}
+
+// clientCache remembers how clients describe themselves, byte for byte: the
+// same client says the same with every request.
+type clientCache struct {
+	mu    sync.RWMutex
+	known map[string]*busv1.Client
+}
+
+const maxClients = 1024
+
+func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
+	// Both are JSON objects, so nothing of the one can be read as the other.
+	var room [512]byte
+	key := append(append(room[:0], info...), capabilities...)
+	c.mu.RLock()
+	client := c.known[string(key)]
+	c.mu.RUnlock()
+	if client != nil {
+		return client
+	}
+	var about struct {
+		Name    string `json:"name,omitzero"`
+		Version string `json:"version,omitzero"`
+	}
+	// Self-reported and unverified: one that does not parse has no name.
+	_ = json.Unmarshal(info, &about)
+	client = &busv1.Client{Name: about.Name, Version: about.Version, Capabilities: append([]byte(nil), capabilities...)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxClients {
+		c.known = map[string]*busv1.Client{}
+	}
+	c.known[string(key)] = client
+	return client
+}

@@ -1,0 +1,100 @@
+package era
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/session"
+)
+
+// defaultLogLevel is what a client gets that never sent logging/setLevel.
+const defaultLogLevel = "info"
+
+// legacy answers a request of 2024-11-05 to 2025-11-25.
+func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
+	m := r.Message
+	if kind, ok := lists[m.Method]; ok {
+		s.list(r, x, kind)
+		return
+	}
+	switch m.Method {
+	case mcp.MethodPing:
+		s.result(r, x, complete, nil, nil)
+	case mcp.MethodSetLevel:
+		s.setLevel(ctx, r, x)
+	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
+		client, level := &busv1.Client{}, defaultLogLevel
+		if r.Session != nil {
+			client = &busv1.Client{Name: r.Session.ClientName, Version: r.Session.ClientVer, Capabilities: r.Session.Capabilities}
+			if r.Session.LogLevel != "" {
+				level = r.Session.LogLevel
+			}
+		}
+		s.call(ctx, r, x, client, level)
+	default:
+		s.Refuse(r, x, methodNotFound(m.Method))
+	}
+}
+
+// Initialize handles initialize. It returns the session it opens, which the
+// door keeps, and the response to send then; nil when it has refused.
+func (s *Server) Initialize(r *Request, x Exchange) (*session.Session, []byte) {
+	p := r.Message.P
+	if p.InitVersion == "" {
+		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.protocolVersion is missing"))
+		return nil, nil
+	}
+	// A version unknown here, or one without a handshake, gets the newest that
+	// has one; the client decides whether it can live with that.
+	version := p.InitVersion
+	if !mcp.IsLegacy(version) {
+		version = mcp.LegacyLatest
+	}
+	var about mcp.Implementation
+	if p.InitInfo != nil {
+		if err := json.Unmarshal(p.InitInfo, &about); err != nil {
+			s.Refuse(r, x, fault.New(fault.InvalidParams, "params.clientInfo needs name and version, both strings").Because(err))
+			return nil, nil
+		}
+	}
+	n := &session.Session{Version: version, ClientName: about.Name, ClientVer: about.Version, Capabilities: slices.Clone(p.InitCapabilities)}
+	b := openResponse(nil, r.Message.ID)
+	b = appendQuoted(append(b, `,"result":{"protocolVersion":`...), version)
+	b = append(b, `,"capabilities":{"logging":{},`...)
+	b = append(b, inner(s.caps)...)
+	b = append(append(b, `},"serverInfo":`...), s.info...)
+	b = append(b, s.extra...)
+	return n, append(b, `}}`...)
+}
+
+func (s *Server) setLevel(ctx context.Context, r *Request, x Exchange) {
+	level := r.Message.P.Level
+	if logLevel(level) == 0 {
+		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.level must be one of %v", mcp.LogLevels))
+		return
+	}
+	if r.Session != nil {
+		changed := *r.Session
+		changed.LogLevel = level
+		if err := s.saveSession(ctx, r, &changed); err != nil {
+			s.Refuse(r, x, err)
+			return
+		}
+	}
+	s.result(r, x, complete, nil, nil)
+}
+
+// saveSession keeps a session where its transport does: on the bus when it has
+// an id, in the connection otherwise.
+func (s *Server) saveSession(ctx context.Context, r *Request, n *session.Session) error {
+	if n.ID != "" {
+		return s.sessions.Save(ctx, n)
+	}
+	r.Peer.Session.Store(n)
+	return nil
+}

@@ -1,0 +1,106 @@
+package era
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// changes are the notifications of list changes, in the order they are sent.
+var changes = []struct {
+	change catalogue.Change
+	method string
+}{
+	{catalogue.ToolsChanged, mcp.NotifyToolsChanged},
+	{catalogue.PromptsChanged, mcp.NotifyPromptsChanged},
+	{catalogue.ResourcesChanged, mcp.NotifyResourcesChanged},
+}
+
+// listen answers subscriptions/listen: an acknowledgement, then the changes
+// the client opted in to, until it or the server ends the stream.
+func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
+	var want struct {
+		Tools     bool           `json:"toolsListChanged,omitzero"`
+		Prompts   bool           `json:"promptsListChanged,omitzero"`
+		Resources bool           `json:"resourcesListChanged,omitzero"`
+		URIs      []string       `json:"resourceSubscriptions,omitempty"`
+		Rest      jsontext.Value `json:",inline"`
+	}
+	if r.Message.P.Notifications == nil {
+		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.notifications is missing"))
+		return
+	}
+	if err := json.Unmarshal(r.Message.P.Notifications, &want); err != nil {
+		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.notifications holds a member of the wrong type").Because(err))
+		return
+	}
+	var mask catalogue.Change
+	agreed := []byte("{")
+	for _, opt := range []struct {
+		on     bool
+		change catalogue.Change
+		name   string
+	}{
+		{want.Tools, catalogue.ToolsChanged, "toolsListChanged"},
+		{want.Prompts, catalogue.PromptsChanged, "promptsListChanged"},
+		{want.Resources, catalogue.ResourcesChanged, "resourcesListChanged"},
+	} {
+		if opt.on {
+			if mask != 0 {
+				agreed = append(agreed, ',')
+			}
+			mask |= opt.change
+			agreed = append(append(append(agreed, '"'), opt.name...), `":true`...)
+		}
+	}
+	agreed = append(agreed, '}')
+
+	sub := s.gateway.Catalogue().Subscribe()
+	defer sub.Close()
+	meta := []byte(`"` + mcp.MetaSubscriptionID + `":`)
+	meta = append(meta, r.Message.ID...)
+	params := append(append([]byte(`{"_meta":{`), meta...), `},"notifications":`...)
+	x.Notify(notification(mcp.NotifyAcknowledged, append(append(params, agreed...), '}')))
+	bare := append(append([]byte(`{"_meta":{`), meta...), `}}`...)
+	for {
+		select {
+		case <-sub.C:
+			sendChanges(x, sub.Take()&mask, bare)
+		case <-s.closing:
+			s.result(r, x, complete, nil, append(append([]byte{'{'}, meta...), '}'))
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func sendChanges(x Exchange, c catalogue.Change, params []byte) {
+	for _, n := range changes {
+		if c&n.change != 0 {
+			x.Notify(notification(n.method, params))
+		}
+	}
+}
+
+// Changes sends a legacy client every change of the lists until ctx ends or
+// the server closes.
+func (s *Server) Changes(ctx context.Context, x Exchange) {
+	sub := s.gateway.Catalogue().Subscribe()
+	defer sub.Close()
+	for {
+		select {
+		case <-sub.C:
+			sendChanges(x, sub.Take(), nil)
+		case <-s.closing:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package era
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// caching are the hints on lists. Short, because a client that does not
+// listen for changes learns of them only when the time is over.
+const caching = `,"ttlMs":5000,"cacheScope":"public"`
+
+func openResponse(b, id []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	return append(b, id...)
+}
+
+// result sends a result. body is a JSON object as a service or the edge made
+// it, spliced in without being read; meta are the members of its _meta.
+func (s *Server) result(r *Request, x Exchange, resultType string, body, meta []byte) {
+	body = oneLine(body)
+	b := make([]byte, 0, len(body)+len(meta)+len(s.infoMeta)+len(r.Message.ID)+128)
+	b = openResponse(b, r.Message.ID)
+	b = append(b, `,"result":{`...)
+	members := inner(body)
+	comma := false
+	if r.Modern() {
+		b = append(b, `"resultType":"`...)
+		b = append(b, resultType...)
+		b = append(b, '"')
+		comma = true
+	}
+	if len(members) > 0 {
+		if comma {
+			b = append(b, ',')
+		}
+		b = append(b, members...)
+		comma = true
+	}
+	own := inner(meta)
+	if r.Modern() || len(own) > 0 {
+		if comma {
+			b = append(b, ',')
+		}
+		b = append(b, `"_meta":{`...)
+		b = append(b, own...)
+		if r.Modern() {
+			if len(own) > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, s.infoMeta...)
+		}
+		b = append(b, '}')
+	}
+	b = append(b, `}}`...)
+	x.Respond(http.StatusOK, b)
+}
+
+const complete = "complete"
+
+// inner returns the members of a JSON object without its braces.
+func inner(object []byte) []byte {
+	object = bytes.TrimSpace(object)
+	if len(object) < 2 {
+		return nil
+	}
+	return bytes.TrimSpace(object[1 : len(object)-1])
+}
+
+// oneLine compacts a value that holds line ends, at which some transports end
+// a message. Services built with libs/service never send any.
+func oneLine(v []byte) []byte {
+	if bytes.IndexByte(v, '\n') < 0 && bytes.IndexByte(v, '\r') < 0 {
+		return v
+	}
+	c := jsontext.Value(bytes.Clone(v))
+	if err := c.Compact(); err != nil {
+		return []byte("{}")
+	}
+	return c
+}
+
+// Refuse answers a request with an error.
+func (s *Server) Refuse(r *Request, x Exchange, err error) {
+	status, message := ErrorMessage(r.Message, r.Version, err)
+	x.Respond(status, message)
+}
+
+// ErrorMessage returns the JSON-RPC error response to a message, and the HTTP
+// status that goes with it. version is the protocol version, empty if it is
+// not known. docs/errors.md has the table.
+func ErrorMessage(m *mcp.Message, version string, err error) (status int, message []byte) {
+	f := fault.From(err)
+	status, code := classify(f, version)
+	text := f.Message
+	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
+		text = "Tool execution timeout: " + text
+	}
+	b := make([]byte, 0, 256)
+	b = append(b, `{"jsonrpc":"2.0"`...)
+	if m != nil && m.ID != nil {
+		b = append(b, `,"id":`...)
+		b = append(b, m.ID...)
+	}
+	b = append(b, `,"error":{"code":`...)
+	b = strconv.AppendInt(b, int64(code), 10)
+	b = append(b, `,"message":`...)
+	b = appendQuoted(b, text)
+	b = append(b, `,"data":{"reason":`...)
+	b = appendQuoted(b, string(f.Reason))
+	b = append(b, `,"executed":`...)
+	b = appendQuoted(b, string(f.Executed))
+	if f.RetryAfter > 0 {
+		b = append(b, `,"retryAfterMs":`...)
+		b = strconv.AppendInt(b, f.RetryAfter.Milliseconds(), 10)
+	}
+	if more := inner(oneLine(f.Data)); len(more) > 0 {
+		b = append(b, ',')
+		b = append(b, more...)
+	}
+	return status, append(b, `}}}`...)
+}
+
+// classify says which code and HTTP status a reason has. A client of either
+// era reads the body of a 200; other statuses are used where the
+// specification asks for them, or where no message could be read at all.
+func classify(f *fault.Error, version string) (status, code int) {
+	modern := version == mcp.Modern
+	bad := http.StatusOK
+	if modern {
+		bad = http.StatusBadRequest
+	}
+	switch f.Reason {
+	case fault.ParseError:
+		return http.StatusBadRequest, mcp.CodeParseError
+	case fault.InvalidRequest:
+		return http.StatusBadRequest, mcp.CodeInvalidRequest
+	case fault.TooLarge:
+		return http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest
+	case fault.HeaderMismatch:
+		return http.StatusBadRequest, mcp.CodeHeaderMismatch
+	case fault.UnsupportedVersion:
+		return http.StatusBadRequest, mcp.CodeUnsupportedVersion
+	case fault.MissingCapability:
+		if !modern {
+			return http.StatusOK, mcp.CodeInvalidRequest
+		}
+		return http.StatusBadRequest, mcp.CodeMissingCapability
+	case fault.MethodNotFound:
+		if modern {
+			return http.StatusNotFound, mcp.CodeMethodNotFound
+		}
+		return http.StatusOK, mcp.CodeMethodNotFound
+	case fault.InvalidParams:
+		return bad, mcp.CodeInvalidParams
+	case fault.UnknownTool, fault.UnknownPrompt:
+		return http.StatusOK, mcp.CodeInvalidParams
+	case fault.UnknownResource:
+		if !modern {
+			return http.StatusOK, mcp.CodeLegacyNoResource
+		}
+		return http.StatusOK, mcp.CodeInvalidParams
+	case fault.UnknownSession:
+		return http.StatusNotFound, mcp.CodeInvalidRequest
+	case fault.Unauthenticated:
+		return http.StatusUnauthorized, mcp.CodeUnauthenticated
+	case fault.Forbidden:
+		return http.StatusForbidden, mcp.CodeForbidden
+	case fault.Conflict:
+		return http.StatusOK, mcp.CodeConflict
+	case fault.RateLimited:
+		return http.StatusOK, mcp.CodeRateLimited
+	case fault.Overloaded, fault.Unavailable:
+		return http.StatusOK, mcp.CodeUnavailable
+	case fault.DeadlineExceeded:
+		if !modern {
+			return http.StatusOK, mcp.CodeLegacyServerError
+		}
+		return http.StatusOK, mcp.CodeDeadline
+	case fault.PeerLost:
+		return http.StatusOK, mcp.CodeDeadline
+	case fault.Cancelled:
+		return http.StatusOK, mcp.CodeCancelled
+	case fault.ResultTooLarge:
+		return http.StatusOK, mcp.CodeTooLarge
+	}
+	return http.StatusOK, mcp.CodeInternal
+}
+
+func appendQuoted(b []byte, s string) []byte {
+	q, err := jsontext.AppendQuote(b, s)
+	if err != nil {
+		// Not UTF-8: a message of ours never is, a peer's may be.
+		q, _ = jsontext.AppendQuote(b, string(bytes.ToValidUTF8([]byte(s), []byte("\uFFFD"))))
+	}
+	return q
+}
+
+func appendNumber(b []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		f = 0
+	}
+	return strconv.AppendFloat(b, f, 'f', -1, 64)
+}
+
+func notification(method string, params []byte) []byte {
+	b := make([]byte, 0, len(method)+len(params)+48)
+	b = append(b, `{"jsonrpc":"2.0","method":"`...)
+	b = append(b, method...)
+	b = append(b, '"')
+	if params != nil {
+		b = append(b, `,"params":`...)
+		b = append(b, params...)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,81 @@
+// Package gateway is the one way a call takes from any door to the bus: a
+// chain of links, each one policy in one file. Doors differ in wire format
+// only; every call gets the same treatment here.
+package gateway
+
+import (
+	"context"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// Call is one request of a client, whatever door it came through. Byte slices
+// are the client's own and are not changed.
+type Call struct {
+	// Door names the front door, for audit and metrics.
+	Door string
+	// Method is an MCP method: tools/call, resources/read, prompts/get or
+	// completion/complete.
+	Method string
+	// Name is the tool's or prompt's name, or the resource's URI.
+	Name string
+	// Arguments is a JSON object, or empty. For completion/complete it is the
+	// whole params.
+	Arguments []byte
+
+	// Credentials are what the door found; empty for none.
+	Credentials Credentials
+	// Principal is set by the authenticate link.
+	Principal Principal
+
+	Client         *busv1.Client
+	WantsProgress  bool
+	LogLevel       busv1.LogLevel
+	InputResponses []byte
+	RequestState   []byte
+	IdempotencyKey string
+	Traceparent    string
+	Tracestate     string
+
+	// Target is set by the validate link: what the call reaches.
+	Target catalogue.Target
+	// Received is when the door had the whole request.
+	Received time.Time
+}
+
+// Credentials are what a client proves its identity with.
+type Credentials struct {
+	// Bearer is an OAuth 2.1 access token.
+	Bearer string
+}
+
+// Principal is who calls.
+type Principal struct {
+	Name   string
+	Tenant string
+	Scopes []string
+}
+
+// Anonymous is the principal of an edge without authentication.
+var Anonymous = Principal{Name: "anonymous"}
+
+// Answer is how a call ended that did not fail: exactly one of Result,
+// InputRequired and Task is set.
+type Answer struct {
+	Result        *busv1.Result
+	InputRequired *busv1.InputRequired
+	Task          *busv1.Task
+}
+
+// OnFrame is given each progress and log frame of a call, in order. It must
+// not block.
+type OnFrame func(*busv1.Frame)
+
+// Next is the rest of the chain.
+type Next func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error)
+
+// Link is one policy. It refuses a call by returning a *fault.Error without
+// calling next.
+type Link func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error)

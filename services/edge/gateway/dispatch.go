@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// dispatch puts the call on the bus. It bounds it by the tool's time limit,
+// and repeats it once where that can do no harm.
+func dispatch(caller *bus.Caller) Next {
+	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+		timeout := bus.DefaultTimeout
+		if t := c.Target.Tool; t != nil && t.Timeout > 0 {
+			timeout = t.Timeout
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		frame, err := caller.Call(ctx, c.Target.Service, request(c), onFrame)
+		if err != nil && repeatable(c, err) && pause(ctx) {
+			frame, err = caller.Call(ctx, c.Target.Service, request(c), onFrame)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Answer{Result: frame.GetResult(), InputRequired: frame.GetInputRequired(), Task: frame.GetTask()}, nil
+	}
+}
+
+func request(c *Call) *busv1.Request {
+	return &busv1.Request{
+		Method: c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
+		WantsProgress: c.WantsProgress, LogLevel: c.LogLevel,
+		InputResponses: c.InputResponses, RequestState: c.RequestState, IdempotencyKey: c.IdempotencyKey,
+		Identity:    &busv1.Identity{Principal: c.Principal.Name, Tenant: c.Principal.Tenant, Scopes: c.Principal.Scopes},
+		Traceparent: c.Traceparent, Tracestate: c.Tracestate,
+	}
+}
+
+// repeatable reports whether a failed call may be made again unasked: a full
+// instance started nothing, so another one may have room; a lost one may have
+// run the call, which only read-only calls survive unharmed.
+func repeatable(c *Call, err error) bool {
+	switch {
+	case fault.Is(err, fault.Overloaded):
+		return true
+	case fault.Is(err, fault.PeerLost):
+		return c.Target.Tool == nil || c.Target.Tool.ReadOnly
+	}
+	return false
+}
+
+// pause waits a moment before a repetition; false when ctx ended.
+func pause(ctx context.Context) bool {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// Config holds the policies of a gateway. A nil policy is open.
+type Config struct {
+	Caller    *bus.Caller
+	Catalogue *catalogue.Live
+	Logger    *slog.Logger
+
+	Authenticator Authenticator
+	Authorizer    Authorizer
+	Limiter       Limiter
+	Approver      Approver
+	Deduplicator  Deduplicator
+	Auditor       Auditor
+}
+
+// Gateway carries calls from doors to services.
+type Gateway struct {
+	catalogue *catalogue.Live
+	chain     Next
+}
+
+// New builds the chain: audit around everything, then authenticate, authorize,
+// limit, validate, approve, deduplicate, dispatch.
+func New(cfg Config) *Gateway {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Authenticator == nil {
+		cfg.Authenticator = open{}
+	}
+	if cfg.Authorizer == nil {
+		cfg.Authorizer = open{}
+	}
+	if cfg.Limiter == nil {
+		cfg.Limiter = NewInFlight(DefaultInFlight)
+	}
+	if cfg.Approver == nil {
+		cfg.Approver = open{}
+	}
+	if cfg.Deduplicator == nil {
+		cfg.Deduplicator = open{}
+	}
+	if cfg.Auditor == nil {
+		cfg.Auditor = logAuditor{cfg.Logger}
+	}
+	links := []Link{
+		audit(cfg.Auditor),
+		authenticate(cfg.Authenticator),
+		authorize(cfg.Authorizer),
+		limit(cfg.Limiter),
+		validate(cfg.Catalogue),
+		approve(cfg.Approver),
+		deduplicate(cfg.Deduplicator),
+	}
+	next := dispatch(cfg.Caller)
+	for i := len(links) - 1; i >= 0; i-- {
+		link, rest := links[i], next
+		next = func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+			return link(ctx, c, onFrame, rest)
+		}
+	}
+	return &Gateway{catalogue: cfg.Catalogue, chain: next}
+}
+
+// Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.
+func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+	return g.chain(ctx, c, onFrame)
+}
+
+// Catalogue is what the services offer now.
+func (g *Gateway) Catalogue() *catalogue.Live { return g.catalogue }
+
+// open is the policy that asks nothing.
+type open struct{}
+
+func (open) Authenticate(context.Context, Credentials) (Principal, error) { return Anonymous, nil }
+func (open) Authorize(context.Context, *Call) error                       { return nil }
+func (open) Approve(context.Context, *Call) error                         { return nil }
+func (open) Once(ctx context.Context, _ *Call, run func(context.Context) (*Answer, error)) (*Answer, error) {
+	return run(ctx)
+}

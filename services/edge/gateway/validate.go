@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// validate finds what the call is for and checks its arguments, so that
+// nothing reaches the bus that its service would refuse.
+func validate(live *catalogue.Live) Link {
+	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		target, err := find(live.Now(), c)
+		if err != nil {
+			return nil, err
+		}
+		c.Target = target
+		if tool := target.Tool; tool != nil {
+			arguments := c.Arguments
+			if len(arguments) == 0 {
+				arguments = []byte("{}")
+			}
+			if err := tool.Schema.Validate(arguments); err != nil {
+				return nil, invalidArguments(err)
+			}
+		}
+		return next(ctx, c, onFrame)
+	}
+}
+
+func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
+	switch c.Method {
+	case mcp.MethodToolsCall:
+		if t, ok := now.Tool(c.Name); ok {
+			return t, nil
+		}
+		return catalogue.Target{}, fault.New(fault.UnknownTool, "Unknown tool: %s", clip(c.Name))
+	case mcp.MethodPromptsGet:
+		if t, ok := now.Prompt(c.Name); ok {
+			return t, nil
+		}
+		return catalogue.Target{}, unknownPrompt(c.Name)
+	case mcp.MethodResourcesRead:
+		if t, ok := now.Resource(c.Name); ok {
+			return t, nil
+		}
+		return catalogue.Target{}, unknownResource(c.Name)
+	case mcp.MethodComplete:
+		return findReference(now, c.Arguments)
+	}
+	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", clip(c.Method))
+}
+
+// findReference finds the service that completes the argument of a
+// completion/complete.
+func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, error) {
+	var p struct {
+		Ref struct {
+			Type string `json:"type"`
+			Name string `json:"name,omitzero"`
+			URI  string `json:"uri,omitzero"`
+		} `json:"ref"`
+		Argument struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"argument"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || p.Argument.Name == "" {
+		return catalogue.Target{}, fault.New(fault.InvalidParams, "completion/complete needs params.ref and params.argument with name and value").Because(err)
+	}
+	switch p.Ref.Type {
+	case "ref/prompt":
+		if t, ok := now.Prompt(p.Ref.Name); ok {
+			return t, nil
+		}
+		return catalogue.Target{}, unknownPrompt(p.Ref.Name)
+	case "ref/resource":
+		if t, ok := now.Template(p.Ref.URI); ok {
+			return t, nil
+		}
+		return catalogue.Target{}, unknownResource(p.Ref.URI)
+	}
+	return catalogue.Target{}, fault.New(fault.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
+}
+
+func unknownPrompt(name string) error {
+	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", clip(name))
+}
+
+func unknownResource(uri string) error {
+	data := append([]byte(`{"uri":`), quote(uri)...)
+	return fault.New(fault.UnknownResource, "Resource not found: %s", clip(uri)).With(append(data, '}'))
+}
+
+// InvalidArguments marks arguments that fail the tool's schema. Which form
+// that takes depends on the protocol version, so doors ask for it.
+var InvalidArguments = errors.New("arguments fail the tool's input schema")
+
+func invalidArguments(err error) error {
+	var invalid *schema.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Problems) == 0 {
+		return fault.From(err)
+	}
+	first := invalid.Problems[0]
+	data := append([]byte(`{"parameter":`), quote(first.Path)...)
+	data = append(append(data, `,"detail":`...), quote(first.Message)...)
+	return fault.New(fault.InvalidParams, "Invalid arguments: %s", invalid.Error()).
+		With(append(data, '}')).Because(InvalidArguments)
+}
+
+func quote(s string) []byte {
+	b, err := jsontext.AppendQuote(nil, s)
+	if err != nil {
+		return []byte(`""`)
+	}
+	return b
+}
+
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,156 @@
+// Package session keeps what legacy clients said in initialize, where any
+// edge finds it: a session is a key in a bucket on the bus, not a place in one
+// process.
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Session is one legacy client's session.
+type Session struct {
+	// ID is unguessable; possession of it is not authentication.
+	ID           string         `json:"-"`
+	Version      string         `json:"version"`
+	ClientName   string         `json:"clientName,omitzero"`
+	ClientVer    string         `json:"clientVersion,omitzero"`
+	Capabilities jsontext.Value `json:"capabilities,omitzero"`
+	// LogLevel is what logging/setLevel asked for; empty before that.
+	LogLevel string `json:"logLevel,omitzero"`
+	// Renewed is when the session's life last began anew.
+	Renewed time.Time `json:"renewed"`
+}
+
+// Store keeps sessions. Its methods may be used from any goroutine.
+type Store interface {
+	// Create stores a new session and sets its ID.
+	Create(ctx context.Context, s *Session) error
+	// Get returns a session, or a *fault.Error with reason UnknownSession when
+	// there is none of that id, or no longer. Don't change what it returns.
+	Get(ctx context.Context, id string) (*Session, error)
+	// Save replaces a session.
+	Save(ctx context.Context, s *Session) error
+	// Delete ends a session; UnknownSession when there is none.
+	Delete(ctx context.Context, id string) error
+}
+
+// renewAfter is how old a session may get before its use stores it again.
+const renewAfter = time.Hour
+
+// maxCached bounds the sessions one edge remembers.
+const maxCached = 100_000
+
+// OnBus is the Store in the bus's sessions bucket. Each edge remembers the
+// sessions it has seen and forgets one as soon as anyone writes its key.
+type OnBus struct {
+	bucket *bus.Bucket
+	stop   func()
+
+	mu     sync.Mutex
+	cached map[string]*Session
+	// writes counts the writes heard, so that a value read before one is not
+	// remembered after it.
+	writes uint64
+}
+
+// NewOnBus opens the store. Close it before the connection.
+func NewOnBus(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
+	bucket, err := conn.Bucket(ctx, bus.SessionsBucket)
+	if err != nil {
+		return nil, err
+	}
+	s := &OnBus{bucket: bucket, cached: map[string]*Session{}}
+	if s.stop, err = bucket.OnWrite(s.forget); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close stops following writes.
+func (s *OnBus) Close() { s.stop() }
+
+// Create implements Store.
+func (s *OnBus) Create(ctx context.Context, n *Session) error {
+	n.ID = rand.Text()
+	return s.Save(ctx, n)
+}
+
+// Save implements Store.
+func (s *OnBus) Save(ctx context.Context, n *Session) error {
+	n.Renewed = time.Now().UTC()
+	raw, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return s.bucket.Put(ctx, n.ID, raw)
+}
+
+// Get implements Store.
+func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
+	s.mu.Lock()
+	n, before := s.cached[id], s.writes
+	s.mu.Unlock()
+	if n == nil {
+		raw, err := s.bucket.Get(ctx, id)
+		if errors.Is(err, bus.ErrNoKey) {
+			return nil, unknown()
+		}
+		if err != nil {
+			return nil, err
+		}
+		n = &Session{ID: id}
+		if err := json.Unmarshal(raw, n); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		if len(s.cached) >= maxCached {
+			clear(s.cached)
+		}
+		if s.writes == before {
+			s.cached[id] = n
+		}
+		s.mu.Unlock()
+	}
+	switch age := time.Since(n.Renewed); {
+	case age > bus.SessionTTL:
+		s.forget(id)
+		return nil, unknown()
+	case age > renewAfter:
+		renewed := *n
+		if err := s.Save(ctx, &renewed); err != nil {
+			return nil, err
+		}
+		return &renewed, nil
+	}
+	return n, nil
+}
+
+// Delete implements Store.
+func (s *OnBus) Delete(ctx context.Context, id string) error {
+	if _, err := s.Get(ctx, id); err != nil {
+		return err
+	}
+	s.forget(id)
+	return s.bucket.Delete(ctx, id)
+}
+
+func (s *OnBus) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.cached, id)
+	s.writes++
+}
+
+func unknown() error {
+	return fault.New(fault.UnknownSession, "no such session, or it has ended; send initialize again")
+}

@@ -1,0 +1,138 @@
+// Package contact finds e-mail addresses, URLs and telephone numbers in text.
+//
+// The grammars are written out by hand rather than as regular expressions:
+// each looks for a mark (an "@", a "://", a digit) and from there only as far
+// as such a thing can reach, so that time is linear in the text. Finds are
+// exactly as written, in order of appearance, each once, and never nil.
+package contact
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// checkEvery is after how many candidates a loop looks at its context.
+const checkEvery = 1024
+
+// finds gathers distinct strings in order.
+type finds struct {
+	list []string
+	seen map[string]bool
+}
+
+func newFinds() *finds { return &finds{list: []string{}, seen: make(map[string]bool)} }
+
+func (f *finds) add(s string) {
+	if !f.seen[s] {
+		f.seen[s] = true
+		f.list = append(f.list, s)
+	}
+}
+
+// Limits of RFC 5321, in bytes.
+const (
+	maxLocal  = 64
+	maxDomain = 253
+	maxLabel  = 63
+)
+
+// Emails finds e-mail addresses: a dot-atom of RFC 5322, "@", and a domain of
+// at least two labels, the last of them of two letters or more. Letters of any
+// script but Han and kana are taken (RFC 6531).
+func Emails(ctx context.Context, text string) ([]string, error) {
+	found := newFinds()
+	for from, n := 0, 0; ; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		i := strings.IndexByte(text[from:], '@')
+		if i < 0 {
+			return found.list, nil
+		}
+		at := from + i
+		start := localStart(text, from, at)
+		end := at + 1 + len(domain(text[at+1:]))
+		from = at + 1
+		if start < at && end > at+1 {
+			found.add(text[start:end])
+			from = end
+		}
+	}
+}
+
+// localStart is where the local part before text[at] starts, no earlier than
+// floor; at if there is none.
+func localStart(text string, floor, at int) int {
+	start := at
+	for start > floor {
+		r, n := utf8.DecodeLastRuneInString(text[floor:start])
+		if !isLabel(r) && !strings.ContainsRune(".!#$%&'*+/=?^_`{|}~-", r) {
+			break
+		}
+		start -= n
+		if at-start > maxLocal {
+			return at
+		}
+	}
+	// Marks that may stand in a local part open one only by accident.
+	local := strings.TrimLeft(text[start:at], ".!#$%&'*+/=?^`{|}~-")
+	if local == "" || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
+		return at
+	}
+	return at - len(local)
+}
+
+// domain is the longest domain name of two labels or more that s starts with,
+// or "".
+func domain(s string) string {
+	end, labels, start := 0, 0, 0
+	for i := 0; ; {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if n > 0 && i < maxDomain && (isLabel(r) || r == '-') {
+			i += n
+			continue
+		}
+		label := s[start:i]
+		trimmed := strings.TrimRight(label, "-")
+		if trimmed == "" || label[0] == '-' || len(label) > maxLabel {
+			break
+		}
+		labels++
+		if labels >= 2 && isTopLevel(trimmed) {
+			end = start + len(trimmed)
+		}
+		if r != '.' || trimmed != label {
+			break
+		}
+		i++
+		start = i
+	}
+	return s[:end]
+}
+
+func isTopLevel(label string) bool {
+	if strings.HasPrefix(label, "xn--") {
+		return true
+	}
+	for _, r := range label {
+		if !unicode.IsLetter(r) && !unicode.IsMark(r) {
+			return false
+		}
+	}
+	return utf8.RuneCountInString(label) >= 2
+}
+
+// isLabel reports whether r may stand in a domain label. Han and kana are
+// left out: in running text they are the sentence that goes on without space.
+func isLabel(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	}
+	return !isWide(r) && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r))
+}
+
+func isWide(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) || r >= 0x3000 && r <= 0x303F || r >= 0xFF00 && r <= 0xFFEF
+}

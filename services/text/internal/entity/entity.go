@@ -1,0 +1,256 @@
+// Package entity finds the technologies, concepts and processes a text speaks
+// of.
+//
+// The method, in order of precedence at each place of the text:
+//
+//  1. A gazetteer of names in English, Polish, Russian and Chinese, compared
+//     by stem so that inflected forms are found; the longest name wins.
+//  2. Two or more capitalised words in a row, as in "Acme Cloud Broker", are
+//     a technology. A function word that only opens the sentence is not
+//     part of it, and headings in Title Case are passed over.
+//  3. Acronyms of 2 to 6 capitals ("MCP", "UTF-8", "TCP/IP") and words with
+//     inner capitals ("WebSocket") are technologies, unless the whole sentence
+//     is in capitals.
+//
+// Rules 2 and 3 know nothing about the world: names of people and places come
+// out as technologies unless the gazetteer's category "ignore" has them.
+package entity
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/language"
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+)
+
+// Entities are the finds, each as first written in the text, in order of first
+// appearance and without repeats. The lists are never nil.
+type Entities struct {
+	Technologies, Concepts, Processes []string
+}
+
+// Extract finds the entities of text, whose sentences are given, by gazetteer
+// g. Time is linear in the text.
+func Extract(ctx context.Context, sentences []segment.Sentence, g *Gazetteer) (Entities, error) {
+	x := extractor{
+		gazetteer: g,
+		found:     Entities{Technologies: []string{}, Concepts: []string{}, Processes: []string{}},
+		entities:  make(map[int]bool),
+		written:   make(map[string]bool),
+		keys:      make(map[string][]string),
+	}
+	for i, s := range sentences {
+		if i%256 == 0 && ctx.Err() != nil {
+			return Entities{}, ctx.Err()
+		}
+		x.sentence(s.Text)
+	}
+	return x.found, nil
+}
+
+// token is a word in its sentence.
+type token struct {
+	text       string
+	start, end int
+	keys       []string
+	opens      bool // first word of the sentence
+	joined     bool // only a space, a hyphen or nothing since the word before
+	linked     bool // only "-" or "/" since the word before
+}
+
+type extractor struct {
+	gazetteer *Gazetteer
+	found     Entities
+	entities  map[int]bool    // of the gazetteer, already found
+	written   map[string]bool // names by rule, folded, already found
+	keys      map[string][]string
+}
+
+// maxSentence bounds, in words, what is looked at as one sentence, so that
+// a text without full stops costs no more than another.
+const maxSentence = 2000
+
+func (x *extractor) sentence(text string) {
+	var words []token
+	for w := range segment.Words(text) {
+		words = append(words, x.token(text, w, words))
+	}
+	for len(words) > maxSentence {
+		x.words(text, words[:maxSentence])
+		words = words[maxSentence:]
+	}
+	x.words(text, words)
+}
+
+func (x *extractor) token(text string, w segment.Word, before []token) token {
+	t := token{text: w.Text, start: w.Start, end: w.End(), opens: len(before) == 0}
+	if len(before) > 0 {
+		gap := text[before[len(before)-1].end:w.Start]
+		t.linked = gap == "-" || gap == "/"
+		t.joined = gap == "-" || strings.Trim(gap, " \n\u00A0") == "" && len(gap) <= 2
+	}
+	known, ok := x.keys[w.Text]
+	if !ok {
+		known = keys(w.Text)
+		x.keys[w.Text] = known
+	}
+	t.keys = known
+	return t
+}
+
+func (x *extractor) words(text string, words []token) {
+	titles, shouts := styles(words)
+	for i := 0; i < len(words); {
+		known, n := x.gazetteer.match(text, words[i:])
+		run := 0
+		if !titles {
+			run = capitalised(words[i:])
+		}
+		// "Using Docker Compose": the known name is not a part of the run.
+		if run > n && words[i].opens && run >= 2 {
+			if next, m := x.gazetteer.match(text, words[i+1:]); m == run-1 && next.category == technology {
+				run = 0
+			}
+		}
+		switch {
+		case n > 0 && n >= run:
+			x.addKnown(text[words[i].start:words[i+n-1].end]+known.tail, known)
+			i += n
+		case run >= 2:
+			x.addWritten(text[words[i].start:words[i+run-1].end])
+			i += run
+		default:
+			n = 1
+			if !shouts {
+				if m := acronym(words[i:]); m > 0 {
+					n = m
+					x.addWritten(text[words[i].start:words[i+m-1].end])
+				}
+			}
+			i += n
+		}
+	}
+}
+
+func (x *extractor) addKnown(surface string, n name) {
+	if x.entities[n.entity] || x.written[language.Fold(surface)] {
+		return
+	}
+	x.entities[n.entity] = true
+	switch n.category {
+	case technology:
+		x.written[language.Fold(surface)] = true
+		x.found.Technologies = append(x.found.Technologies, surface)
+	case concept:
+		x.found.Concepts = append(x.found.Concepts, surface)
+	case process:
+		x.found.Processes = append(x.found.Processes, surface)
+	}
+}
+
+func (x *extractor) addWritten(surface string) {
+	surface = strings.Join(strings.FieldsFunc(surface, unicode.IsSpace), " ")
+	if folded := language.Fold(surface); !x.written[folded] {
+		x.written[folded] = true
+		x.found.Technologies = append(x.found.Technologies, surface)
+	}
+}
+
+// styles reports whether the words are a heading in Title Case or in capitals,
+// so that a capital says nothing, and whether they are in capitals.
+func styles(words []token) (titles, shouts bool) {
+	const few = 4 // a name standing alone may have as many words
+	capital, upper, letters := 0, 0, 0
+	for _, w := range words {
+		if first, _ := utf8.DecodeRuneInString(w.text); !unicode.IsLetter(first) || segment.IsHan(w.text) {
+			continue
+		}
+		letters++
+		switch {
+		case w.text == strings.ToUpper(w.text):
+			upper++
+		case isCapitalised(w.text):
+			capital++
+		}
+	}
+	// Words in capitals are written so anywhere and say nothing of a heading.
+	shouts = letters > few && upper*4 >= letters*3
+	return shouts || letters-upper > few && capital*4 >= (letters-upper)*3, shouts
+}
+
+// capitalised is how many of the first words make up a capitalised name: 0 or
+// at least 2.
+func capitalised(words []token) int {
+	n := 0
+	for n < len(words) && isCapitalised(words[n].text) && !isRoman(words[n].text) && (n == 0 || words[n].joined && !words[n].linked) {
+		n++
+	}
+	if n < 2 || words[0].opens && isFunctionWord(words[0].text) {
+		return 0
+	}
+	return n
+}
+
+func isFunctionWord(word string) bool {
+	word = language.Fold(word)
+	return language.IsStopword(word, language.Unknown)
+}
+
+// isCapitalised reports whether word starts with a capital and has more than
+// one letter.
+func isCapitalised(word string) bool {
+	first, n := utf8.DecodeRuneInString(word)
+	return unicode.IsUpper(first) && len(word) > n
+}
+
+// acronym is how many of the first words make up an acronym or a word with
+// inner capitals, together with what "-" or "/" links to it.
+func acronym(words []token) int {
+	if !isAcronym(words[0].text) && !hasInnerCapitals(words[0].text) {
+		return 0
+	}
+	n := 1
+	for n < len(words) && words[n].linked && (isAcronym(words[n].text) || isVersion(words[n].text)) {
+		n++
+	}
+	return n
+}
+
+// isAcronym reports whether word is 2 to 6 capitals and digits, at least two
+// of them capitals, and not a Roman numeral.
+func isAcronym(word string) bool {
+	letters, all := 0, 0
+	for _, r := range word {
+		switch {
+		case unicode.IsUpper(r):
+			letters++
+		case !unicode.IsDigit(r):
+			return false
+		}
+		all++
+	}
+	return letters >= 2 && all <= 6 && !isRoman(word)
+}
+
+func isRoman(word string) bool { return strings.Trim(word, "IVX") == "" }
+
+// isVersion reports whether word starts with a digit, as the 8 of "UTF-8".
+func isVersion(word string) bool { return word[0] >= '0' && word[0] <= '9' && len(word) <= 4 }
+
+// hasInnerCapitals reports whether word is one like "GraphQL" or "WebSocket":
+// it starts with a capital, which identifiers like "analyzeText" do not, and
+// has a lower-case letter and a later capital. "McDonald" is no such word.
+func hasInnerCapitals(word string) bool {
+	if !isCapitalised(word) || strings.HasPrefix(word, "Mc") || strings.HasPrefix(word, "Mac") || strings.ContainsAny(word, "'’") {
+		return false
+	}
+	lower, inner := false, false
+	for i, r := range word {
+		lower = lower || unicode.IsLower(r)
+		inner = inner || i > 0 && unicode.IsUpper(r)
+	}
+	return lower && inner
+}

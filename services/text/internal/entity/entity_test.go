@@ -1,0 +1,117 @@
+package entity
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+)
+
+func TestExtract(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text                        string
+		technologies, concepts, processes []string
+	}{
+		{"empty", "", nil, nil, nil},
+		{"polish seed", "Model Context Protocol (MCP) to standard komunikacji pomiędzy modelami językowymi (LLM) a kontekstem zewnętrznym, umożliwiający modelom wykorzystywanie narzędzi.",
+			[]string{"Model Context Protocol", "MCP", "modelami językowymi", "LLM"}, []string{"standard", "kontekstem", "modelom", "narzędzi"}, []string{"komunikacji"}},
+		{"polish result", "Narzędzia, Funkcje i Komunikacja. Te narzędzia!", nil, []string{"Narzędzia", "Funkcje"}, []string{"Komunikacja"}},
+		{"russian seed", "MCP (Model Context Protocol) - это протокол для стандартизации взаимодействия между LLM-моделями и приложениями. Протокол прост.",
+			[]string{"MCP", "Model Context Protocol", "LLM"}, []string{"протокол", "моделями", "приложениями"}, []string{"стандартизации", "взаимодействия"}},
+		{"chinese", "Model Context Protocol (MCP) 是一個標準化的協定，用於 AI 模型與外部工具和資源之間的通訊。",
+			[]string{"Model Context Protocol", "MCP", "AI"}, []string{"標準", "協定", "模型", "工具", "資源"}, []string{"通訊"}},
+		{"chinese simplified", "人工智能模型调用工具。", []string{"人工智能"}, []string{"模型", "工具"}, nil},
+		{"english", "We use Docker Compose, PostgreSQL and C++ for data processing. The Acme Cloud Broker speaks UTF-8 and TCP/IP.",
+			[]string{"Docker Compose", "PostgreSQL", "C++", "Acme Cloud Broker", "UTF-8", "TCP/IP"}, nil, []string{"data processing"}},
+		{"sentence start", "The Server runs. Using Visual Studio Code helps.", []string{"Visual Studio Code"}, []string{"Server"}, nil},
+		{"exact names", "Go home. We go home. We like Go and Rust.", []string{"Go", "Rust"}, nil, nil},
+		{"ignored", "The USA and the EU like New York. OK!", nil, nil, nil},
+		{"shouting", "PLEASE DO NOT RUN THIS NOW", nil, nil, nil},
+		{"title case", "How To Write A Very Good Program", nil, nil, nil},
+		{"camel case", "OpenTelemetry and FooBar, not analyzeText or McDonald.", []string{"OpenTelemetry", "FooBar"}, nil, nil},
+		{"roman", "Jan III and the IV part.", nil, nil, nil},
+		{"once", "GraphQL, graphql, GRAPHQL; JSON, JSON.", []string{"GraphQL", "JSON"}, nil, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Extract(t.Context(), segment.Sentences(tt.text), Default())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, list := range []struct {
+				name      string
+				got, want []string
+			}{{"technologies", got.Technologies, tt.technologies}, {"concepts", got.Concepts, tt.concepts}, {"processes", got.Processes, tt.processes}} {
+				if list.got == nil || !slices.Equal(list.got, list.want) {
+					t.Errorf("%s: got %q, want %q", list.name, list.got, list.want)
+				}
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, file, err string
+		size            int
+	}{
+		{"empty", "# nothing\n\n", "", 0},
+		{"two entities", "technology\t*\tFoo|Foos;Bar\n", "", 2},
+		{"fields", "technology\tFoo\n", "line 1: 2 fields", 0},
+		{"category", "#\nthing\t*\tFoo\n", `line 2: unknown category "thing"`, 0},
+		{"language", "concept\tde\tFoo\n", `unknown language "de"`, 0},
+		{"no words", "concept\ten\t+\n", `"+" has no words`, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			g, err := Parse(strings.NewReader(tt.file))
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("got %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil || g.Len() != tt.size {
+				t.Errorf("got %v, %v", g, err)
+			}
+		})
+	}
+}
+
+func TestExtractStops(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Extract(ctx, segment.Sentences("One."), Default()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzExtract(f *testing.F) {
+	for _, s := range []string{"Model Context Protocol (MCP)", "C++ C# .NET", "UTF-8/TCP-IP", "人工智能AI模型", "Go. Go Go Go"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := Extract(t.Context(), segment.Sentences(text), Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range [][]string{got.Technologies, got.Concepts, got.Processes} {
+			if list == nil {
+				t.Fatal("nil list")
+			}
+			for i, s := range list {
+				if s == "" || slices.Contains(list[:i], s) {
+					t.Fatalf("%q is empty or repeated", s)
+				}
+			}
+		}
+	})
+}

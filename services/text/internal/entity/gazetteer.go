@@ -1,0 +1,183 @@
+package entity
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/language"
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+)
+
+//go:embed data/gazetteer.tsv
+var gazetteerFile []byte
+
+// Default is the gazetteer of this package, data/gazetteer.tsv, read when
+// first asked for.
+var Default = sync.OnceValue(func() *Gazetteer {
+	g, err := Parse(bytes.NewReader(gazetteerFile))
+	if err != nil {
+		panic(err) // embedded and tested: cannot fail in a built program
+	}
+	return g
+})
+
+// Gazetteer is a list of known names.
+type Gazetteer struct {
+	// names by the key of their first word, longest first.
+	names map[string][]name
+	size  int // entities read
+}
+
+// category of an entity.
+type category int
+
+const (
+	technology category = iota
+	concept
+	process
+	ignored
+)
+
+var categories = map[string]category{"technology": technology, "concept": concept, "process": process, "ignore": ignored}
+
+// name is one form of an entity.
+type name struct {
+	entity   int // forms of one entity share it
+	category category
+	keys     []string // of its words
+	tail     string   // what follows the last word, as in "C++"
+	exact    string   // required spelling, "" for any
+}
+
+// exactly is the language of names found in one spelling only.
+const exactly = "!"
+
+// Parse reads a gazetteer in the format described in data/gazetteer.tsv.
+func Parse(r io.Reader) (*Gazetteer, error) {
+	g := &Gazetteer{names: make(map[string][]name)}
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		fields := strings.Split(line, "\t")
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("gazetteer line %d: %d fields, want 3", n, len(fields))
+		}
+		c, ok := categories[fields[0]]
+		if !ok {
+			return nil, fmt.Errorf("gazetteer line %d: unknown category %q", n, fields[0])
+		}
+		if !slices.Contains([]string{"*", exactly, "en", "pl", "ru", "zh"}, fields[1]) {
+			return nil, fmt.Errorf("gazetteer line %d: unknown language %q", n, fields[1])
+		}
+		for forms := range strings.SplitSeq(fields[2], ";") {
+			g.size++
+			for form := range strings.SplitSeq(forms, "|") {
+				if err := g.add(c, fields[1], form); err != nil {
+					return nil, fmt.Errorf("gazetteer line %d: %w", n, err)
+				}
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("gazetteer: %w", err)
+	}
+	for _, list := range g.names {
+		slices.SortStableFunc(list, func(a, b name) int { return len(b.keys) + len(b.tail) - len(a.keys) - len(a.tail) })
+	}
+	return g, nil
+}
+
+// Len is how many entities the gazetteer holds.
+func (g *Gazetteer) Len() int { return g.size }
+
+func (g *Gazetteer) add(c category, lang, form string) error {
+	n := name{entity: g.size, category: c}
+	end := 0
+	for w := range segment.Words(form) {
+		n.keys = append(n.keys, key(lang, w.Text))
+		end = w.End()
+	}
+	if len(n.keys) == 0 {
+		return fmt.Errorf("%q has no words", form)
+	}
+	n.tail = form[end:]
+	if lang == exactly {
+		n.exact = form
+	}
+	g.names[n.keys[0]] = append(g.names[n.keys[0]], n)
+	return nil
+}
+
+// key is what a word of a name in lang is looked up by. Only words of that
+// language's script are inflected; others are spelt alike everywhere.
+func key(lang, word string) string {
+	word = language.Fold(word)
+	latin := isLatin(word)
+	switch {
+	case latin && (lang == "en" || lang == "pl"):
+		return lang + ":" + language.Stem(word, language.Language(lang))
+	case !latin:
+		return "ru:" + language.Stem(word, language.Russian) // leaves Han as it is
+	}
+	return "*:" + word
+}
+
+// keys are all the keys a word of a text may be known by, most exact first.
+func keys(word string) []string {
+	if !isLatin(word) {
+		return []string{key("ru", word)}
+	}
+	return []string{key("*", word), key("en", word), key("pl", word)}
+}
+
+func isLatin(word string) bool {
+	for _, r := range word {
+		if unicode.IsLetter(r) {
+			return unicode.Is(unicode.Latin, r)
+		}
+	}
+	return true
+}
+
+// match finds the longest name that the words from the first on make up, and
+// how many words it has.
+func (g *Gazetteer) match(text string, words []token) (best name, n int) {
+	for _, k := range words[0].keys {
+		for _, candidate := range g.names[k] {
+			if len(candidate.keys) <= n-1 {
+				break // sorted: no longer one follows
+			}
+			length := len(candidate.keys)
+			if length > len(words) || !candidate.fits(text, words[:length]) {
+				continue
+			}
+			if length > n || length == n && len(candidate.tail) > len(best.tail) {
+				best, n = candidate, length
+			}
+		}
+	}
+	return best, n
+}
+
+func (n *name) fits(text string, words []token) bool {
+	for i, w := range words {
+		if i > 0 && !(w.joined && slices.Contains(w.keys, n.keys[i])) {
+			return false
+		}
+	}
+	first, last := words[0], words[len(words)-1]
+	if !strings.HasPrefix(text[last.end:], n.tail) {
+		return false
+	}
+	return n.exact == "" || text[first.start:last.end] == n.exact && !first.opens
+}

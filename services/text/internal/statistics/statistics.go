@@ -1,0 +1,49 @@
+// Package statistics measures texts.
+package statistics
+
+import (
+	"context"
+	"math"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+)
+
+// Counts measures a text.
+type Counts struct {
+	// Sentences and Words are those of package segment: a word holds a letter
+	// or a digit, and each Han character is one.
+	Sentences, Words int
+	// WordCharacters is the length of all words in code points.
+	WordCharacters int
+}
+
+// Count measures the text of sentences.
+func Count(ctx context.Context, sentences []segment.Sentence) (Counts, error) {
+	c := Counts{Sentences: len(sentences)}
+	for i, s := range sentences {
+		if i%256 == 0 && ctx.Err() != nil {
+			return Counts{}, ctx.Err()
+		}
+		for w := range segment.Words(s.Text) {
+			c.Words++
+			c.WordCharacters += utf8.RuneCountInString(w.Text)
+		}
+	}
+	return c, nil
+}
+
+// WordLength is the average length of words in code points, to one decimal; 0
+// without words.
+func (c Counts) WordLength() float64 { return ratio(c.WordCharacters, c.Words) }
+
+// SentenceLength is the average length of sentences in words, to one decimal;
+// 0 without sentences.
+func (c Counts) SentenceLength() float64 { return ratio(c.Words, c.Sentences) }
+
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return math.Round(float64(a)/float64(b)*10) / 10
+}

@@ -1,0 +1,120 @@
+// Package term finds the content words of a text: what is left of its words
+// without stop words and numbers, with inflected forms told to be one.
+//
+// Chinese has no spaces and UAX #29 makes each Han character a word, so Han
+// text is cut here by what repeats in the text itself; see vocabulary.
+package term
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/language"
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+)
+
+// Term is one occurrence of a content word.
+type Term struct {
+	// Surface is the word as written.
+	Surface string
+	// Form is the folded word: lower case.
+	Form string
+	// Key is the stem, equal for the inflected forms of a word.
+	Key string
+	// Sentence is the index of the sentence it stands in.
+	Sentence int
+}
+
+// Count is a word and how often it occurs.
+type Count struct {
+	Word  string
+	Count int
+}
+
+// checkEvery is after how many sentences a loop looks at its context.
+const checkEvery = 256
+
+// Extract returns the terms of sentences in order of appearance. Left out are
+// stop words, words without a letter, and single letters; a single Han
+// character is kept only where nothing stands next to it.
+func Extract(ctx context.Context, sentences []segment.Sentence, l language.Language) ([]Term, error) {
+	vocab, err := learn(ctx, sentences)
+	if err != nil {
+		return nil, err
+	}
+	var terms []Term
+	stems := make(map[string]string) // a text repeats its words: stem each once
+	for i, s := range sentences {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		for piece := range pieces(s.Text) {
+			if piece.han {
+				for _, word := range vocab.cut(piece.text) {
+					if !language.IsStopword(word, l) {
+						terms = append(terms, Term{Surface: word, Form: word, Key: word, Sentence: i})
+					}
+				}
+				continue
+			}
+			form := language.Fold(piece.text)
+			if utf8.RuneCountInString(form) < 2 || !strings.ContainsFunc(form, unicode.IsLetter) || language.IsStopword(form, l) {
+				continue
+			}
+			key, ok := stems[form]
+			if !ok {
+				key = language.Stem(form, l)
+				stems[form] = key
+			}
+			terms = append(terms, Term{Surface: piece.text, Form: form, Key: key, Sentence: i})
+		}
+	}
+	return terms, nil
+}
+
+// Top counts the forms of terms and returns the n most frequent, most
+// frequent first and equal ones in order of appearance. The word shown is
+// Display's.
+func Top(terms []Term, n int) []Count {
+	index := make(map[string]int)
+	var counts []Count
+	surfaces := make([][]string, 0)
+	for _, t := range terms {
+		i, ok := index[t.Form]
+		if !ok {
+			i = len(counts)
+			index[t.Form] = i
+			counts = append(counts, Count{})
+			surfaces = append(surfaces, nil)
+		}
+		counts[i].Count++
+		// Two different spellings already decide for lower case.
+		if s := surfaces[i]; len(s) < 2 && !slices.Contains(s, t.Surface) {
+			surfaces[i] = append(s, t.Surface)
+		}
+		counts[i].Word = t.Form
+	}
+	for i := range counts {
+		counts[i].Word = Display(counts[i].Word, surfaces[i])
+	}
+	slices.SortStableFunc(counts, func(a, b Count) int { return b.Count - a.Count })
+	return counts[:min(n, len(counts))]
+}
+
+// Display chooses how a word is shown: as written if it is always written the
+// same way with a capital after its first letter ("MCP", "GraphQL"), else in
+// its folded form.
+func Display(form string, surfaces []string) string {
+	if len(surfaces) != 1 {
+		return form
+	}
+	for i, r := range surfaces[0] {
+		if i > 0 && unicode.IsUpper(r) && strings.EqualFold(surfaces[0], form) {
+			return surfaces[0]
+		}
+	}
+	return form
+}

@@ -1,0 +1,150 @@
+package text
+
+import (
+	"context"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/text/internal/contact"
+	"github.com/busbar-mcp/busbar/services/text/internal/keyword"
+	"github.com/busbar-mcp/busbar/services/text/internal/readability"
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+	"github.com/busbar-mcp/busbar/services/text/internal/statistics"
+	"github.com/busbar-mcp/busbar/services/text/internal/tidy"
+)
+
+const keywordLimit = 10 // unless asked otherwise
+
+// processor performs one operation of text_processor.
+func processor(ctx context.Context, _ *service.Call, in ProcessorIn) (ProcessorOut, error) {
+	out := ProcessorOut{Operation: in.Operation}
+	var err error
+	switch in.Operation {
+	case "format":
+		err = out.format(in)
+	case "statistics":
+		err = out.statistics(ctx, in)
+	case "extract_entities":
+		err = out.contacts(ctx, in)
+	case "summarize":
+		err = out.summarize(ctx, in)
+	case "find_keywords":
+		err = out.keywords(ctx, in)
+	default:
+		err = service.Errorf("unknown operation %q; use format, statistics, extract_entities, summarize or find_keywords", in.Operation)
+	}
+	if err != nil {
+		return ProcessorOut{}, err
+	}
+	return out, nil
+}
+
+func (out *ProcessorOut) format(in ProcessorIn) error {
+	if err := check(in.Text); err != nil {
+		return err
+	}
+	options := in.FormatOptions
+	if len(options) == 0 {
+		options = tidy.Default
+	}
+	out.Text = new(tidy.Apply(in.Text, options))
+	return nil
+}
+
+// wants reports whether name is asked for; nothing asked is everything.
+func wants(asked []string, name string) bool {
+	return len(asked) == 0 || slices.Contains(asked, name)
+}
+
+func (out *ProcessorOut) statistics(ctx context.Context, in ProcessorIn) error {
+	d, err := read(ctx, in.Text)
+	if err != nil {
+		return err
+	}
+	counts, err := statistics.Count(ctx, d.sentences)
+	if err != nil {
+		return err
+	}
+	if wants(in.StatOptions, "chars") {
+		out.Chars = new(utf8.RuneCountInString(d.text))
+	}
+	if wants(in.StatOptions, "words") {
+		out.Words = &counts.Words
+	}
+	if wants(in.StatOptions, "sentences") {
+		out.Sentences = &counts.Sentences
+	}
+	if wants(in.StatOptions, "paragraphs") {
+		out.Paragraphs = new(segment.Paragraphs(d.text))
+	}
+	if wants(in.StatOptions, "readability") {
+		r, err := readability.Rate(ctx, d.sentences, d.language)
+		if err != nil {
+			return err
+		}
+		out.Readability = &Readability{Score: r.Score, Formula: r.Formula, Level: r.Level, Language: string(r.Language)}
+	}
+	return nil
+}
+
+func (out *ProcessorOut) contacts(ctx context.Context, in ProcessorIn) error {
+	if err := check(in.Text); err != nil {
+		return err
+	}
+	for _, kind := range []struct {
+		name string
+		find func(context.Context, string) ([]string, error)
+		into *[]string
+	}{
+		{"emails", contact.Emails, &out.Emails},
+		{"urls", contact.URLs, &out.URLs},
+		{"phone_numbers", contact.Phones, &out.PhoneNumbers},
+	} {
+		if !wants(in.EntityTypes, kind.name) {
+			continue
+		}
+		found, err := kind.find(ctx, in.Text)
+		if err != nil {
+			return err
+		}
+		*kind.into = found
+	}
+	return nil
+}
+
+func (out *ProcessorOut) summarize(ctx context.Context, in ProcessorIn) error {
+	s, err := summarize(ctx, in.Text, in.MaxLength)
+	if err != nil {
+		return err
+	}
+	out.Summary, out.Length, out.CompressionRatio = &s.Summary, &s.Length, &s.CompressionRatio
+	return nil
+}
+
+func (out *ProcessorOut) keywords(ctx context.Context, in ProcessorIn) error {
+	n := in.MaxKeywords
+	if n == 0 {
+		n = keywordLimit
+	}
+	if n < 1 {
+		return service.Errorf("max_keywords is %d; give at least 1", n)
+	}
+	d, err := read(ctx, in.Text)
+	if err != nil {
+		return err
+	}
+	terms, err := d.terms(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := keyword.Find(ctx, terms, n)
+	if err != nil {
+		return err
+	}
+	out.Keywords = make([]Keyword, len(found))
+	for i, k := range found {
+		out.Keywords[i] = Keyword{Word: k.Word, Count: k.Count, Score: k.Score}
+	}
+	return nil
+}

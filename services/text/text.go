@@ -1,0 +1,108 @@
+// Package text is the Busbar service of text tools: analyzeText,
+// summarizeText, extractEntities and text_processor.
+//
+// The tools know English, Polish, Russian and Chinese, and do something
+// sensible for other languages. They are pure functions of their arguments:
+// read-only, repeatable, the same on every run, and in time linear in the
+// text, of which they take up to 1 MiB. Lengths are in Unicode code points
+// after normalization form C.
+package text
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/text/internal/entity"
+	"github.com/busbar-mcp/busbar/services/text/internal/statistics"
+	"github.com/busbar-mcp/busbar/services/text/internal/term"
+)
+
+// Schemas that inference from Go types cannot express: enums and bounds.
+var (
+	//go:embed schema/summarizeText.input.json
+	summarizeInput []byte
+	//go:embed schema/text_processor.input.json
+	processorInput []byte
+	//go:embed schema/text_processor.output.json
+	processorOutput []byte
+)
+
+// topWords is how many words analyzeText lists.
+const topWords = 10
+
+// New makes the service "text" with its four tools, in the given version.
+func New(version string) *service.Service {
+	s := service.New("text", service.WithVersion(version),
+		service.WithDescription("Text tools for English, Polish, Russian and Chinese: statistics, summaries, entities, keywords, formatting"))
+	service.AddTool(s, service.Tool{
+		Name:        "analyzeText",
+		Title:       "Analyze text",
+		Description: "Analyzes a text and returns statistics: sentences, words, their average lengths, and the most frequent words.",
+		ReadOnly:    true, Idempotent: true,
+	}, analyze)
+	service.AddTool(s, service.Tool{
+		Name:        "summarizeText",
+		Title:       "Summarize text",
+		Description: "Summarizes a text by its most central sentences, unchanged and in their original order, within maxLength characters.",
+		InputSchema: summarizeInput,
+		ReadOnly:    true, Idempotent: true,
+	}, func(ctx context.Context, _ *service.Call, in SummarizeIn) (SummarizeOut, error) {
+		return summarize(ctx, in.Text, in.MaxLength)
+	})
+	service.AddTool(s, service.Tool{
+		Name:        "extractEntities",
+		Title:       "Extract entities",
+		Description: "Extracts entities from a text: technologies, concepts and processes. Known names are found in any inflected form; capitalised names and acronyms count as technologies.",
+		ReadOnly:    true, Idempotent: true,
+	}, entities)
+	service.AddTool(s, service.Tool{
+		Name:         "text_processor",
+		Title:        "Text processor",
+		Description:  "Text processing and analysis: formatting, statistics and other operations (extraction of e-mail addresses, URLs and telephone numbers; summaries; keywords).",
+		InputSchema:  processorInput,
+		OutputSchema: processorOutput,
+		ReadOnly:     true, Idempotent: true,
+	}, processor)
+	return s
+}
+
+func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, error) {
+	d, err := read(ctx, in.Text)
+	if err != nil {
+		return AnalyzeOut{}, err
+	}
+	counts, err := statistics.Count(ctx, d.sentences)
+	if err != nil {
+		return AnalyzeOut{}, err
+	}
+	terms, err := d.terms(ctx)
+	if err != nil {
+		return AnalyzeOut{}, err
+	}
+	out := AnalyzeOut{
+		Statistics: Statistics{
+			SentenceCount:         counts.Sentences,
+			WordCount:             counts.Words,
+			AverageWordLength:     counts.WordLength(),
+			AverageSentenceLength: counts.SentenceLength(),
+		},
+		TopWords: []WordCount{},
+	}
+	for _, c := range term.Top(terms, topWords) {
+		out.TopWords = append(out.TopWords, WordCount{Word: c.Word, Count: c.Count})
+	}
+	return out, nil
+}
+
+func entities(ctx context.Context, _ *service.Call, in EntitiesIn) (EntitiesOut, error) {
+	d, err := read(ctx, in.Text)
+	if err != nil {
+		return EntitiesOut{}, err
+	}
+	found, err := entity.Extract(ctx, d.sentences, entity.Default())
+	if err != nil {
+		return EntitiesOut{}, err
+	}
+	return EntitiesOut{Entities(found)}, nil
+}

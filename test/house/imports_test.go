@@ -1,0 +1,175 @@
+package house
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	natsClient = "github.com/nats-io/nats.go"
+	natsServer = "github.com/nats-io/nats-server"
+)
+
+// shipped are the files that end up in programs: neither tests nor generated.
+func shipped(all []source) []source {
+	return slices.DeleteFunc(slices.Clone(all), func(s source) bool { return s.test || s.generated })
+}
+
+func TestImports(t *testing.T) {
+	all := sources(t)
+	code := shipped(all)
+
+	// rooms lists the packages of ours that the packages of a room may import,
+	// besides each other.
+	rooms := []struct {
+		room string
+		may  []string
+		why  string
+	}{
+		{"libs/fault", nil, "it is at the bottom: move what needs more out of it"},
+		{"libs/mcp", []string{"libs/fault"}, "it holds facts of the protocol: move what needs more to its user"},
+		{"libs/bus", []string{"gen", "libs/fault", "libs/mcp"}, "it knows no service and no door: pass what it needs as a parameter"},
+		{"libs/service", []string{"libs", "gen"}, "every team's service carries it: keep it small"},
+		{"libs", []string{"libs", "gen"}, "libraries know nothing of who uses them: pass it in"},
+		{"gen", []string{"gen"}, "it is generated: change proto/ and run make gen"},
+		{"examples", []string{"libs", "gen", "examples"}, "an example shows what a team outside this repository can do: use libs"},
+	}
+	for _, r := range rooms {
+		name := r.room + " imports nothing of ours"
+		if len(r.may) > 0 {
+			name += " but " + strings.Join(r.may, ", ")
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, s := range code {
+				for _, dir := range s.ours() {
+					if within(s.dir, r.room) && !within(dir, r.room) && !within(dir, r.may...) {
+						t.Errorf("%s imports %s; %s", s.path, dir, r.why)
+					}
+				}
+			}
+		})
+	}
+
+	t.Run("only natsd and bustest bring the NATS server", func(t *testing.T) {
+		for _, s := range code {
+			if slices.ContainsFunc(s.imports, isOf(natsServer)) && !within(s.dir, "libs/natsd", "libs/bustest") {
+				t.Errorf("%s imports the NATS server; run one with libs/natsd", s.path)
+			}
+			if slices.ContainsFunc(s.ours(), isOf("libs/natsd")) && !within(s.dir, "libs/natsd", "libs/bustest", "services/busbar") {
+				t.Errorf("%s imports libs/natsd; only services/busbar runs a NATS server, others take its URL", s.path)
+			}
+		}
+	})
+
+	t.Run("bustest is for tests", func(t *testing.T) {
+		for _, s := range code {
+			if slices.ContainsFunc(s.ours(), isOf("libs/bustest")) {
+				t.Errorf("%s imports libs/bustest outside of a test", s.path)
+			}
+		}
+	})
+
+	t.Run("only the bus touches NATS", func(t *testing.T) {
+		for _, s := range code {
+			if slices.ContainsFunc(s.imports, isOf(natsClient)) && !within(s.dir, "libs/bus", "libs/natsd", "libs/bustest") {
+				t.Errorf("%s imports %s; give libs/bus a method for what it needs", s.path, natsClient)
+			}
+		}
+	})
+
+	t.Run("doors know neither each other nor the bus", func(t *testing.T) {
+		for _, s := range code {
+			door := doorOf(s.dir)
+			if door == "" {
+				continue
+			}
+			for _, dir := range s.ours() {
+				if other := doorOf(dir); other != "" && other != door {
+					t.Errorf("%s: door %s imports door %s; move what both need to services/edge/door or the gateway", s.path, door, other)
+				}
+				if within(dir, "libs/bus") {
+					t.Errorf("%s: door %s imports libs/bus; ask the gateway", s.path, door)
+				}
+			}
+		}
+	})
+
+	// Tests too: what takes two services to test is tested in test/.
+	t.Run("services do not know each other", func(t *testing.T) {
+		for _, s := range all {
+			mine := serviceOf(s.dir)
+			if mine == "busbar" || within(s.dir, "test") {
+				continue
+			}
+			for _, dir := range s.ours() {
+				if other := serviceOf(dir); other != "" && other != mine {
+					t.Errorf("%s imports service %s; call it over the bus, and test the two together in test/", s.path, other)
+				}
+			}
+		}
+	})
+}
+
+func TestSubjects(t *testing.T) {
+	t.Run("only the bus writes subjects", func(t *testing.T) {
+		for _, s := range shipped(sources(t)) {
+			for _, l := range s.literals {
+				for _, subject := range []string{"mcp.call.", "mcp.reply.", "mcp.ctl.", "mcp.evt."} {
+					if strings.HasPrefix(l.text, subject) && !within(s.dir, "libs/bus") {
+						t.Errorf("%s:%d writes subject %q; add a function to libs/bus/subject.go", s.path, l.line, l.text)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestFiles(t *testing.T) {
+	all := sources(t)
+
+	t.Run("packages are named for what they hold", func(t *testing.T) {
+		vague := []string{"util", "utils", "common", "manager", "managers", "helper", "helpers"}
+		for _, s := range all {
+			if slices.Contains(vague, strings.TrimSuffix(s.pkg, "_test")) {
+				t.Errorf("%s: package %s says nothing; name it for the one idea in it", s.path, s.pkg)
+			}
+		}
+	})
+
+	t.Run("files have at most 500 lines", func(t *testing.T) {
+		for _, s := range all {
+			if !s.generated && s.lines > 500 {
+				t.Errorf("%s has %d lines; split it by concept", s.path, s.lines)
+			}
+		}
+	})
+
+	t.Run("generated code is in gen and nothing else is", func(t *testing.T) {
+		for _, s := range all {
+			if s.generated != within(s.dir, "gen") {
+				t.Errorf("%s: generated code, and only that, lives in gen", s.path)
+			}
+		}
+	})
+}
+
+// doorOf is the door a directory belongs to, or empty.
+func doorOf(dir string) string { return child(dir, "services/edge/door/") }
+
+// serviceOf is the service a directory belongs to, or empty.
+func serviceOf(dir string) string { return child(dir, "services/") }
+
+func child(dir, parent string) string {
+	rest, ok := strings.CutPrefix(dir, parent)
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+// isOf matches a package and those below it.
+func isOf(root string) func(string) bool {
+	return func(p string) bool { return within(p, root) }
+}
