@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -15,7 +14,6 @@ import (
 // answer collects the frames of one call.
 type answer struct {
 	service string
-	reply   string
 	onFrame func(*busv1.Frame)
 
 	seq    uint32
@@ -27,7 +25,7 @@ type answer struct {
 // wait returns the terminal frame, or why there will be none.
 func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*busv1.Frame, *fault.Error) {
 	quietUntil := time.Now().Add(MaxSilence)
-	var batch []*nats.Msg
+	var batch []arrival
 	for {
 		next := earlier(quietUntil, deadline)
 		x.timer.Reset(time.Until(next))
@@ -37,12 +35,13 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 			batch, x.queue = x.queue, batch[:0]
 			overflow := x.overflow
 			x.mu.Unlock()
-			for _, msg := range batch {
-				frame, err := a.take(msg)
+			for _, got := range batch {
+				frame, err := a.take(got)
 				if frame != nil || err != nil {
 					return frame, err
 				}
 			}
+			clear(batch)
 			if overflow {
 				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 			}
@@ -52,7 +51,8 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 				return nil, timedOut(a.service)
 			}
 			return nil, fault.New(fault.Cancelled, "cancelled")
-		case now := <-x.timer.C:
+		case <-x.timer.C:
+			now := time.Now() // the timer says when it was due, not when this ran
 			switch {
 			case !now.Before(deadline):
 				return nil, timedOut(a.service)
@@ -80,10 +80,8 @@ func timedOut(service string) *fault.Error {
 
 // take reads one message. It returns a frame or an error when the call is
 // over, neither otherwise.
-func (a *answer) take(msg *nats.Msg) (*busv1.Frame, *fault.Error) {
-	if msg.Subject != a.reply {
-		return nil, nil // meant for the call that used this exchange before
-	}
+func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
+	msg := got.msg
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service)
@@ -91,6 +89,10 @@ func (a *answer) take(msg *nats.Msg) (*busv1.Frame, *fault.Error) {
 	frame := &busv1.Frame{}
 	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
 		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
+	}
+	a.seq += got.skipped
+	if frame.Seq != 0 && frame.Seq <= a.seq {
+		return nil, nil // delivered twice
 	}
 	if frame.Seq != a.seq+1 {
 		return nil, fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
@@ -121,6 +123,12 @@ func (a *answer) take(msg *nats.Msg) (*busv1.Frame, *fault.Error) {
 		return nil, errorFromWire(body.Error)
 	}
 	return nil, nil
+}
+
+// isNotification reports whether a frame may be dropped.
+func isNotification(data []byte) bool {
+	frame := &busv1.Frame{}
+	return proto.Unmarshal(data, frame) == nil && (frame.GetProgress() != nil || frame.GetLog() != nil || frame.GetAlive() != nil)
 }
 
 var executedToWire = map[fault.Executed]busv1.Executed{

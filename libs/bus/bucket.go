@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -38,13 +39,18 @@ var buckets = []jetstream.KeyValueConfig{
 // EnsureBuckets creates the buckets of the bus, or brings them up to date. Any
 // number of edges may do so at once.
 func (c *Conn) EnsureBuckets(ctx context.Context) error {
+	// All at once: each waits for the server's disk.
+	p := pool.New().WithContext(ctx)
 	for _, cfg := range buckets {
-		cfg.Storage = jetstream.FileStorage
-		if _, err := c.js.CreateOrUpdateKeyValue(ctx, cfg); err != nil {
-			return fmt.Errorf("create bucket %s (does the NATS server run with JetStream?): %w", cfg.Bucket, err)
-		}
+		p.Go(func(ctx context.Context) error {
+			cfg.Storage = jetstream.FileStorage
+			if _, err := c.js.CreateOrUpdateKeyValue(ctx, cfg); err != nil {
+				return fmt.Errorf("create bucket %s (does the NATS server run with JetStream?): %w", cfg.Bucket, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return p.Wait()
 }
 
 // Bucket is one key-value bucket, shared by every process on the bus.

@@ -35,7 +35,8 @@ const (
 const (
 	// MaxResult is the largest result a call may have, in bytes.
 	MaxResult = 16 << 20
-	// maxQueued bounds the frames waiting for a slow reader of one call.
+	// maxQueued bounds the frames waiting for a slow reader of one call. Beyond
+	// it progress and logs are dropped; beyond twice as many, the call.
 	maxQueued = 1024
 )
 
@@ -53,10 +54,18 @@ type Caller struct {
 // exchange is one call in flight.
 type exchange struct {
 	mu       sync.Mutex
-	queue    []*nats.Msg
+	reply    string // the subject of the call that uses this exchange
+	queue    []arrival
+	skipped  uint32 // frames dropped since the last one in queue
 	overflow bool
 	wake     chan struct{}
 	timer    *time.Timer
+}
+
+// arrival is a frame, and how many before it were dropped here.
+type arrival struct {
+	msg     *nats.Msg
+	skipped uint32
 }
 
 var exchanges = sync.Pool{New: func() any {
@@ -99,17 +108,39 @@ func (c *Caller) deliver(msg *nats.Msg) {
 	if x == nil {
 		return // late: its caller is gone
 	}
+	if x.put(msg) {
+		select {
+		case x.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// put queues a frame. It reports false when the frame is of the call that used
+// the exchange before.
+func (x *exchange) put(msg *nats.Msg) bool {
 	x.mu.Lock()
-	if len(x.queue) < maxQueued {
-		x.queue = append(x.queue, msg)
-	} else {
+	defer x.mu.Unlock()
+	switch {
+	case x.reply != msg.Subject:
+		return false
+	case len(x.queue) >= maxQueued && isNotification(msg.Data):
+		x.skipped++
+	case len(x.queue) < 2*maxQueued:
+		x.queue = append(x.queue, arrival{msg, x.skipped})
+		x.skipped = 0
+	default:
 		x.overflow = true
 	}
-	x.mu.Unlock()
-	select {
-	case x.wake <- struct{}{}:
-	default:
-	}
+	return true
+}
+
+// use readies the exchange for a call, or with "" for none.
+func (x *exchange) use(reply string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.queue)
+	x.reply, x.queue, x.skipped, x.overflow = reply, x.queue[:0], 0, false
 }
 
 // Call sends req to one instance of the service and waits for its answer. Each
@@ -124,6 +155,9 @@ func (c *Caller) deliver(msg *nats.Msg) {
 func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
 	if err := checkMethod(req.Method); err != nil {
 		return nil, err
+	}
+	if ValidName(service) != nil {
+		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
 	}
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
@@ -147,6 +181,7 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 
 	reply := replySubject(service, c.edge, req.Id)
 	x := exchanges.Get().(*exchange)
+	x.use(reply)
 	c.mu.Lock()
 	c.waiting[reply] = x
 	c.mu.Unlock()
@@ -155,7 +190,7 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 	if err := c.conn.nc.PublishRequest(callSubject(service, req.Method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
-	a := answer{service: service, reply: reply, onFrame: onFrame}
+	a := answer{service: service, onFrame: onFrame}
 	frame, ferr := a.wait(ctx, x, deadline)
 	if ferr != nil && !a.terminal {
 		c.cancel(service, req.Id, string(ferr.Reason))
@@ -177,10 +212,7 @@ func (c *Caller) forget(reply string, x *exchange) {
 	delete(c.waiting, reply)
 	c.mu.Unlock()
 	x.timer.Stop()
-	x.mu.Lock()
-	clear(x.queue)
-	x.queue, x.overflow = x.queue[:0], false
-	x.mu.Unlock()
+	x.use("")
 	select {
 	case <-x.wake:
 	default:

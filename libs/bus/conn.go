@@ -123,6 +123,10 @@ func (c *Conn) Flush(ctx context.Context) error {
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("flush the bus: %w", err)
 	}
+	// The handler of asynchronous errors may not have run yet.
+	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
+		c.deny(err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.denied
@@ -166,11 +170,16 @@ func (c *Conn) asyncError(sub *nats.Subscription, err error) {
 	}
 	c.log.Error("bus error", "subject", subject, "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.denied == nil {
-			c.denied = fmt.Errorf("NATS denies this user %q: %w", subject, err)
-		}
+		c.deny(err)
+	}
+}
+
+// deny records the first permission that was missing.
+func (c *Conn) deny(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.denied == nil {
+		c.denied = fmt.Errorf("NATS denies this user what it needs: %w", err)
 	}
 }
 

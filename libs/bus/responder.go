@@ -129,8 +129,17 @@ func (r *Responder) close() { r.abandon() }
 func (r *Responder) publish(f *busv1.Frame) {
 	r.seq++
 	f.Seq = r.seq
+	if r.seq == 1 {
+		f.Instance = r.server.instance
+	}
+	notification := f.GetProgress() != nil || f.GetLog() != nil
 	data, err := proto.Marshal(f)
 	log := r.server.conn.log
+	if err != nil && notification {
+		r.seq-- // dropped: the call matters more than a notification
+		log.Warn("notification cannot be encoded; dropped", "service", r.server.cfg.Service, "error", err)
+		return
+	}
 	if err != nil {
 		log.Error("frame cannot be encoded", "service", r.server.cfg.Service, "error", err)
 		data, _ = proto.Marshal(&busv1.Frame{Seq: r.seq, Instance: r.server.instance, Body: &busv1.Frame_Error{
@@ -138,8 +147,8 @@ func (r *Responder) publish(f *busv1.Frame) {
 		r.done = true
 	}
 	if limit := r.server.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
-		if f.GetProgress() != nil || f.GetLog() != nil {
-			r.seq-- // dropped: the call matters more than a notification
+		if notification {
+			r.seq--
 			log.Warn("notification exceeds a bus message; dropped", "service", r.server.cfg.Service, "bytes", len(data))
 			return
 		}

@@ -76,6 +76,7 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 		return nil, publishFault(err)
 	}
 	if s.control, err = conn.nc.Subscribe(cancelSubject(cfg.Service), s.cancel); err != nil {
+		_ = s.calls.Unsubscribe()
 		return nil, publishFault(err)
 	}
 	if err := conn.Flush(ctx); err != nil {
@@ -161,6 +162,8 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	var f *fault.Error
 	switch {
 	case errors.As(err, &f):
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		f = timedOut(s.cfg.Service)
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: %v", context.Cause(ctx)).Ran(fault.Unknown)
 	default:
@@ -198,6 +201,8 @@ func (s *Server) cancel(msg *nats.Msg) {
 	}
 	s.mu.Lock()
 	abort := s.live[c.Id]
+	// One that overtook its call is remembered as if the call had been here.
+	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
 	if abort != nil {
 		abort(errGaveUp)

@@ -124,7 +124,7 @@ func (p HeaderParam) Match(arguments []byte, present bool, value string) error {
 		text, err := jsontext.AppendUnquote(nil, raw)
 		same = err == nil && string(text) == value
 	case '0':
-		same = len(value) <= 40 && !strings.ContainsAny(value, "/eE") && sameNumber(string(raw), value)
+		same = isDecimal(value) && sameNumber(string(raw), value)
 	default:
 		same = string(raw) == value
 	}
@@ -132,6 +132,14 @@ func (p HeaderParam) Match(arguments []byte, present bool, value string) error {
 		return errors.New("the header differs from the arguments")
 	}
 	return nil
+}
+
+// isDecimal reports whether a header holds a number as JSON writes it, without
+// exponent. big.Rat reads more, such as 0x2A, which an intermediary that
+// routes by the header would not.
+func isDecimal(s string) bool {
+	v := jsontext.Value(s)
+	return len(s) <= 40 && v.Kind() == '0' && v.IsValid() && !strings.ContainsAny(s, "eE \t\r\n")
 }
 
 // find returns the parameter's value, or nil when it is absent or null.

@@ -119,7 +119,12 @@ func startFleet(ctx context.Context, dir home.Dir) (*fleet, error) {
 		if err != nil {
 			return nil, errors.Join(err, f.stop(ctx))
 		}
-		running, err := s.Start(ctx, conn)
+		// A service announces itself as soon as there is where.
+		err = conn.EnsureBuckets(ctx)
+		var running *service.Running
+		if err == nil {
+			running, err = s.Start(ctx, conn)
+		}
 		if err != nil {
 			conn.Close()
 			return nil, errors.Join(err, f.stop(ctx))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,7 +61,8 @@ func main() {
 	if err == nil {
 		return
 	}
-	if code, ok := err.(exitCode); ok {
+	var code exitCode
+	if errors.As(err, &code) {
 		os.Exit(int(code))
 	}
 	fmt.Fprintf(os.Stderr, "busbar: %v\n", err)

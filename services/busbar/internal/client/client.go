@@ -152,8 +152,7 @@ func (c *Client) Call(ctx context.Context, name string, arguments []byte, onProg
 	c.mu.Lock()
 	l := c.listed
 	c.mu.Unlock()
-	fresh := l == nil
-	if fresh {
+	if l == nil {
 		if l, err = c.list(ctx); err != nil {
 			return nil, err
 		}

@@ -113,7 +113,11 @@ func parameters(input jsontext.Value) []parameter {
 		p := parameter{name: safeLine(name), required: slices.Contains(top.Required, name), kind: "any"}
 		var s property
 		if decode(v, &s) == nil {
-			p.kind, p.description = safeLine(s.kind()), safeLine(s.Description)
+			word, inWords := s.kind()
+			p.kind, p.description = safeLine(word), safeLine(s.Description)
+			if inWords {
+				p.description = strings.TrimSpace(p.description + " (" + safeLine(strings.Join(s.choices(), ", ")) + ")")
+			}
 			if len(s.Default) > 0 {
 				p.description = strings.TrimSpace(p.description + " (default " + safeLine(oneLine(s.Default)) + ")")
 			}
@@ -133,33 +137,43 @@ type property struct {
 	Items       jsontext.Value   `json:"items"`
 }
 
-// maxChoices is how many values of an enum are shown.
-const maxChoices = 8
-
-func (p property) kind() string {
-	if len(p.Enum) > 0 {
-		var values []string
-		for _, v := range p.Enum[:min(len(p.Enum), maxChoices)] {
-			values = append(values, plainScalar(v))
-		}
-		if len(p.Enum) > maxChoices {
-			values = append(values, "…")
-		}
-		return strings.Join(values, "|")
+// choices are the values of an enum, or of the enum of an array's items.
+func (p property) choices() []string {
+	var values []string
+	for _, v := range p.Enum {
+		values = append(values, plainScalar(v))
 	}
+	var item property
+	if values == nil && len(p.Items) > 0 && decode(p.Items, &item) == nil {
+		return item.choices()
+	}
+	return values
+}
+
+// kind is the type in a word, for example "string", "integer[]" or "asc|desc".
+// An enum too wide for its column is only its type, and inWords says so.
+func (p property) kind() (word string, inWords bool) {
+	if word = strings.Join(p.choices(), "|"); len(p.Enum) > 0 && cells(word) <= maxColumn {
+		return word, false
+	}
+	inWords = len(p.Enum) > 0
 	var types []string
-	if p.Type.Kind() == '"' {
+	switch {
+	case p.Type.Kind() == '"':
 		types = []string{plainScalar(p.Type)}
-	} else if p.Type == nil || decode(p.Type, &types) != nil || len(types) == 0 {
-		return "any"
+	case p.Type == nil && len(p.Enum) > 0:
+		types = []string{"enum"}
+	case p.Type == nil || decode(p.Type, &types) != nil || len(types) == 0:
+		return "any", inWords
 	}
 	for i, t := range types {
 		var item property
 		if t == "array" && len(p.Items) > 0 && decode(p.Items, &item) == nil {
-			types[i] = item.kind() + "[]"
+			of, long := item.kind()
+			types[i], inWords = of+"[]", long
 		}
 	}
-	return strings.Join(types, "|")
+	return strings.Join(types, "|"), inWords
 }
 
 // plainScalar is a string without quotes, or other JSON as it is.
@@ -183,7 +197,7 @@ func writeParameters(b *strings.Builder, rows []parameter, limit int, s style) {
 		kindWidth = max(kindWidth, min(cells(p.kind), maxColumn))
 	}
 	for _, p := range rows {
-		name, mark := clip(p.name, maxColumn-1), " "
+		name, mark := clip(p.name, maxColumn-1), ""
 		if p.required {
 			mark = "*"
 		}

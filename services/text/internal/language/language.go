@@ -94,7 +94,7 @@ var folder = strings.NewReplacer("ё", "е", "’", "'")
 // tally is what Detect counts.
 type tally struct {
 	latin, cyrillic, han, kana, other int // letters
-	words                             int // Latin and Cyrillic words
+	latinWords, cyrillicWords         int
 	english, polish, russian          int // stop words
 	polishLetters, foreignLatin       int
 	foreignCyrillic                   int
@@ -109,12 +109,16 @@ func Detect(text string) Language {
 	all := stopwords()
 	for w := range segment.Words(text) {
 		word := Fold(w.Text)
-		before := t.latin + t.cyrillic
+		latin, cyrillic := t.latin, t.cyrillic
 		t.letters(word)
-		if t.latin+t.cyrillic == before {
+		switch {
+		case t.cyrillic > cyrillic:
+			t.cyrillicWords++
+		case t.latin > latin:
+			t.latinWords++
+		default:
 			continue
 		}
-		t.words++
 		if all[English][word] && w.Text != "i" { // "i" is Polish for "and"
 			t.english++
 		}
@@ -164,20 +168,38 @@ func (t *tally) decide() Language {
 	case t.other > max(t.latin, t.cyrillic, han):
 		return Unknown
 	case han > max(t.latin, t.cyrillic):
-		// Japanese is Han with kana between.
-		if t.kana*10 > t.han {
-			return Unknown
-		}
-		return Chinese
+		return t.hanLanguage()
 	case t.cyrillic > t.latin:
-		// "і", "ї", "ў", "ј" and others are not Russian; nor is a long text
-		// without Russian function words.
-		if t.foreignCyrillic*100 > t.cyrillic || t.words >= 20 && t.russian*20 < t.words {
-			return Unknown
-		}
-		return Russian
+		return t.cyrillicLanguage()
 	}
-	return t.latinLanguage()
+	l := t.latinLanguage()
+	// Prose of another script around program code in Latin letters.
+	switch {
+	case l != Unknown:
+		return l
+	case t.cyrillic >= max(han, t.latin/3):
+		return t.cyrillicLanguage()
+	case han >= t.latin/3:
+		return t.hanLanguage()
+	}
+	return Unknown
+}
+
+func (t *tally) hanLanguage() Language {
+	// Japanese is Han with kana between.
+	if t.han == 0 || t.kana*10 > t.han {
+		return Unknown
+	}
+	return Chinese
+}
+
+func (t *tally) cyrillicLanguage() Language {
+	// "і", "ї", "ў", "ј" and others are not Russian; nor is a long text without
+	// Russian function words.
+	if t.cyrillic == 0 || t.foreignCyrillic*100 > t.cyrillic || t.cyrillicWords >= 20 && t.russian*20 < t.cyrillicWords {
+		return Unknown
+	}
+	return Russian
 }
 
 func (t *tally) latinLanguage() Language {
@@ -186,7 +208,7 @@ func (t *tally) latinLanguage() Language {
 	}
 	polish := t.polish
 	if t.polishLetters*50 > t.latin {
-		polish += 1 + t.words/10
+		polish += 1 + t.latinWords/10
 	}
 	best, hits := English, t.english
 	if polish > hits {
@@ -194,7 +216,7 @@ func (t *tally) latinLanguage() Language {
 	}
 	// Function words are a third of running text or more; other languages in
 	// Latin script share a few by chance.
-	if hits == 0 || t.words >= 12 && hits*6 < t.words {
+	if hits == 0 || t.latinWords >= 12 && hits*6 < t.latinWords {
 		return Unknown
 	}
 	return best

@@ -22,6 +22,8 @@ func TestDetect(t *testing.T) {
 		{"ukrainian", "Це приклад тексту для аналізу. Він містить кілька речень.", Unknown},
 		{"german", "Der schnelle braune Fuchs springt über den faulen Hund und läuft dann weiter in den Wald.", Unknown},
 		{"spanish", "El rápido zorro marrón salta sobre el perro perezoso y luego sigue corriendo hacia el bosque.", Unknown},
+		{"chinese with code", "工具是可由模型調用的函數或服務。 `func main() { server := newServer(config, logger) }`", Chinese},
+		{"russian with code", "Пример запроса для инструмента: `curl -X POST http://localhost/tools/text_processor`", Russian},
 		{"korean", "이것은 표준 프로토콜입니다.", Unknown},
 	}
 	for _, tt := range tests {
@@ -49,7 +51,9 @@ func TestStem(t *testing.T) {
 		{"polish function", Polish, []string{"funkcja", "funkcje", "funkcji", "funkcję", "funkcjami", "funkcjach"}},
 		{"polish tool", Polish, []string{"narzędzie", "narzędzia", "narzędzi"}},
 		{"polish communication", Polish, []string{"komunikacja", "komunikacji", "komunikację", "komunikacją"}},
-		{"polish protocol", Polish, []string{"protokół", "protokół"}},
+		{"polish protocol", Polish, []string{"protokół", "protokołu", "protokołem", "protokoły"}},
+		{"polish request", Polish, []string{"żądanie", "żądania", "żądań", "żądaniami"}},
+		{"polish answer", Polish, []string{"odpowiedź", "odpowiedzi", "odpowiedziami"}},
 		{"english tool", English, []string{"tool", "tools"}},
 		{"english query", English, []string{"query", "queries"}},
 		{"english process", English, []string{"process", "processes"}},

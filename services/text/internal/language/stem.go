@@ -23,6 +23,10 @@ var (
 		a e i o u y`)
 )
 
+// polishAlternations undoes the changes that endings bring about in a stem:
+// "protokół, protokołu", "żądanie, żądań", "odpowiedź, odpowiedzi".
+var polishAlternations = strings.NewReplacer("ó", "o", "ń", "n", "ź", "z", "ś", "s", "ć", "c")
+
 // Letters that must remain, so that short words stay apart.
 const minStem = 3
 
@@ -40,7 +44,7 @@ func Stem(word string, l Language) string {
 	case !unicode.Is(unicode.Latin, first):
 		return word
 	case l == Polish:
-		return cutEnding(word, polishEndings)
+		return polishAlternations.Replace(cutEnding(word, polishEndings))
 	}
 	return stemEnglish(word)
 }

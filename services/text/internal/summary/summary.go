@@ -25,6 +25,9 @@ const (
 	// aside is the share of the best score below which a sentence is beside
 	// the point, and left out even where it fits.
 	aside = 0.3
+	// fragment is the share of its score that a piece keeps which does not end
+	// like a sentence: headings, table rows. Fenced code keeps its square.
+	fragment = 0.2
 )
 
 // Summarize returns at most limit code points of text: whole sentences, or if
@@ -44,8 +47,14 @@ func Summarize(ctx context.Context, text string, sentences []segment.Sentence, t
 		return "", err
 	}
 	order := make([]int, len(sentences))
+	code := inCode(text, sentences)
 	for i := range order {
 		order[i] = i
+		if code[i] {
+			score[i] *= fragment * fragment
+		} else if !finished(sentences[i].Text) {
+			score[i] *= fragment
+		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
 	chosen := choose(v, order, score, sentences, limit)
@@ -88,6 +97,15 @@ func choose(v *space, order []int, score []float64, sentences []segment.Sentence
 		left -= need
 	}
 	return chosen
+}
+
+// finished reports whether s ends like a sentence, quoted or not.
+func finished(s string) bool {
+	s = strings.TrimRightFunc(s, func(r rune) bool {
+		return unicode.In(r, unicode.Pe, unicode.Pf) || strings.ContainsRune("\"'*_`", r)
+	})
+	last, _ := utf8.DecodeLastRuneInString(s)
+	return strings.ContainsRune(".!?…。！？｡", last)
 }
 
 // spaced reports whether a space belongs between two sentences.

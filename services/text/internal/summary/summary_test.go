@@ -39,10 +39,11 @@ func TestSummarize(t *testing.T) {
 		{"fits", " One.\n Two. ", 20, "One. Two."},
 		{"english", english, 70, "Busbar is a message bus for tools. Tools are services on the bus."},
 		{"russian", russian, 80, "Это пример текста для анализа. Статистика будет рассчитана для этого текста."},
-		{"polish", polish, 130, "Model Context Protocol to standard komunikacji. Standard komunikacji opisuje żądania i odpowiedzi protokołu."},
+		{"polish", polish, 130, "Protokół definiuje żądania. Standard komunikacji opisuje żądania i odpowiedzi protokołu."},
 		{"chinese", chinese, 30, "工具是可由模型調用的函數。模型使用工具和資源。"},
 		{"none fits", russian, 18, "Это пример текста…"},
 		{"one long word", "абракадабра", 5, "абра…"},
+		{"headings", "# Tools\n\n## Tools and services\n\nTools are services on the bus.\n\n```go\nTools(\"bus\").\n```\n`Tools/call` calls tools\n", 50, "Tools are services on the bus."},
 		{"no words", "!!! *** !!!", 5, "!!!…"},
 		{"same twice", "Tools run. Tools run. The bus runs tools fast today.", 45, "Tools run. The bus runs tools fast today."},
 	}

@@ -1,0 +1,313 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+func TestDeadlineIsShavedAtTheHop(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	deadlines := make(chan time.Time, 1)
+	handle(t, url, func(ctx context.Context, _ *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		d, _ := ctx.Deadline()
+		deadlines <- d
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	caller := newCaller(t, url)
+	ctx := within(t, 5*time.Second)
+	if _, err := caller.Call(ctx, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	mine, _ := ctx.Deadline()
+	if got := mine.Sub(await(t, "the handler runs", deadlines)); got != bus.HopShave {
+		t.Errorf("the handler's deadline is %v before the caller's, want %v", got, bus.HopShave)
+	}
+	before := time.Now()
+	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if left := await(t, "the handler runs", deadlines).Sub(before); left > bus.DefaultTimeout || left < bus.DefaultTimeout-5*time.Second {
+		t.Errorf("a call without deadline gets %v, want about %v", left, bus.DefaultTimeout)
+	}
+}
+
+func TestDeadlinePassesDuringTheCall(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	stuck := make(chan struct{})
+	ended := make(chan error, 1)
+	handle(t, url, func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		if req.Name == "deaf" {
+			<-stuck
+			return &busv1.Result{}, nil
+		}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil, ctx.Err()
+	})
+	t.Cleanup(func() { close(stuck) })
+	caller := newCaller(t, url)
+	for _, name := range []string{"obedient", "deaf"} {
+		start := time.Now()
+		_, err := caller.Call(within(t, 300*time.Millisecond), "svc", &busv1.Request{Method: "tools/call", Name: name}, nil)
+		fails(t, err, fault.DeadlineExceeded, fault.Unknown)
+		if took := time.Since(start); took < 250*time.Millisecond || took > 800*time.Millisecond {
+			t.Errorf("%s: ended after %v, not at its deadline", name, took)
+		}
+	}
+	if cause := await(t, "the handler's context ends", ended); !errors.Is(cause, context.DeadlineExceeded) {
+		t.Errorf("cause %v", cause)
+	}
+}
+
+func TestCallRefusedWithTooLittleTime(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var ran atomic.Int32
+	handle(t, url, func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		return &busv1.Result{}, nil
+	})
+	caller := newCaller(t, url)
+	for _, d := range []time.Duration{-time.Second, 0, time.Millisecond, 99 * time.Millisecond} {
+		start := time.Now()
+		_, err := caller.Call(within(t, d), "svc", toolCall(`{}`), nil)
+		fails(t, err, fault.DeadlineExceeded, fault.No)
+		if took := time.Since(start); took > 50*time.Millisecond {
+			t.Errorf("%v left: refused after %v", d, took)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := caller.Call(ctx, "svc", toolCall(`{}`), nil)
+	fails(t, err, fault.Cancelled, fault.No)
+	if n := ran.Load(); n != 0 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
+// A request that is read after its deadline is dropped unrun.
+func TestLateRequestDoesNotRun(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var ran atomic.Int32
+	handle(t, url, func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		return &busv1.Result{}, nil
+	})
+	nc := raw(t, url)
+	replies := make(chan *nats.Msg, 8)
+	if _, err := nc.ChanSubscribe("late.>", replies); err != nil {
+		t.Fatal(err)
+	}
+	for name, deadline := range map[string]uint64{
+		"a second ago": uint64(time.Now().Add(-time.Second).UnixNano()), "never set": 0, "beyond int64": 1 << 63,
+	} {
+		data, err := proto.Marshal(&busv1.Request{Id: name, Method: "tools/call", DeadlineUnixNano: deadline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.PublishRequest("mcp.call.svc.tools.call", "late.r", data); err != nil {
+			t.Fatal(err)
+		}
+		frame := &busv1.Frame{}
+		if err := proto.Unmarshal(await(t, "an answer", replies).Data, frame); err != nil {
+			t.Fatal(err)
+		}
+		if e := frame.GetError(); e.GetReason() != string(fault.DeadlineExceeded) || e.GetExecuted() != busv1.Executed_EXECUTED_NO {
+			t.Errorf("%s: answered with %v", name, frame)
+		}
+	}
+	if n := ran.Load(); n != 0 {
+		t.Errorf("%d late requests ran", n)
+	}
+}
+
+// One that waits for a slot until its deadline does not run either.
+func TestQueuedRequestExpiresUnrun(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	busy, release := make(chan struct{}, 1), make(chan struct{})
+	var ran atomic.Int32
+	serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 1, Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		busy <- struct{}{}
+		<-release
+		return &busv1.Result{}, nil
+	}})
+	caller := newCaller(t, url)
+	first := make(chan error, 1)
+	go func() {
+		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+		first <- err
+	}()
+	await(t, "the slot is taken", busy)
+	_, err := caller.Call(within(t, 400*time.Millisecond), "svc", toolCall(`{}`), nil)
+	fails(t, err, fault.DeadlineExceeded, fault.No)
+	close(release)
+	if err := await(t, "the first call ends", first); err != nil {
+		t.Error(err)
+	}
+	if n := ran.Load(); n != 1 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	release := make(chan struct{})
+	var running, most atomic.Int32
+	s, _ := serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 1, Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		most.Store(max(most.Load(), running.Add(1)))
+		defer running.Add(-1)
+		<-release
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	caller := newCaller(t, url)
+	const fit = 5 // one runs, four wait
+	done := make(chan error, fit)
+	for range fit {
+		go func() {
+			_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+			done <- err
+		}()
+	}
+	bustest.Eventually(t, "slot and queue are full", func() bool { return s.Stats().InFlight == fit })
+	start := time.Now()
+	for range 10 {
+		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+		fails(t, err, fault.Overloaded, fault.No)
+	}
+	if took := time.Since(start); took > 500*time.Millisecond {
+		t.Errorf("ten refusals took %v", took)
+	}
+	close(release)
+	for range fit {
+		if err := await(t, "those that fit are answered", done); err != nil {
+			t.Error(err)
+		}
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d ran at once", most.Load())
+	}
+	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+		t.Errorf("after the rush: %v", err)
+	}
+	if st := s.Stats(); st.Served != fit+1 || st.Failed != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+func TestCancelReachesOnlyTheHolder(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	type held struct {
+		instance int
+		id       string
+		ctx      context.Context
+	}
+	calls := make(chan held, 8)
+	for i := range 2 {
+		serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+			calls <- held{i, req.Id, ctx}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+	}
+	caller := newCaller(t, url)
+	ctx, cancel := context.WithCancel(t.Context())
+	one, rest := make(chan error, 1), make(chan error, 8)
+	go func() {
+		_, err := caller.Call(ctx, "svc", toolCall(`{}`), nil)
+		one <- err
+	}()
+	target := await(t, "the call runs", calls)
+	others := []held{}
+	restCtx, cancelRest := context.WithCancel(t.Context())
+	for range 6 {
+		go func() {
+			_, err := caller.Call(restCtx, "svc", toolCall(`{}`), nil)
+			rest <- err
+		}()
+		others = append(others, await(t, "another call runs", calls))
+	}
+	start := time.Now()
+	cancel()
+	fails(t, await(t, "the call ends", one), fault.Cancelled, fault.Unknown)
+	select {
+	case <-target.ctx.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the handler was not told")
+	}
+	if took := time.Since(start); took > 250*time.Millisecond {
+		t.Errorf("cancelling took %v", took)
+	}
+	if errors.Is(context.Cause(target.ctx), context.DeadlineExceeded) {
+		t.Error("the handler takes the cancellation for its deadline")
+	}
+	for _, o := range others {
+		if o.ctx.Err() != nil {
+			t.Errorf("call %s on instance %d was cancelled too", o.id, o.instance)
+		}
+	}
+	cancelRest()
+	for range others {
+		fails(t, await(t, "the other calls end", rest), fault.Cancelled, fault.Unknown)
+	}
+}
+
+// A cancellation may overtake its request: they travel on two subscriptions.
+func TestCancelMayComeFirst(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	ended, started := make(chan struct{}, 100), make(chan struct{}, 100)
+	handle(t, url, func(ctx context.Context, _ *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		started <- struct{}{}
+		<-ctx.Done()
+		ended <- struct{}{}
+		return nil, ctx.Err()
+	})
+	nc := raw(t, url)
+	for i := range 100 {
+		id := string(rune('A'+i%26)) + time.Now().String()
+		cancel, _ := proto.Marshal(&busv1.Cancel{Id: id})
+		request, _ := proto.Marshal(&busv1.Request{Id: id, Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(30 * time.Second).UnixNano())})
+		first, then := "mcp.ctl.svc.cancel", "mcp.call.svc.tools.call"
+		if err := errors.Join(nc.Publish(first, cancel), nc.PublishRequest(then, "nobody", request)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	caller := newCaller(t, url)
+	if err := caller.Check(t.Context(), "svc"); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "no cancelled call runs on", func() bool { return len(started) == len(ended) })
+}
+
+func TestMalformedCancelIsIgnored(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	handle(t, url, echo)
+	nc := raw(t, url)
+	for _, data := range []string{"", "garbage", "\xff\xff\xff", `{"id":"x"}`} {
+		if err := nc.Publish("mcp.ctl.svc.cancel", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+		t.Error(err)
+	}
+}

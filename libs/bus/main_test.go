@@ -1,0 +1,165 @@
+package bus_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(stoppableCaller); url != "" {
+		callAndPrint(url)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serve puts a handler on the bus through a connection of its own and drains
+// it when the test ends.
+func serve(t *testing.T, url string, cfg bus.ServerConfig) (*bus.Server, *bus.Conn) {
+	t.Helper()
+	conn := bustest.Connect(t, url)
+	s, err := bus.Serve(t.Context(), conn, cfg)
+	if err != nil {
+		t.Fatalf("serve %s: %v", cfg.Service, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		_ = s.Drain(ctx) // tests of draining check its answer themselves
+	})
+	return s, conn
+}
+
+// handle serves f as service "svc" with default concurrency.
+func handle(t *testing.T, url string, f bus.Handler) *bus.Server {
+	t.Helper()
+	s, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: f})
+	return s
+}
+
+func newCaller(t *testing.T, url string) *bus.Caller {
+	t.Helper()
+	c, err := bus.NewCaller(bustest.Connect(t, url))
+	if err != nil {
+		t.Fatalf("caller: %v", err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// raw joins the bus as anybody could, without this package.
+func raw(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatalf("raw connection: %v", err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// peer answers the calls of service "svc" frame by frame, as a service that is
+// not ours might.
+func peer(t *testing.T, url string, answer func(nc *nats.Conn, msg *nats.Msg)) {
+	t.Helper()
+	nc := raw(t, url)
+	_, err := nc.QueueSubscribe("mcp.call.svc.>", "svc", func(msg *nats.Msg) { answer(nc, msg) })
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sendFrames(t *testing.T, nc *nats.Conn, subject string, frames ...*busv1.Frame) {
+	t.Helper()
+	for _, f := range frames {
+		data, err := proto.Marshal(f)
+		if err == nil {
+			err = nc.Publish(subject, data)
+		}
+		if err != nil {
+			t.Errorf("send frame: %v", err)
+		}
+	}
+}
+
+func resultFrame(seq uint32, json string) *busv1.Frame {
+	return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte(json)}}}
+}
+
+func progressFrame(seq uint32) *busv1.Frame {
+	return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: float64(seq)}}}
+}
+
+func toolCall(arguments string) *busv1.Request {
+	return &busv1.Request{Method: "tools/call", Name: "echo", Arguments: []byte(arguments)}
+}
+
+// within is a context of the test that ends after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func echo(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+	return &busv1.Result{Json: req.Arguments}, nil
+}
+
+// fails requires a fault of that kind.
+func fails(t *testing.T, err error, reason fault.Reason, executed fault.Executed) *fault.Error {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %s", reason)
+	}
+	f := fault.From(err)
+	if f.Reason != reason || f.Executed != executed {
+		t.Fatalf("got %s, executed %s (%v); want %s, %s", f.Reason, f.Executed, err, reason, executed)
+	}
+	return f
+}
+
+// await receives from c, or fails the test after ten seconds.
+func await[V any](t *testing.T, what string, c <-chan V) V {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("did not happen in 10 s: %s", what)
+		panic("unreachable")
+	}
+}
+
+// recorder collects what callbacks are given.
+type recorder[V any] struct {
+	mu   sync.Mutex
+	seen []V
+}
+
+func (r *recorder[V]) add(v V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, v)
+}
+
+func (r *recorder[V]) all() []V {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]V(nil), r.seen...)
+}
