@@ -149,9 +149,9 @@ func (x *exchange) use(reply string) {
 // task. An error frame, and everything that can go wrong on the way, is
 // returned as *fault.Error.
 //
-// Call sets req's id and deadline; ctx bounds it, DefaultTimeout if it has no
-// deadline. When ctx ends first, the instance that runs the call is told to
-// stop.
+// Call sets req's id. The call ends at ctx's deadline or at the one req has
+// already, whichever is first; DefaultTimeout from now if there is neither.
+// When ctx ends first, the instance that runs the call is told to stop.
 func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
 	if err := checkMethod(req.Method); err != nil {
 		return nil, err
@@ -160,6 +160,11 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
 	}
 	deadline, bounded := ctx.Deadline()
+	if req.DeadlineUnixNano != 0 {
+		if own := time.Unix(0, int64(req.DeadlineUnixNano)); !bounded || own.Before(deadline) {
+			deadline, bounded = own, true
+		}
+	}
 	if !bounded {
 		deadline = time.Now().Add(DefaultTimeout)
 	}

@@ -51,7 +51,7 @@ type Server struct {
 	queued  atomic.Int64
 
 	mu     sync.Mutex
-	live   map[string]context.CancelCauseFunc
+	live   map[string]context.CancelFunc
 	recent recentCalls
 
 	served, failed atomic.Int64
@@ -68,7 +68,7 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	s := &Server{
 		conn: conn, cfg: cfg, instance: newID()[:12],
 		slots: make(chan struct{}, cfg.Concurrency),
-		live:  map[string]context.CancelCauseFunc{},
+		live:  map[string]context.CancelFunc{},
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	var err error
@@ -118,10 +118,8 @@ func (s *Server) handle(data []byte, out *Responder) {
 		return
 	}
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
-	ctx, cancel := context.WithDeadline(s.ctx, deadline)
-	defer cancel()
-	ctx, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
+	ctx, abort := context.WithDeadline(s.ctx, deadline)
+	defer abort()
 	if !s.admit(req.Id, deadline, abort) {
 		out.abandon() // delivered twice: the first one answers
 		return
@@ -165,7 +163,7 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		f = timedOut(s.cfg.Service)
 	case ctx.Err() != nil:
-		f = fault.New(fault.Cancelled, "the call was stopped: %v", context.Cause(ctx)).Ran(fault.Unknown)
+		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
 		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
@@ -175,7 +173,7 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 
 // admit records the call as live. It refuses one that is live or was seen
 // before: nothing runs twice unasked.
-func (s *Server) admit(id string, deadline time.Time, abort context.CancelCauseFunc) bool {
+func (s *Server) admit(id string, deadline time.Time, abort context.CancelFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.recent.add(id, deadline) {
@@ -191,9 +189,6 @@ func (s *Server) finish(id string) {
 	delete(s.live, id)
 }
 
-// errGaveUp is the cause of a context whose caller cancelled.
-var errGaveUp = errors.New("the caller gave up")
-
 func (s *Server) cancel(msg *nats.Msg) {
 	c := &busv1.Cancel{}
 	if err := proto.Unmarshal(msg.Data, c); err != nil {
@@ -205,7 +200,7 @@ func (s *Server) cancel(msg *nats.Msg) {
 	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
 	if abort != nil {
-		abort(errGaveUp)
+		abort()
 	}
 }
 

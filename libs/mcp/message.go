@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -83,16 +84,19 @@ type Params struct {
 // *fault.Error; nothing ran.
 func Parse(b []byte, limits Limits) (Message, error) {
 	limits = limits.orDefault()
-	var m Message
 	if len(b) > limits.Bytes {
-		return m, fault.New(fault.TooLarge, "message is %d bytes; the limit is %d", len(b), limits.Bytes)
+		return Message{}, fault.New(fault.TooLarge, "message is %d bytes; the limit is %d", len(b), limits.Bytes)
 	}
-	s := scanner{b: b, lim: limits, m: &m}
-	if err := s.message(); err != nil {
-		return m, err
-	}
-	return m, nil
+	s := scanners.Get().(*scanner)
+	*s = scanner{b: b, lim: limits, m: &s.own}
+	err := s.message()
+	m := s.own
+	*s = scanner{} // hold nothing of the message
+	scanners.Put(s)
+	return m, err
 }
+
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
 // seen marks the top-level members of a message.
 type seen struct{ jsonrpc, id, method, params, result, err bool }

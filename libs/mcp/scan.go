@@ -30,6 +30,7 @@ type scanner struct {
 	names [][]byte
 	room  [24][]byte
 
+	own     Message
 	m       *Message
 	seen    seen
 	idErr   error

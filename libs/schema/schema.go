@@ -153,7 +153,7 @@ const maxProblems = 5
 // Validate checks a JSON value, which must be well-formed. Numbers keep their
 // precision. The error is an *InvalidError.
 func (s *Schema) Validate(raw []byte) error {
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	v, err := decode(raw)
 	if err != nil {
 		return &InvalidError{Problems: []Problem{{Message: "not JSON"}}}
 	}

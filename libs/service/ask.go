@@ -56,7 +56,11 @@ func Roots(key string) Question {
 // Can reports whether the client can be asked with "elicitation", "sampling"
 // or "roots".
 func (c *Call) Can(capability string) bool {
-	_, ok := c.caps[capability]
+	var declared map[string]jsontext.Value
+	if json.Unmarshal(c.req.GetClient().GetCapabilities(), &declared) != nil {
+		return false
+	}
+	_, ok := declared[capability]
 	return ok
 }
 
@@ -213,6 +217,9 @@ func (r *inputRequired) wire(c *Call) (*busv1.InputRequired, error) {
 
 // openAnswers takes up the answers of this round and of those before.
 func (c *Call) openAnswers() error {
+	if len(c.req.RequestState) == 0 && len(c.req.InputResponses) == 0 {
+		return nil
+	}
 	c.answered = map[string][]byte{}
 	if len(c.req.RequestState) > 0 {
 		var kept carried

@@ -3,8 +3,6 @@ package service
 import (
 	"log/slog"
 
-	"github.com/go-json-experiment/json"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -17,7 +15,6 @@ type Call struct {
 	out *bus.Responder
 	log *slog.Logger
 
-	caps     map[string]any
 	answered map[string][]byte
 	state    []byte
 }
@@ -82,10 +79,5 @@ var levels = func() map[string]busv1.LogLevel {
 // newCall opens a request for its handler.
 func (s *Service) newCall(req *busv1.Request, out *bus.Responder) (*Call, error) {
 	c := &Call{req: req, out: out, log: s.logger()}
-	if raw := req.GetClient().GetCapabilities(); len(raw) > 0 {
-		if err := json.Unmarshal(raw, &c.caps); err != nil {
-			return nil, err
-		}
-	}
 	return c, c.openAnswers()
 }

@@ -17,11 +17,10 @@ func dispatch(caller *bus.Caller) Next {
 		if t := c.Target.Tool; t != nil && t.Timeout > 0 {
 			timeout = t.Timeout
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		frame, err := caller.Call(ctx, c.Target.Service, request(c), onFrame)
+		deadline := time.Now().Add(timeout)
+		frame, err := caller.Call(ctx, c.Target.Service, request(c, deadline), onFrame)
 		if err != nil && repeatable(c, err) && pause(ctx) {
-			frame, err = caller.Call(ctx, c.Target.Service, request(c), onFrame)
+			frame, err = caller.Call(ctx, c.Target.Service, request(c, deadline), onFrame)
 		}
 		if err != nil {
 			return nil, err
@@ -30,9 +29,10 @@ func dispatch(caller *bus.Caller) Next {
 	}
 }
 
-func request(c *Call) *busv1.Request {
+func request(c *Call, deadline time.Time) *busv1.Request {
 	return &busv1.Request{
-		Method: c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
+		DeadlineUnixNano: uint64(deadline.UnixNano()),
+		Method:           c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
 		WantsProgress: c.WantsProgress, LogLevel: c.LogLevel,
 		InputResponses: c.InputResponses, RequestState: c.RequestState, IdempotencyKey: c.IdempotencyKey,
 		Identity:    &busv1.Identity{Principal: c.Principal.Name, Tenant: c.Principal.Tenant, Scopes: c.Principal.Scopes},

@@ -1,0 +1,209 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+// restartable is a NATS server that comes back at the same address with the
+// same data.
+type restartable struct {
+	t   *testing.T
+	cfg natsd.Config
+	ns  *natsd.Server
+	url string
+}
+
+func newRestartable(t *testing.T) *restartable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	r := &restartable{t: t, cfg: natsd.Config{Listen: addr, DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t)}, url: "nats://" + addr}
+	r.start()
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *restartable) start() {
+	r.t.Helper()
+	bustest.Eventually(r.t, "NATS starts", func() bool {
+		ns, err := natsd.Start(r.cfg)
+		r.ns = ns
+		return err == nil
+	})
+}
+
+func (r *restartable) stop() {
+	if r.ns != nil {
+		r.ns.Stop()
+		r.ns = nil
+	}
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	ns := newRestartable(t)
+	var ran atomic.Int32
+	_, served := serve(t, ns.url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		if req.Name == "counted" {
+			ran.Add(1)
+		}
+		return &busv1.Result{Json: req.Arguments}, nil
+	}})
+	conn := bustest.Connect(t, ns.url)
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
+	var reconnects atomic.Int32
+	conn.OnReconnect(func() { reconnects.Add(1) })
+	forgotten := conn.OnReconnect(func() { t.Error("a hook that was taken back") })
+	forgotten()
+	for outage := range 2 {
+		ns.stop()
+		bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() && !served.Connected() })
+		for range 20 {
+			start := time.Now()
+			_, err := caller.Call(t.Context(), "svc", &busv1.Request{Method: "tools/call", Name: "counted"}, nil)
+			fails(t, err, fault.Unavailable, fault.No)
+			if took := time.Since(start); took > 250*time.Millisecond {
+				t.Errorf("refused after %v", took)
+			}
+		}
+		ns.start()
+		back := time.Now()
+		bustest.Eventually(t, "calls work again", func() bool {
+			_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+			return err == nil
+		})
+		if took := time.Since(back); took > 5*time.Second {
+			t.Errorf("back after %v", took)
+		}
+		bustest.Eventually(t, "the hook runs", func() bool { return int(reconnects.Load()) == outage+1 })
+	}
+	if n := ran.Load(); n != 0 {
+		t.Errorf("%d calls made during the outage ran after it", n)
+	}
+}
+
+// A call in flight when the bus goes ends soon, not at its deadline.
+func TestOutageDuringCall(t *testing.T) {
+	t.Parallel()
+	ns := newRestartable(t)
+	started, release := make(chan struct{}, 1), make(chan struct{})
+	serve(t, ns.url, bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		started <- struct{}{}
+		<-release
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	t.Cleanup(func() { close(release) })
+	caller := newCaller(t, ns.url)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+		ended <- err
+	}()
+	await(t, "the call runs", started)
+	start := time.Now()
+	ns.stop()
+	fails(t, await(t, "the call ends", ended), fault.PeerLost, fault.Unknown)
+	if took := time.Since(start); took > 1200*time.Millisecond {
+		t.Errorf("ended after %v", took)
+	}
+}
+
+func TestConnectWaitsForTheBus(t *testing.T) {
+	t.Parallel()
+	ns := newRestartable(t)
+	ns.stop()
+	_, err := bus.Connect(within(t, 300*time.Millisecond), bus.Config{URL: ns.url, Logger: bustest.Logger(t)})
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), ns.url) {
+		t.Errorf("error %v does not name %s", err, ns.url)
+	}
+	connected := make(chan error, 1)
+	go func() {
+		conn, err := bus.Connect(within(t, 10*time.Second), bus.Config{URL: ns.url, Logger: bustest.Logger(t)})
+		if err == nil {
+			conn.Close()
+			conn.Close()
+		}
+		connected <- err
+	}()
+	ns.start()
+	if err := await(t, "the connection is made", connected); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConnectErrorKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	for _, u := range []string{"nats://user:hunter2@127.0.0.1:1", "nats://hunter2@127.0.0.1:1", "nats://user:hunter2@127.0.0.1:1,nats://user:hunter2@127.0.0.1:2"} {
+		_, err := bus.Connect(within(t, 200*time.Millisecond), bus.Config{URL: u, Logger: bustest.Logger(t)})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if _, err := bus.Connect(t.Context(), bus.Config{URL: "nats://%zz", Logger: bustest.Logger(t)}); err == nil {
+		t.Error("malformed URL accepted")
+	}
+}
+
+// restricted runs a server where user "svc" may do nothing but answer.
+func restricted(t *testing.T) string {
+	t.Helper()
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, Users: []*server.User{{
+		Username: "svc", Password: "x", Permissions: &server.Permissions{
+			Subscribe: &server.SubjectPermission{Allow: []string{"mcp.call.svc.>"}},
+			Publish:   &server.SubjectPermission{Allow: []string{"mcp.reply.svc.>"}},
+		},
+	}, {Username: "all", Password: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("NATS does not start")
+	}
+	return ns.Addr().String()
+}
+
+// NATS reports a missing permission only after the fact; a server that lacks
+// one must not seem to have started.
+func TestServeNoticesMissingPermission(t *testing.T) {
+	t.Parallel()
+	addr := restricted(t)
+	for range 20 { // the report races with the start
+		conn, err := bus.Connect(t.Context(), bus.Config{URL: (&url.URL{Scheme: "nats", Host: addr, User: url.UserPassword("svc", "x")}).String(), Logger: bustest.Logger(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"other", "svc"} { // svc may not hear cancellations
+			if s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: name, Handler: echo}); err == nil {
+				t.Errorf("%s: started without its permissions", name)
+				_ = s.Drain(t.Context())
+			}
+		}
+		conn.Close()
+	}
+}

@@ -1,0 +1,207 @@
+package bus_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// The same bytes delivered again do not run again.
+func TestRequestDeliveredTwiceRunsOnce(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var ran atomic.Int32
+	release := make(chan struct{})
+	handle(t, url, func(_ context.Context, _ *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		<-release
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	nc := raw(t, url)
+	copies := make(chan *nats.Msg, 8)
+	if _, err := nc.ChanSubscribe("mcp.call.svc.>", copies); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	caller := newCaller(t, url)
+	done := make(chan error, 1)
+	go func() {
+		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+		done <- err
+	}()
+	msg := await(t, "the request", copies)
+	again := func(n int) {
+		for range n {
+			if err := nc.PublishRequest(msg.Subject, msg.Reply, msg.Data); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := caller.Check(t.Context(), "svc"); err != nil { // read behind the copies
+			t.Error(err)
+		}
+	}
+	again(50) // while it runs
+	close(release)
+	if err := await(t, "the call ends", done); err != nil {
+		t.Errorf("the call itself: %v", err)
+	}
+	again(50) // after it ran
+	if n := ran.Load(); n != 1 {
+		t.Errorf("ran %d times", n)
+	}
+}
+
+// A request nobody waits for, or that is none, does not run.
+func TestServerIgnoresGarbage(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var ran atomic.Int32
+	handle(t, url, func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	nc := raw(t, url)
+	replies := make(chan *nats.Msg, 8)
+	if _, err := nc.ChanSubscribe("garbage.>", replies); err != nil {
+		t.Fatal(err)
+	}
+	valid, err := proto.Marshal(&busv1.Request{Id: "x", Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(time.Minute).UnixNano())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Publish("mcp.call.svc.tools.call", valid); err != nil { // no reply subject
+		t.Fatal(err)
+	}
+	noID, _ := proto.Marshal(&busv1.Request{Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(time.Minute).UnixNano())})
+	for name, data := range map[string][]byte{"empty": nil, "text": []byte("hello"), "JSON": []byte(`{"jsonrpc":"2.0"}`), "no id": noID, "cut short": valid[:len(valid)-3]} {
+		if err := nc.PublishRequest("mcp.call.svc.tools.call", "garbage.r", data); err != nil {
+			t.Fatal(err)
+		}
+		frame := &busv1.Frame{}
+		if err := proto.Unmarshal(await(t, "an answer", replies).Data, frame); err != nil {
+			t.Fatal(err)
+		}
+		if e := frame.GetError(); e.GetExecuted() != busv1.Executed_EXECUTED_NO {
+			t.Errorf("%s: answered with %v", name, frame)
+		}
+	}
+	if _, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+		t.Error(err)
+	}
+	if n := ran.Load(); n != 1 {
+		t.Errorf("%d requests ran", n)
+	}
+}
+
+// What comes back is believed only if it is a frame in its turn.
+func TestCallerRejectsGarbage(t *testing.T) {
+	t.Parallel()
+	pubAck := []byte(`{"stream":"CALLS","seq":1}`)
+	bare, _ := proto.Marshal(&busv1.Frame{Seq: 1})
+	for name, c := range map[string]struct {
+		data   [][]byte
+		frames []*busv1.Frame
+	}{
+		"acknowledgement of a stream": {data: [][]byte{pubAck}},
+		"text":                        {data: [][]byte{[]byte("done")}},
+		"JSON result":                 {data: [][]byte{[]byte(`{"result":{"content":[]}}`)}},
+		"empty message":               {data: [][]byte{nil}},
+		"frame without body":          {data: [][]byte{bare}},
+		"starts at 2":                 {frames: []*busv1.Frame{resultFrame(2, `{}`)}},
+		"number 0":                    {frames: []*busv1.Frame{resultFrame(0, `{}`)}},
+		"gap":                         {frames: []*busv1.Frame{progressFrame(1), resultFrame(3, `{}`)}},
+		"result twice over, reversed": {frames: []*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(1<<32 - 1, `{}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := bustest.Server(t)
+			peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+				for _, d := range c.data {
+					_ = nc.Publish(msg.Reply, d)
+				}
+				sendFrames(t, nc, msg.Reply, c.frames...)
+			})
+			start := time.Now()
+			frame, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil)
+			if err == nil {
+				t.Fatalf("believed %v", frame)
+			}
+			fails(t, err, fault.PeerLost, fault.Unknown)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("said after %v", took)
+			}
+		})
+	}
+}
+
+// A frame delivered twice counts once.
+func TestFrameDeliveredTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	chunk := func(seq uint32, data string) *busv1.Frame {
+		return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte(data)}}}
+	}
+	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+		sendFrames(t, nc, msg.Reply, progressFrame(1), progressFrame(1), chunk(2, "[1"), chunk(2, "[1"), progressFrame(1), chunk(3, ",2"), resultFrame(4, "]"), resultFrame(4, "]"))
+	})
+	caller := newCaller(t, url)
+	for range 20 {
+		heard := 0
+		frame, err := caller.Call(t.Context(), "svc", toolCall(`{}`), func(*busv1.Frame) { heard++ })
+		if err != nil || string(frame.GetResult().GetJson()) != "[1,2]" || heard != 1 {
+			t.Fatalf("%d notifications, then %v, %v", heard, frame, err)
+		}
+	}
+}
+
+// A peer that sends without end is cut off, in memory and in time.
+func TestEndlessAnswerIsCutOff(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+		data := make([]byte, 512<<10)
+		for i := range 40 {
+			sendFrames(t, nc, msg.Reply, &busv1.Frame{Seq: uint32(i + 1), Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: data}}})
+		}
+	})
+	_, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil)
+	fails(t, err, fault.ResultTooLarge, fault.Yes)
+}
+
+// Frames of somebody who does not hold the call's reply subject reach nobody.
+func TestStrayRepliesAreDropped(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	nc := raw(t, url)
+	subjects := make(chan string, 1)
+	peer(t, url, func(_ *nats.Conn, msg *nats.Msg) {
+		subjects <- msg.Reply
+		for _, stray := range []string{msg.Reply + "x", "mcp.reply.other." + msg.Reply[len("mcp.reply.svc."):], msg.Reply[:len(msg.Reply)-1]} {
+			sendFrames(t, nc, stray, resultFrame(1, `{"stray":true}`))
+		}
+		_ = nc.Flush()
+		sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`))
+	})
+	caller := newCaller(t, url)
+	frame, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+	if err != nil || string(frame.GetResult().GetJson()) != `{}` {
+		t.Errorf("%v, %v", frame, err)
+	}
+	// The subject is of no use once the call is over, nor for the next.
+	old := await(t, "the subject", subjects)
+	sendFrames(t, nc, old, resultFrame(1, `{"stray":true}`))
+	if frame, err = caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil || string(frame.GetResult().GetJson()) != `{}` {
+		t.Errorf("%v, %v", frame, err)
+	}
+}
