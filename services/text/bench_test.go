@@ -44,7 +44,7 @@ func BenchmarkTools(b *testing.B) {
 	sizes := []struct {
 		name  string
 		bytes int
-	}{{"1KB", 1 << 10}, {"100KB", 100 << 10}, {"1MB", 1 << 20}}
+	}{{"1KB", 1 << 10}, {"100KB", 100 << 10}, {"500KB", 500_000}}
 	run := func(b *testing.B, tool, text string) {
 		b.Helper()
 		for b.Loop() {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxText      = 1 << 20 // bytes of UTF-8
-	summaryLimit = 200     // code points, unless asked otherwise
+	maxText      = 512 << 10 // bytes of UTF-8
+	summaryLimit = 200       // code points, unless asked otherwise
 )
 
 // document is a text that may be worked on: checked, valid UTF-8 in NFC.
@@ -30,7 +30,7 @@ type document struct {
 // check refuses texts that no tool takes.
 func check(text string) error {
 	if len(text) > maxText {
-		return service.Errorf("text is too long: %d bytes of UTF-8, and at most %d (1 MiB) are taken; send it in parts", len(text), maxText)
+		return service.Errorf("text is too long: %d bytes of UTF-8, and at most %d (512 KiB) are taken; send it in parts", len(text), maxText)
 	}
 	if strings.TrimSpace(text) == "" {
 		return service.Errorf("text is empty; give at least one character that is not white space")

@@ -4,8 +4,8 @@
 // The tools know English, Polish, Russian and Chinese, and do something
 // sensible for other languages. They are pure functions of their arguments:
 // read-only, repeatable, the same on every run, and in time linear in the
-// text, of which they take up to 1 MiB. Lengths are in Unicode code points
-// after normalization form C.
+// text, of which they take up to 512 KiB, as much as an edge lets one string
+// hold. Lengths are in Unicode code points after normalization form C.
 package text
 
 import (

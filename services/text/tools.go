@@ -4,7 +4,7 @@ import "github.com/busbar-mcp/busbar/services/text/internal/tidy"
 
 // AnalyzeIn is what analyzeText takes.
 type AnalyzeIn struct {
-	Text string `json:"text" jsonschema:"Text to analyze, in any language; at most 1 MiB"`
+	Text string `json:"text" jsonschema:"Text to analyze, in any language; at most 512 KiB"`
 }
 
 // AnalyzeOut is what analyzeText returns.
@@ -43,7 +43,7 @@ type SummarizeOut struct {
 
 // EntitiesIn is what extractEntities takes.
 type EntitiesIn struct {
-	Text string `json:"text" jsonschema:"Text to search, in English, Polish, Russian or Chinese; at most 1 MiB"`
+	Text string `json:"text" jsonschema:"Text to search, in English, Polish, Russian or Chinese; at most 512 KiB"`
 }
 
 // EntitiesOut is what extractEntities returns.

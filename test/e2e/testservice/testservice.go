@@ -70,7 +70,7 @@ const ShortTimeout = 400 * time.Millisecond
 // regionSchema mirrors parameters into headers.
 const regionSchema = `{"type":"object","properties":{
 	"key":{"type":"string"},
-	"region":{"type":["string","null"],"x-mcp-header":"Region"},
+	"region":{"type":"string","x-mcp-header":"Region"},
 	"shard":{"type":"integer","x-mcp-header":"Shard"},
 	"dry":{"type":"boolean","x-mcp-header":"Dry-Run"},
 	"inner":{"type":"object","properties":{"zone":{"type":"string","x-mcp-header":"Zone"}}}

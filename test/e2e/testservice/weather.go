@@ -51,7 +51,9 @@ func NewWeather() *service.Service {
 	service.AddTool(s, service.Tool{Name: "search", Description: "Search documents", InputSchema: []byte(`{"type":"object"}`)}, said("Nothing found."))
 	service.AddTool(s, service.Tool{Name: "filesystem/read", Description: "Read contents of a file", InputSchema: []byte(readSchema)}, said("file contents here"))
 	service.AddTool(s, service.Tool{Name: "broken", InputSchema: []byte(`{"type":"object"}`)},
-		func(context.Context, *service.Call, []byte) (*service.Result, error) { return nil, errors.New("broken") })
+		func(context.Context, *service.Call, []byte) (*service.Result, error) {
+			return nil, errors.New("broken")
+		})
 	service.AddTool(s, service.Tool{Name: "slow_tool", InputSchema: []byte(`{"type":"object"}`), Timeout: ShortTimeout},
 		func(ctx context.Context, _ *service.Call, _ []byte) (*service.Result, error) {
 			<-ctx.Done()

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is one program of ours that a test runs. It is killed at the test's
+// end, and its standard error shown if the test failed.
+type process struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout io.Reader
+	stderr log
+	exited chan struct{}
+}
+
+// log keeps what a child writes.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// start runs a program with its standard streams connected to the test.
+func start(t testing.TB, program string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, program), args...), exited: make(chan struct{})}
+	diesWithUs(p.cmd)
+	p.cmd.Env = environment()
+	p.cmd.Stderr = &p.stderr
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	// A pipe of our own: Wait closes StdoutPipe before all of it is read.
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stdout, p.cmd.Stdout = r, w
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	_ = w.Close()
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		_ = r.Close()
+		if t.Failed() {
+			t.Logf("standard error of %s %s:\n%s", program, strings.Join(args, " "), p.stderr.String())
+		}
+	})
+	return p
+}
+
+// environment is ours without settings of Busbar's that a developer may have.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "BUSBAR_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// signal sends a signal. A process that is gone already does not mind.
+func (p *process) signal(s syscall.Signal) {
+	_ = p.cmd.Process.Signal(s)
+}
+
+// kill ends the process without its doing, and waits.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+}
+
+// wait returns the exit code, -1 for a signal's, and fails the test if the
+// process has not ended in time.
+func (p *process) wait(within time.Duration) int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(within):
+		p.t.Fatalf("%s did not exit in %v", p.cmd.Args, within)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// ready is what the line says that a server prints when it is up.
+type ready struct{ mcp, nats, data string }
+
+var readyLine = regexp.MustCompile(`^busbar (?:dev|edge) is ready: mcp=(\S+) nats=(\S+)(?: data=(\S+))?$`)
+
+// awaitReady reads the ready line. Everything after it on standard output
+// fails the test.
+func (p *process) awaitReady() ready {
+	p.t.Helper()
+	lines := make(chan string, 1)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(p.stdout)
+		for first := true; s.Scan(); first = false {
+			if !first {
+				p.t.Errorf("%s wrote to standard output: %q", p.cmd.Args, s.Text())
+				continue
+			}
+			lines <- s.Text()
+		}
+	}()
+	select {
+	case line := <-lines:
+		m := readyLine.FindStringSubmatch(line)
+		if m == nil {
+			p.t.Fatalf("%s printed %q for its ready line\n%s", p.cmd.Args, line, p.stderr.String())
+		}
+		return ready{mcp: m[1], nats: m[2], data: m[3]}
+	case <-time.After(20 * time.Second):
+		p.t.Fatalf("%s is not ready after 20 s\n%s", p.cmd.Args, p.stderr.String())
+	}
+	return ready{}
+}
+
+// startDev runs "busbar dev" on free ports.
+func startDev(t testing.TB, args ...string) (*process, ready) {
+	t.Helper()
+	p := start(t, "busbar", append([]string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, args...)...)
+	return p, p.awaitReady()
+}
+
+// startEdge runs "busbar edge" on a bus.
+func startEdge(t testing.TB, nats string, args ...string) (*process, ready) {
+	t.Helper()
+	p := start(t, "busbar", append([]string{"edge", "--listen", "127.0.0.1:0", "--nats", nats}, args...)...)
+	return p, p.awaitReady()
+}
