@@ -93,8 +93,8 @@ func (s *Server) Instance() string { return s.instance }
 // receive starts a call in a goroutine of its own: NATS delivers the next one
 // only when this returns.
 func (s *Server) receive(msg *nats.Msg) {
-	if msg.Reply == "" {
-		return // nobody would hear the answer
+	if !ownReply(s.cfg.Service, msg.Reply) {
+		return // nobody would hear, or somebody who did not ask
 	}
 	out := newResponder(s, msg.Reply)
 	if s.queued.Add(1) > int64(5*s.cfg.Concurrency) {

@@ -40,6 +40,13 @@ func replySubject(service, edge, token string) string {
 	return replyRoot + service + "." + edge + "." + token
 }
 
+// ownReply reports whether a service may answer there. Elsewhere a caller
+// could have it publish what the caller itself may not.
+func ownReply(service, reply string) bool {
+	rest, ok := strings.CutPrefix(reply, replyRoot)
+	return ok && strings.HasPrefix(rest, service+".")
+}
+
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
 
 func registryKey(service, instance string) string { return service + "." + instance }

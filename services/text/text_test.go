@@ -158,7 +158,7 @@ func TestRefusals(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"empty": {"", "text is empty"},
 		"blank": {" \n\t\u3000", "text is empty"},
-		"long":  {strings.Repeat("a", maxText+1), "text is too long: 1048577 bytes"},
+		"long":  {strings.Repeat("a", maxText+1), "text is too long: 524289 bytes"},
 	} {
 		for tool, err := range all(t.Context(), tt.text) {
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {

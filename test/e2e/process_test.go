@@ -24,6 +24,11 @@ type process struct {
 	stdout io.Reader
 	stderr log
 	exited chan struct{}
+
+	// extra is what a server writes after its ready line; drained is closed
+	// when there will be no more. Nil before awaitReady.
+	extra   log
+	drained chan struct{}
 }
 
 // log keeps what a child writes.
@@ -71,6 +76,12 @@ func start(t testing.TB, program string, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
+		if p.drained != nil {
+			<-p.drained
+			if more := p.extra.String(); more != "" {
+				t.Errorf("%s %s wrote to standard output: %q", program, strings.Join(args, " "), more)
+			}
+		}
 		_ = r.Close()
 		if t.Failed() {
 			t.Logf("standard error of %s %s:\n%s", program, strings.Join(args, " "), p.stderr.String())
@@ -118,21 +129,18 @@ type ready struct{ mcp, nats, data string }
 
 var readyLine = regexp.MustCompile(`^busbar (?:dev|edge) is ready: mcp=(\S+) nats=(\S+)(?: data=(\S+))?$`)
 
-// awaitReady reads the ready line. Everything after it on standard output
-// fails the test.
+// awaitReady reads the ready line. Anything else on standard output fails the
+// test.
 func (p *process) awaitReady() ready {
 	p.t.Helper()
 	lines := make(chan string, 1)
+	p.drained = make(chan struct{})
 	go func() {
-		defer close(lines)
-		s := bufio.NewScanner(p.stdout)
-		for first := true; s.Scan(); first = false {
-			if !first {
-				p.t.Errorf("%s wrote to standard output: %q", p.cmd.Args, s.Text())
-				continue
-			}
-			lines <- s.Text()
-		}
+		defer close(p.drained)
+		out := bufio.NewReader(p.stdout)
+		line, _ := out.ReadString('\n')
+		lines <- strings.TrimSuffix(line, "\n")
+		_, _ = io.Copy(&p.extra, out)
 	}()
 	select {
 	case line := <-lines:

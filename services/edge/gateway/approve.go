@@ -1,6 +1,10 @@
 package gateway
 
-import "context"
+import (
+	"context"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
 
 // Approver holds calls that a person has to agree to.
 type Approver interface {
@@ -18,4 +22,11 @@ func approve(a Approver) Link {
 		}
 		return next(ctx, c, onFrame)
 	}
+}
+
+// nobody is the Approver of an edge that has nobody to ask.
+type nobody struct{}
+
+func (nobody) Approve(_ context.Context, c *Call) error {
+	return fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", clip(c.Name))
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// Config holds the policies of a gateway. A nil policy is open.
+// Config holds the policies of a gateway. A nil policy is open, but for
+// approval: without an Approver, calls that need one are refused.
 type Config struct {
 	Caller    *bus.Caller
 	Catalogue *catalogue.Live
@@ -44,7 +45,7 @@ func New(cfg Config) *Gateway {
 		cfg.Limiter = NewInFlight(DefaultInFlight)
 	}
 	if cfg.Approver == nil {
-		cfg.Approver = open{}
+		cfg.Approver = nobody{}
 	}
 	if cfg.Deduplicator == nil {
 		cfg.Deduplicator = open{}
@@ -84,7 +85,6 @@ type open struct{}
 
 func (open) Authenticate(context.Context, Credentials) (Principal, error) { return Anonymous, nil }
 func (open) Authorize(context.Context, *Call) error                       { return nil }
-func (open) Approve(context.Context, *Call) error                         { return nil }
 func (open) Once(ctx context.Context, _ *Call, run func(context.Context) (*Answer, error)) (*Answer, error) {
 	return run(ctx)
 }

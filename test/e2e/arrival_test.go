@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// TestServiceComesAndGoes is the newcomer's third step: a service joins from
+// another process, its tool appears to clients that are connected already, and
+// it goes again, in good order and by force.
+func TestServiceComesAndGoes(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t)
+	clients := make([]*client, len(kinds))
+	for i, k := range kinds {
+		clients[i] = connect(t, k, place{url: dev.mcp, stdio: []string{"--nats", dev.nats}})
+		if slices.Contains(clients[i].names(t), "greet") {
+			t.Fatal("greet is there before hello is")
+		}
+	}
+	each := func(name string, do func(t *testing.T, c *client)) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			for i, k := range kinds {
+				t.Run(k.String(), func(t *testing.T) {
+					t.Parallel()
+					do(t, clients[i])
+				})
+			}
+		})
+	}
+	arrives := func(t *testing.T, c *client) {
+		await(t, "list_changed", c.changed)
+		within(t, 2*time.Second, "greet is listed", func() bool { return slices.Contains(c.names(t), "greet") })
+		if got := textOf(c.call(t, "greet", map[string]any{"name": "Ada"})); !strings.Contains(got, "Hello, Ada!") {
+			t.Errorf("greet said %q", got)
+		}
+	}
+	vanishes := func(limit time.Duration) func(t *testing.T, c *client) {
+		return func(t *testing.T, c *client) {
+			began := time.Now()
+			refusals := callUntil(t, c, limit)
+			select {
+			case <-c.changed:
+			case <-time.After(limit - time.Since(began)):
+				t.Fatalf("no list_changed in %v", limit)
+			}
+			if slices.Contains(c.names(t), "greet") {
+				t.Error("greet is still listed")
+			}
+			t.Logf("gone after %v, %d calls refused before", time.Since(began).Round(time.Millisecond), refusals)
+		}
+	}
+
+	hello := start(t, "hello", "--nats", dev.nats)
+	each("joins", arrives)
+	hello.signal(syscall.SIGTERM)
+	each("is asked to stop", vanishes(2*time.Second))
+	if code := hello.wait(5 * time.Second); code != 0 {
+		t.Errorf("hello exited with %d", code)
+	}
+
+	hello = start(t, "hello", "--nats", dev.nats)
+	each("joins again", arrives)
+	hello.kill()
+	each("is killed", vanishes(20*time.Second))
+}
+
+// callUntil calls greet until it is unknown. Meanwhile calls must fail fast,
+// and say that nothing is there and nothing ran. It returns how many did.
+func callUntil(t *testing.T, c *client, limit time.Duration) int {
+	t.Helper()
+	refused := 0
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		began := time.Now()
+		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "greet", Arguments: map[string]any{"name": "Ada"}})
+		if took := time.Since(began); took > 1500*time.Millisecond {
+			t.Errorf("a call to a service that is gone took %v", took)
+		}
+		if err == nil {
+			continue
+		}
+		wire := wireError(err)
+		if wire == nil {
+			t.Fatalf("no JSON-RPC error: %v", err)
+		}
+		var data struct{ Reason, Executed string }
+		_ = json.Unmarshal(wire.Data, &data)
+		switch {
+		case data.Reason == "unknown_tool":
+			return refused
+		case data.Reason == "unavailable" && data.Executed == "no" && strings.Contains(wire.Message, "hello"):
+			refused++
+		default:
+			t.Errorf("refused as %q, executed %q: %s", data.Reason, data.Executed, wire.Message)
+		}
+	}
+	t.Errorf("greet is still known after %v", limit)
+	return refused
+}
+
+// TestManyServices has services come and go at once while clients list.
+func TestManyServices(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t)
+	c := connect(t, kind{"http", modern}, place{url: dev.mcp})
+	var wg sync.WaitGroup
+	for _, name := range []string{"one", "two", "three", "four"} {
+		wg.Go(func() { serve(t, dev.nats, named(name)) })
+	}
+	wg.Wait()
+	within(t, 5*time.Second, "all are listed", func() bool {
+		names := c.names(t)
+		return slices.Contains(names, "one") && slices.Contains(names, "two") && slices.Contains(names, "three") && slices.Contains(names, "four")
+	})
+}

@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Protocol versions that the tests speak, one of each era.
+const (
+	modern = "2026-07-28"
+	legacy = "2025-11-25"
+)
+
+// client is the official Go SDK's client on one transport in one era.
+type client struct {
+	*mcp.ClientSession
+	changed  chan struct{} // tools/list_changed
+	progress chan *mcp.ProgressNotificationParams
+	logs     chan *mcp.LoggingMessageParams
+	// listens is closed when the stream of notifications is open.
+	listens chan struct{}
+}
+
+// kind is a transport and an era.
+type kind struct{ transport, version string }
+
+func (k kind) String() string { return k.transport + " " + k.version }
+
+var kinds = []kind{{"http", modern}, {"http", legacy}, {"stdio", modern}, {"stdio", legacy}}
+
+// place is where clients of all kinds connect: an edge's URL, and the
+// arguments that make "busbar stdio" serve the same tools.
+type place struct {
+	url   string
+	stdio []string
+}
+
+func connect(t testing.TB, k kind, at place) *client {
+	t.Helper()
+	c := &client{
+		changed: make(chan struct{}, 64), progress: make(chan *mcp.ProgressNotificationParams, 256),
+		logs: make(chan *mcp.LoggingMessageParams, 256), listens: make(chan struct{}),
+	}
+	sdk := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, &mcp.ClientOptions{
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { c.changed <- struct{}{} },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress <- r.Params },
+		LoggingMessageHandler:       func(_ context.Context, r *mcp.LoggingMessageRequest) { c.logs <- r.Params },
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
+		},
+	})
+	var transport mcp.Transport
+	if k.transport == "stdio" {
+		stderr := &log{}
+		cmd := exec.Command(filepath.Join(bin, "busbar"), append([]string{"stdio"}, at.stdio...)...)
+		cmd.Env, cmd.Stderr = environment(), stderr
+		diesWithUs(cmd)
+		transport = &mcp.CommandTransport{Command: cmd}
+		close(c.listens) // one pipe: what comes before a request is done before it
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("standard error of busbar stdio, %v:\n%s", k, stderr)
+			}
+		})
+	} else {
+		transport = &mcp.StreamableClientTransport{Endpoint: at.url, HTTPClient: &http.Client{Transport: &listenWatch{opened: c.listens}}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	session, err := sdk.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: k.version})
+	if err != nil {
+		t.Fatalf("connect over %v: %v", k, err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	if got := session.InitializeResult().ProtocolVersion; got != k.version {
+		t.Fatalf("connected over %v, but in version %s", k, got)
+	}
+	c.ClientSession = session
+	select {
+	case <-c.listens:
+	case <-ctx.Done():
+		t.Fatalf("%v: no stream of notifications", k)
+	}
+	return c
+}
+
+// listenWatch sees when the server has accepted the stream of notifications.
+type listenWatch struct {
+	opened chan struct{}
+	once   sync.Once
+}
+
+func (l *listenWatch) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusOK && (r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen") {
+		l.once.Do(func() { close(l.opened) })
+	}
+	return resp, err
+}
+
+// names are the tools the server lists, on all pages.
+func (c *client) names(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for tool, err := range c.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatalf("list tools: %v", err)
+		}
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+// call calls a tool that must not fail.
+func (c *client) call(t testing.TB, name string, arguments any) *mcp.CallToolResult {
+	t.Helper()
+	r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return r
+}
+
+// textOf is the first text in a result.
+func textOf(r *mcp.CallToolResult) string {
+	for _, c := range r.Content {
+		if text, ok := c.(*mcp.TextContent); ok {
+			return text.Text
+		}
+	}
+	return ""
+}
+
+// wireError is the JSON-RPC error in an error of the SDK's, nil if there is
+// none.
+func wireError(err error) *jsonrpc.Error {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return wire
+	}
+	return nil
+}
+
+// await receives one value.
+func await[V any](t testing.TB, what string, from <-chan V) V {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(answerTime):
+		t.Fatalf("did not come in %v: %s", answerTime, what)
+	}
+	panic("unreachable")
+}

@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// eventually waits for what has to happen, and fails the test after answerTime.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	within(t, answerTime, what, ok)
+}
+
+// within is eventually with another time.
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !ok() {
+		if time.Since(began) > limit {
+			t.Fatalf("did not happen in %v: %s", limit, what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+func withCancel(t testing.TB) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
+
+// member is the value at a path of names with dots between them.
+func member(object map[string]any, path string) (any, bool) {
+	name, rest, deeper := strings.Cut(path, ".")
+	v, there := object[name]
+	if !deeper {
+		return v, there
+	}
+	inner, _ := v.(map[string]any)
+	return member(inner, rest)
+}
