@@ -13,8 +13,8 @@ import (
 // Command is the command line of an edge that runs as its own process. The
 // tags are read by kong.
 type Command struct {
-	Listen               string   `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one."`
-	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated."`
+	Listen               string   `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
+	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
 	AllowHost            []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
 	AllowOrigin          []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
 	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
@@ -67,7 +67,7 @@ func Listen(address string, public bool) (net.Listener, error) {
 	}
 	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() && !public {
 		_ = l.Close()
-		return nil, fmt.Errorf("%s is a public address and this version authenticates nobody: listen on 127.0.0.1, or give --allow-unauthenticated with an authenticating proxy in front", address)
+		return nil, fmt.Errorf("%s is a public address and this version authenticates nobody: listen on 127.0.0.1, or run \"busbar edge --allow-unauthenticated\" behind an authenticating proxy", address)
 	}
 	return l, nil
 }

@@ -3,10 +3,13 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -14,6 +17,11 @@ import (
 var bin string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Most tests wait for other processes most of the time.
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set("8")
+	}
 	os.Exit(run(m))
 }
 

@@ -201,9 +201,6 @@ func sdkAsk(t *testing.T, c *client, k kind) {
 }
 
 func sdkCancel(t *testing.T, c *client, k kind, ledger *testservice.Ledger) {
-	if k == (kind{"http", legacy}) {
-		t.Skip("a lost connection is no cancellation before 2026-07-28, and the client's notification is a POST of its own: see TestLegacyCancel")
-	}
 	key := "cancel " + k.String()
 	ctx, cancel := withCancel(t)
 	done := make(chan error, 1)

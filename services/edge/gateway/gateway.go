@@ -21,6 +21,8 @@ type Config struct {
 	Approver      Approver
 	Deduplicator  Deduplicator
 	Auditor       Auditor
+	// Sealer defaults to one whose key dies with the process.
+	Sealer *Sealer
 }
 
 // Gateway carries calls from doors to services.
@@ -30,7 +32,7 @@ type Gateway struct {
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, validate, approve, deduplicate, dispatch.
+// limit, validate, protect, approve, deduplicate, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -53,12 +55,16 @@ func New(cfg Config) *Gateway {
 	if cfg.Auditor == nil {
 		cfg.Auditor = logAuditor{cfg.Logger}
 	}
+	if cfg.Sealer == nil {
+		cfg.Sealer, _ = NewSealer(newKey()) // a key of 32 bytes is never refused
+	}
 	links := []Link{
 		audit(cfg.Auditor),
 		authenticate(cfg.Authenticator),
 		authorize(cfg.Authorizer),
 		limit(cfg.Limiter),
 		validate(cfg.Catalogue),
+		protect(cfg.Sealer),
 		approve(cfg.Approver),
 		deduplicate(cfg.Deduplicator),
 	}

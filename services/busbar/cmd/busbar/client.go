@@ -12,14 +12,14 @@ import (
 
 // clientFlags are what every command has that talks to an edge.
 type clientFlags struct {
-	URL     string        `name:"url" default:"http://127.0.0.1:8000" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to."`
+	URL     string        `name:"url" default:"http://127.0.0.1:8000" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to (default ${default})."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
-	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is for ever."`
+	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is for ever (default ${default})."`
 }
 
 func (f *clientFlags) options() client.Options {
 	o := client.Options{
-		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout,
+		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout, Version: version,
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {

@@ -17,8 +17,8 @@ import (
 )
 
 type devCommand struct {
-	Listen     string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one."`
-	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one."`
+	Listen     string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
+	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
 	DataDir    string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
 }
 

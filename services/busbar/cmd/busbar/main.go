@@ -21,7 +21,7 @@ var version = "0.1.0-dev"
 
 // commandLine is the whole interface; every flag has an environment variable.
 type commandLine struct {
-	LogLevel slog.Level       `default:"warn" env:"BUSBAR_LOG_LEVEL" placeholder:"LEVEL" help:"Least severe log level: debug, info, warn or error."`
+	LogLevel slog.Level       `default:"warn" env:"BUSBAR_LOG_LEVEL" placeholder:"LEVEL" help:"Least severe log level: debug, info, warn or error (default ${default})."`
 	LogJSON  bool             `name:"log-json" env:"BUSBAR_LOG_JSON" help:"Write the log as JSON."`
 	Version  kong.VersionFlag `help:"Print the version."`
 

@@ -1,0 +1,236 @@
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+)
+
+const analyze = `{"text":"One bus. Many circuits."}`
+
+// startText runs the text service as its own process and waits until it is
+// one of n.
+func startText(t testing.TB, nats string, n int) *process {
+	t.Helper()
+	p := start(t, "busbar", "text", "--nats", nats)
+	awaitInstances(t, nats, "text", n)
+	return p
+}
+
+// TestTextRestarts ends and restarts the text service while clients call it.
+func TestTextRestarts(t *testing.T) {
+	t.Parallel()
+	for _, way := range []struct {
+		name   string
+		signal syscall.Signal
+		// fine are the failures a caller may see, by reason and executed.
+		fine []string
+	}{
+		// What runs when a process is killed is lost, and says so.
+		{"killed", syscall.SIGKILL, []string{"unavailable/no", "peer_lost/unknown", "unknown_tool/no"}},
+		// A service that is asked to stop finishes what it has; later calls find
+		// nobody.
+		{"stopped", syscall.SIGTERM, []string{"unavailable/no", "unknown_tool/no"}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			nats := bustest.Server(t)
+			_, edge := startEdge(t, nats)
+			text := startText(t, nats, 1)
+			l := startLoad(t, edge.mcp, 4, "analyzeText", analyze)
+			l.succeeds(t, 5*time.Second, "calls succeed at first")
+			for range 3 {
+				text.signal(way.signal)
+				if code := text.wait(5 * time.Second); way.signal == syscall.SIGTERM && code != 0 {
+					t.Errorf("text exited with %d", code)
+				}
+				seen := l.count()
+				eventually(t, "calls go on while there is no text", func() bool { return l.count() > seen+20 })
+				text = start(t, "text", "--nats", nats)
+				took := l.succeeds(t, 5*time.Second, "calls succeed after the restart")
+				t.Logf("calls succeed %v after the restart", took.Round(time.Millisecond))
+			}
+			r := judge(l.finish())
+			t.Log(r)
+			allow(t, r, 2*time.Second, way.fine...)
+		})
+	}
+}
+
+// TestRollingRestart replaces the instances of a service one by one: no call
+// fails.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	nats := bustest.Server(t)
+	_, edge := startEdge(t, nats)
+	instances := []*process{startText(t, nats, 1), startText(t, nats, 2)}
+	l := startLoad(t, edge.mcp, 4, "analyzeText", analyze)
+	l.succeeds(t, 5*time.Second, "calls succeed at first")
+	for i := range instances {
+		instances[i].signal(syscall.SIGTERM)
+		if code := instances[i].wait(5 * time.Second); code != 0 {
+			t.Errorf("text exited with %d", code)
+		}
+		instances[i] = startText(t, nats, 2)
+	}
+	r := judge(l.finish())
+	t.Log(r)
+	allow(t, r, 2*time.Second)
+}
+
+// TestHungInstance stops one of two instances in its tracks. It goes on being
+// given calls until the bus notices; those end, and most are repeated.
+func TestHungInstance(t *testing.T) {
+	t.Parallel()
+	nats := bustest.Server(t)
+	_, edge := startEdge(t, nats)
+	hung := startText(t, nats, 1)
+	startText(t, nats, 2)
+	l := startLoad(t, edge.mcp, 4, "analyzeText", analyze)
+	l.succeeds(t, 5*time.Second, "calls succeed at first")
+	stopped := time.Now()
+	hung.signal(syscall.SIGSTOP)
+	for _, c := range l.after(t, stopped, 5*time.Second) {
+		if c.took > 1500*time.Millisecond+slack {
+			t.Errorf("a call took %v", c.took)
+		}
+	}
+	hung.signal(syscall.SIGCONT)
+	r := judge(l.finish())
+	t.Log(r)
+	allow(t, r, 2*time.Second, "peer_lost/unknown")
+	if r.failed*5 > r.total {
+		t.Errorf("%d of %d calls failed although they may be repeated", r.failed, r.total)
+	}
+}
+
+// slack is for a machine that is busy with other tests.
+const slack = 300 * time.Millisecond
+
+// after waits and returns the calls that began since.
+func (l *load) after(t testing.TB, since time.Time, wait time.Duration) []call {
+	t.Helper()
+	within(t, wait+time.Second, "time passes", func() bool { return time.Since(since) > wait })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var calls []call
+	for _, c := range l.calls {
+		if c.began.After(since) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// allow fails the test for calls that took too long, and for failures of other
+// kinds than those listed.
+func allow(t testing.TB, r report, longest time.Duration, fine ...string) {
+	t.Helper()
+	if r.slowest > longest+slack {
+		t.Errorf("a call took %v", r.slowest)
+	}
+	if r.other != nil {
+		t.Errorf("a call failed without a JSON-RPC error: %v", r.other)
+	}
+	allowed := map[string]bool{}
+	for _, k := range fine {
+		allowed[k] = true
+	}
+	for k, n := range r.kinds {
+		if !allowed[k] {
+			t.Errorf("%d calls failed as %s", n, k)
+		}
+	}
+}
+
+// TestCallInFlight stops the service, or the edge, that has a call in flight.
+func TestCallInFlight(t *testing.T) {
+	t.Parallel()
+	for _, victim := range []string{"service", "edge"} {
+		for _, way := range []struct {
+			name    string
+			signals int
+		}{{"first signal", 1}, {"second signal", 2}} {
+			t.Run(victim+" "+way.name, func(t *testing.T) {
+				t.Parallel()
+				nats := bustest.Server(t)
+				edgeProcess, edge := startEdge(t, nats)
+				stopped := edgeProcess
+				if victim == "service" {
+					stopped = start(t, "testservice", "--nats", nats)
+				} else {
+					serve(t, nats, testservice.New(&testservice.Ledger{}))
+				}
+				awaitInstances(t, nats, "testservice", 1)
+				eventually(t, "the tool is there", func() bool {
+					return send(t, modernCall(t, edge.mcp, "1", "echo", `{"value":"x"}`)).message.Error == nil
+				})
+				done := make(chan call, 1)
+				body := modernBody("1", "tools/call", `"name":"slow","arguments":{"ms":1500,"steps":15},`, `"progressToken":1,`)
+				stream := post(t, edge.mcp, body, modernHeaders("tools/call", "slow")...)
+				started := startStream(t, stream, done)
+				await(t, "the call runs", started)
+				stopped.signal(syscall.SIGTERM)
+				if way.signals == 2 {
+					// The first one has been taken when the listener, or the service, is gone.
+					eventually(t, "the first signal is taken", func() bool {
+						r, err := trySend(modernCall(t, edge.mcp, "2", "echo", `{"value":"x"}`))
+						return err != nil || r.message.Error != nil
+					})
+					began := time.Now()
+					stopped.signal(syscall.SIGTERM)
+					if code := stopped.wait(2 * time.Second); code != 143 {
+						t.Errorf("exited with %d after the second signal", code)
+					}
+					if took := time.Since(began); took > 500*time.Millisecond+slack {
+						t.Errorf("took %v to exit", took)
+					}
+					return
+				}
+				c := await(t, "the call ends", done)
+				if err := c.failure(); err != nil {
+					t.Errorf("the call in flight was lost: %v", err)
+				}
+				if code := stopped.wait(5 * time.Second); code != 0 {
+					t.Errorf("exited with %d", code)
+				}
+			})
+		}
+	}
+}
+
+// TestKilledInFlight kills the service that has a call in flight which must
+// not be repeated: the caller hears soon that nobody knows what became of it.
+func TestKilledInFlight(t *testing.T) {
+	t.Parallel()
+	nats := bustest.Server(t)
+	_, edge := startEdge(t, nats)
+	victim := start(t, "testservice", "--nats", nats)
+	awaitInstances(t, nats, "testservice", 1)
+	eventually(t, "the tool is there", func() bool {
+		return send(t, modernCall(t, edge.mcp, "1", "echo", `{"value":"x"}`)).message.Error == nil
+	})
+	done := make(chan call, 1)
+	body := modernBody("1", "tools/call", `"name":"slow","arguments":{"ms":20000,"steps":200},`, `"progressToken":1,`)
+	await(t, "the call runs", startStream(t, post(t, edge.mcp, body, modernHeaders("tools/call", "slow")...), done))
+	began := time.Now()
+	victim.kill()
+	c := await(t, "the call ends", done)
+	if took := time.Since(began); took > time.Second+slack {
+		t.Errorf("took %v", took)
+	}
+	if e := c.message.Error; e == nil || e.Code != 1504 || e.Data.Reason != "peer_lost" || e.Data.Executed != "unknown" {
+		t.Errorf("ended as %v", c.failure())
+	}
+}
+
+// modernBody is a request of 2026-07-28; members and meta end with a comma, or
+// are empty.
+func modernBody(id, method, members, meta string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{%s"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"e2e","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		id, method, members, meta)
+}
