@@ -34,13 +34,16 @@ build: ## Build the programs into bin/
 	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)" -o bin/ $(PROGRAMS:%=./%)
 	@ls bin
 
+# One package at a time: many measure how long things take, and on a small
+# machine two at once would measure each other.
 .PHONY: test
 test: ## Test every module, with the race detector where there is a C compiler
 	@race=-race; \
 	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$(go env CC) -x c -o /dev/null - 2>/dev/null; then \
 		race=; echo "no C compiler: testing without the race detector"; \
 	fi; \
-	go test $$race $(TESTFLAGS) work
+	go build $$race -buildvcs=false -o /dev/null work; \
+	go test $$race -p 1 $(TESTFLAGS) work
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=<regexp> for some)
@@ -52,8 +55,12 @@ fuzz: ## Fuzz each target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
 
 .PHONY: clients
-clients: ## Try the published MCP clients against a running Busbar; needs Node
+clients: build ## Try the published MCP clients against a running Busbar; needs npm
 	@test/clients/run
+
+.PHONY: conformance
+conformance: ## Run the published MCP conformance suite; needs npm
+	@test/conformance/run
 
 .PHONY: lint
 lint: lint-format lint-house lint-modules lint-vet lint-staticcheck lint-proto lint-gen ## All checks but the tests
@@ -65,7 +72,7 @@ lint-format: ## Go code is formatted
 	if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
 
 .PHONY: lint-house
-lint-house: ## The rules of the house hold: who imports whom, names, sizes
+lint-house: ## The rules of the house hold: who imports whom, names, sizes, links
 	@echo "== house rules"
 	@go test -count=1 ./test/house/...
 

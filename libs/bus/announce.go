@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -23,6 +24,7 @@ type Announcer struct {
 	poke     chan struct{}
 	quit     chan struct{}
 	done     chan struct{}
+	withdraw sync.Once
 
 	mu        sync.Mutex
 	ann       *busv1.Announcement
@@ -70,8 +72,13 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 	return nil
 }
 
-// Withdraw tells every edge that the instance is gone.
+// Withdraw tells every edge that the instance is gone. Doing so again does
+// nothing.
 func (a *Announcer) Withdraw(ctx context.Context) {
+	a.withdraw.Do(func() { a.leave(ctx) })
+}
+
+func (a *Announcer) leave(ctx context.Context) {
 	a.stopHook()
 	close(a.quit)
 	<-a.done
@@ -116,25 +123,24 @@ func (a *Announcer) run() {
 }
 
 // beat stores the catalogue where it is due, then the announcement that
-// refers to it.
+// refers to it. The announcement goes out even when nothing can be stored:
+// edges that know the catalogue listen for it.
 func (a *Announcer) beat() error {
 	a.mu.Lock()
 	ann := proto.CloneOf(a.ann)
 	catalogue, due := a.catalogue, time.Since(a.written) > catalogueEvery
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
+	var stored error
 	if due {
 		msg := nats.NewMsg("$KV." + CatalogueBucket + "." + catalogueKey(ann.Service, ann.CatalogueDigest))
 		msg.Data = catalogue
-		if err := a.publish(ctx, msg); err != nil {
-			return err
+		if stored = a.publish(context.Background(), msg); stored == nil {
+			a.mu.Lock()
+			if a.ann.CatalogueDigest == ann.CatalogueDigest {
+				a.written = time.Now()
+			}
+			a.mu.Unlock()
 		}
-		a.mu.Lock()
-		if a.ann.CatalogueDigest == ann.CatalogueDigest {
-			a.written = time.Now()
-		}
-		a.mu.Unlock()
 	}
 	data, err := proto.Marshal(ann)
 	if err != nil {
@@ -142,12 +148,14 @@ func (a *Announcer) beat() error {
 	}
 	msg := nats.NewMsg("$KV." + RegistryBucket + "." + registryKey(ann.Service, ann.Instance))
 	msg.Data = data
-	return a.publish(ctx, msg)
+	return errors.Join(stored, a.publish(context.Background(), msg))
 }
 
 // publish writes a key by its subject: unlike the key-value API it needs the
 // permission for this one subject and nothing of JetStream's.
 func (a *Announcer) publish(ctx context.Context, msg *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
 	_, err := a.conn.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,7 +97,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		case <-ctx.Done():
 			reason := nc.LastError()
 			c.Close()
-			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", nc.Opts.Url, ctx.Err()), reason)
+			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", hosts(cfg.URL), ctx.Err()), reason)
 		}
 	}
 	if c.js, err = jetstream.New(nc); err != nil {
@@ -103,6 +105,21 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return c, nil
+}
+
+// hosts is a list of server URLs without credentials.
+func hosts(urls string) string {
+	list := strings.Split(urls, ",")
+	for i, raw := range list {
+		u, err := url.Parse(strings.TrimSpace(raw))
+		if err != nil {
+			list[i] = "?"
+			continue
+		}
+		u.User = nil
+		list[i] = u.String()
+	}
+	return strings.Join(list, ",")
 }
 
 // Connected reports whether the bus can be reached now.

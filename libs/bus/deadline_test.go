@@ -109,7 +109,7 @@ func TestLateRequestDoesNotRun(t *testing.T) {
 	})
 	nc := raw(t, url)
 	replies := make(chan *nats.Msg, 8)
-	if _, err := nc.ChanSubscribe("late.>", replies); err != nil {
+	if _, err := nc.ChanSubscribe("mcp.reply.svc.late.*", replies); err != nil {
 		t.Fatal(err)
 	}
 	for name, deadline := range map[string]uint64{
@@ -119,7 +119,7 @@ func TestLateRequestDoesNotRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := nc.PublishRequest("mcp.call.svc.tools.call", "late.r", data); err != nil {
+		if err := nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.late.r", data); err != nil {
 			t.Fatal(err)
 		}
 		frame := &busv1.Frame{}
@@ -286,7 +286,7 @@ func TestCancelMayComeFirst(t *testing.T) {
 		cancel, _ := proto.Marshal(&busv1.Cancel{Id: id})
 		request, _ := proto.Marshal(&busv1.Request{Id: id, Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(30 * time.Second).UnixNano())})
 		first, then := "mcp.ctl.svc.cancel", "mcp.call.svc.tools.call"
-		if err := errors.Join(nc.Publish(first, cancel), nc.PublishRequest(then, "nobody", request)); err != nil {
+		if err := errors.Join(nc.Publish(first, cancel), nc.PublishRequest(then, "mcp.reply.svc.nobody.r", request)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,10 +22,12 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	release := make(chan struct{})
+	free := sync.OnceFunc(func() { close(release) })
 	s, _ := serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 10, Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 		<-release
 		return &busv1.Result{Json: req.Arguments}, nil
 	}})
+	t.Cleanup(free)
 	caller := newCaller(t, url)
 	const n = 40
 	errs := make(chan error, n)
@@ -43,7 +45,7 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(t.Context()) }()
 	bustest.Eventually(t, "new calls are refused", func() bool {
-		_, err := caller.Call(t.Context(), "svc", &busv1.Request{Method: "busbar/check"}, nil)
+		_, err := caller.Call(within(t, 300*time.Millisecond), "svc", &busv1.Request{Method: "busbar/check"}, nil)
 		return fault.Is(err, fault.Unavailable)
 	})
 	select {
@@ -51,7 +53,7 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 		t.Fatalf("drained with calls in flight: %v", err)
 	default:
 	}
-	close(release)
+	free()
 	for range n {
 		if err := await(t, "every call is answered", errs); err != nil {
 			t.Error(err)
@@ -136,6 +138,34 @@ func TestDrainOutOfTime(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	fails(t, await(t, "the call is answered", ended), fault.Cancelled, fault.Unknown)
+}
+
+// A handler that ignores its context does not hold up the process.
+func TestDrainLeavesDeafHandlersBehind(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	started, release := make(chan struct{}, 1), make(chan struct{})
+	s := handle(t, url, func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		started <- struct{}{}
+		<-release
+		return &busv1.Result{}, nil
+	})
+	t.Cleanup(func() { close(release) })
+	caller := newCaller(t, url)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = caller.Call(within(t, 5*time.Second), "svc", toolCall(`{}`), nil)
+	}()
+	await(t, "the call runs", started)
+	start := time.Now()
+	if err := s.Drain(within(t, 100*time.Millisecond)); err == nil {
+		t.Error("no error, though a call was left behind")
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	await(t, "the call ends", ended)
 }
 
 // Draining does not hang when the bus is gone.

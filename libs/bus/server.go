@@ -35,6 +35,10 @@ type ServerConfig struct {
 
 const defaultConcurrency = 64
 
+// stopGrace is how long Drain waits for handlers it has cancelled; one that
+// ignores its context must not hold up the process.
+const stopGrace = time.Second
+
 // Server takes calls for one service, sharing them with every other server of
 // that service on the bus.
 type Server struct {
@@ -206,16 +210,20 @@ func (s *Server) cancel(msg *nats.Msg) {
 
 // Drain stops taking calls, finishes those already delivered, and returns when
 // their answers have reached the bus. When ctx ends first, the calls still
-// running are cancelled.
+// running are cancelled; those that go on nevertheless are left behind.
 func (s *Server) Drain(ctx context.Context) error {
-	// The context of the connection is gone when NATS is: then there is nothing
-	// left to be delivered.
-	closed := s.calls.StatusChanged(nats.SubscriptionClosed)
-	if err := s.calls.Drain(); err == nil {
-		select {
-		case <-closed:
-		case <-ctx.Done():
+	// While NATS is away nothing is delivered, and its library's drain would
+	// wait for it.
+	if s.conn.Connected() {
+		closed := s.calls.StatusChanged(nats.SubscriptionClosed)
+		if err := s.calls.Drain(); err == nil {
+			select {
+			case <-closed:
+			case <-ctx.Done():
+			}
 		}
+	} else {
+		_ = s.calls.Unsubscribe()
 	}
 	done := make(chan struct{})
 	go func() {
@@ -229,7 +237,11 @@ func (s *Server) Drain(ctx context.Context) error {
 		late = fmt.Errorf("service %s: calls still running were cancelled: %w", s.cfg.Service, context.Cause(ctx))
 	}
 	s.stop(errors.New("the service is stopping"))
-	<-done
+	select {
+	case <-done:
+	case <-time.After(stopGrace):
+		late = fmt.Errorf("service %s: %d calls still run although they were cancelled: %w", s.cfg.Service, s.queued.Load(), context.Cause(ctx))
+	}
 	_ = s.control.Unsubscribe()
 	if s.conn.Connected() {
 		_ = s.conn.Flush(context.WithoutCancel(ctx))

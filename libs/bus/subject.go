@@ -65,6 +65,9 @@ func ValidName(name string) error {
 		c := name[i]
 		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_')
 	}
+	if name == clients {
+		return fmt.Errorf("name %q is taken by the bus itself", name)
+	}
 	if !ok {
 		return fmt.Errorf("name %q: use 1 to 64 characters of a-z, A-Z, 0-9, - and _", name)
 	}

@@ -73,7 +73,7 @@ func TestServerIgnoresGarbage(t *testing.T) {
 	})
 	nc := raw(t, url)
 	replies := make(chan *nats.Msg, 8)
-	if _, err := nc.ChanSubscribe("garbage.>", replies); err != nil {
+	if _, err := nc.ChanSubscribe("mcp.reply.svc.garbage.*", replies); err != nil {
 		t.Fatal(err)
 	}
 	valid, err := proto.Marshal(&busv1.Request{Id: "x", Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(time.Minute).UnixNano())})
@@ -85,7 +85,7 @@ func TestServerIgnoresGarbage(t *testing.T) {
 	}
 	noID, _ := proto.Marshal(&busv1.Request{Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(time.Minute).UnixNano())})
 	for name, data := range map[string][]byte{"empty": nil, "text": []byte("hello"), "JSON": []byte(`{"jsonrpc":"2.0"}`), "no id": noID, "cut short": valid[:len(valid)-3]} {
-		if err := nc.PublishRequest("mcp.call.svc.tools.call", "garbage.r", data); err != nil {
+		if err := nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.garbage.r", data); err != nil {
 			t.Fatal(err)
 		}
 		frame := &busv1.Frame{}
@@ -101,6 +101,48 @@ func TestServerIgnoresGarbage(t *testing.T) {
 	}
 	if n := ran.Load(); n != 1 {
 		t.Errorf("%d requests ran", n)
+	}
+}
+
+// A service answers its own callers and nobody else: a reply subject is not a
+// way to have it write where the caller may not.
+func TestServerAnswersOnlyCallers(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var ran atomic.Int32
+	handle(t, url, func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	nc := raw(t, url)
+	heard := make(chan *nats.Msg, 16)
+	for _, subject := range []string{"$KV.registry.>", "mcp.ctl.>", "mcp.reply.other.>", "anywhere"} {
+		if _, err := nc.ChanSubscribe(subject, heard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, reply := range []string{"$KV.registry.svc.x", "mcp.ctl.svc.cancel", "mcp.reply.other.e.t", "mcp.reply.svcx.e.t", "anywhere", "mcp.call.svc.tools.call"} {
+		data, err := proto.Marshal(&busv1.Request{Id: reply, Method: "tools/call", DeadlineUnixNano: uint64(time.Now().Add(time.Minute).UnixNano())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.PublishRequest("mcp.call.svc.tools.call", reply, data); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := ran.Load(); n != 1 {
+		t.Errorf("%d requests ran, want the caller's one", n)
+	}
+	select {
+	case msg := <-heard:
+		t.Errorf("answered on %s: %q", msg.Subject, msg.Data)
+	default:
 	}
 }
 
@@ -121,7 +163,7 @@ func TestCallerRejectsGarbage(t *testing.T) {
 		"starts at 2":                 {frames: []*busv1.Frame{resultFrame(2, `{}`)}},
 		"number 0":                    {frames: []*busv1.Frame{resultFrame(0, `{}`)}},
 		"gap":                         {frames: []*busv1.Frame{progressFrame(1), resultFrame(3, `{}`)}},
-		"result twice over, reversed": {frames: []*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(1<<32 - 1, `{}`)}},
+		"result twice over, reversed": {frames: []*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(1<<32-1, `{}`)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 )
@@ -176,14 +177,31 @@ func (s *Schema) validateValue(v any) error {
 
 var english = message.NewPrinter(language.English)
 
-// collect takes the leaves: they name the place and the rule.
+// collect takes the leaves: they name the place and the rule. A parameter that
+// is missing or unknown is named as the place.
 func collect(e *jsonschema.ValidationError, out *InvalidError) {
-	if len(e.Causes) == 0 && len(out.Problems) < maxProblems {
-		path := ""
-		for _, token := range e.InstanceLocation {
-			path += pointer(token)
+	at := ""
+	for _, token := range e.InstanceLocation {
+		at += pointer(token)
+	}
+	add := func(path, message string) {
+		if len(out.Problems) < maxProblems {
+			out.Problems = append(out.Problems, Problem{Path: path, Message: message})
 		}
-		out.Problems = append(out.Problems, Problem{Path: path, Message: e.ErrorKind.LocalizedString(english)})
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			add(at+pointer(name), "is required")
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			add(at+pointer(name), "is not a known parameter")
+		}
+	default:
+		if len(e.Causes) == 0 {
+			add(at, e.ErrorKind.LocalizedString(english))
+		}
 	}
 	for _, c := range e.Causes {
 		collect(c, out)

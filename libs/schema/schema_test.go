@@ -106,11 +106,11 @@ func TestValidateNamesThePlace(t *testing.T) {
 		"tree":{"$ref":"#/$defs/tree"},"either":{"anyOf":[{"type":"string"},{"type":"boolean"}]}},
 		"$defs":{"tree":{"type":"object","required":["v"],"properties":{"v":{"type":"integer"},"kids":{"type":"array","items":{"$ref":"#/$defs/tree"}}}}}}`)
 	for name, c := range map[string]struct{ in, path, says string }{
-		"missing":            {`{}`, "", "name"},
+		"missing":            {`{}`, "/name", "required"},
 		"another type":       {`[]`, "", "object"},
 		"member's type":      {`{"name":7}`, "/name", "string"},
 		"too short":          {`{"name":"x"}`, "/name", "minLength"},
-		"unknown member":     {`{"name":"xy","nmae":1}`, "", "nmae"},
+		"unknown member":     {`{"name":"xy","nmae":1}`, "/nmae", "not a known"},
 		"in an array":        {`{"name":"xy","list":[1,2,"3"]}`, "/list/2", "integer"},
 		"too large":          {`{"name":"xy","list":[10]}`, "/list/0", "maximum"},
 		"name to be escaped": {`{"name":"xy","a/b~c":1}`, "/a~1b~0c", "boolean"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"reflect"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -37,8 +38,14 @@ func outputSchema[Out any]() ([]byte, error) {
 	return marshal(s)
 }
 
+// asMarshalled corrects the inference where JSON looks different.
+var asMarshalled = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[[]byte]():         {Type: "string", ContentEncoding: "base64"},
+	reflect.TypeFor[jsontext.Value](): {},
+}
+
 func infer[T any]() (*jsonschema.Schema, error) {
-	s, err := jsonschema.For[T](nil)
+	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: asMarshalled})
 	if err != nil {
 		return nil, err
 	}

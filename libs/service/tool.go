@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -19,7 +20,7 @@ import (
 
 // Tool describes a tool. Only Name is required.
 type Tool struct {
-	// Name is 1 to 128 characters of a-z, A-Z, 0-9, _, - and dot.
+	// Name is 1 to 128 characters of a-z, A-Z, 0-9, _, -, / and dot.
 	Name        string
 	Title       string
 	Description string
@@ -185,7 +186,7 @@ func decode[In any](arguments []byte) (In, error) {
 		*raw = arguments
 		return in, nil
 	}
-	if err := json.Unmarshal(arguments, &in); err != nil {
+	if err := json.Unmarshal(arguments, &in, durations); err != nil {
 		return in, fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
 	}
 	return in, nil
@@ -232,7 +233,10 @@ func encodeResult(r *Result) (*busv1.Result, error) {
 }
 
 // marshal is deterministic, so that equal values have equal bytes everywhere.
-func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true)) }
+func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true), durations) }
+
+// durations are nanoseconds, as inferred schemas say.
+var durations = jsonv1.FormatDurationAsNano(true)
 
 // sorted returns a map's values in the order of their keys.
 func sorted[V any](m map[string]V) []V {

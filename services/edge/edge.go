@@ -138,9 +138,11 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           e.Handler(guard),
 		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(e.cfg.Logger.Handler(), slog.LevelDebug),
+		// The door sets its own for each write; this one is for the rest.
+		WriteTimeout:   10 * time.Second,
+		IdleTimeout:    120 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(e.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	srv.RegisterOnShutdown(e.server.Close)
 	ended := make(chan error, 1)

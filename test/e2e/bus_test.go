@@ -16,6 +16,7 @@ import (
 func serve(t testing.TB, nats string, s *service.Service) (stop func()) {
 	t.Helper()
 	conn := bustest.Connect(t, nats)
+	service.WithLogger(bustest.Logger(t))(s)
 	r, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func serve(t testing.TB, nats string, s *service.Service) (stop func()) {
 			return
 		}
 		stopped = true
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = r.Stop(ctx)
 	}

@@ -70,7 +70,8 @@ func TestRollingRestart(t *testing.T) {
 	instances := []*process{startText(t, nats, 1), startText(t, nats, 2)}
 	l := startLoad(t, edge.mcp, 4, "analyzeText", analyze)
 	l.succeeds(t, 5*time.Second, "calls succeed at first")
-	for i := range instances {
+	for n := range 6 {
+		i := n % 2
 		instances[i].signal(syscall.SIGTERM)
 		if code := instances[i].wait(5 * time.Second); code != 0 {
 			t.Errorf("text exited with %d", code)
@@ -103,7 +104,9 @@ func TestHungInstance(t *testing.T) {
 	r := judge(l.finish())
 	t.Log(r)
 	allow(t, r, 2*time.Second, "peer_lost/unknown")
-	if r.failed*5 > r.total {
+	// Calls and repetitions go to either instance by chance: about one in four
+	// meets the hung one twice.
+	if r.failed*2 > r.total {
 		t.Errorf("%d of %d calls failed although they may be repeated", r.failed, r.total)
 	}
 }

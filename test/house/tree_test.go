@@ -85,9 +85,7 @@ func sources(t *testing.T) []source {
 			return err
 		}
 		if d.IsDir() {
-			skip := d.Name() == "testdata" || d.Name() == "node_modules" || path == filepath.Join(top, "bin") ||
-				path != top && strings.HasPrefix(d.Name(), ".")
-			if skip {
+			if skipped(top, path, d) {
 				return fs.SkipDir
 			}
 			return nil
@@ -107,6 +105,12 @@ func sources(t *testing.T) []source {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// skipped are directories with nothing of ours in them.
+func skipped(top, path string, d fs.DirEntry) bool {
+	return d.Name() == "testdata" || d.Name() == "node_modules" || path == filepath.Join(top, "bin") ||
+		path != top && strings.HasPrefix(d.Name(), ".")
 }
 
 func read(path, rel string) (source, error) {

@@ -83,7 +83,8 @@ func (l *list) cursor(after string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(l.kind.member() + "\n" + after))
 }
 
-const maxCursor = 4096
+// maxCursor leaves room for the longest name that a catalogue may hold.
+const maxCursor = 64 << 10
 
 // Page returns the members of a list's result from a cursor on, nil for the
 // first page. The bytes are shared: don't change them.

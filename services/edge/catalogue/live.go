@@ -44,12 +44,13 @@ func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error)
 		defer l.mu.Unlock()
 		l.updateLocked()
 	})
-	if err == nil {
-		l.registry = registry
-		l.updateLocked()
+	defer l.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	l.mu.Unlock()
-	return l, err
+	l.registry = registry
+	l.updateLocked()
+	return l, nil
 }
 
 // Close stops following.

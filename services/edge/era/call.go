@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -37,13 +38,14 @@ func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1
 			return
 		}
 	}
-	answer, err := s.gateway.Do(ctx, c, func(f *busv1.Frame) { forward(f, m.P.ProgressToken, x) })
+	n := notifier{token: m.P.ProgressToken, x: x, last: math.Inf(-1)}
+	answer, err := s.gateway.Do(ctx, c, n.forward)
 	switch {
 	case errors.Is(context.Cause(ctx), ErrCancelled):
 		// No response is owed, and MCP forbids one from 2026-07-28 on.
-	case err != nil && errors.Is(err, gateway.InvalidArguments) && r.Version >= mcp.V20251125:
+	case err != nil && errors.Is(err, gateway.ErrInvalidArguments) && r.Version >= mcp.V20251125:
 		// From 2025-11-25 on the model is told, so that it can do better.
-		s.result(r, x, complete, toolError(fault.From(err)), nil)
+		s.result(r, x, complete, toolError(fault.From(err)), nil, "")
 	case err != nil:
 		s.Refuse(r, x, err)
 	default:
@@ -54,16 +56,16 @@ func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1
 func (s *Server) answer(r *Request, x Exchange, a *gateway.Answer) {
 	switch {
 	case a.Result != nil && r.Modern() && r.Message.Method == mcp.MethodResourcesRead:
-		body := append(append([]byte{'{'}, inner(oneLine(a.Result.Json))...), `,"ttlMs":0,"cacheScope":"private"}`...)
-		s.result(r, x, complete, body, a.Result.Meta)
+		s.result(r, x, complete, a.Result.Json, a.Result.Meta, uncached)
 	case a.Result != nil:
-		s.result(r, x, complete, a.Result.Json, a.Result.Meta)
+		s.result(r, x, complete, a.Result.Json, a.Result.Meta, "")
 	case a.InputRequired != nil && r.Modern():
-		body := append([]byte(`{"inputRequests":`), a.InputRequired.InputRequests...)
+		body := append([]byte(`{"inputRequests":{`), inner(a.InputRequired.InputRequests)...)
+		body = append(body, '}')
 		if len(a.InputRequired.RequestState) > 0 {
 			body = appendQuoted(append(body, `,"requestState":`...), string(a.InputRequired.RequestState))
 		}
-		s.result(r, x, "input_required", append(body, '}'), nil)
+		s.result(r, x, "input_required", append(body, '}'), nil, "")
 	case a.InputRequired != nil:
 		s.Refuse(r, x, fault.New(fault.MissingCapability,
 			"the tool asks for input, which this server does not yet relay to clients of %s; use a client of %s", r.Version, mcp.Modern).Ran(fault.Unknown))
@@ -78,10 +80,20 @@ func toolError(f *fault.Error) []byte {
 	return append(b, `}],"isError":true}`...)
 }
 
-// forward sends a progress or log frame as a notification.
-func forward(f *busv1.Frame, token []byte, x Exchange) {
-	if p := f.GetProgress(); p != nil && token != nil {
-		b := append([]byte(`{"progressToken":`), token...)
+// notifier makes notifications of the frames of one call.
+type notifier struct {
+	token []byte
+	x     Exchange
+	// last is the progress sent last. MCP wants it to grow, which it does not
+	// when a call is repeated after a lost peer.
+	last float64
+}
+
+// forward sends a progress or log frame.
+func (n *notifier) forward(f *busv1.Frame) {
+	if p := f.GetProgress(); p != nil && n.token != nil && p.Progress > n.last {
+		n.last = p.Progress
+		b := append([]byte(`{"progressToken":`), n.token...)
 		b = appendNumber(append(b, `,"progress":`...), p.Progress)
 		if p.Total != 0 {
 			b = appendNumber(append(b, `,"total":`...), p.Total)
@@ -89,7 +101,7 @@ func forward(f *busv1.Frame, token []byte, x Exchange) {
 		if p.Message != "" {
 			b = appendQuoted(append(b, `,"message":`...), p.Message)
 		}
-		x.Notify(notification(mcp.NotifyProgress, append(b, '}')))
+		n.x.Notify(notification(mcp.NotifyProgress, append(b, '}')))
 	}
 	if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
 		b := append([]byte(`{"level":"`), mcp.LogLevels[l.Level-1]...)
@@ -98,7 +110,7 @@ func forward(f *busv1.Frame, token []byte, x Exchange) {
 			b = appendQuoted(append(b, `,"logger":`...), l.Logger)
 		}
 		b = append(append(b, `,"data":`...), oneLine(l.Data)...)
-		x.Notify(notification(mcp.NotifyMessage, append(b, '}')))
+		n.x.Notify(notification(mcp.NotifyMessage, append(b, '}')))
 	}
 }
 
@@ -120,10 +132,6 @@ func (s *Server) list(r *Request, x Exchange, kind catalogue.Kind) {
 		s.Refuse(r, x, err)
 		return
 	}
-	body := make([]byte, 0, len(page)+len(caching)+2)
-	body = append(append(body, '{'), page...)
-	if r.Modern() {
-		body = append(body, caching...)
-	}
-	s.result(r, x, complete, append(body, '}'), nil)
+	body := append(append(append(make([]byte, 0, len(page)+2), '{'), page...), '}')
+	s.result(r, x, complete, body, nil, caching)
 }

@@ -96,7 +96,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":` + string(s.caps) + string(s.extra) + caching + `}`)
+	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":` + string(s.caps) + string(s.extra) + `}`)
 	return s, nil
 }
 
@@ -105,26 +105,48 @@ func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
 // Handle answers one message. It returns when the exchange is over.
 func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
-	switch r.Message.Kind {
-	case mcp.Request:
-		if r.Peer != nil {
-			var done func()
-			var ok bool
-			if ctx, done, ok = r.Peer.begin(ctx, r.Message.ID); !ok {
-				s.Refuse(r, x, duplicateID())
-				return
-			}
-			defer done()
+	if ctx, done, owed := s.begin(ctx, r, x); owed {
+		defer done()
+		s.answerRequest(ctx, r, x)
+	}
+}
+
+// Begin does of Handle what must happen in the order of the messages, so that
+// a cancellation finds the request before it. It returns the rest, nil when
+// there is none.
+func (s *Server) Begin(ctx context.Context, r *Request, x Exchange) (rest func()) {
+	ctx, done, owed := s.begin(ctx, r, x)
+	if !owed {
+		return nil
+	}
+	return func() {
+		defer done()
+		s.answerRequest(ctx, r, x)
+	}
+}
+
+// begin reports whether an answer is owed, and until done keeps the request's
+// id from being used again.
+func (s *Server) begin(ctx context.Context, r *Request, x Exchange) (_ context.Context, done func(), owed bool) {
+	switch {
+	case r.Message.Kind == mcp.Request && r.Peer == nil:
+		return ctx, func() {}, true
+	case r.Message.Kind == mcp.Request:
+		if ctx, done, owed = r.Peer.begin(ctx, r.Message.ID); !owed {
+			s.Refuse(r, x, duplicateID())
 		}
-		if r.Modern() {
-			s.modern(ctx, r, x)
-		} else {
-			s.legacy(ctx, r, x)
-		}
-	case mcp.Notification:
-		if r.Message.Method == mcp.NotifyCancelled && r.Peer != nil {
-			r.Peer.cancel(r.Message.P.RequestID)
-		}
+		return ctx, done, owed
+	case r.Message.Method == mcp.NotifyCancelled && r.Peer != nil:
+		r.Peer.cancel(r.Message.P.RequestID)
+	}
+	return ctx, nil, false
+}
+
+func (s *Server) answerRequest(ctx context.Context, r *Request, x Exchange) {
+	if r.Modern() {
+		s.modern(ctx, r, x)
+	} else {
+		s.legacy(ctx, r, x)
 	}
 }
 
@@ -135,7 +157,11 @@ type clientCache struct {
 	known map[string]*busv1.Client
 }
 
-const maxClients = 1024
+// Bounds of the cache: clients, and bytes of one client's description.
+const (
+	maxClients     = 1024
+	maxClientBytes = 4 << 10
+)
 
 func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
 	// Both are JSON objects, so nothing of the one can be read as the other.
@@ -154,6 +180,9 @@ func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
 	// Self-reported and unverified: one that does not parse has no name.
 	_ = json.Unmarshal(info, &about)
 	client = &busv1.Client{Name: about.Name, Version: about.Version, Capabilities: append([]byte(nil), capabilities...)}
+	if len(key) > maxClientBytes {
+		return client
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= maxClients {

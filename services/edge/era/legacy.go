@@ -24,7 +24,7 @@ func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
 	}
 	switch m.Method {
 	case mcp.MethodPing:
-		s.result(r, x, complete, nil, nil)
+		s.result(r, x, complete, nil, nil, "")
 	case mcp.MethodSetLevel:
 		s.setLevel(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
@@ -86,7 +86,7 @@ func (s *Server) setLevel(ctx context.Context, r *Request, x Exchange) {
 			return
 		}
 	}
-	s.result(r, x, complete, nil, nil)
+	s.result(r, x, complete, nil, nil, "")
 }
 
 // saveSession keeps a session where its transport does: on the bus when it has

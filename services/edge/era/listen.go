@@ -72,7 +72,7 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 		case <-sub.C:
 			sendChanges(x, sub.Take()&mask, bare)
 		case <-s.closing:
-			s.result(r, x, complete, nil, append(append([]byte{'{'}, meta...), '}'))
+			s.result(r, x, complete, nil, append(append([]byte{'{'}, meta...), '}'), "")
 			return
 		case <-ctx.Done():
 			return

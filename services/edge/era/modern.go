@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -20,7 +21,7 @@ func (s *Server) modern(ctx context.Context, r *Request, x Exchange) {
 	}
 	switch m.Method {
 	case mcp.MethodDiscover:
-		s.result(r, x, complete, s.discover, nil)
+		s.result(r, x, complete, s.discover, nil, caching)
 	case mcp.MethodListen:
 		s.listen(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
@@ -59,7 +60,7 @@ func UnsupportedVersion(requested string) error {
 
 func methodNotFound(method string) error {
 	if len(method) > 64 {
-		method = method[:64] + "…"
+		method = strings.ToValidUTF8(method[:64], "") + "…"
 	}
 	return fault.New(fault.MethodNotFound, "Method not found: %s", method)
 }

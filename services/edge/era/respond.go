@@ -14,7 +14,11 @@ import (
 
 // caching are the hints on lists. Short, because a client that does not
 // listen for changes learns of them only when the time is over.
-const caching = `,"ttlMs":5000,"cacheScope":"public"`
+const caching = `"ttlMs":5000,"cacheScope":"public"`
+
+// uncached are the hints on contents of a resource, of which the edge knows
+// nothing.
+const uncached = `"ttlMs":0,"cacheScope":"private"`
 
 func openResponse(b, id []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -22,44 +26,44 @@ func openResponse(b, id []byte) []byte {
 }
 
 // result sends a result. body is a JSON object as a service or the edge made
-// it, spliced in without being read; meta are the members of its _meta.
-func (s *Server) result(r *Request, x Exchange, resultType string, body, meta []byte) {
-	body = oneLine(body)
-	b := make([]byte, 0, len(body)+len(meta)+len(s.infoMeta)+len(r.Message.ID)+128)
+// it, spliced in without being read; meta is its _meta, hints are the members
+// that only a modern client gets.
+func (s *Server) result(r *Request, x Exchange, resultType string, body, meta []byte, hints string) {
+	members, own := inner(oneLine(body)), inner(oneLine(meta))
+	b := make([]byte, 0, len(members)+len(own)+len(hints)+len(s.infoMeta)+len(r.Message.ID)+128)
 	b = openResponse(b, r.Message.ID)
 	b = append(b, `,"result":{`...)
-	members := inner(body)
-	comma := false
-	if r.Modern() {
-		b = append(b, `"resultType":"`...)
-		b = append(b, resultType...)
-		b = append(b, '"')
-		comma = true
-	}
-	if len(members) > 0 {
-		if comma {
-			b = append(b, ',')
-		}
+	if !r.Modern() {
 		b = append(b, members...)
-		comma = true
-	}
-	own := inner(meta)
-	if r.Modern() || len(own) > 0 {
-		if comma {
-			b = append(b, ',')
+		if len(own) > 0 {
+			b = append(separate(b), `"_meta":{`...)
+			b = append(append(b, own...), '}')
 		}
-		b = append(b, `"_meta":{`...)
-		b = append(b, own...)
-		if r.Modern() {
-			if len(own) > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, s.infoMeta...)
-		}
-		b = append(b, '}')
+		x.Respond(http.StatusOK, append(b, `}}`...))
+		return
 	}
-	b = append(b, `}}`...)
-	x.Respond(http.StatusOK, b)
+	b = append(b, `"resultType":"`...)
+	b = append(append(b, resultType...), '"')
+	if len(members) > 0 {
+		b = append(append(b, ','), members...)
+	}
+	if hints != "" {
+		b = append(append(b, ','), hints...)
+	}
+	b = append(b, `,"_meta":{`...)
+	if len(own) > 0 {
+		b = append(append(b, own...), ',')
+	}
+	b = append(b, s.infoMeta...)
+	x.Respond(http.StatusOK, append(b, `}}}`...))
+}
+
+// separate adds a comma unless an object has just begun.
+func separate(b []byte) []byte {
+	if b[len(b)-1] == '{' {
+		return b
+	}
+	return append(b, ',')
 }
 
 const complete = "complete"

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -99,9 +100,9 @@ func unknownResource(uri string) error {
 	return fault.New(fault.UnknownResource, "Resource not found: %s", clip(uri)).With(append(data, '}'))
 }
 
-// InvalidArguments marks arguments that fail the tool's schema. Which form
+// ErrInvalidArguments marks arguments that fail the tool's schema. Which form
 // that takes depends on the protocol version, so doors ask for it.
-var InvalidArguments = errors.New("arguments fail the tool's input schema")
+var ErrInvalidArguments = errors.New("arguments fail the tool's input schema")
 
 func invalidArguments(err error) error {
 	var invalid *schema.InvalidError
@@ -109,10 +110,10 @@ func invalidArguments(err error) error {
 		return fault.From(err)
 	}
 	first := invalid.Problems[0]
-	data := append([]byte(`{"parameter":`), quote(first.Path)...)
+	data := append([]byte(`{"parameter":`), quote(strings.TrimPrefix(first.Path, "/"))...)
 	data = append(append(data, `,"detail":`...), quote(first.Message)...)
 	return fault.New(fault.InvalidParams, "Invalid arguments: %s", invalid.Error()).
-		With(append(data, '}')).Because(InvalidArguments)
+		With(append(data, '}')).Because(ErrInvalidArguments)
 }
 
 func quote(s string) []byte {
@@ -126,7 +127,7 @@ func quote(s string) []byte {
 func clip(s string) string {
 	const most = 200
 	if len(s) > most {
-		return s[:most] + "…"
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

@@ -50,6 +50,12 @@ const renewAfter = time.Hour
 // maxCached bounds the sessions one edge remembers.
 const maxCached = 100_000
 
+// idLength is that of rand.Text.
+const idLength = 26
+
+// maxSize bounds one session, most of which is what the client says of itself.
+const maxSize = 32 << 10
+
 // OnBus is the Store in the bus's sessions bucket. Each edge remembers the
 // sessions it has seen and forgets one as soon as anyone writes its key.
 type OnBus struct {
@@ -92,11 +98,20 @@ func (s *OnBus) Save(ctx context.Context, n *Session) error {
 	if err != nil {
 		return err
 	}
+	if len(raw) > maxSize {
+		return fault.New(fault.TooLarge, "the client's name and capabilities are %d bytes; the limit is %d", len(raw), maxSize)
+	}
+	// Not left to OnWrite, which may come after this client's next request.
+	defer s.forget(n.ID)
 	return s.bucket.Put(ctx, n.ID, raw)
 }
 
 // Get implements Store.
 func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
+	// An id becomes part of a subject, and NATS hangs up on one that is too long.
+	if !validID(id) {
+		return nil, unknown()
+	}
 	s.mu.Lock()
 	n, before := s.cached[id], s.writes
 	s.mu.Unlock()
@@ -140,8 +155,22 @@ func (s *OnBus) Delete(ctx context.Context, id string) error {
 	if _, err := s.Get(ctx, id); err != nil {
 		return err
 	}
-	s.forget(id)
+	// After it is gone: a Get on the way might else remember it again.
+	defer s.forget(id)
 	return s.bucket.Delete(ctx, id)
+}
+
+// validID reports whether an id can be one that Create made.
+func validID(id string) bool {
+	if len(id) != idLength {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *OnBus) forget(id string) {

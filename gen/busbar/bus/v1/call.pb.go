@@ -1150,6 +1150,72 @@ func (x *Cancel) GetReason() string {
 	return ""
 }
 
+// ClientAnswer is what a legacy client says to a request of the server. The
+// edge that got it publishes it on mcp.reply.client.<edge>.<token>, to the
+// edge that asked.
+type ClientAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Session it came from; empty for a client whose connection is its session.
+	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// JSON object; empty if the client answered with an error.
+	Result []byte `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
+	// JSON object: the JSON-RPC error.
+	Error         []byte `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientAnswer) Reset() {
+	*x = ClientAnswer{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientAnswer) ProtoMessage() {}
+
+func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
+func (*ClientAnswer) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ClientAnswer) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ClientAnswer) GetResult() []byte {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *ClientAnswer) GetError() []byte {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
@@ -1222,7 +1288,11 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\x05 \x01(\rR\fretryAfterMs\"0\n" +
 	"\x06Cancel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason*\xd6\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"V\n" +
+	"\fClientAnswer\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
+	"\x06result\x18\x02 \x01(\fR\x06result\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\fR\x05error*\xd6\x01\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
@@ -1253,7 +1323,7 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(LogLevel)(0),         // 0: busbar.bus.v1.LogLevel
 	(Executed)(0),         // 1: busbar.bus.v1.Executed
@@ -1270,6 +1340,7 @@ var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(*Task)(nil),          // 12: busbar.bus.v1.Task
 	(*Error)(nil),         // 13: busbar.bus.v1.Error
 	(*Cancel)(nil),        // 14: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),  // 15: busbar.bus.v1.ClientAnswer
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	3,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
@@ -1313,7 +1384,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

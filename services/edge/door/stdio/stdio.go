@@ -29,7 +29,8 @@ type Config struct {
 	Grace time.Duration
 }
 
-// maxInFlight bounds the requests being answered; reading waits beyond it.
+// maxInFlight bounds the requests being answered. More are refused: if reading
+// waited instead, no cancellation could make room.
 const maxInFlight = 1024
 
 // Door serves one client.
@@ -40,8 +41,11 @@ type Door struct {
 	running sync.WaitGroup
 	slots   chan struct{}
 
-	mu  sync.Mutex
-	err error
+	// output is held while a message is written. A channel, because who waits
+	// for it must hear of broken.
+	output chan struct{}
+	broken context.Context
+	fail   context.CancelCauseFunc
 }
 
 // New makes the door.
@@ -52,34 +56,73 @@ func New(cfg Config) *Door {
 	if cfg.Grace == 0 {
 		cfg.Grace = 1500 * time.Millisecond
 	}
-	return &Door{cfg: cfg, peer: era.NewPeer(), slots: make(chan struct{}, maxInFlight)}
+	d := &Door{cfg: cfg, peer: era.NewPeer(), slots: make(chan struct{}, maxInFlight), output: make(chan struct{}, 1)}
+	d.broken, d.fail = context.WithCancelCause(context.Background())
+	return d
 }
 
 // Run answers messages until the input ends or ctx does, then finishes the
 // calls in flight. A malformed line is answered with an error and does no
 // other harm. Run returns the error of the output, if there was one; a read of
-// the input may outlive it.
+// the input, and a write that the client does not take, may outlive it.
 func (d *Door) Run(ctx context.Context) error {
 	calls, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	lines := make(chan line)
 	go d.read(calls, lines)
-	for open := true; open && d.failed() == nil; {
-		select {
-		case l, more := <-lines:
-			if open = more; more {
-				d.line(calls, l)
-			}
-		case <-ctx.Done():
-			open = false
-		}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		defer stop()
+		d.serve(calls, reading, lines)
+	}()
+	select {
+	case <-reading.Done():
+	case <-d.broken.Done():
 	}
-	// Streams end now, with their results; calls get their grace.
+	stop()
+	// Streams end now, with their results; calls get their grace, and then a
+	// moment to say that they were cancelled.
 	d.cfg.Server.Close()
 	grace := time.AfterFunc(d.cfg.Grace, abort)
 	defer grace.Stop()
-	d.running.Wait()
-	return d.failed()
+	stuck := time.AfterFunc(d.cfg.Grace+lastWrite, func() { d.fail(errStuck) })
+	defer stuck.Stop()
+	done := make(chan struct{})
+	go func() {
+		d.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-d.broken.Done():
+	}
+	return context.Cause(d.broken)
+}
+
+// lastWrite is how long the client may take, after the grace, to read the last
+// answers.
+const lastWrite = 250 * time.Millisecond
+
+var errStuck = errors.New("the client does not read its answers")
+
+// serve answers lines until there are no more or reading ends.
+func (d *Door) serve(calls, reading context.Context, lines <-chan line) {
+	for {
+		select {
+		case l, more := <-lines:
+			if !more {
+				return
+			}
+			d.line(calls, l)
+		case <-reading.Done():
+			return
+		case <-d.broken.Done():
+			return
+		}
+	}
 }
 
 type line struct {
@@ -145,14 +188,29 @@ func (d *Door) line(ctx context.Context, l line) {
 	case !mcp.IsSupported(r.Version):
 		d.refuse(&m, mcp.Modern, era.UnsupportedVersion(r.Version))
 	default:
-		d.slots <- struct{}{}
-		d.running.Add(1)
-		go func() {
-			defer d.running.Done()
-			defer func() { <-d.slots }()
-			d.cfg.Server.Handle(ctx, r, d)
-		}()
+		d.answer(ctx, r)
 	}
+}
+
+// answer answers a request beside the others.
+func (d *Door) answer(ctx context.Context, r *era.Request) {
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		d.cfg.Server.Refuse(r, d, fault.New(fault.Overloaded, "%d requests are in flight already; wait for an answer", maxInFlight))
+		return
+	}
+	rest := d.cfg.Server.Begin(ctx, r, d)
+	if rest == nil {
+		<-d.slots
+		return
+	}
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		defer func() { <-d.slots }()
+		rest()
+	}()
 }
 
 // versionOf says under which version a message is: its own, or the one that
@@ -196,17 +254,18 @@ func (d *Door) Notify(message []byte) { d.Respond(0, message) }
 
 // Respond implements era.Exchange: all messages share the one output.
 func (d *Door) Respond(_ int, message []byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.err == nil {
-		_, d.err = d.cfg.Out.Write(append(message, '\n'))
+	select {
+	case d.output <- struct{}{}:
+	case <-d.broken.Done():
+		return
 	}
-}
-
-func (d *Door) failed() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
+	defer func() { <-d.output }()
+	if d.broken.Err() != nil {
+		return
+	}
+	if _, err := d.cfg.Out.Write(append(message, '\n')); err != nil {
+		d.fail(err)
+	}
 }
 
 // discard is the exchange of messages that get no answer.

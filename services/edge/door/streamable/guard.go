@@ -44,7 +44,7 @@ func (g Guard) host(hostport string) bool {
 		return true
 	}
 	name := strings.ToLower(hostOnly(hostport))
-	return g.Loopback && isLoopback(name) || slices.Contains(g.Hosts, name)
+	return g.Loopback && isLoopback(name) || slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
 func (g Guard) origin(origin string) bool {

@@ -48,6 +48,8 @@ const bodyTime = 10 * time.Second
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The deadline of the connection's last answer would else be this one's.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTime + writeTime))
 	if err := h.cfg.Guard.Check(r); err != nil {
 		writeError(w, nil, "", err)
 		return
@@ -112,6 +114,10 @@ func (h *Handler) modern(ctx context.Context, req *era.Request, header http.Head
 		return
 	case mcp.Response:
 		h.cfg.Server.Refuse(req, out, fault.New(fault.InvalidRequest, "clients of %s send no responses", mcp.Modern))
+		return
+	}
+	if m.Method == mcp.MethodListen && !out.takes.sse {
+		out.status(http.StatusNotAcceptable)
 		return
 	}
 	if err := checkHeaders(header, m, h.cfg.Gateway.Catalogue().Now()); err != nil {

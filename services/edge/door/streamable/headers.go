@@ -16,8 +16,10 @@ import (
 // checkContent returns the status to refuse a body of the wrong kind with, 0
 // if it is plain UTF-8 JSON.
 func checkContent(h http.Header) int {
-	if e := h.Get("Content-Encoding"); e != "" && e != "identity" {
-		return http.StatusUnsupportedMediaType
+	for _, e := range h["Content-Encoding"] {
+		if e != "" && !strings.EqualFold(e, "identity") {
+			return http.StatusUnsupportedMediaType
+		}
 	}
 	types := h["Content-Type"]
 	if len(types) != 1 {
@@ -45,7 +47,7 @@ func accepted(values []string) accept {
 	for _, v := range values {
 		for part := range strings.SplitSeq(v, ",") {
 			media, _, _ := strings.Cut(part, ";")
-			switch strings.TrimSpace(media) {
+			switch strings.ToLower(strings.TrimSpace(media)) {
 			case "*/*":
 				a.json, a.sse = true, true
 			case "application/json", "application/*":
@@ -167,7 +169,7 @@ func credentials(h http.Header) gateway.Credentials {
 
 func clip(s string) string {
 	if len(s) > 64 {
-		return s[:64] + "…"
+		return strings.ToValidUTF8(s[:64], "") + "…"
 	}
 	return s
 }

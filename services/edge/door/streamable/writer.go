@@ -4,18 +4,24 @@ import (
 	"bytes"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
-const (
+// Variables for tests, which have less time.
+var (
 	// writeTime is how long one write may take before the client counts as gone.
 	writeTime = 10 * time.Second
 	// keepAlive is how often an idle stream gets a comment, so that nothing on
 	// the way takes it for dead.
 	keepAlive = 15 * time.Second
-	// maxQueued notifications wait for a slow client; more are dropped. The
-	// response is not.
-	maxQueued = 256
+)
+
+// That many notifications, and bytes of them, wait for a slow client; more are
+// dropped. The response is not.
+const (
+	maxQueued      = 256
+	maxQueuedBytes = 256 << 10
 )
 
 // writer is the era.Exchange of one POST, and a GET's stream. It answers with
@@ -27,6 +33,7 @@ type writer struct {
 	takes   accept
 
 	events  chan []byte   // not nil once it is a stream
+	queued  atomic.Int64  // bytes in events
 	ended   chan struct{} // closed when the stream's goroutine has ended
 	written bool
 	closed  bool
@@ -44,9 +51,15 @@ func (o *writer) Notify(message []byte) {
 		return
 	}
 	o.open()
+	size := int64(len(message))
+	if queued := o.queued.Add(size); queued > maxQueuedBytes && queued > size {
+		o.queued.Add(-size) // too slow: the response matters more
+		return
+	}
 	select {
 	case o.events <- message:
-	default: // too slow: the response matters more
+	default:
+		o.queued.Add(-size)
 	}
 }
 
@@ -60,6 +73,7 @@ func (o *writer) Respond(status int, message []byte) {
 		return
 	}
 	o.open()
+	o.queued.Add(int64(len(message)))
 	select {
 	case o.events <- message:
 	case <-o.ended:
@@ -114,6 +128,7 @@ func (o *writer) stream() {
 			if !more {
 				return
 			}
+			o.queued.Add(-int64(len(message)))
 			event = frame(message)
 		case <-idle.C:
 			event = []byte(":\n\n")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
@@ -60,14 +61,11 @@ var stopwords = sync.OnceValue(func() map[Language]map[string]bool {
 // language known for their script, so that mixed texts come out right.
 func IsStopword(word string, l Language) bool {
 	all := stopwords()
-	for _, r := range word {
-		switch {
-		case unicode.Is(unicode.Cyrillic, r):
-			return all[Russian][word]
-		case unicode.Is(unicode.Han, r):
-			return all[Chinese][word]
-		}
-		break
+	switch first, _ := utf8.DecodeRuneInString(word); {
+	case unicode.Is(unicode.Cyrillic, first):
+		return all[Russian][word]
+	case unicode.Is(unicode.Han, first):
+		return all[Chinese][word]
 	}
 	switch l {
 	case Polish:

@@ -1,0 +1,81 @@
+package bus_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	b, err := bustest.Connect(t, url).Bucket(t.Context(), bus.SessionsBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := bustest.Connect(t, url).Bucket(t.Context(), bus.SessionsBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written recorder[string]
+	stop, err := other.OnWrite(written.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Get(t.Context(), "k"); !errors.Is(err, bus.ErrNoKey) {
+		t.Errorf("a key that is not there: %v", err)
+	}
+	for _, v := range []string{"one", "two", ""} {
+		if err := b.Put(t.Context(), "k", []byte(v)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := other.Get(t.Context(), "k"); err != nil || string(got) != v {
+			t.Errorf("got %q, %v, want %q", got, err, v)
+		}
+	}
+	for range 2 {
+		if err := b.Delete(t.Context(), "k"); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		if _, err := other.Get(t.Context(), "k"); !errors.Is(err, bus.ErrNoKey) {
+			t.Errorf("deleted: %v", err)
+		}
+	}
+	bustest.Eventually(t, "every write is heard", func() bool { return strings.Join(written.all(), " ") == "k k k k k" })
+	stop()
+	for _, key := range []string{"", "a b", "a..b", ">", "*", "a\r\n", strings.Repeat("x", 5000) + " "} {
+		if _, err := b.Get(t.Context(), key); !errors.Is(err, bus.ErrNoKey) {
+			t.Errorf("%.10q: %v", key, err)
+		}
+		if err := b.Put(t.Context(), key, nil); err == nil {
+			t.Errorf("%.10q can be written", key)
+		}
+	}
+	if _, err := bustest.Connect(t, url).Bucket(t.Context(), "none"); err == nil {
+		t.Error("a bucket that is not there opens")
+	}
+}
+
+func TestBucketWithoutBus(t *testing.T) {
+	t.Parallel()
+	ns, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := bustest.Connect(t, ns.URL())
+	b, err := conn.Bucket(t.Context(), bus.SessionsBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Stop()
+	bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() })
+	_, err = b.Get(t.Context(), "k")
+	fails(t, err, fault.Unavailable, fault.No)
+	fails(t, b.Put(t.Context(), "k", nil), fault.Unavailable, fault.No)
+	fails(t, b.Delete(t.Context(), "k"), fault.Unavailable, fault.No)
+}

@@ -1,0 +1,119 @@
+package bus
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+func encode(m proto.Message) []byte {
+	data, err := proto.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// FuzzFrame gives arbitrary bytes to the answer of a call. It must neither
+// panic nor keep more than a result's worth.
+func FuzzFrame(f *testing.F) {
+	for _, frame := range []*busv1.Frame{
+		{Seq: 1, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte(`{}`)}}},
+		{Seq: 1, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte(`{`)}}},
+		{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "x", Executed: 99}}},
+		{Seq: 1, Body: &busv1.Frame_Result{}}, {Seq: 1, Body: &busv1.Frame_Error{}}, {Seq: 1, Body: &busv1.Frame_Task{}},
+		{Seq: 1<<32 - 1, Body: &busv1.Frame_Alive{}}, {Seq: 1},
+	} {
+		f.Add(encode(frame), encode(frame), uint32(0))
+	}
+	f.Add([]byte(nil), []byte(`{"stream":"S","seq":1}`), uint32(7))
+	f.Fuzz(func(t *testing.T, first, second []byte, skipped uint32) {
+		a := answer{service: "svc", onFrame: func(*busv1.Frame) {}}
+		for _, data := range [][]byte{first, second} {
+			frame, err := a.take(arrival{msg: &nats.Msg{Data: data}, skipped: skipped})
+			if frame != nil && err != nil {
+				t.Fatal("both a frame and an error")
+			}
+			if err != nil && (err.Reason == "" && a.seq == 0 || err.Executed == "") {
+				t.Errorf("error without meaning: %+v", err)
+			}
+			if frame != nil && frame.GetResult() == nil && frame.GetInputRequired() == nil && frame.GetTask() == nil {
+				t.Errorf("ended with %v", frame)
+			}
+			if frame != nil || err != nil {
+				return
+			}
+			_ = isNotification(data)
+		}
+		if len(a.pieces) > MaxResult {
+			t.Error("kept more than a result")
+		}
+	})
+}
+
+// FuzzRequest gives arbitrary bytes to a server. It must not panic, and runs
+// the handler only for a request with an id that is in time.
+func FuzzRequest(f *testing.F) {
+	soon := uint64(time.Now().Add(time.Hour).UnixNano())
+	for _, r := range []*busv1.Request{
+		{Id: "a", Method: "tools/call", DeadlineUnixNano: soon}, {Id: "a", DeadlineUnixNano: 1 << 63}, {Id: "a"}, {Method: "busbar/check"}, {},
+	} {
+		f.Add(encode(r))
+	}
+	f.Add([]byte("garbage"))
+	nc := &nats.Conn{}
+	quiet := slog.New(slog.DiscardHandler)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := &Server{
+			conn: &Conn{nc: nc, log: quiet}, instance: "i", slots: make(chan struct{}, 1),
+			live: map[string]context.CancelFunc{}, ctx: t.Context(),
+		}
+		s.cfg = ServerConfig{Service: "svc", Concurrency: 1, Handler: func(_ context.Context, req *busv1.Request, _ *Responder) (proto.Message, error) {
+			if req.Id == "" || int64(req.DeadlineUnixNano) < time.Now().UnixNano() {
+				t.Errorf("runs %v", req)
+			}
+			return &busv1.Result{}, nil
+		}}
+		out := newResponder(s, "mcp.reply.svc.e.t")
+		defer out.close()
+		s.handle(data, out)
+		s.cancel(&nats.Msg{Data: data})
+		if _, ok := parseRegistry("$KV.registry.a.b", nil, data); ok {
+			ann := &busv1.Announcement{}
+			if proto.Unmarshal(data, ann) != nil || ann.Service != "a" || ann.Instance != "b" {
+				t.Errorf("believes %v", ann)
+			}
+		}
+	})
+}
+
+func TestRecentCallsForgetNoneInTime(t *testing.T) {
+	t.Parallel()
+	var r recentCalls
+	id := func(i int) string { return string(rune(i)) + "x" }
+	const n = 3*generation + 1
+	for i := range n {
+		if !r.add(id(i), time.Now().Add(time.Hour)) {
+			t.Fatalf("call %d is new, but refused", i)
+		}
+	}
+	for i := range n {
+		if r.add(id(i), time.Now().Add(time.Hour)) {
+			t.Fatalf("call %d was forgotten before its deadline", i)
+		}
+	}
+	// Those whose deadlines have passed make room.
+	var past recentCalls
+	for i := range 10 * generation {
+		past.add(id(i), time.Now().Add(-time.Second))
+	}
+	if kept := len(past.young) + len(past.old); kept > 2*generation {
+		t.Errorf("%d calls are kept although their deadlines have passed", kept)
+	}
+}

@@ -1,0 +1,106 @@
+package bus_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// The `nats micro` commands ask these subjects.
+func TestDescribeShowsTheService(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	s := handle(t, url, echo)
+	stop, err := s.Describe("1.2.3", "echoes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := newCaller(t, url)
+	for range 3 {
+		if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nc := raw(t, url)
+	ask := func(subject string, v any) {
+		t.Helper()
+		msg, err := nc.Request(subject, nil, 5*time.Second)
+		if err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+		if err := json.Unmarshal(msg.Data, v, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+	}
+	var info struct {
+		Name, Version, Description string
+		Metadata                   map[string]string
+		ID                         string
+	}
+	ask("$SRV.PING.svc", &info)
+	ask("$SRV.INFO.svc", &info)
+	if info.Name != "svc" || info.Version != "1.2.3" || info.Description != "echoes" || info.Metadata["instance"] != s.Instance() {
+		t.Errorf("info %+v", info)
+	}
+	var stats struct {
+		Name      string
+		Endpoints []struct {
+			Subject string
+			Data    bus.Stats
+		}
+	}
+	ask("$SRV.STATS.svc", &stats)
+	if stats.Name != "svc" || len(stats.Endpoints) != 1 || stats.Endpoints[0].Data.Served != 3 {
+		t.Errorf("stats %+v", stats)
+	}
+	var own bus.Stats
+	if ask("mcp.ctl.svc.stats."+s.Instance(), &own); own.Served != 3 {
+		t.Errorf("own stats %+v", own)
+	}
+	stop()
+	if _, err := nc.Request("$SRV.INFO.svc", nil, 200*time.Millisecond); err == nil {
+		t.Error("still shown after stop")
+	}
+	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+		t.Errorf("no longer described, and no longer served: %v", err)
+	}
+	if _, err := s.Describe("not a version", ""); err == nil {
+		t.Error("a version that is none was accepted")
+	}
+}
+
+// Several services on one connection, as in `busbar dev`, stopped in any
+// order, leave a connection that closes.
+func TestDescribeSeveralOnOneConnection(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}} {
+		conn := bustest.Connect(t, url)
+		var stops []func()
+		var servers []*bus.Server
+		for _, name := range []string{"a", "b", "c"} {
+			s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: name, Handler: echo})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop, err := s.Describe("1.0.0", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			servers, stops = append(servers, s), append(stops, stop)
+		}
+		for _, i := range order {
+			stops[i]()
+			if err := servers[i].Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		closed := make(chan struct{})
+		go func() { conn.Close(); close(closed) }()
+		await(t, "the connection closes", closed)
+	}
+}

@@ -1,0 +1,305 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+func catalogue(service string, tools ...string) *busv1.Catalogue {
+	c := &busv1.Catalogue{Service: service}
+	for _, name := range tools {
+		c.Tools = append(c.Tools, &busv1.Tool{Name: name, Json: []byte(`{"name":"` + name + `"}`)})
+	}
+	return c
+}
+
+func announce(t *testing.T, conn *bus.Conn, service, instance, version string, c *busv1.Catalogue) *bus.Announcer {
+	t.Helper()
+	a, err := bus.Announce(conn, service, instance, version, c)
+	if err != nil {
+		t.Fatalf("announce %s: %v", service, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		a.Withdraw(ctx)
+	})
+	return a
+}
+
+// view is what an edge sees.
+type view struct {
+	*bus.Registry
+	changes recorder[string]
+}
+
+func watch(t *testing.T, conn *bus.Conn) *view {
+	t.Helper()
+	v := &view{}
+	r, err := bus.WatchRegistry(t.Context(), conn, func(s []bus.Service) { v.changes.add(describe(s)) })
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	t.Cleanup(r.Close)
+	v.Registry = r
+	return v
+}
+
+// describe writes services as "name version xInstances: tool tool; …".
+func describe(services []bus.Service) string {
+	var parts []string
+	for _, s := range services {
+		var tools []string
+		for _, tool := range s.Catalogue.GetTools() {
+			tools = append(tools, tool.Name)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s x%d: %s", s.Name, s.Version, s.Instances, strings.Join(tools, " ")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (v *view) now() string { return describe(v.Services()) }
+
+// sees waits for a state, which must come within d.
+func (v *view) sees(t *testing.T, want string, d time.Duration) {
+	t.Helper()
+	start := time.Now()
+	for v.now() != want {
+		if time.Since(start) > d+5*time.Second {
+			t.Fatalf("sees %q, want %q", v.now(), want)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	if took := time.Since(start); took > d {
+		t.Errorf("%q was seen after %v, want %v", want, took, d)
+	}
+}
+
+const atOnce = time.Second
+
+func TestRegistryFollowsOneService(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	v := watch(t, bustest.Connect(t, url))
+	if v.now() != "" {
+		t.Errorf("an empty bus shows %q", v.now())
+	}
+	a := announce(t, bustest.Connect(t, url), "text", "one", "1.0.0", catalogue("text", "split"))
+	v.sees(t, "text 1.0.0 x1: split", atOnce)
+	if err := a.Update(catalogue("text", "split", "join")); err != nil {
+		t.Fatal(err)
+	}
+	v.sees(t, "text 1.0.0 x1: split join", atOnce)
+	if err := a.Update(catalogue("text")); err != nil {
+		t.Fatal(err)
+	}
+	v.sees(t, "text 1.0.0 x1: ", atOnce)
+	a.Withdraw(t.Context())
+	v.sees(t, "", atOnce)
+	a.Withdraw(t.Context()) // once more does no harm
+	want := []string{"text 1.0.0 x1: split", "text 1.0.0 x1: split join", "text 1.0.0 x1: ", ""}
+	bustest.Eventually(t, "every change is told, and nothing else", func() bool {
+		return fmt.Sprintf("%q", v.changes.all()) == fmt.Sprintf("%q", want)
+	})
+}
+
+// Of several instances the most recently started one says what the service
+// offers, whatever the order in which they are heard; the others count.
+func TestRegistryNewestInstanceWins(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	early := watch(t, bustest.Connect(t, url))
+	conn := bustest.Connect(t, url)
+	announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
+	early.sees(t, "text 1.0.0 x1: a", atOnce)
+	second := announce(t, conn, "text", "two", "1.0.0", catalogue("text", "a"))
+	early.sees(t, "text 1.0.0 x2: a", atOnce)
+	third := announce(t, conn, "text", "three", "2.0.0", catalogue("text", "a", "b"))
+	early.sees(t, "text 2.0.0 x3: a b", atOnce)
+	if err := second.Update(catalogue("text", "old")); err != nil { // not the newest
+		t.Fatal(err)
+	}
+	announce(t, conn, "audit", "x", "0.1.0", catalogue("audit", "log"))
+	early.sees(t, "audit 0.1.0 x1: log; text 2.0.0 x3: a b", atOnce)
+	late := watch(t, bustest.Connect(t, url))
+	if late.now() != early.now() {
+		t.Errorf("an edge that came late sees %q, the other %q", late.now(), early.now())
+	}
+	third.Withdraw(t.Context())
+	for _, v := range []*view{early, late} {
+		v.sees(t, "audit 0.1.0 x1: log; text 1.0.0 x2: old", atOnce)
+	}
+}
+
+// An instance that is killed is forgotten, and only that one.
+func TestRegistryForgetsKilledInstance(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	v := watch(t, bustest.Connect(t, url))
+	dying := bustest.Connect(t, url)
+	announce(t, bustest.Connect(t, url), "text", "stays", "1.0.0", catalogue("text", "a"))
+	announce(t, dying, "text", "dies", "1.0.0", catalogue("text", "a"))
+	announce(t, dying, "gone", "dies", "1.0.0", catalogue("gone", "g"))
+	v.sees(t, "gone 1.0.0 x1: g; text 1.0.0 x2: a", atOnce)
+	start := time.Now()
+	dying.Close()
+	v.sees(t, "text 1.0.0 x1: a", 20*time.Second)
+	t.Logf("forgotten after %v", time.Since(start).Round(time.Millisecond))
+}
+
+// Neither the absence of the bus nor its return makes a service disappear or
+// change.
+func TestRegistrySurvivesOutage(t *testing.T) {
+	t.Parallel()
+	ns := newRestartable(t)
+	edge := bustest.Connect(t, ns.url)
+	v := watch(t, edge)
+	conn := bustest.Connect(t, ns.url)
+	a := announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
+	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	told := len(v.changes.all())
+	ns.stop()
+	bustest.Eventually(t, "the loss is noticed", func() bool { return !edge.Connected() && !conn.Connected() })
+	if v.now() != "text 1.0.0 x1: a" {
+		t.Errorf("without bus: %q", v.now())
+	}
+	if err := a.Update(catalogue("text", "a", "b")); err != nil { // while away
+		t.Fatal(err)
+	}
+	ns.start()
+	v.sees(t, "text 1.0.0 x1: a b", 5*time.Second)
+	fresh := watch(t, bustest.Connect(t, ns.url))
+	fresh.sees(t, "text 1.0.0 x1: a b", 5*time.Second)
+	if changes := v.changes.all()[told:]; len(changes) != 1 {
+		t.Errorf("told %q", changes)
+	}
+}
+
+// The server may also come back without its data.
+func TestRegistrySurvivesLossOfData(t *testing.T) {
+	t.Parallel()
+	ns := newRestartable(t)
+	edge := bustest.Connect(t, ns.url)
+	v := watch(t, edge)
+	conn := bustest.Connect(t, ns.url)
+	announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
+	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	ns.stop()
+	ns.cfg.DataDir = t.TempDir()
+	ns.start()
+	bustest.Eventually(t, "both are back", func() bool { return edge.Connected() && conn.Connected() })
+	if err := edge.EnsureBuckets(within(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	fresh := watch(t, bustest.Connect(t, ns.url))
+	fresh.sees(t, "text 1.0.0 x1: a", 8*time.Second)
+	if v.now() != fresh.now() {
+		t.Errorf("the old edge sees %q", v.now())
+	}
+}
+
+// Only what its key says is believed, and never another service's catalogue.
+func TestRegistryIgnoresForgery(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	v := watch(t, bustest.Connect(t, url))
+	announce(t, bustest.Connect(t, url), "text", "one", "1.0.0", catalogue("text", "a"))
+	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	digest := v.Services()[0].Digest
+	nc := raw(t, url)
+	future := uint64(time.Now().Add(time.Hour).UnixNano())
+	for key, ann := range map[string]*busv1.Announcement{
+		"evil.one": {Service: "text", Instance: "two", Version: "9.9.9", StartedUnixNano: future, CatalogueDigest: digest},
+		"text.two": {Service: "text", Instance: "one", Version: "9.9.9", StartedUnixNano: future, CatalogueDigest: digest},
+		"te.xt":    {Service: "text", Instance: "one", Version: "9.9.9", StartedUnixNano: future, CatalogueDigest: digest},
+		"a.b.c":    {Service: "a.b", Instance: "c", Version: "9.9.9", CatalogueDigest: digest},
+		"evil.two": {Service: "evil", Instance: "two", Version: "9.9.9", CatalogueDigest: digest}, // no such catalogue of evil
+	} {
+		data, err := proto.Marshal(ann)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Publish("$KV.registry."+key, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, data := range []string{"", "garbage", "\xff\xff"} {
+		if err := nc.Publish("$KV.registry.text.junk", []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign, err := proto.Marshal(catalogue("text", "stolen"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Publish("$KV.catalogue.evil."+digest, foreign); err != nil {
+		t.Fatal(err)
+	}
+	announce(t, bustest.Connect(t, url), "zoo", "z", "1.0.0", catalogue("zoo", "z")) // heard after all that
+	v.sees(t, "text 1.0.0 x1: a; zoo 1.0.0 x1: z", atOnce)
+	if late := watch(t, bustest.Connect(t, url)); late.now() != v.now() {
+		t.Errorf("an edge that came late sees %q", late.now())
+	}
+}
+
+func TestAnnounceRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	conn := bustest.Connect(t, bustest.Server(t))
+	big := &busv1.Catalogue{Service: "text", Tools: []*busv1.Tool{{Name: "a", Json: make([]byte, 1<<20)}}}
+	if a, err := bus.Announce(conn, "text", "one", "1.0.0", big); err == nil || !strings.Contains(err.Error(), "split") {
+		t.Fatalf("announced %v: %v", a, err)
+	}
+	a := announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
+	if err := a.Update(big); err == nil {
+		t.Error("updated")
+	}
+	v := watch(t, conn)
+	v.sees(t, "text 1.0.0 x1: a", atOnce)
+}
+
+// A large catalogue, close to what one message carries, arrives.
+func TestRegistryCarriesLargeCatalogue(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	v := watch(t, bustest.Connect(t, url))
+	c := &busv1.Catalogue{Service: "text", Tools: []*busv1.Tool{{Name: "a", Json: make([]byte, 1000<<10)}}}
+	announce(t, bustest.Connect(t, url), "text", "one", "1.0.0", c)
+	v.sees(t, "text 1.0.0 x1: a", atOnce)
+	if got := v.Services()[0].Catalogue; !proto.Equal(got, c) {
+		t.Error("the catalogue changed on the way")
+	}
+}
+
+// Sixty services with three instances each, all at once.
+func TestRegistryOfManyServices(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	v := watch(t, bustest.Connect(t, url))
+	conn := bustest.Connect(t, url)
+	for i := range 60 {
+		for j := range 3 {
+			name := fmt.Sprintf("s%02d", i)
+			announce(t, conn, name, fmt.Sprint(j), "1.0.0", catalogue(name, "t"))
+		}
+	}
+	whole := func(services []bus.Service) bool {
+		n := 0
+		for _, s := range services {
+			n += s.Instances
+		}
+		return len(services) == 60 && n == 180
+	}
+	bustest.Eventually(t, "all are seen", func() bool { return whole(v.Services()) })
+	if late := watch(t, bustest.Connect(t, url)); !whole(late.Services()) || late.now() != v.now() {
+		t.Errorf("an edge that came late sees %q", late.now())
+	}
+}

@@ -1,0 +1,155 @@
+package natsd_test
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, cfg natsd.Config) *natsd.Server {
+	t.Helper()
+	cfg.Logger = bustest.Logger(t)
+	s, err := natsd.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func connect(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func TestDataDirectoryIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "made", "for", "it")
+	first := start(t, natsd.Config{DataDir: dir})
+	begin := time.Now()
+	second, err := natsd.Start(natsd.Config{DataDir: dir, Logger: bustest.Logger(t)})
+	if !errors.Is(err, natsd.ErrInUse) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("second server: %v", err)
+	}
+	if second != nil {
+		second.Stop()
+	}
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("refused after %v", took)
+	}
+	if _, err := connect(t, first.URL()).RTT(); err != nil {
+		t.Errorf("the first server does not answer: %v", err)
+	}
+	first.Stop()
+	start(t, natsd.Config{DataDir: dir}).Stop()
+}
+
+func TestAddressTaken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	dir := t.TempDir()
+	if _, err = natsd.Start(natsd.Config{Listen: l.Addr().String(), DataDir: dir, Logger: bustest.Logger(t)}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("got %v", err)
+	}
+	start(t, natsd.Config{DataDir: dir}).Stop() // the lock was released
+}
+
+func TestBadListen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, listen := range []string{"4222", "localhost", "127.0.0.1:x", "127.0.0.1:-1", "127.0.0.1:65536", "[::1", "no.such.host.invalid:4222"} {
+		if s, err := natsd.Start(natsd.Config{Listen: listen, DataDir: dir, Logger: bustest.Logger(t)}); err == nil {
+			t.Errorf("%q accepted", listen)
+			s.Stop()
+		}
+	}
+	if s, err := natsd.Start(natsd.Config{DataDir: "/dev/null/x", Logger: bustest.Logger(t)}); err == nil {
+		t.Error("a directory that cannot be made was accepted")
+		s.Stop()
+	}
+	start(t, natsd.Config{DataDir: dir}).Stop() // refusals leave the directory free
+}
+
+func TestListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"", "127.0.0.1:0", ":0", "localhost:0"} {
+		s := start(t, natsd.Config{Listen: listen, DataDir: t.TempDir()})
+		host, _, err := net.SplitHostPort(strings.TrimPrefix(s.URL(), "nats://"))
+		if err != nil || !net.ParseIP(host).IsLoopback() {
+			t.Errorf("%q listens at %s, %v", listen, s.URL(), err)
+		}
+		connect(t, s.URL()).Close()
+		s.Stop()
+	}
+}
+
+func TestToken(t *testing.T) {
+	t.Parallel()
+	s := start(t, natsd.Config{DataDir: t.TempDir(), Token: "s3cret"})
+	defer s.Stop()
+	if strings.Contains(s.URL(), "s3cret") {
+		t.Error("the URL gives the token away")
+	}
+	if nc, err := nats.Connect(s.URL()); err == nil {
+		nc.Close()
+		t.Error("connected without the token")
+	}
+	nc, err := nats.Connect(s.URL(), nats.Token("s3cret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+}
+
+// What was stored is there after a restart, also where every write is synced.
+func TestDataSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	for _, relaxed := range []bool{true, false} {
+		dir := t.TempDir()
+		s := start(t, natsd.Config{DataDir: dir, Relaxed: relaxed})
+		first := connect(t, s.URL())
+		js, err := first.JetStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = js.AddStream(&nats.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = js.Publish("s", []byte("kept")); err != nil {
+			t.Fatal(err)
+		}
+		first.Close()
+		s.Stop()
+		s = start(t, natsd.Config{DataDir: dir, Relaxed: relaxed})
+		nc := connect(t, s.URL())
+		js, err = nc.JetStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if msg, err := js.GetMsg("S", 1); err != nil || string(msg.Data) != "kept" {
+			t.Errorf("relaxed %v: %v, %v", relaxed, msg, err)
+		}
+		nc.Close()
+		s.Stop()
+	}
+}

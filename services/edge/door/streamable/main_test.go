@@ -1,0 +1,262 @@
+package streamable_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func TestMain(m *testing.M) {
+	// Long enough for a loaded machine, short enough to wait for.
+	streamable.SetTimes(500*time.Millisecond, 300*time.Millisecond)
+	goleak.VerifyTestMain(m)
+}
+
+// world is an edge with HTTP in front and a service behind.
+type world struct {
+	bus  string
+	edge *edge.Edge
+	svc  *edgetest.Service
+	http *httptest.Server
+	// client follows no redirects and waits for no one.
+	client *http.Client
+}
+
+func start(t testing.TB) *world {
+	t.Helper()
+	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, w.bus))
+	w.edge, w.http = w.join(t)
+	w.client = w.http.Client()
+	return w
+}
+
+// join adds an edge to the bus.
+func (w *world) join(t testing.TB) (*edge.Edge, *httptest.Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Await(ctx, w.svc.Name()); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(e.Handler(streamable.Guard{Loopback: true}))
+	t.Cleanup(srv.Close)
+	return e, srv
+}
+
+type header = map[string]string
+
+// absent takes a default header away.
+const absent = "\x00"
+
+// modern are the headers of a modern request for method and name.
+func modern(method, name string) header {
+	h := header{mcp.HeaderProtocolVersion: mcp.Modern, mcp.HeaderMethod: method}
+	if name != "" {
+		h[mcp.HeaderName] = mcp.EncodeHeader(name)
+	}
+	return h
+}
+
+func merge(h, more header) header {
+	h = maps.Clone(h)
+	maps.Copy(h, more)
+	return h
+}
+
+// request builds a POST with the headers every client sends, and h over them.
+func (w *world) request(ctx context.Context, t testing.TB, url string, h header, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/mcp", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, v := range h {
+		if v == absent {
+			r.Header.Del(name)
+			continue
+		}
+		r.Header[http.CanonicalHeaderKey(name)] = lines(v)
+	}
+	return r
+}
+
+// lines makes a header field of each line.
+func lines(v string) []string { return strings.Split(v, "\n") }
+
+// reply is a whole answer.
+type reply struct {
+	*http.Response
+	body []byte
+}
+
+// post sends a message and reads the whole answer.
+func (w *world) post(t testing.TB, h header, body string) reply {
+	t.Helper()
+	return w.do(t, w.request(t.Context(), t, w.http.URL, h, strings.NewReader(body)))
+}
+
+func (w *world) do(t testing.TB, r *http.Request) reply {
+	t.Helper()
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp, b}
+}
+
+// call makes a modern tools/call with the headers it needs.
+func (w *world) call(t testing.TB, tool, arguments string) reply {
+	t.Helper()
+	return w.post(t, modern(mcp.MethodToolsCall, tool), edgetest.Call("1", tool, arguments))
+}
+
+func (r reply) message(t testing.TB) edgetest.Message {
+	t.Helper()
+	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
+		t.Fatalf("Content-Type %q, body %s", ct, r.body)
+	}
+	return edgetest.Read(t, r.body)
+}
+
+// refused requires an HTTP status and a JSON-RPC error.
+func (r reply) refused(t testing.TB, status, code int, reason string) edgetest.Message {
+	t.Helper()
+	m := r.message(t)
+	if r.StatusCode != status || m.Code() != code {
+		t.Fatalf("status %d, want %d, code %d; body %s", r.StatusCode, status, code, r.body)
+	}
+	if m.Error.Data.Reason != reason || m.Error.Data.Executed != "no" {
+		t.Errorf("reason %q, want %q; executed %q", m.Error.Data.Reason, reason, m.Error.Data.Executed)
+	}
+	return m
+}
+
+// stream reads events as they come.
+type stream struct {
+	t    testing.TB
+	resp *http.Response
+	next chan edgetest.Message // closed at the end
+}
+
+// open sends a request that is answered by a stream.
+func (w *world) open(t testing.TB, r *http.Request) *stream {
+	t.Helper()
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		t.Fatalf("no stream: %d %s %s", resp.StatusCode, resp.Header.Get("Content-Type"), b)
+	}
+	s := &stream{t: t, resp: resp, next: make(chan edgetest.Message, 1024)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(s.next)
+		for m := range events(t, resp.Body) {
+			s.next <- m
+		}
+	}()
+	t.Cleanup(func() { s.close(); <-done })
+	return s
+}
+
+func (s *stream) close() { _ = s.resp.Body.Close() }
+
+// events reads server-sent events: each one line of data with one message.
+func events(t testing.TB, r io.Reader) func(func(edgetest.Message) bool) {
+	return func(yield func(edgetest.Message) bool) {
+		in := bufio.NewReader(r)
+		for {
+			var data [][]byte
+			for {
+				line, err := in.ReadBytes('\n')
+				if err != nil {
+					if len(data) > 0 {
+						t.Errorf("the stream ends within an event: %q", data)
+					}
+					return
+				}
+				line = bytes.TrimSuffix(line, []byte("\n"))
+				if len(line) == 0 {
+					break
+				}
+				if d, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+					data = append(data, d)
+				} else if line[0] != ':' && string(line) != "event: message" {
+					t.Errorf("unexpected line %q", line)
+				}
+			}
+			if len(data) > 1 {
+				t.Errorf("an event of %d lines", len(data))
+			}
+			if len(data) == 1 && !yield(edgetest.Read(t, data[0])) {
+				return
+			}
+		}
+	}
+}
+
+// await takes the next message, which must come.
+func (s *stream) await() edgetest.Message {
+	s.t.Helper()
+	m, ok := receive(s.t, "a message of the stream", s.next)
+	if !ok {
+		s.t.Fatal("the stream ended")
+	}
+	return m
+}
+
+// ends requires that nothing more comes.
+func (s *stream) ends() {
+	s.t.Helper()
+	if m, ok := receive(s.t, "the end of the stream", s.next); ok {
+		s.t.Fatalf("one more message: %+v", m)
+	}
+}
+
+func receive[V any](t testing.TB, what string, c <-chan V) (V, bool) {
+	t.Helper()
+	select {
+	case v, ok := <-c:
+		return v, ok
+	case <-time.After(10 * time.Second):
+		t.Fatalf("did not happen in 10 s: %s", what)
+		panic("unreachable")
+	}
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	bustest.Eventually(t, what, ok)
+}

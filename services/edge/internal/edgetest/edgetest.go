@@ -1,0 +1,210 @@
+// Package edgetest is what the edge's tests have in common: a service with a
+// tool for everything an edge can be asked, and the messages that ask it.
+package edgetest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// Service is a service whose handlers say what happens to them.
+type Service struct {
+	*service.Service
+	// Calls counts the handlers started.
+	Calls atomic.Int64
+	// Started has a value for each call of hold that began, Ended one for each
+	// whose context ended.
+	Started, Ended chan struct{}
+	// Release lets one call of hold return.
+	Release chan struct{}
+}
+
+// New makes the service.
+func New(name string) *Service {
+	s := &Service{
+		Service: service.New(name, service.WithVersion("1.2.3"), service.WithConcurrency(400), service.WithLogger(slog.New(slog.DiscardHandler))),
+		Started: make(chan struct{}, 1024), Ended: make(chan struct{}, 1024), Release: make(chan struct{}),
+	}
+	s.addTools()
+	s.addCalls()
+	s.addOthers()
+	return s
+}
+
+func object(properties string) []byte {
+	return []byte(`{"type":"object","properties":{` + properties + `}}`)
+}
+
+// add adds a tool that takes anything and gives the JSON it returns.
+func (s *Service) add(t service.Tool, f func(ctx context.Context, c *service.Call, in []byte) (*service.Result, error)) {
+	if t.InputSchema == nil {
+		t.InputSchema = object("")
+	}
+	t.OutputSchema = nil
+	service.AddTool(s.Service, t, func(ctx context.Context, c *service.Call, in []byte) (*service.Result, error) {
+		s.Calls.Add(1)
+		return f(ctx, c, in)
+	})
+}
+
+// Text is a result of one text.
+func Text(text string) *service.Result {
+	return &service.Result{Content: []mcp.Content{mcp.Text(text)}}
+}
+
+func (s *Service) addTools() {
+	// echo gives its arguments back as they arrived.
+	s.add(service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+		return Text(string(in)), nil
+	})
+	s.add(service.Tool{Name: "safe"}, func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("safe"), nil })
+	s.add(service.Tool{Name: "strict", InputSchema: []byte(`{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"number"}},"required":["text"],"additionalProperties":false}`)},
+		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+			return Text(string(in)), nil
+		})
+	service.AddTool(s.Service, service.Tool{Name: "number"}, func(_ context.Context, _ *service.Call, in struct {
+		N float64 `json:"n"`
+	}) (float64, error) {
+		s.Calls.Add(1)
+		return in.N, nil
+	})
+	s.add(service.Tool{Name: "mirror", InputSchema: object(
+		`"region":{"type":"string","x-mcp-header":"Region"},"size":{"type":"integer","x-mcp-header":"Size"},"dry":{"type":"boolean","x-mcp-header":"Dry"}`)},
+		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+			return Text(string(in)), nil
+		})
+	s.add(service.Tool{Name: "approved", RequiresUserApproval: true},
+		func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("done"), nil })
+	s.add(service.Tool{Name: "fails"}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
+		return nil, service.Errorf("no such city")
+	})
+	s.add(service.Tool{Name: "broken"}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
+		return nil, errors.New("dial tcp db.internal: secret")
+	})
+	s.add(service.Tool{Name: "panics"}, func(context.Context, *service.Call, []byte) (*service.Result, error) { panic("secret") })
+	s.add(service.Tool{Name: "newlines"}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
+		return Text("a\nb\r\nc\u2028d"), nil
+	})
+}
+
+func (s *Service) addCalls() {
+	hold := func(ctx context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+		s.Started <- struct{}{}
+		select {
+		case <-s.Release:
+			return Text("released"), nil
+		case <-ctx.Done():
+			s.Ended <- struct{}{}
+			return nil, ctx.Err()
+		}
+	}
+	s.add(service.Tool{Name: "hold"}, hold)
+	s.add(service.Tool{Name: "hurry", Timeout: 300 * time.Millisecond}, hold)
+	// progress reports twice, then logs, then answers.
+	s.add(service.Tool{Name: "progress"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+		c.Progress(1, 2, "one\nline")
+		c.Progress(1, 2, "not more than before")
+		c.Progress(2, 2, "")
+		c.Log("debug", "test", "too low for most")
+		c.Log("error", "te\nst", map[string]string{"text": "two\nlines"})
+		return Text("done"), nil
+	})
+	// flood reports progress until its context ends or it is released.
+	s.add(service.Tool{Name: "flood"}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+		s.Started <- struct{}{}
+		text := string(make([]byte, 1<<10))
+		for i := 1.0; ; i++ {
+			c.Progress(i, 0, text)
+			select {
+			case <-s.Release:
+				return Text("released"), nil
+			case <-ctx.Done():
+				s.Ended <- struct{}{}
+				return nil, ctx.Err()
+			case <-time.After(50 * time.Microsecond):
+			}
+		}
+	})
+	s.add(service.Tool{Name: "busy"}, s.failFirst(fault.Overloaded))
+	s.add(service.Tool{Name: "lost", ReadOnly: true}, s.failFirst(fault.PeerLost))
+	s.add(service.Tool{Name: "lost-effect"}, s.failFirst(fault.PeerLost))
+	s.add(service.Tool{Name: "ask"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+		answers, err := c.Ask(service.Elicit("name", "Who are\nyou?", map[string]any{"type": "object", "properties": map[string]any{}}))
+		if err != nil {
+			return nil, err
+		}
+		action, err := answers.Elicited("name", nil)
+		return Text(action), err
+	})
+}
+
+// failFirst fails the first call and each second one after.
+func (s *Service) failFirst(reason fault.Reason) func(context.Context, *service.Call, []byte) (*service.Result, error) {
+	var n atomic.Int64
+	return func(context.Context, *service.Call, []byte) (*service.Result, error) {
+		if n.Add(1)%2 == 1 {
+			return nil, fault.New(reason, "first")
+		}
+		return Text("second"), nil
+	}
+}
+
+func (s *Service) addOthers() {
+	read := func(_ context.Context, _ *service.Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error) {
+		s.Calls.Add(1)
+		return []mcp.ResourceContents{{URI: uri, MIMEType: "text/plain", Text: "it is " + vars["id"]}}, nil
+	}
+	s.AddResource(mcp.Resource{URI: "note:///one", Name: "one"}, read)
+	s.AddResource(mcp.Resource{URI: "note:///ünïcode", Name: "ünïcode"}, read)
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "note:///by/{id}", Name: "by id"}, read, map[string]service.CompleteFunc{
+		"id": func(context.Context, *service.Call, string, map[string]string) ([]string, error) {
+			return []string{"seven"}, nil
+		},
+	})
+	s.AddPrompt(mcp.Prompt{Name: "greet", Arguments: []mcp.PromptArgument{{Name: "who", Required: true}}},
+		func(_ context.Context, _ *service.Call, in map[string]string) ([]mcp.PromptMessage, error) {
+			s.Calls.Add(1)
+			return []mcp.PromptMessage{{Role: "user", Content: mcp.Text("Hello " + in["who"])}}, nil
+		}, map[string]service.CompleteFunc{
+			"who": func(context.Context, *service.Call, string, map[string]string) ([]string, error) {
+				return []string{"Ada"}, nil
+			},
+		})
+}
+
+// Start puts the service on the bus for the length of the test.
+func (s *Service) Start(t testing.TB, conn *bus.Conn) {
+	t.Helper()
+	Serve(t, conn, s.Service)
+}
+
+// Serve puts any service on the bus for the length of the test. What it
+// returns takes it off earlier.
+func Serve(t testing.TB, conn *bus.Conn, s *service.Service) (stop func()) {
+	t.Helper()
+	running, err := s.Start(t.Context(), conn)
+	if err != nil {
+		t.Fatalf("start service %s: %v", s.Name(), err)
+	}
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = running.Stop(ctx) // what still runs is cancelled
+	}
+	t.Cleanup(stop)
+	return stop
+}

@@ -1,0 +1,139 @@
+// What every client has to manage, of whatever SDK, era and transport.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+
+import { eventually, start, startDev, timeout } from './busbar.mjs';
+
+/**
+ * scenario runs the tests with the client that connect makes.
+ *
+ * connect(busbar, { onToolsChanged }) returns { client, listens, call }:
+ * listens is a promise that the stream of notifications is open, and
+ * call(params, options) calls a tool.
+ */
+export function scenario(name, { version, modern, connect }) {
+  describe(name, () => {
+    let busbar, service, connection;
+    let changes = 0;
+    before(async () => {
+      busbar = await startDev();
+      service = start('testservice', '--nats', busbar.nats);
+      connection = await connect(busbar, { onToolsChanged: () => changes++ });
+      await Promise.race([connection.listens, timeout(10_000, 'no stream of notifications')]);
+      await eventually('the test service is there', async () => (await names()).includes('slow'));
+    });
+    after(async () => {
+      await connection?.client.close();
+      await service?.stop();
+      assert.equal(await busbar?.stop(), 0, 'busbar dev ends in good order');
+    });
+    const names = async () => (await connection.client.listTools()).tools.map(tool => tool.name);
+    const rejected = async (params, expected) => {
+      const error = await connection.call(params).then(
+        result => assert.fail(`succeeded: ${JSON.stringify(result)}`),
+        error => error,
+      );
+      assert.equal(error.code, expected.code, error.message);
+      assert.equal(error.data?.reason, expected.reason, error.message);
+      assert.equal(error.data?.executed, expected.executed, error.message);
+    };
+
+    test(`speaks ${version}`, () => assert.equal(connection.version(), version));
+
+    test('knows the server', () => {
+      assert.equal(connection.client.getServerVersion()?.name, 'busbar');
+      assert.equal(connection.client.getServerCapabilities()?.tools?.listChanged, true);
+    });
+
+    test('lists tools', async () => {
+      const { tools } = await connection.client.listTools();
+      for (const name of ['analyzeText', 'summarizeText', 'extractEntities', 'text_processor']) {
+        const tool = tools.find(tool => tool.name === name);
+        assert.ok(tool, `${name} is listed`);
+        assert.equal(tool.inputSchema.type, 'object');
+        assert.equal(tool.outputSchema?.type, 'object');
+        assert.equal(tool.annotations?.readOnlyHint, true);
+      }
+    });
+
+    test('calls a tool, whose structured content fits its output schema', async () => {
+      // The SDK validates it with the schema of the list before.
+      const result = await connection.call({
+        name: 'text_processor',
+        arguments: {
+          operation: 'statistics',
+          text: 'Это пример текста для анализа. Он содержит несколько предложений. Статистика будет рассчитана для этого текста.',
+          stat_options: ['chars', 'words', 'sentences', 'readability'],
+        },
+      });
+      assert.ok(!result.isError);
+      assert.equal(result.structuredContent.words, 15);
+      assert.equal(result.structuredContent.sentences, 3);
+      assert.deepEqual(JSON.parse(result.content[0].text), result.structuredContent);
+    });
+
+    test('gets the answer of an empty argument list', async () => {
+      const result = await connection.call({ name: 'log' });
+      assert.ok(!result.isError);
+    });
+
+    test('gets a large result', async () => {
+      const result = await connection.call({ name: 'big', arguments: { bytes: 2 << 20 } });
+      assert.equal(result.content[0].text.length, 2 << 20);
+    });
+
+    test("sees a tool's own failure", async () => {
+      const result = await connection.call({ name: 'fail', arguments: { value: 'here' } });
+      assert.equal(result.isError, true);
+      assert.equal(result.content[0].text, 'failed on purpose: here');
+    });
+
+    test('sees what is wrong with arguments', async () => {
+      const result = await connection.call({ name: 'analyzeText', arguments: { text: 7 } });
+      assert.equal(result.isError, true);
+      assert.match(result.content[0].text, /text/);
+    });
+
+    test('sees errors', async t => {
+      const timeout = modern ? 1504 : -32000;
+      await t.test('unknown tool', () => rejected({ name: 'no_such_tool' }, { code: -32602, reason: 'unknown_tool', executed: 'no' }));
+      await t.test('panic', () => rejected({ name: 'panic' }, { code: -32603, reason: 'internal', executed: 'unknown' }));
+      await t.test('timeout', () => rejected({ name: 'stuck' }, { code: timeout, reason: 'deadline_exceeded', executed: 'unknown' }));
+    });
+
+    test('sees progress', async () => {
+      const seen = [];
+      await connection.call({ name: 'slow', arguments: { steps: 4, ms: 200 } }, { onprogress: p => seen.push([p.progress, p.total, p.message]) });
+      // Of the last step the SDK does not tell when the answer arrives in one
+      // piece with it: it takes answers at once, notifications a tick later.
+      assert.ok(seen.length >= 3, `${seen.length} steps`);
+      assert.deepEqual(seen, [1, 2, 3, 4].slice(0, seen.length).map(step => [step, 4, `step ${step}`]));
+    });
+
+    test('makes calls at once', async () => {
+      const texts = Array.from({ length: 50 }, (_, i) => `value ${i}`);
+      const results = await Promise.all(texts.map(value => connection.call({ name: 'echo', arguments: { value } })));
+      assert.deepEqual(results.map(result => result.structuredContent.value), texts);
+    });
+
+    test('sees a service come and go', async t => {
+      let hello;
+      const greets = async () => (await names()).includes('greet');
+      await t.test('comes', async () => {
+        changes = 0;
+        hello = start('hello', '--nats', busbar.nats);
+        await eventually('list_changed', () => changes > 0);
+        await eventually('greet is listed', greets);
+        const result = await connection.call({ name: 'greet', arguments: { name: 'Ada' } });
+        assert.equal(result.structuredContent.greeting, 'Hello, Ada!');
+      });
+      await t.test('goes', async () => {
+        changes = 0;
+        assert.equal(await hello.stop(), 0);
+        await eventually('list_changed', () => changes > 0);
+        await eventually('greet is no longer listed', async () => !(await greets()));
+        await rejected({ name: 'greet', arguments: { name: 'Ada' } }, { code: -32602, reason: 'unknown_tool', executed: 'no' });
+      });
+    });
+  });
+}

@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDevHealth asks a whole Busbar how it is.
+func TestDevHealth(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t)
+	for _, path := range []string{"/healthz", "/readyz"} {
+		resp, err := http.Get(strings.TrimSuffix(dev.mcp, "/mcp") + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s", path, resp.Status)
+		}
+	}
+}
+
+// TestDevTwice starts a second process on the data directory of the first.
+func TestDevTwice(t *testing.T) {
+	t.Parallel()
+	first, dev := startDev(t)
+	second := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dev.data)
+	if code := second.wait(5 * time.Second); code != 1 {
+		t.Errorf("exited with %d, want 1", code)
+	}
+	out, _ := io.ReadAll(second.stdout)
+	message := second.stderr.String()
+	if len(out) > 0 || !strings.Contains(message, dev.data) || !strings.Contains(message, "in use") || strings.Count(message, "\n") != 1 {
+		t.Errorf("said %q and %q; want one line that names the directory", out, message)
+	}
+	// The first one has not noticed.
+	if m := send(t, modernCall(t, dev.mcp, "1", "analyzeText", analyze)).message; m.Error != nil {
+		t.Error(m.Error)
+	}
+	first.signal(syscall.SIGTERM)
+	if code := first.wait(5 * time.Second); code != 0 {
+		t.Errorf("the first exited with %d", code)
+	}
+	// Now the directory is free, and what was in it does no harm.
+	third := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dev.data)
+	if got := third.awaitReady(); got.data != dev.data {
+		t.Errorf("the third says %+v", got)
+	}
+}
+
+// TestDevKilled starts again on the data of a process that was killed.
+func TestDevKilled(t *testing.T) {
+	t.Parallel()
+	first, dev := startDev(t)
+	first.kill()
+	second := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dev.data)
+	again := second.awaitReady()
+	if m := send(t, modernCall(t, again.mcp, "1", "analyzeText", analyze)).message; m.Error != nil {
+		t.Error(m.Error)
+	}
+}
+
+// TestTakenPorts starts where another program listens already.
+func TestTakenPorts(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	t.Run("NATS", func(t *testing.T) {
+		p := start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--nats-listen", address, "--data-dir", t.TempDir())
+		got := p.awaitReady()
+		if strings.HasSuffix(got.nats, address) {
+			t.Errorf("says it is at %s, which is taken", got.nats)
+		}
+		// What the ready line says is true.
+		hello := start(t, "hello", "--nats", got.nats)
+		awaitInstances(t, got.nats, "hello", 1)
+		hello.kill()
+		if !strings.Contains(p.stderr.String(), address) {
+			t.Errorf("does not say that %s is taken: %q", address, p.stderr.String())
+		}
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		p := start(t, "busbar", "dev", "--listen", address, "--nats-listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+		if code := p.wait(5 * time.Second); code != 1 {
+			t.Errorf("exited with %d, want 1", code)
+		}
+		if m := p.stderr.String(); !strings.Contains(m, address) || !strings.Contains(m, "--listen") {
+			t.Errorf("said %q", m)
+		}
+	})
+}
+
+// TestBadStart has one clear line, and nothing on standard output, for what
+// cannot work.
+func TestBadStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"public edge", []string{"edge", "--listen", "0.0.0.0:0", "--nats", "nats://127.0.0.1:1"}, 1, "public"},
+		{"public NATS", []string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "0.0.0.0:0", "--data-dir", t.TempDir()}, 1, "public"},
+		{"data directory is a file", []string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", file}, 1, "directory"},
+		{"stdio on a file", []string{"stdio", "--data-dir", file}, 1, "directory"},
+		{"unknown flag", []string{"dev", "--no-such-flag"}, 2, "no-such-flag"},
+		{"unknown command", []string{"devv"}, 2, "devv"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, "busbar", c.args...)
+			if code := p.wait(5 * time.Second); code != c.code {
+				t.Errorf("exited with %d, want %d", code, c.code)
+			}
+			out, _ := io.ReadAll(p.stdout)
+			if len(out) > 0 || !strings.Contains(p.stderr.String(), c.says) {
+				t.Errorf("said %q and %q; want %q in the second", out, p.stderr.String(), c.says)
+			}
+		})
+	}
+}
+
+// TestStop ends idle processes by signal.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		for _, program := range []struct {
+			name string
+			run  func(t *testing.T) *process
+		}{
+			{"dev", func(t *testing.T) *process { p, _ := startDev(t); return p }},
+			{"edge", func(t *testing.T) *process { p, _ := startEdge(t, dev.nats); return p }},
+			{"edge's own program", func(t *testing.T) *process {
+				p := start(t, "edge", "--listen", "127.0.0.1:0", "--nats", dev.nats)
+				p.awaitReady()
+				return p
+			}},
+			{"text", func(t *testing.T) *process {
+				p := start(t, "text", "--nats", dev.nats)
+				p.awaitLog("on the bus")
+				return p
+			}},
+			{"stdio", func(t *testing.T) *process {
+				p := startPipe(t, "--nats", dev.nats)
+				p.call("ping", "{}")
+				return p.process
+			}},
+		} {
+			t.Run(program.name+" "+s.String(), func(t *testing.T) {
+				t.Parallel()
+				p := program.run(t)
+				began := time.Now()
+				p.signal(s)
+				if code := p.wait(5 * time.Second); code != 0 {
+					t.Errorf("exited with %d", code)
+				}
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		}
+	}
+}
+
+// awaitLog waits for a text in what the process logs.
+func (p *process) awaitLog(text string) {
+	p.t.Helper()
+	eventually(p.t, "the log has "+text, func() bool { return strings.Contains(p.stderr.String(), text) })
+}
+
+// TestStopWithConnections stops an edge that has connections on which nothing
+// happens: browsers and Node's fetch open some ahead of need.
+func TestStopWithConnections(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t)
+	for _, c := range []struct{ name, sent string }{
+		{"unused", ""},
+		{"half a header", "POST /mcp HTTP/1.1\r\nHost: localhost\r\n"},
+		{"idle after a request", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			edge, at := startEdge(t, dev.nats)
+			conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(at.mcp, "http://"), "/mcp"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, c.sent); err != nil {
+				t.Fatal(err)
+			}
+			// The edge has accepted it once it has answered a later one.
+			if m := send(t, modernCall(t, at.mcp, "1", "analyzeText", analyze)).message; m.Error != nil {
+				t.Error(m.Error)
+			}
+			began := time.Now()
+			edge.signal(syscall.SIGTERM)
+			if code := edge.wait(15 * time.Second); code != 0 {
+				t.Errorf("exited with %d", code)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("took %v to exit", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+// TestBusOutage takes the bus away from an edge and a service, and gives it
+// back at the same address: nobody is restarted.
+func TestBusOutage(t *testing.T) {
+	t.Parallel()
+	cfg := natsd.Config{DataDir: t.TempDir(), Logger: bustest.Logger(t)}
+	nats, err := natsd.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { nats.Stop() }()
+	url := nats.URL()
+	cfg.Listen = strings.TrimPrefix(url, "nats://")
+	_, edge := startEdge(t, url)
+	startText(t, url, 1)
+	over := startPipe(t, "--nats", url)
+	over.initialize(legacy)
+	readyz := func() int {
+		resp, err := http.Get(strings.TrimSuffix(edge.mcp, "/mcp") + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	l := startLoad(t, edge.mcp, 2, "analyzeText", analyze)
+	l.succeeds(t, 5*time.Second, "calls succeed at first")
+
+	nats.Stop()
+	eventually(t, "the edge says it is not ready", func() bool { return readyz() == http.StatusServiceUnavailable })
+	seen := l.count()
+	eventually(t, "calls are refused meanwhile", func() bool { return l.count() > seen+50 })
+	began := time.Now()
+	if _, err := over.tryCall(answerTime, "tools/call", callAnalyze); err == nil || time.Since(began) > 250*time.Millisecond+slack {
+		t.Errorf("stdio answered %v after %v", err, time.Since(began))
+	}
+	if nats, err = natsd.Start(cfg); err != nil {
+		t.Fatal(err)
+	}
+	took := l.succeeds(t, 5*time.Second, "calls succeed when the bus is back")
+	t.Logf("calls succeed %v after the bus is back", took.Round(time.Millisecond))
+	eventually(t, "the edge says it is ready", func() bool { return readyz() == http.StatusOK })
+	within(t, 5*time.Second, "stdio serves again", func() bool {
+		_, err := over.tryCall(answerTime, "tools/call", callAnalyze)
+		return err == nil
+	})
+	r := judge(l.finish())
+	t.Log(r)
+	// What was on its way when the bus went is lost, and says so; the rest never
+	// left the edge.
+	allow(t, r, time.Second, "unavailable/no", "peer_lost/unknown", "unknown_tool/no")
+}

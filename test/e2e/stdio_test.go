@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+)
+
+const callAnalyze = `{"name":"analyzeText","arguments":` + analyze + `}`
+
+// TestStdioShared is three desktop clients on one machine: each starts its own
+// busbar, one of them holds the data directory, and when it is killed the next
+// one does.
+func TestStdioShared(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	all := make([]*pipe, 3)
+	var wg sync.WaitGroup
+	for i := range all {
+		all[i] = startPipe(t, "--data-dir", dir)
+	}
+	// All at once, as at a desktop's start.
+	for _, p := range all {
+		wg.Go(func() {
+			if _, err := p.tryCall(answerTime, "tools/call", callAnalyze); err != nil {
+				t.Errorf("first call: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	for len(all) > 1 && !t.Failed() {
+		holder := holderOf(t, dir)
+		var rest []*pipe
+		for _, p := range all {
+			if p.cmd.Process.Pid == holder {
+				p.kill()
+			} else {
+				rest = append(rest, p)
+			}
+		}
+		if len(rest) != len(all)-1 {
+			t.Fatalf("process %d holds %s, and is none of ours", holder, dir)
+		}
+		all = rest
+		killed := time.Now()
+		for _, p := range all {
+			wg.Go(func() {
+				refused, slowest := 0, time.Duration(0)
+				for {
+					began := time.Now()
+					_, err := p.tryCall(answerTime, "tools/call", callAnalyze)
+					slowest = max(slowest, time.Since(began))
+					if err == nil {
+						break
+					}
+					wire, ok := err.(*rpcError)
+					if !ok {
+						t.Errorf("no JSON-RPC error: %v", err)
+						return
+					}
+					if r := wire.Data.Reason; r != "unavailable" && r != "peer_lost" && r != "unknown_tool" {
+						t.Errorf("refused as %v", wire)
+					}
+					if refused++; time.Since(killed) > 5*time.Second {
+						t.Errorf("still refused %v after the holder was killed: %v", time.Since(killed), err)
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				t.Logf("serves again %v after the holder was killed; %d calls refused, slowest %v", time.Since(killed).Round(time.Millisecond), refused, slowest.Round(time.Millisecond))
+				if slowest > 2*time.Second {
+					t.Errorf("a call took %v", slowest)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	// The last one leaves in good order.
+	_ = all[0].stdin.Close()
+	if code := all[0].wait(2 * time.Second); code != 0 {
+		t.Errorf("the last one exited with %d", code)
+	}
+}
+
+// holderOf reads who holds a data directory.
+func holderOf(t *testing.T, dir string) int {
+	t.Helper()
+	var a struct {
+		PID int `json:"pid"`
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "bus.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.PID
+}
+
+// TestStdioBusIsPrivate has the bus of a desktop's busbar refuse others.
+func TestStdioBusIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := startPipe(t, "--data-dir", dir)
+	p.call("ping", "{}")
+	var a struct{ HostPort string }
+	raw, err := os.ReadFile(filepath.Join(dir, "bus.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "bus.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file with the token has mode %v, %v", info.Mode(), err)
+	}
+	stranger := start(t, "hello", "--nats", (&url.URL{Scheme: "nats", Host: a.HostPort}).String())
+	m := p.call("tools/list", "{}")
+	if strings.Contains(string(m.Result), "greet") {
+		t.Error("a service without the token is on the bus")
+	}
+	stranger.kill()
+}
+
+// TestStdioQuiet has nothing but MCP on standard output whatever is logged,
+// and answers soon after the start.
+func TestStdioQuiet(t *testing.T) {
+	t.Parallel()
+	p := start(t, "busbar", "--log-level", "debug", "stdio", "--data-dir", t.TempDir())
+	began := time.Now()
+	// EOF right behind the request: it is answered all the same.
+	if _, err := io.WriteString(p.stdin, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":`+callAnalyze+"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.stdin.Close()
+	out, err := io.ReadAll(p.stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := p.wait(2 * time.Second); code != 0 {
+		t.Errorf("exited with %d", code)
+	}
+	t.Logf("start, two answers and end in %v", time.Since(began).Round(time.Millisecond))
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != 2 {
+		t.Errorf("%d lines, want 2: %q", len(lines), lines)
+	}
+	for _, line := range lines {
+		if m, err := parseMessage([]byte(line)); err != nil || m.Result == nil {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	if p.stderr.String() == "" {
+		t.Error("nothing was logged at debug level")
+	}
+}
+
+// TestStdioOutputClosed has the client stop listening.
+func TestStdioOutputClosed(t *testing.T) {
+	t.Parallel()
+	p := start(t, "busbar", "stdio", "--data-dir", t.TempDir())
+	_ = p.stdout.(io.Closer).Close()
+	if _, err := io.WriteString(p.stdin, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(2*time.Second + slack)
+}
+
+// TestStdioEnd ends the input, the output, or the process, with a call in
+// flight.
+func TestStdioEnd(t *testing.T) {
+	t.Parallel()
+	nats := bustest.Server(t)
+	ledger := &testservice.Ledger{}
+	serve(t, nats, testservice.New(ledger))
+	for _, end := range []struct {
+		name   string
+		do     func(p *pipe)
+		within time.Duration
+		// answered says whether the short call in flight still gets its answer.
+		answered bool
+	}{
+		{"input ends", func(p *pipe) { _ = p.stdin.Close() }, 2 * time.Second, true},
+		{"SIGTERM", func(p *pipe) { p.signal(syscall.SIGTERM) }, 2 * time.Second, true},
+		{"SIGTERM twice", func(p *pipe) {
+			p.signal(syscall.SIGTERM)
+			p.signal(syscall.SIGTERM)
+		}, 2 * time.Second, false},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			t.Parallel()
+			p := startPipe(t, "--nats", nats)
+			p.initialize(legacy)
+			short, long := "short "+end.name, "long "+end.name
+			for id, c := range map[string]struct {
+				key string
+				ms  int
+			}{`"short"`: {short, 500}, `"long"`: {long, 20_000}} {
+				p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"slow","arguments":{"key":%q,"ms":%d}}}`, id, c.key, c.ms))
+			}
+			eventually(t, "both calls run", func() bool {
+				return ledger.Runs(short+" started") == 1 && ledger.Runs(long+" started") == 1
+			})
+			end.do(p)
+			began := time.Now()
+			p.wait(end.within + slack)
+			t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
+			if !end.answered {
+				return
+			}
+			if m := p.await("the short call", response(`"short"`)); m.Error != nil {
+				t.Errorf("the short call failed: %v", m.Error)
+			}
+			eventually(t, "the long call is cancelled", func() bool { return ledger.Runs(long+" cancelled") == 1 })
+		})
+	}
+}

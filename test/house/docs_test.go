@@ -1,0 +1,88 @@
+package house
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	mentionedTest = regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9]*)`")
+	declaredTest  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9]*)\(`)
+	link          = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+)
+
+func TestDocuments(t *testing.T) {
+	top := root(t)
+	files := documents(t, top)
+
+	t.Run("links lead somewhere", func(t *testing.T) {
+		for path, text := range files {
+			for _, m := range link.FindAllStringSubmatch(text, -1) {
+				if strings.Contains(m[1], ":") || filepath.Base(path) == "template.md" {
+					continue
+				}
+				if _, err := os.Stat(filepath.Join(top, filepath.Dir(path), m[1])); err != nil {
+					t.Errorf("%s links to %s, which is not there", path, m[1])
+				}
+			}
+		}
+	})
+
+	t.Run("tests they name exist", func(t *testing.T) {
+		declared := map[string]bool{}
+		for _, s := range sources(t) {
+			if !strings.HasSuffix(s.path, "_test.go") {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(top, s.path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range declaredTest.FindAllStringSubmatch(string(data), -1) {
+				declared[m[1]] = true
+			}
+		}
+		for path, text := range files {
+			for _, m := range mentionedTest.FindAllStringSubmatch(text, -1) {
+				if !declared[m[1]] {
+					t.Errorf("%s names %s, which is no test; it was renamed or removed", path, m[1])
+				}
+			}
+		}
+	})
+}
+
+// documents are the Markdown files of the repository, by path.
+func documents(t *testing.T, top string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if skipped(top, path, d) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ".md" {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(top, path)
+		files[filepath.ToSlash(rel)] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
