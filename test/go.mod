@@ -43,5 +43,3 @@ replace github.com/busbar-mcp/busbar/gen => ../gen
 replace github.com/busbar-mcp/busbar/libs => ../libs
 
 replace github.com/busbar-mcp/busbar/services/edge => ../services/edge
-
-replace github.com/busbar-mcp/busbar/services/text => ../services/text

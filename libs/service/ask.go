@@ -3,6 +3,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +18,7 @@ type Question struct {
 	key        string
 	method     string
 	capability string
+	mode       string // of an elicitation: "form" or "url"
 	params     any
 }
 
@@ -24,13 +26,13 @@ type Question struct {
 // primitive properties (2026-07-28, client/elicitation). The answer is read
 // with Answers.Elicited under the same key.
 func Elicit(key, message string, schema any) Question {
-	return Question{key, mcp.MethodElicit, "elicitation", map[string]any{"mode": "form", "message": message, "requestedSchema": schema}}
+	return Question{key, mcp.MethodElicit, "elicitation", "form", map[string]any{"mode": "form", "message": message, "requestedSchema": schema}}
 }
 
 // ElicitURL asks the user to visit a page, for anything that must not pass
 // through the client, such as a password.
 func ElicitURL(key, message, url, elicitationID string) Question {
-	return Question{key, mcp.MethodElicit, "elicitation", map[string]any{"mode": "url", "message": message, "url": url, "elicitationId": elicitationID}}
+	return Question{key, mcp.MethodElicit, "elicitation", "url", map[string]any{"mode": "url", "message": message, "url": url, "elicitationId": elicitationID}}
 }
 
 // Sampling is a request to the client's model.
@@ -45,23 +47,46 @@ type Sampling struct {
 
 // Sample asks the client's model.
 func Sample(key string, s Sampling) Question {
-	return Question{key, mcp.MethodSample, "sampling", s}
+	return Question{key, mcp.MethodSample, "sampling", "", s}
 }
 
 // Roots asks which directories the client works in.
 func Roots(key string) Question {
-	return Question{key, mcp.MethodRoots, "roots", map[string]any{}}
+	return Question{key, mcp.MethodRoots, "roots", "", map[string]any{}}
 }
 
 // Can reports whether the client can be asked with "elicitation", "sampling"
 // or "roots".
 func (c *Call) Can(capability string) bool {
-	var declared map[string]jsontext.Value
-	if json.Unmarshal(c.req.GetClient().GetCapabilities(), &declared) != nil {
-		return false
+	return c.declared(capability) != nil
+}
+
+// declared is what the client says about a capability; nil if it lacks it.
+func (c *Call) declared(capability string) jsontext.Value {
+	var all map[string]jsontext.Value
+	if json.Unmarshal(c.req.GetClient().GetCapabilities(), &all) != nil {
+		return nil
 	}
-	_, ok := declared[capability]
-	return ok
+	return all[capability]
+}
+
+// missing returns the capability that the client lacks for a question, as the
+// protocol writes it; nil if it lacks none.
+func (c *Call) missing(q Question) map[string]any {
+	has := c.declared(q.capability)
+	var modes map[string]jsontext.Value
+	if has != nil && q.mode != "" {
+		_ = json.Unmarshal(has, &modes) // none declared means form
+	}
+	_, form := modes["form"]
+	_, url := modes["url"]
+	switch {
+	case q.mode == "url" && !url:
+		return map[string]any{q.capability: map[string]any{"url": map[string]any{}}}
+	case has == nil, q.mode == "form" && url && !form:
+		return map[string]any{q.capability: map[string]any{}}
+	}
+	return nil
 }
 
 // Ask puts questions to the client, all at once, and returns the answers. When
@@ -73,9 +98,9 @@ func (c *Call) Can(capability string) bool {
 func (c *Call) Ask(questions ...Question) (*Answers, error) {
 	var open []Question
 	for _, q := range questions {
-		if !c.Can(q.capability) {
-			data, _ := marshal(map[string]any{"requiredCapabilities": map[string]any{q.capability: map[string]any{}}})
-			return nil, fault.New(fault.MissingCapability, "this needs a client that supports %s", q.capability).With(data)
+		if lacks := c.missing(q); lacks != nil {
+			data, _ := marshal(map[string]any{"requiredCapabilities": lacks})
+			return nil, fault.New(fault.MissingCapability, "this needs a client that supports %s", strings.TrimSpace(q.capability+" "+q.mode)).With(data)
 		}
 		if _, ok := c.answered[q.key]; !ok {
 			open = append(open, q)

@@ -65,6 +65,12 @@ func tool(name, arguments string) *busv1.Request {
 	return &busv1.Request{Method: "tools/call", Name: name, Arguments: []byte(arguments)}
 }
 
+// quiet makes a service that logs into the test.
+func quiet(t *testing.T, name string, opts ...service.Option) *service.Service {
+	t.Helper()
+	return service.New(name, append(opts, service.WithLogger(bustest.Logger(t)))...)
+}
+
 // result calls and returns the result's JSON.
 func (c *client) result(req *busv1.Request) string {
 	c.t.Helper()

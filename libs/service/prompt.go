@@ -65,8 +65,15 @@ func (s *Service) getPrompt(ctx context.Context, call *Call) (*busv1.Result, err
 	}
 	arguments := map[string]string{}
 	if len(call.req.Arguments) > 0 {
-		if err := json.Unmarshal(call.req.Arguments, &arguments); err != nil {
+		var given map[string]*string
+		if err := json.Unmarshal(call.req.Arguments, &given); err != nil {
 			return nil, fault.New(fault.InvalidParams, "params.arguments of a prompt must be strings").Because(err)
+		}
+		for name, v := range given {
+			if v == nil {
+				return nil, fault.New(fault.InvalidParams, "params.arguments.%s must be a string", name)
+			}
+			arguments[name] = *v
 		}
 	}
 	for _, a := range p.prompt.Arguments {

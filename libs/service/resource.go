@@ -62,6 +62,11 @@ func (s *Service) AddResourceTemplate(t mcp.ResourceTemplate, read ReadFunc, com
 		if t.Name == "" {
 			return errors.New("a resource template needs a name")
 		}
+		for _, other := range s.templates {
+			if other.wire.UriTemplate == t.URITemplate {
+				return errors.New("added twice")
+			}
+		}
 		pattern, err := uritemplate.New(t.URITemplate)
 		if err != nil {
 			return err

@@ -82,19 +82,21 @@ func (s *Service) logger() *slog.Logger {
 
 // register adds something under the lock and tells running instances. A
 // mistake is kept and returned by Start, so that a service is declared
-// without error handling line by line.
+// without error handling line by line; made while it runs, it is logged.
 func (s *Service) register(what string, add func() error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := add(); err != nil {
-		s.errs = append(s.errs, fmt.Errorf("%s: %w", what, err))
+		err = fmt.Errorf("%s: %w", what, err)
+		s.errs = append(s.errs, err)
+		if len(s.running) > 0 {
+			s.logger().Error("not added to the running service", "service", s.name, "error", err)
+		}
+		return
 	}
-	running := make([]*Running, 0, len(s.running))
+	// Under the lock, so that the last change is the last announced.
 	for r := range s.running {
-		running = append(running, r)
-	}
-	s.mu.Unlock()
-	for _, r := range running {
-		r.announce()
+		r.announceLocked()
 	}
 }
 
@@ -138,11 +140,8 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	return r, nil
 }
 
-func (r *Running) announce() {
-	r.service.mu.Lock()
-	c := r.service.catalogueLocked()
-	r.service.mu.Unlock()
-	if err := r.announcer.Update(c); err != nil {
+func (r *Running) announceLocked() {
+	if err := r.announcer.Update(r.service.catalogueLocked()); err != nil {
 		r.service.logger().Error("change not announced", "service", r.service.name, "error", err)
 	}
 }

@@ -37,7 +37,7 @@ type receipt struct {
 
 func TestTypedTool(t *testing.T) {
 	t.Parallel()
-	s := service.New("shop", service.WithVersion("1.2.3"))
+	s := quiet(t, "shop", service.WithVersion("1.2.3"))
 	service.AddTool(s, service.Tool{Name: "order", Title: "Order", Description: "Orders.", Idempotent: true, RequiresUserApproval: true, Timeout: 90 * time.Second},
 		func(_ context.Context, _ *service.Call, in order) (receipt, error) {
 			return receipt{Total: float64(in.Count) * 1.5, Items: in.Tags}, nil
@@ -125,7 +125,7 @@ func TestInferredOutputSchemaFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := service.New("svc")
+			s := quiet(t, "svc")
 			service.AddTool(s, service.Tool{Name: "t"}, func(context.Context, *service.Call, struct{}) (everything, error) { return value, nil })
 			c := run(t, s)
 			var got struct {
@@ -152,35 +152,10 @@ func TestInferredOutputSchemaFits(t *testing.T) {
 
 func TestToolResults(t *testing.T) {
 	t.Parallel()
-	s := service.New("svc")
+	s := quiet(t, "svc")
 	add := func(name string, f func(in []byte) (*service.Result, error)) {
 		service.AddTool(s, service.Tool{Name: name}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) { return f(in) })
 	}
-	add("raw", func(in []byte) (*service.Result, error) {
-		return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil
-	})
-	add("structured", func([]byte) (*service.Result, error) {
-		return &service.Result{Content: []mcp.Content{mcp.Text("a"), mcp.Image([]byte{1}, "image/png")}, Structured: map[string]int{"b": 2, "a": 1}}, nil
-	})
-	add("empty", func([]byte) (*service.Result, error) { return &service.Result{}, nil })
-	add("own failure", nil)
-	add("nil", func([]byte) (*service.Result, error) { return nil, nil })
-	add("failed", func([]byte) (*service.Result, error) { return nil, service.Errorf("no %s today", "bread") })
-	add("wrapped", func([]byte) (*service.Result, error) {
-		return nil, fmt.Errorf("secret: %w", service.Errorf("told"))
-	})
-	add("foreign", func([]byte) (*service.Result, error) { return nil, errors.New("secret") })
-	add("fault", func([]byte) (*service.Result, error) { return nil, fault.New(fault.Conflict, "taken") })
-	add("panic", func([]byte) (*service.Result, error) { panic("secret") })
-	service.AddTool(s, service.Tool{Name: "string"}, func(context.Context, *service.Call, struct{}) (string, error) { return "a\"b", nil })
-	service.AddTool(s, service.Tool{Name: "list"}, func(context.Context, *service.Call, struct{}) ([]int, error) { return nil, nil })
-	service.AddTool(s, service.Tool{Name: "map in"}, func(_ context.Context, _ *service.Call, in map[string]int) (int, error) { return len(in), nil })
-	_, err := s.Start(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), "own failure") || !strings.Contains(err.Error(), "map in") {
-		t.Fatalf("names with spaces: %v", err)
-	}
-	// The same without the mistakes.
-	s = service.New("svc")
 	for name, f := range map[string]func(in []byte) (*service.Result, error){
 		"raw": func(in []byte) (*service.Result, error) {
 			return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil
@@ -240,7 +215,7 @@ func TestSchemasAreTakenAsTheyAre(t *testing.T) {
 	t.Parallel()
 	in := `{ "type" : "object", "properties":{"z":{"type":"string","x-mcp-header":"Z"},"a":{"const":1.50}}, "$defs" : {} }`
 	out := `{"type":"object","properties":{"r":{"type":"string"}},"required":["r"]}`
-	s := service.New("svc")
+	s := quiet(t, "svc")
 	service.AddTool(s, service.Tool{Name: "t", InputSchema: []byte(in), OutputSchema: []byte(out)},
 		func(context.Context, *service.Call, []byte) (*service.Result, error) { return &service.Result{}, nil })
 	service.AddTool(s, service.Tool{Name: "u"},

@@ -39,7 +39,13 @@ func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1
 		}
 	}
 	n := notifier{token: m.P.ProgressToken, x: x, last: math.Inf(-1)}
-	answer, err := s.gateway.Do(ctx, c, n.forward)
+	var answer *gateway.Answer
+	var err error
+	if r.Modern() {
+		answer, err = s.gateway.Do(ctx, c, n.forward)
+	} else {
+		answer, err = s.bridge(ctx, r, x, *c, n.forward)
+	}
 	switch {
 	case errors.Is(context.Cause(ctx), ErrCancelled):
 		// No response is owed, and MCP forbids one from 2026-07-28 on.
@@ -66,9 +72,6 @@ func (s *Server) answer(r *Request, x Exchange, a *gateway.Answer) {
 			body = appendQuoted(append(body, `,"requestState":`...), string(a.InputRequired.RequestState))
 		}
 		s.result(r, x, "input_required", append(body, '}'), nil, "")
-	case a.InputRequired != nil:
-		s.Refuse(r, x, fault.New(fault.MissingCapability,
-			"the tool asks for input, which this server does not yet relay to clients of %s; use a client of %s", r.Version, mcp.Modern).Ran(fault.Unknown))
 	default:
 		s.Refuse(r, x, fault.New(fault.Internal, "the service started a task, which this server does not offer yet"))
 	}

@@ -22,6 +22,9 @@ type Exchange interface {
 	// Notify sends a notification ahead of the response. It must not block for
 	// long, and may drop what the client is too slow for.
 	Notify(message []byte)
+	// Ask sends a request of the server ahead of the response. It reports false
+	// when this exchange cannot carry one.
+	Ask(message []byte) bool
 	// Respond sends the response and ends the exchange. status is that of HTTP.
 	Respond(status int, message []byte)
 }
@@ -136,6 +139,8 @@ func (s *Server) begin(ctx context.Context, r *Request, x Exchange) (_ context.C
 			s.Refuse(r, x, duplicateID())
 		}
 		return ctx, done, owed
+	case r.Message.Kind == mcp.Response:
+		s.answered(r)
 	case r.Message.Method == mcp.NotifyCancelled && r.Peer != nil:
 		r.Peer.cancel(r.Message.P.RequestID)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
@@ -27,6 +28,7 @@ type Config struct {
 
 // Gateway carries calls from doors to services.
 type Gateway struct {
+	caller    *bus.Caller
 	catalogue *catalogue.Live
 	chain     Next
 }
@@ -75,12 +77,20 @@ func New(cfg Config) *Gateway {
 			return link(ctx, c, onFrame, rest)
 		}
 	}
-	return &Gateway{catalogue: cfg.Catalogue, chain: next}
+	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, chain: next}
 }
 
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 	return g.chain(ctx, c, onFrame)
+}
+
+// Ask makes room for the answer of a client that is asked for input.
+func (g *Gateway) Ask() *bus.Question { return g.caller.Ask() }
+
+// Answer hands a client's answer to the edge that asked.
+func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
+	return g.caller.Answer(id, answer)
 }
 
 // Catalogue is what the services offer now.

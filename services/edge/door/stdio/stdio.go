@@ -252,6 +252,12 @@ func (d *Door) refuse(m *mcp.Message, version string, err error) {
 // Notify implements era.Exchange.
 func (d *Door) Notify(message []byte) { d.Respond(0, message) }
 
+// Ask implements era.Exchange.
+func (d *Door) Ask(message []byte) bool {
+	d.Respond(0, message)
+	return d.broken.Err() == nil
+}
+
 // Respond implements era.Exchange: all messages share the one output.
 func (d *Door) Respond(_ int, message []byte) {
 	select {
@@ -272,4 +278,5 @@ func (d *Door) Respond(_ int, message []byte) {
 type discard struct{}
 
 func (discard) Notify([]byte)       {}
+func (discard) Ask([]byte) bool     { return false }
 func (discard) Respond(int, []byte) {}

@@ -72,13 +72,24 @@ func (o *writer) Respond(status int, message []byte) {
 		o.write(status, message)
 		return
 	}
+	o.push(message)
+	o.close()
+}
+
+// Ask implements era.Exchange.
+func (o *writer) Ask(message []byte) bool { return o.takes.sse && o.push(message) }
+
+// push sends what must not be dropped. It reports false when the client is
+// gone.
+func (o *writer) push(message []byte) bool {
 	o.open()
 	o.queued.Add(int64(len(message)))
 	select {
 	case o.events <- message:
+		return true
 	case <-o.ended:
+		return false
 	}
-	o.close()
 }
 
 var jsonType = []string{"application/json"}

@@ -1,0 +1,139 @@
+package mcp
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// quoted reads a string and returns it as written, quotes included.
+func (s *scanner) quoted() ([]byte, error) {
+	start := s.i
+	b := s.b
+	i := s.i + 1
+	for i < len(b) {
+		c := b[i]
+		switch {
+		case c == '"':
+			s.i = i + 1
+			if i-start-1 > s.lim.StringBytes {
+				return nil, fault.New(fault.TooLarge, "a string is longer than %d bytes", s.lim.StringBytes)
+			}
+			return b[start : i+1], nil
+		case c == '\\':
+			n := escape(b[i:])
+			if n == 0 {
+				s.i = i
+				return nil, s.syntax("malformed escape in a string")
+			}
+			i += n
+		case c < 0x20:
+			s.i = i
+			return nil, s.syntax("control character in a string")
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			_, n := utf8.DecodeRune(b[i:])
+			if n == 1 {
+				s.i = i
+				return nil, s.syntax("not UTF-8")
+			}
+			i += n
+		}
+	}
+	s.i = len(b)
+	return nil, s.syntax("unterminated string")
+}
+
+// escape returns the length of the escape sequence b starts with, a surrogate
+// pair counting as one, or 0 if it is malformed.
+func escape(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		r, ok := hex4(b[2:])
+		switch {
+		case !ok:
+			return 0
+		case !utf16.IsSurrogate(r):
+			return 6
+		case len(b) < 12 || b[6] != '\\' || b[7] != 'u':
+			return 0
+		}
+		low, ok := hex4(b[8:])
+		if !ok || utf16.DecodeRune(r, low) == utf8.RuneError {
+			return 0
+		}
+		return 12
+	}
+	return 0
+}
+
+func hex4(b []byte) (rune, bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range b[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unquote returns the text of a string that quoted has accepted. Without
+// escapes it aliases the input.
+func unquote(raw []byte) []byte {
+	raw = raw[1 : len(raw)-1]
+	at := bytes.IndexByte(raw, '\\')
+	if at < 0 {
+		return raw
+	}
+	out := append(make([]byte, 0, len(raw)), raw[:at]...)
+	for i := at; i < len(raw); {
+		if raw[i] != '\\' {
+			out = append(out, raw[i])
+			i++
+			continue
+		}
+		n := escape(raw[i:])
+		switch raw[i+1] {
+		case 'u':
+			r, _ := hex4(raw[i+2:])
+			if n == 12 {
+				low, _ := hex4(raw[i+8:])
+				r = utf16.DecodeRune(r, low)
+			}
+			out = utf8.AppendRune(out, r)
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		default:
+			out = append(out, raw[i+1])
+		}
+		i += n
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// notifications makes a call and writes what was heard before its result.
+func (c *client) notifications(req *busv1.Request) string {
+	c.t.Helper()
+	var heard []string
+	if _, err := c.do(req, func(f *busv1.Frame) {
+		switch {
+		case f.GetProgress() != nil:
+			p := f.GetProgress()
+			heard = append(heard, fmt.Sprintf("%v/%v %s", p.Progress, p.Total, p.Message))
+		case f.GetLog() != nil:
+			heard = append(heard, fmt.Sprintf("%s %s %s", mcp.LogLevels[f.GetLog().Level-1], f.GetLog().Logger, f.GetLog().Data))
+		}
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.Join(heard, "; ")
+}
+
+func TestProgressOnlyWhenWanted(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	askingTool(s, "t", func(call *service.Call) (string, error) {
+		call.Progress(1, 3, "one")
+		call.Progress(2.5, 0, "")
+		return "", nil
+	})
+	c := run(t, s)
+	same(t, "unwanted", c.notifications(tool("t", `{}`)), "")
+	wants := tool("t", `{}`)
+	wants.WantsProgress = true
+	same(t, "wanted", c.notifications(wants), "1/3 one; 2.5/0 ")
+}
+
+func TestLogLevels(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	askingTool(s, "t", func(call *service.Call) (string, error) {
+		for _, level := range mcp.LogLevels {
+			call.Log(level, "l", map[string]any{"n": 1})
+		}
+		call.Log("no such level", "l", "x")
+		call.Log("", "l", "x")
+		call.Log("emergency", "cannot be encoded", func() {})
+		return "", nil
+	})
+	c := run(t, s)
+	same(t, "not asked for", c.notifications(tool("t", `{}`)), "")
+	for i := range mcp.LogLevels {
+		req := tool("t", `{}`)
+		req.LogLevel = busv1.LogLevel(i + 1)
+		var want []string
+		for _, level := range mcp.LogLevels[i:] {
+			want = append(want, level+` l {"n":1}`)
+		}
+		same(t, mcp.LogLevels[i], c.notifications(req), strings.Join(want, "; "))
+	}
+}
+
+func TestCallSaysWhoCalls(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	askingTool(s, "t", func(call *service.Call) (string, error) {
+		return fmt.Sprintf("%s|%s|%s %s|%s|%t", call.Principal(), call.Tenant(), call.Client().Name, call.Client().Version, call.IdempotencyKey(), call.ID() != ""), nil
+	})
+	c := run(t, s)
+	same(t, "nothing known", c.result(tool("t", `{}`)), said("anonymous|| ||true"))
+	req := tool("t", `{}`)
+	req.Identity = &busv1.Identity{Principal: "ada", Tenant: "acme"}
+	req.Client = &busv1.Client{Name: "cli", Version: "2"}
+	req.IdempotencyKey = "key"
+	same(t, "everything known", c.result(req), said("ada|acme|cli 2|key|true"))
+}
+
+// A handler's context ends when its caller gives up.
+func TestHandlerIsToldThatItsCallerGaveUp(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	started, ended := make(chan struct{}), make(chan struct{})
+	service.AddTool(s, service.Tool{Name: "t"}, func(ctx context.Context, _ *service.Call, _ struct{}) (string, error) {
+		close(started)
+		<-ctx.Done()
+		close(ended)
+		return "", ctx.Err()
+	})
+	c := run(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-started
+		cancel()
+	}()
+	if _, err := c.caller.Call(ctx, "svc", tool("t", `{}`), nil); err == nil {
+		t.Error("the call succeeded")
+	}
+	<-ended
+}

@@ -1,0 +1,248 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+func addPlain(s *service.Service, name string) {
+	service.AddTool(s, service.Tool{Name: name}, func(context.Context, *service.Call, struct{}) (string, error) { return name, nil })
+}
+
+func readNothing(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
+	return nil, nil
+}
+
+// Start tells every mistake at once, each with the thing it is about.
+func TestMisdeclaredService(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "not a name")
+	addPlain(s, "good")
+	addPlain(s, "twice")
+	addPlain(s, "twice")
+	for _, name := range []string{"", "with space", "ümlaut", strings.Repeat("x", 129)} {
+		addPlain(s, name)
+	}
+	raw := func(context.Context, *service.Call, []byte) (*service.Result, error) { return nil, nil }
+	service.AddTool(s, service.Tool{Name: "bad-input", InputSchema: []byte(`{"type":"object","properties":7}`)}, raw)
+	service.AddTool(s, service.Tool{Name: "array-input", InputSchema: []byte(`{"type":"array"}`)}, raw)
+	service.AddTool(s, service.Tool{Name: "network", InputSchema: []byte(`{"type":"object","$ref":"https://example.com/x"}`)}, raw)
+	service.AddTool(s, service.Tool{Name: "bad-header", InputSchema: []byte(`{"type":"object","properties":{"a":{"type":"number","x-mcp-header":"A"}}}`)}, raw)
+	service.AddTool(s, service.Tool{Name: "bad-output", OutputSchema: []byte(`nonsense`)}, raw)
+	service.AddTool(s, service.Tool{Name: "string-input"}, func(context.Context, *service.Call, string) (string, error) { return "", nil })
+	service.AddTool(s, service.Tool{Name: "channel-output"}, func(context.Context, *service.Call, struct{}) (chan int, error) { return nil, nil })
+	s.AddResource(mcp.Resource{URI: "res://nameless"}, readNothing)
+	s.AddResource(mcp.Resource{Name: "no-uri"}, readNothing)
+	s.AddResource(mcp.Resource{URI: "res://twice", Name: "n"}, readNothing)
+	s.AddResource(mcp.Resource{URI: "res://twice", Name: "n"}, readNothing)
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "tpl://{", Name: "n"}, readNothing, nil)
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "tpl://nameless/{x}"}, readNothing, nil)
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "tpl://twice/{x}", Name: "n"}, readNothing, nil)
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "tpl://twice/{x}", Name: "n"}, readNothing, nil)
+	render := func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil }
+	s.AddPrompt(mcp.Prompt{}, render, nil)
+	s.AddPrompt(mcp.Prompt{Name: "prompt-twice"}, render, nil)
+	s.AddPrompt(mcp.Prompt{Name: "prompt-twice"}, render, nil)
+	_, err := s.Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
+	if err == nil {
+		t.Fatal("started")
+	}
+	for _, want := range []string{
+		`service name "not a name"`, "tool twice: added twice", "tool with space:", "tool ümlaut:", "tool bad-input: input schema:", "tool array-input:", "tool network:",
+		"tool bad-header:", "tool bad-output: output schema:", "tool string-input:", "tool channel-output:", "resource res://nameless:", "resource res://twice: added twice",
+		"resource template tpl://{:", "resource template tpl://nameless/{x}:", "resource template tpl://twice/{x}: added twice", "a prompt needs a name", "prompt prompt-twice: added twice",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not said: %s", want)
+		}
+	}
+	if strings.Contains(err.Error(), "tool good") {
+		t.Errorf("a mistake that is none: %v", err)
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+func TestBadVersionDoesNotStart(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	if _, err := quiet(t, "svc", service.WithVersion("one")).Start(t.Context(), conn); err == nil || !strings.Contains(err.Error(), "svc") {
+		t.Errorf("error %v", err)
+	}
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = caller.Close() }()
+	if _, err := caller.Call(t.Context(), "svc", tool("t", `{}`), nil); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("it serves nevertheless: %v", err)
+	}
+}
+
+// What is added to or taken from a running service is announced at once.
+func TestChangesAtRunTime(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	addPlain(s, "b")
+	c := run(t, s)
+	names := func(want string) {
+		t.Helper()
+		c.catalogue("the catalogue is "+want, func(c *busv1.Catalogue) bool {
+			var got []string
+			for _, x := range c.Tools {
+				got = append(got, x.Name)
+			}
+			for _, x := range c.Resources {
+				got = append(got, x.Uri)
+			}
+			for _, x := range c.ResourceTemplates {
+				got = append(got, x.UriTemplate)
+			}
+			for _, x := range c.Prompts {
+				got = append(got, x.Name)
+			}
+			return strings.Join(got, " ") == want
+		})
+	}
+	names("b")
+	c.fails(tool("a", `{}`), fault.UnknownTool)
+	addPlain(s, "a")
+	c.result(tool("a", `{}`))
+	names("a b")
+	s.AddResource(mcp.Resource{URI: "r://1", Name: "r"}, readNothing)
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "t://{x}", Name: "t"}, readNothing, nil)
+	s.AddPrompt(mcp.Prompt{Name: "p"}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil }, nil)
+	names("a b r://1 t://{x} p")
+	addPlain(s, "not a name") // logged, and nothing else
+	s.RemoveTool("b")
+	s.RemoveResource("r://1")
+	s.RemovePrompt("p")
+	s.RemovePrompt("never there")
+	names("a t://{x}")
+	c.fails(tool("b", `{}`), fault.UnknownTool)
+}
+
+// However many change it at once, the last state is the one announced.
+func TestConcurrentChanges(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	c := run(t, s)
+	const n = 40
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { addPlain(s, fmt.Sprintf("t%02d", i)) })
+	}
+	all.Wait()
+	c.catalogue("all are announced", func(c *busv1.Catalogue) bool { return len(c.Tools) == n })
+}
+
+// Run serves until its context ends, and then finishes what it has begun.
+func TestRunDrains(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	s := quiet(t, "svc", service.WithConcurrency(2), service.WithDescription("d"))
+	started, release := make(chan struct{}), make(chan struct{})
+	service.AddTool(s, service.Tool{Name: "t"}, func(context.Context, *service.Call, struct{}) (string, error) {
+		close(started)
+		<-release
+		return "done", nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	serviceConn := bustest.Connect(t, url)
+	go func() { ran <- s.Run(ctx, serviceConn) }()
+	conn := bustest.Connect(t, url)
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = caller.Close() }()
+	watch, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	bustest.Eventually(t, "it is there", func() bool { return len(watch.Services()) == 1 })
+	answered := make(chan error, 1)
+	go func() {
+		frame, err := caller.Call(t.Context(), "svc", tool("t", `{}`), nil)
+		if err == nil && !strings.Contains(string(frame.GetResult().GetJson()), "done") {
+			err = fmt.Errorf("answered %v", frame)
+		}
+		answered <- err
+	}()
+	<-started
+	stop()
+	bustest.Eventually(t, "it is gone from the registry", func() bool { return len(watch.Services()) == 0 })
+	bustest.Eventually(t, "it takes no calls", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return fault.Is(caller.Check(ctx, "svc"), fault.Unavailable)
+	})
+	close(release)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}
+
+// Two instances in one process are two instances on the bus; stopping one
+// twice does no harm to the other.
+func TestTwoInstances(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	s := quiet(t, "svc")
+	addPlain(s, "t")
+	conn := bustest.Connect(t, url)
+	var running []*service.Running
+	for range 2 {
+		r, err := s.Start(t.Context(), conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, r)
+	}
+	watch, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	instances := func(n int) {
+		t.Helper()
+		bustest.Eventually(t, fmt.Sprint(n, " instances"), func() bool {
+			got := 0
+			for _, s := range watch.Services() {
+				got += s.Instances
+			}
+			return got == n
+		})
+	}
+	instances(2)
+	for range 2 {
+		if err := running[0].Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	instances(1)
+	addPlain(s, "u")
+	bustest.Eventually(t, "the other goes on", func() bool { return len(watch.Services()[0].Catalogue.Tools) == 2 })
+	if err := running[1].Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	instances(0)
+}

@@ -1,0 +1,132 @@
+package era
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// A service asks for input by ending the call with what it needs, as modern
+// clients expect it. For a legacy client the edge makes the requests of the
+// server that its version knows, and calls again with the answers.
+
+const (
+	// askTime is how long a person or a model has to answer.
+	askTime = 5 * time.Minute
+	// maxRounds bounds how often one call may ask.
+	maxRounds = 16
+)
+
+// bridge carries a legacy client's call through as many rounds of input as the
+// service asks for.
+func (s *Server) bridge(ctx context.Context, r *Request, x Exchange, c gateway.Call, onFrame gateway.OnFrame) (*gateway.Answer, error) {
+	for range maxRounds {
+		call := c // the chain leaves its marks on a call
+		answer, err := s.gateway.Do(ctx, &call, onFrame)
+		if err != nil || answer.InputRequired == nil {
+			return answer, err
+		}
+		if c.InputResponses, err = s.ask(ctx, r, x, answer.InputRequired.InputRequests); err != nil {
+			return nil, err
+		}
+		c.RequestState = answer.InputRequired.RequestState
+	}
+	return nil, fault.New(fault.Internal, "the tool asked for input more than %d times", maxRounds)
+}
+
+// ask sends the client every request at once and returns its answers by key.
+func (s *Server) ask(ctx context.Context, r *Request, x Exchange, inputRequests []byte) ([]byte, error) {
+	var requests map[string]struct {
+		Method string         `json:"method"`
+		Params jsontext.Value `json:"params,omitzero"`
+	}
+	if err := json.Unmarshal(inputRequests, &requests); err != nil {
+		return nil, fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	keys := slices.Sorted(maps.Keys(requests))
+	open := make([]*bus.Question, 0, len(keys))
+	defer func() {
+		for _, q := range open {
+			q.Close()
+		}
+	}()
+	for _, key := range keys {
+		q := s.gateway.Ask()
+		open = append(open, q)
+		if !x.Ask(serverRequest(q.ID, requests[key].Method, requests[key].Params)) {
+			return nil, fault.New(fault.MissingCapability, "the tool asks for input, and this client cannot be asked: it takes no text/event-stream")
+		}
+	}
+	session := ""
+	if r.Session != nil {
+		session = r.Session.ID
+	}
+	answers := make(map[string]jsontext.Value, len(keys))
+	for i, key := range keys {
+		answer, err := open[i].Wait(ctx, session)
+		if err != nil {
+			s.withdraw(x, open[i:])
+			return nil, err
+		}
+		if len(answer.Error) > 0 {
+			s.withdraw(x, open[i+1:])
+			return nil, refusedInput(requests[key].Method, answer.Error)
+		}
+		answers[key] = answer.Result
+	}
+	return json.Marshal(answers, json.Deterministic(true))
+}
+
+// withdraw tells the client that nobody waits for its answers any more.
+func (s *Server) withdraw(x Exchange, questions []*bus.Question) {
+	for _, q := range questions {
+		params := append(appendQuoted([]byte(`{"requestId":`), q.ID), '}')
+		x.Notify(notification(mcp.NotifyCancelled, params))
+	}
+}
+
+func refusedInput(method string, raw []byte) error {
+	var e struct {
+		Message string `json:"message,omitzero"`
+	}
+	_ = json.Unmarshal(raw, &e) // without a message it says less
+	return fault.New(fault.Cancelled, "the client refused %s: %.200q", method, e.Message)
+}
+
+func serverRequest(id, method string, params []byte) []byte {
+	b := appendQuoted([]byte(`{"jsonrpc":"2.0","id":`), id)
+	b = appendQuoted(append(b, `,"method":`...), method)
+	if len(params) > 0 {
+		b = append(append(b, `,"params":`...), oneLine(params)...)
+	}
+	return append(b, '}')
+}
+
+// answered takes a client's response to where it is waited for, at this edge
+// or another.
+func (s *Server) answered(r *Request) {
+	m := r.Message
+	id, err := jsontext.AppendUnquote(nil, m.ID)
+	if err != nil {
+		return // not an id that an edge gives
+	}
+	answer := &busv1.ClientAnswer{Result: m.Result, Error: m.Error}
+	if r.Session != nil {
+		answer.Session = r.Session.ID
+	}
+	if err := s.gateway.Answer(string(id), answer); err != nil {
+		s.log.Warn("a client's answer was not delivered", "error", err)
+	}
+}
