@@ -65,7 +65,9 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 	}
 	sum := sha256.Sum256(data)
 	a.mu.Lock()
-	a.ann.CatalogueDigest = hex.EncodeToString(sum[:])
+	if digest := hex.EncodeToString(sum[:]); digest != a.ann.CatalogueDigest {
+		a.ann.CatalogueDigest, a.ann.CatalogueUnixNano = digest, uint64(time.Now().UnixNano())
+	}
 	a.catalogue, a.written = data, time.Time{}
 	a.mu.Unlock()
 	a.now()

@@ -107,5 +107,9 @@ func (b *Bucket) OnWrite(f func(key string)) (stop func(), err error) {
 	if err != nil {
 		return nil, publishFault(err)
 	}
+	if err := b.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
+		_ = sub.Unsubscribe()
+		return nil, publishFault(err)
+	}
 	return func() { _ = sub.Unsubscribe() }, nil
 }

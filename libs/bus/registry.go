@@ -19,7 +19,8 @@ import (
 // Service is one service as the registry knows it.
 type Service struct {
 	Name string
-	// Version and Catalogue are those of the most recently started instance.
+	// Version is that of the instance that started last, Catalogue the one that
+	// changed last among the instances of that version.
 	Version   string
 	Digest    string
 	Catalogue *busv1.Catalogue
@@ -235,15 +236,7 @@ func (v *registryView) settle(ctx context.Context) bool {
 		return false
 	}
 	v.dirty = false
-	newest := map[string]*busv1.Announcement{}
-	count := map[string]int{}
-	for _, in := range v.instances {
-		name := in.ann.Service
-		count[name]++
-		if old := newest[name]; old == nil || laterThan(in.ann, old) {
-			newest[name] = in.ann
-		}
-	}
+	newest, count := v.newest()
 	v.registry.mu.Lock()
 	before := v.registry.services
 	v.registry.mu.Unlock()
@@ -270,11 +263,34 @@ func (v *registryView) settle(ctx context.Context) bool {
 	return !same
 }
 
-// laterThan is the order that decides whose catalogue counts; every edge
-// comes to the same answer.
-func laterThan(a, b *busv1.Announcement) bool {
-	if a.StartedUnixNano != b.StartedUnixNano {
-		return a.StartedUnixNano > b.StartedUnixNano
+// newest returns, by service, the instance whose catalogue counts, and how many
+// there are. Every edge comes to the same answer: the version of the instance
+// that started last, and of that version the catalogue that changed last.
+func (v *registryView) newest() (map[string]*busv1.Announcement, map[string]int) {
+	count := map[string]int{}
+	last := map[string]*busv1.Announcement{}
+	for _, in := range v.instances {
+		count[in.ann.Service]++
+		if old := last[in.ann.Service]; old == nil || later(in.ann, old, (*busv1.Announcement).GetStartedUnixNano) {
+			last[in.ann.Service] = in.ann
+		}
+	}
+	newest := map[string]*busv1.Announcement{}
+	for _, in := range v.instances {
+		name := in.ann.Service
+		if in.ann.Version != last[name].Version {
+			continue
+		}
+		if old := newest[name]; old == nil || later(in.ann, old, (*busv1.Announcement).GetCatalogueUnixNano) {
+			newest[name] = in.ann
+		}
+	}
+	return newest, count
+}
+
+func later(a, b *busv1.Announcement, when func(*busv1.Announcement) uint64) bool {
+	if when(a) != when(b) {
+		return when(a) > when(b)
 	}
 	return a.Instance > b.Instance
 }

@@ -28,7 +28,8 @@ func TestRequestDeliveredTwiceRunsOnce(t *testing.T) {
 	})
 	nc := raw(t, url)
 	copies := make(chan *nats.Msg, 8)
-	if _, err := nc.ChanSubscribe("mcp.call.svc.>", copies); err != nil {
+	tap, err := nc.ChanSubscribe("mcp.call.svc.>", copies)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.Flush(); err != nil {
@@ -41,6 +42,9 @@ func TestRequestDeliveredTwiceRunsOnce(t *testing.T) {
 		done <- err
 	}()
 	msg := await(t, "the request", copies)
+	if err := tap.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
 	again := func(n int) {
 		for range n {
 			if err := nc.PublishRequest(msg.Subject, msg.Reply, msg.Data); err != nil {

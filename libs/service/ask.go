@@ -11,6 +11,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
 // Question is something to ask the client: Elicit, ElicitURL, Sample or Roots.
@@ -20,19 +21,21 @@ type Question struct {
 	capability string
 	mode       string // of an elicitation: "form" or "url"
 	params     any
+	// form is the schema of a form's fields; nil for other questions.
+	form any
 }
 
 // Elicit asks the user to fill in a form. schema is a flat object schema of
 // primitive properties (2026-07-28, client/elicitation). The answer is read
 // with Answers.Elicited under the same key.
 func Elicit(key, message string, schema any) Question {
-	return Question{key, mcp.MethodElicit, "elicitation", "form", map[string]any{"mode": "form", "message": message, "requestedSchema": schema}}
+	return Question{key, mcp.MethodElicit, "elicitation", "form", map[string]any{"mode": "form", "message": message, "requestedSchema": schema}, schema}
 }
 
 // ElicitURL asks the user to visit a page, for anything that must not pass
 // through the client, such as a password.
 func ElicitURL(key, message, url, elicitationID string) Question {
-	return Question{key, mcp.MethodElicit, "elicitation", "url", map[string]any{"mode": "url", "message": message, "url": url, "elicitationId": elicitationID}}
+	return Question{key, mcp.MethodElicit, "elicitation", "url", map[string]any{"mode": "url", "message": message, "url": url, "elicitationId": elicitationID}, nil}
 }
 
 // Sampling is a request to the client's model.
@@ -47,12 +50,12 @@ type Sampling struct {
 
 // Sample asks the client's model.
 func Sample(key string, s Sampling) Question {
-	return Question{key, mcp.MethodSample, "sampling", "", s}
+	return Question{key, mcp.MethodSample, "sampling", "", s, nil}
 }
 
 // Roots asks which directories the client works in.
 func Roots(key string) Question {
-	return Question{key, mcp.MethodRoots, "roots", "", map[string]any{}}
+	return Question{key, mcp.MethodRoots, "roots", "", map[string]any{}, nil}
 }
 
 // Can reports whether the client can be asked with "elicitation", "sampling"
@@ -96,14 +99,27 @@ func (c *Call) missing(q Question) map[string]any {
 // order in which it needs to know; do nothing with an effect before the last
 // question.
 func (c *Call) Ask(questions ...Question) (*Answers, error) {
+	if c.req.Method == mcp.MethodComplete {
+		return nil, errors.New("a completion cannot ask the client: the protocol has no answer for that")
+	}
 	var open []Question
 	for _, q := range questions {
 		if lacks := c.missing(q); lacks != nil {
 			data, _ := marshal(map[string]any{"requiredCapabilities": lacks})
 			return nil, fault.New(fault.MissingCapability, "this needs a client that supports %s", strings.TrimSpace(q.capability+" "+q.mode)).With(data)
 		}
-		if _, ok := c.answered[q.key]; !ok {
+		raw, ok := c.answered[q.key]
+		if !ok {
+			if q.form != nil {
+				if _, err := q.formSchema(); err != nil {
+					return nil, fmt.Errorf("the form of question %s: %w", q.key, err)
+				}
+			}
 			open = append(open, q)
+			continue
+		}
+		if err := q.check(raw); err != nil {
+			return nil, badAnswer(q.key, err)
 		}
 	}
 	if len(open) > 0 {
@@ -126,15 +142,9 @@ type Answers struct {
 // Elicited reads a form's answer into v, a pointer, and returns the user's
 // action: "accept", "decline" or "cancel". v is set only on accept.
 func (a *Answers) Elicited(key string, v any) (action string, err error) {
-	var e struct {
-		Action  string         `json:"action"`
-		Content jsontext.Value `json:"content,omitzero"`
-	}
+	var e elicited
 	if err := a.read(key, &e); err != nil {
 		return "", err
-	}
-	if e.Action != "accept" && e.Action != "decline" && e.Action != "cancel" {
-		return "", badAnswer(key, errors.New("action is neither accept, decline nor cancel"))
 	}
 	if e.Action == "accept" && v != nil && len(e.Content) > 0 {
 		if err := json.Unmarshal(e.Content, v); err != nil {
@@ -195,6 +205,10 @@ func (a *Answers) read(key string, v any) error {
 }
 
 func badAnswer(key string, err error) error {
+	var invalid *schema.InvalidError
+	if errors.As(err, &invalid) {
+		return fault.New(fault.InvalidParams, "params.inputResponses.%s.content: %s", key, invalid.Error())
+	}
 	return fault.New(fault.InvalidParams, "params.inputResponses.%s is not a valid answer", key).Because(err)
 }
 

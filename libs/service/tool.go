@@ -218,14 +218,15 @@ func encode(out any) (*busv1.Result, error) {
 }
 
 func encodeResult(r *Result) (*busv1.Result, error) {
-	if r.Content == nil {
-		r.Content = []mcp.Content{}
+	content := r.Content
+	if content == nil {
+		content = []mcp.Content{}
 	}
 	data, err := marshal(struct {
 		Content    []mcp.Content `json:"content"`
 		Structured any           `json:"structuredContent,omitzero"`
 		IsError    bool          `json:"isError,omitzero"`
-	}{r.Content, r.Structured, r.IsError})
+	}{content, r.Structured, r.IsError})
 	if err != nil {
 		return nil, err
 	}

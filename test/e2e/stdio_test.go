@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/test/e2e/testservice"
 )
 
@@ -90,6 +91,33 @@ func TestStdioShared(t *testing.T) {
 	_ = all[0].stdin.Close()
 	if code := all[0].wait(2 * time.Second); code != 0 {
 		t.Errorf("the last one exited with %d", code)
+	}
+}
+
+// TestStdioJoinsEarly joins a data directory whose holder runs the bus and not
+// yet the services, as when desktop clients start together: it answers when the
+// tools are there, for a client may list them only once.
+func TestStdioJoinsEarly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	nats, err := natsd.Start(natsd.Config{DataDir: dir, Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nats.Stop()
+	address := fmt.Sprintf(`{"hostPort":%q,"pid":%d,"command":"stdio"}`, strings.TrimPrefix(nats.URL(), "nats://"), os.Getpid())
+	if err := os.WriteFile(filepath.Join(dir, "bus.json"), []byte(address), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startPipe(t, "--data-dir", dir)
+	p.write(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
+	m, err := p.tryAwait(500*time.Millisecond, response(`"list"`))
+	if err != nil {
+		start(t, "text", "--nats", nats.URL())
+		m = p.await("the list", response(`"list"`))
+	}
+	if !strings.Contains(string(m.Result), `"analyzeText"`) {
+		t.Errorf("the first list is %s", clip(m.raw))
 	}
 }
 

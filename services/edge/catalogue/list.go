@@ -3,9 +3,11 @@ package catalogue
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -17,6 +19,9 @@ type Kind uint8
 // Kinds of list.
 const (
 	Tools Kind = iota
+	// LegacyTools is Tools for clients before 2026-07-28, whose output schemas
+	// are of objects only: tools of another output are shown without one.
+	LegacyTools
 	Prompts
 	Resources
 	Templates
@@ -25,7 +30,12 @@ const (
 
 // member is the name of the array in the list's result.
 func (k Kind) member() string {
-	return [kinds]string{"tools", "prompts", "resources", "resourceTemplates"}[k]
+	return [kinds]string{"tools", "tools", "prompts", "resources", "resourceTemplates"}[k]
+}
+
+// key is the member of an entry that names it.
+func (k Kind) key() string {
+	return [kinds]string{"name", "name", "name", "uri", "uriTemplate"}[k]
 }
 
 // Bounds of one page. The bytes bound keeps a page within what a message may
@@ -94,7 +104,8 @@ func (s *Snapshot) Page(kind Kind, cursor []byte) ([]byte, error) {
 		return l.first, nil
 	}
 	bad := fault.New(fault.InvalidParams, "params.cursor is not one that this server gave for this list; start again without it")
-	if len(cursor) > maxCursor {
+	// The decoder skips line ends.
+	if len(cursor) > maxCursor || bytes.ContainsAny(cursor, "\r\n") {
 		return nil, bad
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(cursor))
@@ -112,15 +123,25 @@ func (s *Snapshot) Page(kind Kind, cursor []byte) ([]byte, error) {
 	return l.page(i), nil
 }
 
-// oneLine takes the line ends out of an entry: some transports end a message
-// at one.
-func oneLine(json []byte) []byte {
-	if bytes.IndexByte(json, '\n') < 0 && bytes.IndexByte(json, '\r') < 0 {
-		return json
+// entry checks what a service wrote about one of its tools, prompts or
+// resources: a JSON object with the name it is offered under. Anything else
+// would spoil the list for every service. The result has no line ends, at
+// which some transports end a message.
+func (k Kind) entry(name string, raw []byte) ([]byte, error) {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("its entry is not a JSON object: %v", err)
 	}
-	v := jsontext.Value(bytes.Clone(json))
-	if err := v.Compact(); err != nil {
-		return []byte("{}")
+	own := members[k.key()]
+	if own.Kind() != '"' {
+		return nil, fmt.Errorf("its entry has no %s", k.key())
 	}
-	return v
+	if text, err := jsontext.AppendUnquote(nil, own); err != nil || string(text) != name {
+		return nil, fmt.Errorf("its entry has another %s, %.64s", k.key(), own)
+	}
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw, nil
+	}
+	v := jsontext.Value(bytes.Clone(raw))
+	return v, v.Compact()
 }

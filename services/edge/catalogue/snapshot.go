@@ -30,6 +30,9 @@ type Tool struct {
 	ReadOnly             bool
 	Idempotent           bool
 	RequiresUserApproval bool
+	// LooseOutput says that the structured result need not be an object, as it
+	// had to before 2026-07-28.
+	LooseOutput bool
 }
 
 // Snapshot is the catalogue at one moment. It never changes.
@@ -91,14 +94,20 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 	s := &Snapshot{services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{}}
 	used := compiled{}
 	var items [kinds][]item
-	// claim adds an entry unless its name is taken.
-	claim := func(what string, taken map[string]Target, kind Kind, name string, json []byte, t Target) {
+	// claim adds an entry, unless it is malformed or its name is taken.
+	claim := func(what string, taken map[string]Target, kind Kind, name string, raw []byte, t Target) bool {
+		json, err := kind.entry(name, raw)
+		if err != nil {
+			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: %v", what, name, t.Service, err))
+			return false
+		}
 		if other, ok := taken[name]; ok {
 			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: service %s offers one of that name", what, name, t.Service, other.Service))
-			return
+			return false
 		}
 		taken[name] = t
-		items[kind] = append(items[kind], item{name, oneLine(json)})
+		items[kind] = append(items[kind], item{name, json})
+		return true
 	}
 	templates := map[string]Target{}
 	for _, svc := range services {
@@ -113,10 +122,15 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 				}
 			}
 			used[text] = sch
-			claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Tool: &Tool{
+			legacy, loose := legacyTool(t.Json)
+			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Tool: &Tool{
 				Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
+				LooseOutput: loose,
 			}})
+			if claimed && loose {
+				items[LegacyTools] = append(items[LegacyTools], item{t.Name, legacy})
+			}
 		}
 		for _, p := range svc.Catalogue.GetPrompts() {
 			claim("prompt", s.prompts, Prompts, p.Name, p.Json, Target{Service: svc.Name})
@@ -130,13 +144,13 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 				s.problems = append(s.problems, fmt.Sprintf("resource template %q of service %s is left out: %v", r.UriTemplate, svc.Name, err))
 				continue
 			}
-			if _, taken := templates[r.UriTemplate]; !taken {
+			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, Target{Service: svc.Name}) {
 				s.templates = append(s.templates, template{r.UriTemplate, pattern, Target{Service: svc.Name}})
 			}
-			claim("resource template", templates, Templates, r.UriTemplate, r.Json, Target{Service: svc.Name})
 		}
 	}
 	slices.SortFunc(s.templates, func(a, b template) int { return strings.Compare(a.uri, b.uri) })
+	items[LegacyTools] = withReplaced(items[Tools], items[LegacyTools])
 	for k := range items {
 		s.lists[k] = newList(Kind(k), items[k])
 	}

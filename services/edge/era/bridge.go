@@ -33,8 +33,14 @@ func (s *Server) bridge(ctx context.Context, r *Request, x Exchange, c gateway.C
 	for range maxRounds {
 		call := c // the chain leaves its marks on a call
 		answer, err := s.gateway.Do(ctx, &call, onFrame)
-		if err != nil || answer.InputRequired == nil {
-			return answer, err
+		if err != nil {
+			return nil, err
+		}
+		if answer.InputRequired == nil {
+			if t := call.Target.Tool; t != nil && t.LooseOutput && answer.Result != nil {
+				answer.Result.Json = objectsOnly(answer.Result.Json)
+			}
+			return answer, nil
 		}
 		if c.InputResponses, err = s.ask(ctx, r, x, answer.InputRequired.InputRequests); err != nil {
 			return nil, err
@@ -42,6 +48,21 @@ func (s *Server) bridge(ctx context.Context, r *Request, x Exchange, c gateway.C
 		c.RequestState = answer.InputRequired.RequestState
 	}
 	return nil, fault.New(fault.Internal, "the tool asked for input more than %d times", maxRounds)
+}
+
+// objectsOnly takes structured content away that is not an object, which
+// clients before 2026-07-28 do not take. The text content says the same.
+func objectsOnly(result []byte) []byte {
+	var members map[string]jsontext.Value
+	if json.Unmarshal(result, &members) != nil || members["structuredContent"].Kind() == '{' {
+		return result
+	}
+	delete(members, "structuredContent")
+	out, err := json.Marshal(members, json.Deterministic(true))
+	if err != nil {
+		return result
+	}
+	return out
 }
 
 // ask sends the client every request at once and returns its answers by key.

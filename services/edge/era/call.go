@@ -112,7 +112,11 @@ func (n *notifier) forward(f *busv1.Frame) {
 		if l.Logger != "" {
 			b = appendQuoted(append(b, `,"logger":`...), l.Logger)
 		}
-		b = append(append(b, `,"data":`...), oneLine(l.Data)...)
+		b = append(b, `,"data":`...)
+		if len(l.Data) == 0 {
+			b = append(b, "null"...)
+		}
+		b = append(b, oneLine(l.Data)...)
 		n.x.Notify(notification(mcp.NotifyMessage, append(b, '}')))
 	}
 }
@@ -130,6 +134,9 @@ var lists = map[string]catalogue.Kind{
 
 // list answers from ready-made bytes.
 func (s *Server) list(r *Request, x Exchange, kind catalogue.Kind) {
+	if kind == catalogue.Tools && !r.Modern() {
+		kind = catalogue.LegacyTools
+	}
 	page, err := s.gateway.Catalogue().Now().Page(kind, r.Message.P.Cursor)
 	if err != nil {
 		s.Refuse(r, x, err)

@@ -108,9 +108,10 @@ func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
 // Handle answers one message. It returns when the exchange is over.
 func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
-	if ctx, done, owed := s.begin(ctx, r, x); owed {
-		defer done()
+	if r.Message.Kind == mcp.Request && r.Peer == nil {
 		s.answerRequest(ctx, r, x)
+	} else if rest := s.Begin(ctx, r, x); rest != nil {
+		rest()
 	}
 }
 
@@ -118,33 +119,25 @@ func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
 // a cancellation finds the request before it. It returns the rest, nil when
 // there is none.
 func (s *Server) Begin(ctx context.Context, r *Request, x Exchange) (rest func()) {
-	ctx, done, owed := s.begin(ctx, r, x)
-	if !owed {
-		return nil
-	}
-	return func() {
-		defer done()
-		s.answerRequest(ctx, r, x)
-	}
-}
-
-// begin reports whether an answer is owed, and until done keeps the request's
-// id from being used again.
-func (s *Server) begin(ctx context.Context, r *Request, x Exchange) (_ context.Context, done func(), owed bool) {
 	switch {
 	case r.Message.Kind == mcp.Request && r.Peer == nil:
-		return ctx, func() {}, true
+		return func() { s.answerRequest(ctx, r, x) }
 	case r.Message.Kind == mcp.Request:
-		if ctx, done, owed = r.Peer.begin(ctx, r.Message.ID); !owed {
+		ctx, p := r.Peer.begin(ctx, r.Message.ID, x)
+		if p == nil {
 			s.Refuse(r, x, duplicateID())
+			return nil
 		}
-		return ctx, done, owed
+		return func() {
+			defer p.end()
+			s.answerRequest(ctx, r, p)
+		}
 	case r.Message.Kind == mcp.Response:
 		s.answered(r)
 	case r.Message.Method == mcp.NotifyCancelled && r.Peer != nil:
 		r.Peer.cancel(r.Message.P.RequestID)
 	}
-	return ctx, nil, false
+	return nil
 }
 
 func (s *Server) answerRequest(ctx context.Context, r *Request, x Exchange) {

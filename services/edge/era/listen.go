@@ -89,10 +89,12 @@ func sendChanges(x Exchange, c catalogue.Change, params []byte) {
 }
 
 // Changes sends a legacy client every change of the lists until ctx ends or
-// the server closes.
-func (s *Server) Changes(ctx context.Context, x Exchange) {
+// the server closes. It calls open first, when no change can be missed any
+// more.
+func (s *Server) Changes(ctx context.Context, x Exchange, open func()) {
 	sub := s.gateway.Catalogue().Subscribe()
 	defer sub.Close()
+	open()
 	for {
 		select {
 		case <-sub.C:

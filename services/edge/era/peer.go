@@ -28,22 +28,49 @@ func NewPeer() *Peer { return &Peer{inFlight: map[string]context.CancelCauseFunc
 // notifications/cancelled. No response is owed then.
 var ErrCancelled = errors.New("cancelled by the client")
 
-// begin records a request; false when its id is in flight already.
-func (p *Peer) begin(ctx context.Context, id []byte) (context.Context, func(), bool) {
+// begin records a request, nil when its id is in flight already.
+func (p *Peer) begin(ctx context.Context, id []byte, x Exchange) (context.Context, *pending) {
 	key := string(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, taken := p.inFlight[key]; taken {
-		return ctx, nil, false
+		return ctx, nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	p.inFlight[key] = cancel
-	return ctx, func() {
-		p.mu.Lock()
-		delete(p.inFlight, key)
-		p.mu.Unlock()
-		cancel(nil)
-	}, true
+	return ctx, &pending{Exchange: x, peer: p, key: key, cancel: cancel}
+}
+
+// pending is the exchange of a request in flight. The id is free before the
+// response goes out: the client may use it again as soon as it has that.
+type pending struct {
+	Exchange
+	peer   *Peer
+	key    string
+	cancel context.CancelCauseFunc
+	freed  bool
+}
+
+// Respond implements Exchange.
+func (f *pending) Respond(status int, message []byte) {
+	f.free()
+	f.Exchange.Respond(status, message)
+}
+
+func (f *pending) free() {
+	if f.freed {
+		return // by now the id may be another request's
+	}
+	f.freed = true
+	f.peer.mu.Lock()
+	defer f.peer.mu.Unlock()
+	delete(f.peer.inFlight, f.key)
+}
+
+// end is for when nothing more happens, response or not.
+func (f *pending) end() {
+	f.free()
+	f.cancel(nil)
 }
 
 func (p *Peer) cancel(id []byte) {

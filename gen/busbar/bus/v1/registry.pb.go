@@ -30,14 +30,17 @@ type Announcement struct {
 	Instance string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// SemVer of the service's code.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// Nanoseconds since the Unix epoch. Of several catalogues of one service,
-	// the one announced by the most recently started instance is served.
+	// Nanoseconds since the Unix epoch when the instance started.
 	StartedUnixNano uint64 `protobuf:"fixed64,4,opt,name=started_unix_nano,json=startedUnixNano,proto3" json:"started_unix_nano,omitempty"`
 	// Lower-case hexadecimal SHA-256 of the catalogue; key
 	// <service>.<catalogue_digest> in the catalogue bucket holds it.
 	CatalogueDigest string `protobuf:"bytes,5,opt,name=catalogue_digest,json=catalogueDigest,proto3" json:"catalogue_digest,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Nanoseconds since the Unix epoch when the instance got this catalogue. Of
+	// the catalogues of one service, edges serve the youngest among the instances
+	// of the version that started last.
+	CatalogueUnixNano uint64 `protobuf:"fixed64,6,opt,name=catalogue_unix_nano,json=catalogueUnixNano,proto3" json:"catalogue_unix_nano,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Announcement) Reset() {
@@ -103,6 +106,13 @@ func (x *Announcement) GetCatalogueDigest() string {
 		return x.CatalogueDigest
 	}
 	return ""
+}
+
+func (x *Announcement) GetCatalogueUnixNano() uint64 {
+	if x != nil {
+		return x.CatalogueUnixNano
+	}
+	return 0
 }
 
 // Catalogue is everything a service offers.
@@ -448,13 +458,14 @@ var File_busbar_bus_v1_registry_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x1cbusbar/bus/v1/registry.proto\x12\rbusbar.bus.v1\"\xb5\x01\n" +
+	"\x1cbusbar/bus/v1/registry.proto\x12\rbusbar.bus.v1\"\xe5\x01\n" +
 	"\fAnnouncement\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12*\n" +
 	"\x11started_unix_nano\x18\x04 \x01(\x06R\x0fstartedUnixNano\x12)\n" +
-	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\"\x88\x02\n" +
+	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\x12.\n" +
+	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\"\x88\x02\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12)\n" +
 	"\x05tools\x18\x02 \x03(\v2\x13.busbar.bus.v1.ToolR\x05tools\x125\n" +

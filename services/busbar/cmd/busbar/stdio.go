@@ -48,7 +48,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 	}
 	conn, err := dir.Connect(starting, "edge-stdio", slog.Default())
 	if err == nil {
-		err = serveStdio(ctx, starting, conn, out, host.serving()...)
+		err = serveStdio(ctx, starting, conn, out, serviceNames()...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
@@ -96,16 +96,6 @@ func newHost(ctx context.Context, dir home.Dir) (*host, error) {
 	return h, nil
 }
 
-// serving names the services this process runs.
-func (h *host) serving() []string {
-	select {
-	case <-h.done:
-		return h.fleet.names()
-	default:
-		return nil
-	}
-}
-
 func (h *host) take(ctx context.Context) error {
 	nats, err := h.dir.Hold("", "stdio", true, slog.Default())
 	if err != nil {
@@ -148,4 +138,12 @@ func (h *host) stop(ctx context.Context) error {
 	}
 	defer h.nats.Stop()
 	return h.fleet.stop(ctx)
+}
+
+func serviceNames() []string {
+	var names []string
+	for _, s := range services() {
+		names = append(names, s.Name())
+	}
+	return names
 }

@@ -233,15 +233,20 @@ func (d *Door) initialize(ctx context.Context, r *era.Request) {
 	if s == nil {
 		return
 	}
-	first := d.peer.Session.Swap(s) == nil
-	d.Respond(0, response)
-	if first {
-		d.running.Add(1)
-		go func() {
-			defer d.running.Done()
-			d.cfg.Server.Changes(ctx, d)
-		}()
+	if d.peer.Session.Swap(s) != nil {
+		d.Respond(0, response)
+		return
 	}
+	answered := make(chan struct{})
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		d.cfg.Server.Changes(ctx, d, func() {
+			d.Respond(0, response)
+			close(answered)
+		})
+	}()
+	<-answered
 }
 
 func (d *Door) refuse(m *mcp.Message, version string, err error) {

@@ -87,8 +87,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newWriter(w, accept{sse: true})
 	defer out.close()
-	out.open()
-	h.cfg.Server.Changes(r.Context(), out)
+	h.cfg.Server.Changes(r.Context(), out, out.open)
 }
 
 func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {

@@ -326,8 +326,8 @@ func (w *world) dial(t testing.TB, h header, body string) net.Conn {
 }
 
 // reliability-security.md 35, 36: who does not read blocks nobody and is cut.
+// Not parallel: it is work for the whole machine, as is the next.
 func TestSlowReaderIsCut(t *testing.T) {
-	t.Parallel()
 	w := start(t)
 	const stuck = 8
 	for range stuck {
@@ -381,7 +381,6 @@ func TestConnectionOutlivesItsWriteDeadline(t *testing.T) {
 
 // reliability-security.md 78.
 func TestSameIDFromManyClients(t *testing.T) {
-	t.Parallel()
 	w := start(t)
 	h := modern(mcp.MethodToolsCall, "echo")
 	var clients sync.WaitGroup

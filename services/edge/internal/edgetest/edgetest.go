@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func New(name string) *Service {
 	}
 	s.addTools()
 	s.addCalls()
+	s.addState()
 	s.addOthers()
 	return s
 }
@@ -121,7 +123,7 @@ func (s *Service) addCalls() {
 	// flood reports progress until its context ends or it is released.
 	s.add(service.Tool{Name: "flood"}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		s.Started <- struct{}{}
-		text := string(make([]byte, 1<<10))
+		text := strings.Repeat("x", 32<<10)
 		for i := 1.0; ; i++ {
 			c.Progress(i, 0, text)
 			select {
@@ -130,7 +132,7 @@ func (s *Service) addCalls() {
 			case <-ctx.Done():
 				s.Ended <- struct{}{}
 				return nil, ctx.Err()
-			case <-time.After(50 * time.Microsecond):
+			case <-time.After(5 * time.Millisecond):
 			}
 		}
 	})
@@ -144,6 +146,19 @@ func (s *Service) addCalls() {
 		}
 		action, err := answers.Elicited("name", nil)
 		return Text(action), err
+	})
+}
+
+// addState adds remember, which asks once and then says what it kept.
+func (s *Service) addState() {
+	s.add(service.Tool{Name: "remember"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+		if c.State() == nil {
+			c.Keep([]byte("secret"))
+		}
+		if _, err := c.Ask(service.Elicit("ok", "OK?", map[string]any{"type": "object", "properties": map[string]any{}})); err != nil {
+			return nil, err
+		}
+		return Text("kept " + string(c.State())), nil
 	})
 }
 

@@ -1,0 +1,79 @@
+package service
+
+import (
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/schema"
+)
+
+// check requires that a client's answer is one to the question: clients are
+// not trusted to have validated what their users typed.
+func (q Question) check(raw []byte) error {
+	switch q.method {
+	case mcp.MethodElicit:
+		return q.checkElicited(raw)
+	case mcp.MethodSample:
+		var s Sampled
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return err
+		}
+		if s.Role == "" || s.Model == "" || len(s.Content) == 0 {
+			return errors.New("a model's answer needs role, model and content")
+		}
+	case mcp.MethodRoots:
+		var r struct {
+			Roots *[]Root `json:"roots"`
+		}
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return err
+		}
+		if r.Roots == nil {
+			return errors.New("an answer to roots/list needs roots")
+		}
+	}
+	return nil
+}
+
+func (q Question) checkElicited(raw []byte) error {
+	var e elicited
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return err
+	}
+	switch e.Action {
+	case "decline", "cancel":
+		return nil
+	case "accept":
+	default:
+		return errors.New("action is neither accept, decline nor cancel")
+	}
+	if q.form == nil {
+		return nil
+	}
+	s, err := q.formSchema()
+	if err != nil {
+		return err
+	}
+	content := e.Content
+	if len(content) == 0 {
+		content = jsontext.Value("{}")
+	}
+	return s.Validate(content)
+}
+
+// elicited is an ElicitResult.
+type elicited struct {
+	Action  string         `json:"action"`
+	Content jsontext.Value `json:"content,omitzero"`
+}
+
+func (q Question) formSchema() (*schema.Schema, error) {
+	wanted, err := marshal(q.form)
+	if err != nil {
+		return nil, err
+	}
+	return schema.Compile(wanted)
+}

@@ -1,0 +1,406 @@
+package catalogue_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+func TestTwoServices(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	if got := all(t, live.Now()); got != "" {
+		t.Errorf("an empty bus offers %s", got)
+	}
+	announce(t, url, tools("b", "two", "four"))
+	a := announce(t, url, tools("a", "one", "three"))
+	becomes(t, live, "four one three two")
+	for name, service := range map[string]string{"one": "a", "three": "a", "two": "b", "four": "b"} {
+		if got, ok := live.Now().Tool(name); !ok || got.Service != service {
+			t.Errorf("tool %s is %s's, want %s", name, got.Service, service)
+		}
+	}
+	if _, ok := live.Now().Tool("five"); ok {
+		t.Error("a tool that nobody offers is found")
+	}
+	a.leave()
+	becomes(t, live, "four two")
+	if _, ok := live.Now().Tool("one"); ok {
+		t.Error("a tool stays that has gone")
+	}
+}
+
+// A name that two services offer goes to the same one in every edge, in
+// whatever order they came.
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	full := func(service string) *busv1.Catalogue {
+		c := tools(service, "x")
+		c.Tools[0].Json = []byte(`{"name":"x","title":"` + service + `","inputSchema":{"type":"object"}}`)
+		c.Prompts = []*busv1.Prompt{{Name: "x", Json: []byte(`{"name":"x"}`)}}
+		c.Resources = []*busv1.Resource{{Uri: "x:///", Json: []byte(`{"uri":"x:///","name":"x"}`)}}
+		c.ResourceTemplates = []*busv1.ResourceTemplate{{UriTemplate: "x:///{id}", Json: []byte(`{"uriTemplate":"x:///{id}","name":"x"}`)}}
+		return c
+	}
+	early := watch(t, url)
+	announce(t, url, full("b"))
+	bustest.Eventually(t, "b is there", func() bool { target, _ := early.Now().Tool("x"); return target.Service == "b" })
+	a := announce(t, url, full("a"))
+	bustest.Eventually(t, "a has the name", func() bool { target, _ := early.Now().Tool("x"); return target.Service == "a" })
+	for when, live := range map[string]*catalogue.Live{"before": early, "after": watch(t, url)} {
+		now := live.Now()
+		for kind, find := range map[string]func() (catalogue.Target, bool){
+			"tool": func() (catalogue.Target, bool) { return now.Tool("x") }, "prompt": func() (catalogue.Target, bool) { return now.Prompt("x") },
+			"resource": func() (catalogue.Target, bool) { return now.Resource("x:///") }, "matched": func() (catalogue.Target, bool) { return now.Resource("x:///1") },
+			"template": func() (catalogue.Target, bool) { return now.Template("x:///{id}") },
+		} {
+			if target, ok := find(); !ok || target.Service != "a" {
+				t.Errorf("edge there %s: %s goes to %q", when, kind, target.Service)
+			}
+		}
+		problems := strings.Join(now.Problems(), "\n")
+		if len(now.Problems()) != 4 || strings.Count(problems, "of service b is left out: service a offers one") != 4 {
+			t.Errorf("edge there %s: problems\n%s", when, problems)
+		}
+		for _, k := range []catalogue.Kind{catalogue.Tools, catalogue.Prompts, catalogue.Resources, catalogue.Templates} {
+			if p, _ := now.Page(k, nil); bytes.Count(p, []byte(`"name"`)) != 1 {
+				t.Errorf("list of %s", p)
+			}
+		}
+	}
+	a.leave()
+	bustest.Eventually(t, "b has the name again", func() bool { target, _ := early.Now().Tool("x"); return target.Service == "b" })
+	if p := early.Now().Problems(); len(p) != 0 {
+		t.Errorf("problems stay: %v", p)
+	}
+}
+
+// What cannot be offered is left out alone, with a reason.
+func TestBadEntries(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	schema := func(s string) *busv1.Tool {
+		return &busv1.Tool{Name: "bad", Json: tool("bad").Json, InputSchema: []byte(s)}
+	}
+	shown := func(s string) *busv1.Tool {
+		return &busv1.Tool{Name: "bad", Json: []byte(s), InputSchema: []byte(`{"type":"object"}`)}
+	}
+	for name, bad := range map[string]*busv1.Tool{
+		"schema not JSON": schema(`{`), "schema missing": schema(``), "schema of a string": schema(`{"type":"string"}`), "schema a list": schema(`[]`),
+		"network $ref":   schema(`{"type":"object","properties":{"a":{"$ref":"https://evil.example/s"}}}`),
+		"bad pattern":    schema(`{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`),
+		"bad header":     schema(`{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"a b"}}}`),
+		"deep":           schema(`{"type":"object","properties":{"a":` + strings.Repeat(`{"not":`, 100) + `{}` + strings.Repeat(`}`, 100) + `}}`),
+		"entry not JSON": shown(`{"name":"bad"`), "entry a list": shown(`["bad"]`), "entry empty": shown(``), "entry two values": shown(`{"name":"bad"},{"name":"worse"}`),
+		"entry that ends the list": shown(`{}],"tools":[{}`), "entry with a member twice": shown(`{"name":"bad","name":"worse"}`), "entry of another name": shown(`{"name":"good2","inputSchema":{}}`),
+	} {
+		c := tools("svc", "good1", "good2")
+		c.Service = strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "$", "")
+		c.Tools = append([]*busv1.Tool{bad}, c.Tools...)
+		t.Run(name, func(t *testing.T) {
+			// One bus for all, and one service at a time.
+			live := watch(t, url)
+			a := announce(t, url, c)
+			becomes(t, live, "good1 good2")
+			if p := live.Now().Problems(); len(p) != 1 || !strings.Contains(p[0], `tool "bad" of service `+c.Service) {
+				t.Errorf("problems %q", p)
+			}
+			a.leave()
+			becomes(t, live, "")
+		})
+	}
+}
+
+func TestListsAreTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	one := watch(t, url)
+	announce(t, url, tools("z", numbered(300)...))
+	announce(t, url, tools("a", "zz", "aa", "mm"))
+	multi := tools("m", "multi")
+	multi.Tools[0].Json = []byte("{\n  \"name\": \"multi\",\r\n  \"inputSchema\": {}\n}")
+	announce(t, url, multi)
+	bustest.Eventually(t, "all are there", func() bool { return len(one.Services()) == 3 })
+	two := watch(t, url) // joined later; and so does one that is started anew
+	first := func(l *catalogue.Live) []byte {
+		p, err := l.Now().Page(catalogue.Tools, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if !bytes.Equal(first(one), first(two)) {
+		t.Error("two edges list different bytes")
+	}
+	if all(t, one.Now()) != all(t, two.Now()) || bytes.ContainsAny(first(one), "\r\n") {
+		t.Errorf("lists differ, or hold line ends: %s", first(one))
+	}
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	names := numbered(600)
+	a := announce(t, url, tools("svc", names...))
+	becomes(t, live, strings.Join(names, " "))
+	first, cursor := page(t, live.Now(), nil)
+	if len(first) == 600 || cursor == nil {
+		t.Fatal("one page holds all")
+	}
+	at := len(first)
+
+	// Some before and behind the cursor go, and so does the one it names; others come.
+	var kept []string
+	for i, n := range names {
+		if i != 3 && i != at-1 && i != at+5 {
+			kept = append(kept, n)
+		}
+	}
+	a.update(tools("svc", append(kept, "a-new-one", names[at]+"-new")...))
+	bustest.Eventually(t, "the change is there", func() bool { _, ok := live.Now().Tool("a-new-one"); return ok })
+	rest, next := page(t, live.Now(), cursor)
+	for next != nil {
+		var more []string
+		more, next = page(t, live.Now(), next)
+		rest = append(rest, more...)
+	}
+	var want []string
+	for i := at; i < 600; i++ {
+		if i != at+5 {
+			want = append(want, names[i])
+		}
+		if i == at {
+			want = append(want, names[i]+"-new")
+		}
+	}
+	if strings.Join(rest, " ") != strings.Join(want, " ") {
+		t.Errorf("behind the cursor come %v", rest)
+	}
+	// A cursor of one edge is good at another, and at the end of a list gone short.
+	if got, _ := page(t, watch(t, url).Now(), cursor); len(got) == 0 || got[0] != names[at] {
+		t.Errorf("another edge goes on with %v", got)
+	}
+	a.update(tools("svc", names[0]))
+	becomes(t, live, names[0])
+	if got, next := page(t, live.Now(), cursor); len(got) != 0 || next != nil {
+		t.Errorf("behind the end come %v", got)
+	}
+}
+
+func TestPagesHaveBoundedBytes(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	c := tools("svc", "a", "b", "c", "d")
+	for _, tool := range c.Tools {
+		tool.Json = []byte(`{"name":"` + tool.Name + `","description":"` + strings.Repeat("x", 240<<10) + `"}`)
+	}
+	announce(t, url, c)
+	becomes(t, live, "a b c d")
+	if first, _ := page(t, live.Now(), nil); len(first) != 2 {
+		t.Errorf("the first page holds %v", first)
+	}
+}
+
+func TestForgedCursors(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	announce(t, url, tools("svc", numbered(600)...))
+	becomes(t, live, strings.Join(numbered(600), " "))
+	_, good := page(t, live.Now(), nil)
+	for name, c := range map[string]struct {
+		kind   catalogue.Kind
+		cursor string
+	}{
+		"empty": {catalogue.Tools, ""}, "number": {catalogue.Tools, "2"}, "garbage": {catalogue.Tools, "!!!"}, "not ours": {catalogue.Tools, "aGVsbG8"},
+		"cut": {catalogue.Tools, string(good[:5])}, "padded": {catalogue.Tools, string(good) + "="}, "with a line end": {catalogue.Tools, string(good) + "\n"},
+		"of another list": {catalogue.Prompts, string(good)}, "1 MiB": {catalogue.Tools, strings.Repeat("A", 1<<20)}, "bad UTF-8": {catalogue.Tools, "\xff"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if p, err := live.Now().Page(c.kind, []byte(c.cursor)); !fault.Is(err, fault.InvalidParams) {
+				t.Errorf("accepted: %.100s, %v", p, err)
+			}
+		})
+	}
+}
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	entry := func(uri string) *busv1.ResourceTemplate {
+		return &busv1.ResourceTemplate{UriTemplate: uri, Json: []byte(`{"uriTemplate":"` + uri + `","name":"x"}`)}
+	}
+	announce(t, url, &busv1.Catalogue{Service: "notes", ResourceTemplates: []*busv1.ResourceTemplate{entry("note:///{id}"), entry("bad:///{")}})
+	announce(t, url, &busv1.Catalogue{
+		Service: "files", ResourceTemplates: []*busv1.ResourceTemplate{entry("file:///{+path}")},
+		Resources: []*busv1.Resource{{Uri: "note:///mine", Json: []byte(`{"uri":"note:///mine","name":"x"}`)}},
+	})
+	bustest.Eventually(t, "both are there", func() bool { return len(live.Services()) == 2 })
+	for uri, service := range map[string]string{
+		"note:///7": "notes", "note:///a%20b": "notes", "note:///a/b": "", "note:///mine": "files", "file:///a/b/c.md": "files", "other:///7": "", "": "", "note:///{id}": "",
+	} {
+		if target, ok := live.Now().Resource(uri); ok != (service != "") || target.Service != service {
+			t.Errorf("%q goes to %q, want %q", uri, target.Service, service)
+		}
+	}
+	if target, ok := live.Now().Template("note:///{id}"); !ok || target.Service != "notes" {
+		t.Error("a template is not found by its text")
+	}
+	if _, ok := live.Now().Template("note:///7"); ok {
+		t.Error("a URI is taken for a template")
+	}
+	if p := live.Now().Problems(); len(p) != 1 || !strings.Contains(p[0], `"bad:///{"`) {
+		t.Errorf("problems %q", p)
+	}
+}
+
+func TestToolFacts(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	c := tools("svc", "plain", "special")
+	s := c.Tools[1]
+	s.TimeoutMs, s.ReadOnly, s.Idempotent, s.RequiresUserApproval = 1500, true, true, true
+	announce(t, url, c)
+	becomes(t, live, "plain special")
+	plain, _ := live.Now().Tool("plain")
+	special, _ := live.Now().Tool("special")
+	if p := plain.Tool; p.Timeout != 0 || p.ReadOnly || p.Idempotent || p.RequiresUserApproval || p.Schema == nil {
+		t.Errorf("plain is %+v", p)
+	}
+	if p := special.Tool; p.Timeout != 1500*time.Millisecond || !p.ReadOnly || !p.Idempotent || !p.RequiresUserApproval {
+		t.Errorf("special is %+v", p)
+	}
+}
+
+// Before 2026-07-28 an output schema is of an object.
+func TestLegacyTools(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	c := tools("svc", "any", "none", "object", "text")
+	for i, schema := range map[int]string{0: `{}`, 2: `{"type":"object"}`, 3: `{"type":"string"}`} {
+		name := c.Tools[i].Name
+		c.Tools[i].Json = []byte(`{"name":"` + name + `",` + "\n" + `"inputSchema":{"type":"object"},"outputSchema":` + schema + `}`)
+	}
+	announce(t, url, c)
+	becomes(t, live, "any none object text")
+	for kind, want := range map[catalogue.Kind]int{catalogue.Tools: 3, catalogue.LegacyTools: 1} {
+		p, err := live.Now().Page(kind, nil)
+		if err != nil || bytes.Count(p, []byte(`"outputSchema"`)) != want || bytes.Count(p, []byte(`"name"`)) != 4 || bytes.ContainsAny(p, "\r\n") || !bytes.HasPrefix(p, []byte(`"tools":[{`)) {
+			t.Errorf("list %d: %s, %v", kind, p, err)
+		}
+	}
+	for name, loose := range map[string]bool{"any": true, "none": false, "object": false, "text": true} {
+		if target, _ := live.Now().Tool(name); target.Tool.LooseOutput != loose {
+			t.Errorf("%s: loose %v", name, !loose)
+		}
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	prompt := &busv1.Prompt{Name: "p", Json: []byte(`{"name":"p"}`)}
+	a := announce(t, url, tools("svc", "one"))
+	becomes(t, live, "one")
+	sub, closed := live.Subscribe(), live.Subscribe()
+	defer sub.Close()
+	closed.Close()
+	takes := func(what string, want catalogue.Change) {
+		t.Helper()
+		var got catalogue.Change
+		for deadline := time.After(10 * time.Second); got != want; {
+			select {
+			case <-sub.C:
+				if got |= sub.Take(); got&^want != 0 {
+					t.Fatalf("%s: told of %b, want %b", what, got, want)
+				}
+			case <-deadline:
+				t.Fatalf("%s: told of %b, want %b", what, got, want)
+			}
+		}
+	}
+	c := tools("svc", "one", "two")
+	a.update(c)
+	takes("a tool more", catalogue.ToolsChanged)
+	c.Prompts = []*busv1.Prompt{prompt}
+	a.update(c)
+	takes("a prompt more", catalogue.PromptsChanged)
+	c.ResourceTemplates = []*busv1.ResourceTemplate{{UriTemplate: "x:///{y}", Json: []byte(`{"uriTemplate":"x:///{y}"}`)}}
+	a.update(c)
+	takes("a template more", catalogue.ResourcesChanged)
+
+	// An instance more is no change, nor is a schema's tool with the same face.
+	announce(t, url, tools("silent"))
+	bustest.Eventually(t, "silent is there", func() bool { return len(live.Services()) == 2 })
+	select {
+	case <-sub.C:
+		t.Errorf("told of %b when nothing changed", sub.Take())
+	default:
+	}
+
+	// Many changes while nobody takes are one.
+	for _, n := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+		a.update(tools("svc", n...))
+		becomes(t, live, strings.Join(n, " "))
+	}
+	<-sub.C
+	if got := sub.Take(); got != catalogue.ToolsChanged|catalogue.PromptsChanged|catalogue.ResourcesChanged {
+		t.Errorf("told of %b", got)
+	}
+	select {
+	case <-sub.C:
+		t.Error("changes that nobody took are told one by one")
+	default:
+	}
+	select {
+	case <-closed.C:
+		t.Error("a closed subscription is told")
+	default:
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	announce(t, url, tools("a", "one"))
+	if err := live.Await(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	came := make(chan error, 1)
+	go func() { came <- live.Await(t.Context(), "a", "b") }()
+	announce(t, url, tools("b", "two"))
+	if err := <-came; err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := live.Await(ctx, "c"); err == nil {
+		t.Error("a service is there that is not")
+	}
+}
+
+func TestWatchFails(t *testing.T) {
+	t.Parallel()
+	conn := bustest.Connect(t, bustest.Server(t))
+	conn.Close()
+	if l, err := catalogue.Watch(t.Context(), conn, bustest.Logger(t)); err == nil || l != nil {
+		t.Errorf("got %v, %v", l, err)
+	}
+}

@@ -1,0 +1,131 @@
+package catalogue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/goleak"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watch follows the bus at url as one more edge.
+func watch(t *testing.T, url string) *catalogue.Live {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	l, err := catalogue.Watch(ctx, bustest.Connect(t, url), bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// announcer puts a catalogue on the bus, whatever is in it: services that are
+// not built with our SDK may say anything.
+type announcer struct {
+	t *testing.T
+	*bus.Announcer
+	gone bool
+}
+
+func announce(t *testing.T, url string, c *busv1.Catalogue) *announcer {
+	t.Helper()
+	a, err := bus.Announce(bustest.Connect(t, url), c.Service, "i1", "1.0.0", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &announcer{t: t, Announcer: a}
+	t.Cleanup(n.leave)
+	return n
+}
+
+func (a *announcer) update(c *busv1.Catalogue) {
+	a.t.Helper()
+	if err := a.Update(c); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *announcer) leave() {
+	if !a.gone {
+		a.gone = true
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		a.Withdraw(ctx)
+	}
+}
+
+func tool(name string) *busv1.Tool {
+	return &busv1.Tool{Name: name, Json: []byte(`{"name":"` + name + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`)}
+}
+
+func tools(service string, names ...string) *busv1.Catalogue {
+	c := &busv1.Catalogue{Service: service}
+	for _, n := range names {
+		c.Tools = append(c.Tools, tool(n))
+	}
+	return c
+}
+
+func numbered(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("t%04d", i))
+	}
+	return names
+}
+
+// page reads one page of tools.
+func page(t *testing.T, s *catalogue.Snapshot, cursor []byte) (names []string, next []byte) {
+	t.Helper()
+	raw, err := s.Page(catalogue.Tools, cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct {
+		Tools []struct {
+			Name string         `json:"name"`
+			Rest jsontext.Value `json:",inline"`
+		} `json:"tools"`
+		Next *string `json:"nextCursor,omitzero"`
+	}
+	if err := json.Unmarshal([]byte("{"+string(raw)+"}"), &p); err != nil {
+		t.Fatalf("%v: %.200s", err, raw)
+	}
+	for _, e := range p.Tools {
+		names = append(names, e.Name)
+	}
+	if p.Next != nil {
+		next = []byte(*p.Next)
+	}
+	return names, next
+}
+
+// all reads every page of tools.
+func all(t *testing.T, s *catalogue.Snapshot) string {
+	t.Helper()
+	names, next := page(t, s, nil)
+	for next != nil {
+		var more []string
+		more, next = page(t, s, next)
+		names = append(names, more...)
+	}
+	return strings.Join(names, " ")
+}
+
+// becomes waits until the tools are those named.
+func becomes(t *testing.T, l *catalogue.Live, names string) {
+	t.Helper()
+	bustest.Eventually(t, "the tools become "+names, func() bool { return all(t, l.Now()) == names })
+}

@@ -1,0 +1,267 @@
+package edge_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func get(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	e, conn := start(t).join(t)
+	h := e.Handler(streamable.Guard{})
+	for path, want := range map[string]string{"/healthz": "200 ok\n", "/readyz": "200 ready\n", "/": "404 404 page not found\n", "/mcp/x": "404 404 page not found\n"} {
+		if status, body := get(t, h, path); fmt.Sprintf("%d %s", status, body) != want {
+			t.Errorf("%s: %d %q, want %q", path, status, body, want)
+		}
+	}
+	conn.Close()
+	if status, _ := get(t, h, "/healthz"); status != http.StatusOK {
+		t.Errorf("an edge without its bus is not alive: %d", status)
+	}
+	if status, _ := get(t, h, "/readyz"); status != http.StatusServiceUnavailable {
+		t.Errorf("an edge without its bus is ready: %d", status)
+	}
+}
+
+// serving is an edge that listens.
+type serving struct {
+	url  string
+	addr string
+	stop context.CancelFunc
+	done chan error
+}
+
+func serve(t *testing.T, e *edge.Edge) *serving {
+	t.Helper()
+	l, err := edge.Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s := &serving{url: edge.Endpoint(l), addr: l.Addr().String(), stop: stop, done: make(chan error, 1)}
+	go func() { s.done <- e.Serve(ctx, l) }()
+	t.Cleanup(stop)
+	return s
+}
+
+// post sends a modern request on a connection of its own.
+func (s *serving) post(t *testing.T, method, name, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		mcp.HeaderProtocolVersion: mcp.Modern, mcp.HeaderMethod: method, mcp.HeaderName: name,
+	} {
+		r.Header.Set(k, v)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+func body(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("read: %v", err)
+	}
+	return string(b)
+}
+
+// A stopped edge takes no more, ends its streams with their results, and
+// finishes the calls in flight.
+func TestServeDrains(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	s := serve(t, e)
+	stream := s.post(t, mcp.MethodListen, "", edgetest.Request("7", mcp.MethodListen, `"notifications":{}`))
+	events := bufio.NewReader(stream.Body)
+	for range 3 { // the acknowledgement
+		if _, err := events.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := make(chan string, 1)
+	go func() { answer <- body(t, s.post(t, mcp.MethodToolsCall, "hold", edgetest.Call("1", "hold", "{}"))) }()
+	receive(t, "the call starts", w.svc.Started)
+	idle, err := net.Dial("tcp", s.addr) // a connection that brings nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = idle.Close() }()
+
+	s.stop()
+	rest, err := io.ReadAll(events)
+	if err != nil || !strings.Contains(string(rest), `"id":7,"result":{"resultType":"complete"`) {
+		t.Errorf("the stream ends with %q, %v", rest, err)
+	}
+	bustest.Eventually(t, "the listener is closed", func() bool {
+		c, err := net.DialTimeout("tcp", s.addr, time.Second)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case err := <-s.done:
+		t.Fatalf("ended with a call in flight: %v", err)
+	default:
+	}
+	w.svc.Release <- struct{}{}
+	if got := receive(t, "the answer", answer); !strings.Contains(got, "released") {
+		t.Errorf("answer %s", got)
+	}
+	if err := receive(t, "the end of Serve", s.done); err != nil {
+		t.Error(err)
+	}
+}
+
+// A loopback listener answers to loopback names alone.
+func TestServeGuardsLoopback(t *testing.T) {
+	t.Parallel()
+	e, _ := start(t).join(t)
+	s := serve(t, e)
+	for host, want := range map[string]int{s.addr: 200, "localhost": 200, "evil.example": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url, strings.NewReader(edgetest.Legacy("1", "ping", "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		r.Close = true
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("host %s: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}
+
+func TestServeFails(t *testing.T) {
+	t.Parallel()
+	e, _ := start(t).join(t)
+	l, err := edge.Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if err := e.Serve(t.Context(), l); err == nil {
+		t.Error("a closed listener is served")
+	}
+}
+
+func TestListen(t *testing.T) {
+	t.Parallel()
+	for address, c := range map[string]struct {
+		public bool
+		says   string
+	}{
+		"127.0.0.1:0": {false, ""}, "localhost:0": {false, ""}, "0.0.0.0:0": {true, ""},
+		":0": {false, "--allow-unauthenticated"}, " ": {false, "--listen"}, "127.0.0.1:99999": {false, "--listen"},
+	} {
+		l, err := edge.Listen(address, c.public)
+		if err == nil {
+			if u := edge.Endpoint(l); !strings.HasPrefix(u, "http://") || !strings.HasSuffix(u, "/mcp") {
+				t.Errorf("endpoint %s", u)
+			}
+			_ = l.Close()
+		}
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", address, err, c.says)
+		}
+	}
+}
+
+func TestNewFails(t *testing.T) {
+	t.Parallel()
+	conn := bustest.Connect(t, bustest.Server(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if e, err := edge.New(ctx, conn, edge.Config{}); err == nil || e != nil {
+		t.Errorf("got %v, %v", e, err)
+	}
+	conn.Close()
+	if e, err := edge.New(t.Context(), conn, edge.Config{}); err == nil || e != nil {
+		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	e, _ := start(t).join(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := e.Await(ctx, "svc", "nobody"); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	cmd := edge.Command{Listen: "127.0.0.1:0", NATS: url, AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}
+	go func() { done <- cmd.Run(ctx, "1.2.3", out) }()
+	line := make(chan string, 1)
+	go func() {
+		l, _ := bufio.NewReader(in).ReadString('\n')
+		line <- l
+	}()
+	var endpoint, nats string
+	if l := receive(t, "the edge is ready", line); !strings.HasPrefix(l, "busbar edge is ready: mcp=http://127.0.0.1:") {
+		t.Errorf("says %q", l)
+	} else if _, err := fmt.Sscanf(l, "busbar edge is ready: mcp=%s nats=%s", &endpoint, &nats); err != nil || nats == "" {
+		t.Errorf("says %q: %v", l, err)
+	}
+	if cfg := cmd.Config("1.2.3"); cfg.Version != "1.2.3" || cfg.Guard.Hosts[0] != "mcp.example.com" || cfg.Guard.Origins[0] != "https://app.example.com" {
+		t.Errorf("config %+v", cfg)
+	}
+	stop()
+	if err := receive(t, "the end of Run", done); err != nil {
+		t.Error(err)
+	}
+	for says, cmd := range map[string]edge.Command{
+		"--allow-unauthenticated": {Listen: ":0", NATS: url}, "--nats": {Listen: "127.0.0.1:0", NATS: "nats://127.0.0.1:1"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if err := cmd.Run(ctx, "1", io.Discard); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %s", err, says)
+		}
+		cancel()
+	}
+}

@@ -1,0 +1,62 @@
+package era_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+)
+
+// handle answers one message that needs no service.
+func handle(t *testing.T, s *era.Server, version, in string) *exchange {
+	t.Helper()
+	m, err := mcp.Parse([]byte(in), mcp.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &exchange{}
+	s.Handle(t.Context(), &era.Request{Message: &m, Version: version, Peer: era.NewPeer()}, x)
+	return x
+}
+
+func TestDiscover(t *testing.T) {
+	t.Parallel()
+	in := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"` + mcp.MetaProtocolVersion + `":"` + mcp.Modern + `","` + mcp.MetaClientCapabilities + `":{}}}}`
+	x := handle(t, server(t), mcp.Modern, in)
+	result := object(t, object(t, x.responded[0])["result"])
+	for name, want := range map[string]string{
+		"resultType": `"complete"`, "instructions": `"Read \"this\".\n"`, "cacheScope": `"public"`,
+		"capabilities": `{"completions":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`,
+	} {
+		if string(result[name]) != want {
+			t.Errorf("%s is %s, want %s", name, result[name], want)
+		}
+	}
+}
+
+func TestInitialize(t *testing.T) {
+	t.Parallel()
+	m, err := mcp.Parse([]byte(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{}},"clientInfo":{"name":"n","version":"v","title":"ignored"}}}`), mcp.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, response := server(t).Initialize(&era.Request{Message: &m}, &exchange{})
+	if n.Version != mcp.V20250326 || n.ClientName != "n" || n.ClientVer != "v" || string(n.Capabilities) != `{"roots":{}}` {
+		t.Errorf("session %+v", n)
+	}
+	result := object(t, object(t, response)["result"])
+	if string(result["instructions"]) != `"Read \"this\".\n"` || !strings.Contains(string(result["capabilities"]), `"logging":{}`) || len(result) != 4 {
+		t.Errorf("result %s", response)
+	}
+}
+
+// A long method is cut for the message, at a character.
+func TestUnknownMethod(t *testing.T) {
+	t.Parallel()
+	x := handle(t, server(t), mcp.V20251125, `{"jsonrpc":"2.0","id":1,"method":"`+strings.Repeat("ü", 200)+`x"}`)
+	message := string(object(t, object(t, x.responded[0])["error"])["message"])
+	if len(message) > 150 || strings.Contains(message, "\uFFFD") || !strings.Contains(message, "…") {
+		t.Errorf("message %s", message)
+	}
+}

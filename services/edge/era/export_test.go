@@ -1,0 +1,21 @@
+package era
+
+import (
+	"math"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Answer and Forward make messages of what a service sent.
+
+// Answer sends a call's answer.
+func (s *Server) Answer(r *Request, x Exchange, a *gateway.Answer) { s.answer(r, x, a) }
+
+// Forward sends the frames of one call.
+func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
+	n := notifier{token: token, x: x, last: math.Inf(-1)}
+	for _, f := range frames {
+		n.forward(f)
+	}
+}

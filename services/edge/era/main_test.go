@@ -1,0 +1,50 @@
+package era_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// exchange keeps what it is given.
+type exchange struct {
+	notified, responded [][]byte
+	status              int
+}
+
+func (x *exchange) Notify(m []byte) { x.notified = append(x.notified, m) }
+func (x *exchange) Ask([]byte) bool { return false }
+func (x *exchange) Respond(status int, m []byte) {
+	x.status, x.responded = status, append(x.responded, m)
+}
+
+func server(t testing.TB) *era.Server {
+	t.Helper()
+	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Instructions: "Read \"this\".\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// object reads a message strictly, which also must be one line.
+func object(t testing.TB, b []byte) map[string]jsontext.Value {
+	t.Helper()
+	var o map[string]jsontext.Value
+	if err := json.Unmarshal(b, &o); err != nil {
+		t.Fatalf("not JSON: %v\n%q", err, b)
+	}
+	if bytes.ContainsAny(b, "\r\n") {
+		t.Fatalf("more than one line: %q", b)
+	}
+	return o
+}

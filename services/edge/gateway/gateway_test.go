@@ -1,0 +1,421 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// policies record which of them are asked, in order, and refuse as told.
+type policies struct {
+	mu      sync.Mutex
+	asked   []string
+	refuse  map[string]error
+	records []gateway.Record
+	once    func(c *gateway.Call, run func(context.Context) (*gateway.Answer, error)) (*gateway.Answer, error)
+}
+
+func (p *policies) ask(link string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, link)
+	return p.refuse[link]
+}
+
+func (p *policies) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	return gateway.Principal{Name: "user of " + c.Bearer, Tenant: "t", Scopes: []string{"s"}}, p.ask("authenticate")
+}
+func (p *policies) Authorize(context.Context, *gateway.Call) error { return p.ask("authorize") }
+func (p *policies) Approve(context.Context, *gateway.Call) error   { return p.ask("approve") }
+func (p *policies) Acquire(context.Context, *gateway.Call) (func(), error) {
+	return func() { _ = p.ask("release") }, p.ask("limit")
+}
+func (p *policies) Once(ctx context.Context, c *gateway.Call, run func(context.Context) (*gateway.Answer, error)) (*gateway.Answer, error) {
+	if err := p.ask("deduplicate"); err != nil {
+		return nil, err
+	}
+	if p.once != nil {
+		return p.once(c, run)
+	}
+	return run(ctx)
+}
+func (p *policies) Record(_ context.Context, r gateway.Record) {
+	_ = p.ask("audit")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records = append(p.records, r)
+}
+
+// last is what was audited last.
+func (p *policies) last(t *testing.T) gateway.Record {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.records) == 0 {
+		t.Fatal("nothing was audited")
+	}
+	return p.records[len(p.records)-1]
+}
+
+type world struct {
+	gateway *gateway.Gateway
+	svc     *edgetest.Service
+	policies
+}
+
+// start makes a gateway whose policies are those of w, changed by change.
+func start(t *testing.T, change func(w *world, cfg *gateway.Config)) *world {
+	t.Helper()
+	url := bustest.Server(t)
+	w := &world{svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, url))
+	conn := bustest.Connect(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
+	live, err := catalogue.Watch(ctx, conn, bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(live.Close)
+	if err := live.Await(ctx, "svc"); err != nil {
+		t.Fatal(err)
+	}
+	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t), Auditor: w}
+	if change != nil {
+		change(w, &cfg)
+	}
+	w.gateway = gateway.New(cfg)
+	return w
+}
+
+// all puts the recording policies at every link.
+func all(w *world, cfg *gateway.Config) {
+	cfg.Authenticator, cfg.Authorizer, cfg.Limiter, cfg.Approver, cfg.Deduplicator = w, w, w, w, w
+}
+
+func toolCall(name, arguments string) *gateway.Call {
+	return &gateway.Call{Door: "test", Method: mcp.MethodToolsCall, Name: name, Arguments: []byte(arguments)}
+}
+
+// fails requires a refusal, in the answer and in the audit.
+func (w *world) fails(t *testing.T, c *gateway.Call, reason fault.Reason, executed fault.Executed) *fault.Error {
+	t.Helper()
+	answer, err := w.gateway.Do(t.Context(), c, nil)
+	var f *fault.Error
+	if !errors.As(err, &f) || answer != nil {
+		t.Fatalf("got %v, %v; want %s", answer, err, reason)
+	}
+	if f.Reason != reason || f.Executed != executed {
+		t.Fatalf("got %s, executed %s (%v); want %s, %s", f.Reason, f.Executed, err, reason, executed)
+	}
+	if r := w.last(t); r.Outcome != string(reason) || r.Err == nil || r.Call != c {
+		t.Errorf("audited %+v", r)
+	}
+	return f
+}
+
+func (w *world) works(t *testing.T, c *gateway.Call) *gateway.Answer {
+	t.Helper()
+	answer, err := w.gateway.Do(t.Context(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func TestChainOrder(t *testing.T) {
+	t.Parallel()
+	w := start(t, all)
+	c := toolCall("approved", "{}")
+	c.Credentials, c.IdempotencyKey = gateway.Credentials{Bearer: "x"}, "k"
+	w.works(t, c)
+	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit approve deduplicate release audit" {
+		t.Errorf("asked in the order %s", got)
+	}
+	if r := w.last(t); r.Outcome != "ok" || r.Call.Principal.Name != "user of x" || r.Call.Target.Service != "svc" || r.Duration <= 0 || r.Call.Received.IsZero() {
+		t.Errorf("audited %+v of %+v", r, r.Call)
+	}
+}
+
+func TestEachLinkStopsTheRest(t *testing.T) {
+	t.Parallel()
+	reasons := map[string]fault.Reason{
+		"authenticate": fault.Unauthenticated, "authorize": fault.Forbidden, "limit": fault.RateLimited, "approve": fault.Forbidden, "deduplicate": fault.Conflict,
+	}
+	w := start(t, all)
+	c := func() *gateway.Call {
+		c := toolCall("approved", "{}")
+		c.IdempotencyKey = "k"
+		return c
+	}
+	order := []string{"authenticate", "authorize", "limit", "approve", "deduplicate"}
+	for i, link := range order {
+		w.asked, w.refuse = nil, map[string]error{link: fault.New(reasons[link], "no")}
+		w.fails(t, c(), reasons[link], fault.No)
+		want := slices.Clone(order[:i+1])
+		if i > 2 {
+			want = append(want, "release")
+		}
+		if want = append(want, "audit"); !slices.Equal(w.asked, want) {
+			t.Errorf("%s refuses: asked %v, want %v", link, w.asked, want)
+		}
+	}
+	// An error that says nothing to a client says nothing to a client.
+	w.refuse = map[string]error{"authorize": errors.New("dial tcp policy.internal")}
+	if f := w.fails(t, c(), fault.Internal, fault.Unknown); strings.Contains(f.Message, "policy.internal") {
+		t.Errorf("message %q", f.Message)
+	}
+	// Validation stands between limit and approve.
+	w.asked, w.refuse = nil, nil
+	w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
+	if !slices.Equal(w.asked, []string{"authenticate", "authorize", "limit", "release", "audit"}) {
+		t.Errorf("unknown tool: asked %v", w.asked)
+	}
+	if n := w.svc.Calls.Load(); n != 0 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	long := strings.Repeat("ü", 300)
+	for name, c := range map[string]struct {
+		call   *gateway.Call
+		reason fault.Reason
+		says   string
+		data   string
+	}{
+		"type":                {toolCall("strict", `{"text":1}`), fault.InvalidParams, "/text: got number, want string", `"parameter":"text"`},
+		"required":            {toolCall("strict", `{}`), fault.InvalidParams, "text", `"detail":`},
+		"no arguments":        {toolCall("strict", ``), fault.InvalidParams, "text", ``},
+		"unknown argument":    {toolCall("strict", `{"text":"a","more":1}`), fault.InvalidParams, "more", ``},
+		"null":                {toolCall("strict", `{"text":null}`), fault.InvalidParams, "/text", ``},
+		"unknown tool":        {toolCall("nope", `{}`), fault.UnknownTool, "Unknown tool: nope", ``},
+		"empty name":          {toolCall("", `{}`), fault.UnknownTool, "Unknown tool", ``},
+		"wildcard":            {toolCall("*", `{}`), fault.UnknownTool, "Unknown tool: *", ``},
+		"subject":             {toolCall("svc.echo", `{}`), fault.UnknownTool, "", ``},
+		"long name":           {toolCall(long, `{}`), fault.UnknownTool, "…", ``},
+		"prompt":              {&gateway.Call{Method: mcp.MethodPromptsGet, Name: "nope"}, fault.UnknownPrompt, "Unknown prompt: nope", ``},
+		"a tool is no prompt": {&gateway.Call{Method: mcp.MethodPromptsGet, Name: "echo"}, fault.UnknownPrompt, "", ``},
+		"resource":            {&gateway.Call{Method: mcp.MethodResourcesRead, Name: `no:///"x"`}, fault.UnknownResource, "", `"uri":"no:///\"x\""`},
+		"bad UTF-8":           {&gateway.Call{Method: mcp.MethodResourcesRead, Name: "\xff"}, fault.UnknownResource, "", ``},
+		"method":              {&gateway.Call{Method: "tools/destroy"}, fault.MethodNotFound, "tools/destroy", ``},
+		"completion, empty":   {&gateway.Call{Method: mcp.MethodComplete, Arguments: []byte(`{}`)}, fault.InvalidParams, "params.ref", ``},
+		"completion, none":    {&gateway.Call{Method: mcp.MethodComplete}, fault.InvalidParams, "params.ref", ``},
+		"completion, type":    {&gateway.Call{Method: mcp.MethodComplete, Arguments: []byte(`{"ref":{"type":"ref/tool","name":"echo"},"argument":{"name":"a","value":""}}`)}, fault.InvalidParams, "params.ref.type", ``},
+		"completion, prompt":  {&gateway.Call{Method: mcp.MethodComplete, Arguments: []byte(`{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":""}}`)}, fault.UnknownPrompt, "", ``},
+		"completion, uri":     {&gateway.Call{Method: mcp.MethodComplete, Arguments: []byte(`{"ref":{"type":"ref/resource","uri":"x"},"argument":{"name":"a","value":""}}`)}, fault.UnknownResource, "", ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := w.fails(t, c.call, c.reason, fault.No)
+			if !strings.Contains(f.Message, c.says) || !strings.Contains(string(f.Data), c.data) || len(f.Message) > 400 {
+				t.Errorf("message %q, data %s", f.Message, f.Data)
+			}
+			if is := errors.Is(f, gateway.ErrInvalidArguments); is != (c.reason == fault.InvalidParams && c.call.Method == mcp.MethodToolsCall) {
+				t.Errorf("is ErrInvalidArguments: %v", is)
+			}
+		})
+	}
+	if n := w.svc.Calls.Load(); n != 0 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
+func TestEveryMethodReachesItsService(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	for name, c := range map[string]struct {
+		call *gateway.Call
+		want string
+	}{
+		"tool":            {toolCall("echo", ` {"n": 1} `), `{\"n\": 1}`},
+		"no arguments":    {toolCall("echo", ``), `"text":"{}"`},
+		"prompt":          {&gateway.Call{Method: mcp.MethodPromptsGet, Name: "greet", Arguments: []byte(`{"who":"Ada"}`)}, "Hello Ada"},
+		"resource":        {&gateway.Call{Method: mcp.MethodResourcesRead, Name: "note:///by/7"}, "it is 7"},
+		"prompt argument": {&gateway.Call{Method: mcp.MethodComplete, Arguments: []byte(`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":""}}`)}, "Ada"},
+		"template":        {&gateway.Call{Method: mcp.MethodComplete, Arguments: []byte(`{"ref":{"type":"ref/resource","uri":"note:///by/{id}"},"argument":{"name":"id","value":""}}`)}, "seven"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := string(w.works(t, c.call).Result.GetJson()); !strings.Contains(got, c.want) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	elicits := &busv1.Client{Capabilities: []byte(`{"elicitation":{}}`)}
+	for outcome, c := range map[string]*gateway.Call{
+		"ok": toolCall("echo", "{}"), "tool_error": toolCall("fails", "{}"), "input_required": {Method: mcp.MethodToolsCall, Name: "ask", Client: elicits},
+	} {
+		w.works(t, c)
+		if r := w.last(t); r.Outcome != outcome || r.Err != nil {
+			t.Errorf("audited %q, want %q", r.Outcome, outcome)
+		}
+	}
+	w.fails(t, toolCall("broken", "{}"), fault.Internal, fault.Unknown)
+	w.fails(t, toolCall("panics", "{}"), fault.Internal, fault.Unknown)
+}
+
+func TestApprovalIsRefusedByDefault(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	if f := w.fails(t, toolCall("approved", "{}"), fault.Forbidden, fault.No); !strings.Contains(f.Message, "approved") {
+		t.Errorf("message %q", f.Message)
+	}
+	if w.svc.Calls.Load() != 0 {
+		t.Error("it ran")
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	w := start(t, all)
+	var first *gateway.Answer
+	w.once = func(c *gateway.Call, run func(context.Context) (*gateway.Answer, error)) (*gateway.Answer, error) {
+		if c.IdempotencyKey != "k" || c.Name != "safe" {
+			t.Errorf("asked about key %q of %s", c.IdempotencyKey, c.Name)
+		}
+		var err error
+		if first == nil {
+			first, err = run(t.Context())
+		}
+		return first, err
+	}
+	for range 3 {
+		c := toolCall("safe", "{}")
+		c.IdempotencyKey = "k"
+		if a := w.works(t, c); a != first {
+			t.Error("another answer")
+		}
+	}
+	if n := w.svc.Calls.Load(); n != 1 {
+		t.Errorf("%d calls ran", n)
+	}
+	w.asked = nil
+	w.works(t, toolCall("safe", "{}"))
+	if slices.Contains(w.asked, "deduplicate") {
+		t.Error("a call without a key is deduplicated")
+	}
+}
+
+func TestRepetition(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	for _, name := range []string{"busy", "lost"} {
+		if a := w.works(t, toolCall(name, "{}")); !strings.Contains(string(a.Result.GetJson()), "second") {
+			t.Errorf("%s: %s", name, a.Result.GetJson())
+		}
+	}
+	if n := w.svc.Calls.Swap(0); n != 4 {
+		t.Errorf("%d calls, want 4", n)
+	}
+	w.fails(t, toolCall("lost-effect", "{}"), fault.PeerLost, fault.Unknown)
+	w.fails(t, toolCall("broken", "{}"), fault.Internal, fault.Unknown)
+	if n := w.svc.Calls.Load(); n != 2 {
+		t.Errorf("%d calls, want 2: what may have run was repeated", n)
+	}
+}
+
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Limiter = gateway.NewInFlight(2) })
+	done := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := w.gateway.Do(context.WithoutCancel(t.Context()), toolCall("hold", "{}"), nil)
+			done <- err
+		}()
+	}
+	<-w.svc.Started
+	<-w.svc.Started
+	if f := w.fails(t, toolCall("safe", "{}"), fault.Overloaded, fault.No); f.RetryAfter <= 0 {
+		t.Error("no word on when to try again")
+	}
+	for range 2 {
+		w.svc.Release <- struct{}{}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for range 10 {
+		w.works(t, toolCall("safe", "{}"))
+		w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
+	}
+}
+
+func TestToolTimeout(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	at := time.Now()
+	w.fails(t, toolCall("hurry", "{}"), fault.DeadlineExceeded, fault.Unknown)
+	if took := time.Since(at); took < 200*time.Millisecond || took > 3*time.Second {
+		t.Errorf("took %v, the tool has 300 ms", took)
+	}
+	select {
+	case <-w.svc.Ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the handler goes on")
+	}
+}
+
+func TestCancellation(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.gateway.Do(ctx, toolCall("hold", "{}"), nil)
+		done <- err
+	}()
+	<-w.svc.Started
+	cancel()
+	if err := <-done; !fault.Is(err, fault.Cancelled) {
+		t.Errorf("got %v", err)
+	}
+	if r := w.last(t); r.Outcome != "cancelled" {
+		t.Errorf("audited %q", r.Outcome)
+	}
+	<-w.svc.Ended
+}
+
+// What the policies and the client say reaches the service.
+func TestRequestCarriesTheCall(t *testing.T) {
+	t.Parallel()
+	w := start(t, all)
+	var frames []string
+	c := toolCall("progress", "{}")
+	c.Credentials, c.WantsProgress, c.LogLevel = gateway.Credentials{Bearer: "b"}, true, busv1.LogLevel_LOG_LEVEL_ERROR
+	if _, err := w.gateway.Do(t.Context(), c, func(f *busv1.Frame) { frames = append(frames, fmt.Sprintf("%T", f.Body)) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(frames, " "); got != "*busv1.Frame_Progress *busv1.Frame_Progress *busv1.Frame_Progress *busv1.Frame_Log" {
+		t.Errorf("frames %s", got)
+	}
+}
