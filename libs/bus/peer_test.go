@@ -172,6 +172,7 @@ func TestPanicLeavesTheProcessAlive(t *testing.T) {
 			panic("boom")
 		case "nil map":
 			var m map[string]int
+			//lint:ignore SA5000 the panic is what is tested
 			m["a"] = 1
 		case "error":
 			panic(context.Canceled)

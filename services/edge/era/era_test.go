@@ -1,6 +1,7 @@
 package era_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,5 +59,23 @@ func TestUnknownMethod(t *testing.T) {
 	message := string(object(t, object(t, x.responded[0])["error"])["message"])
 	if len(message) > 150 || strings.Contains(message, "\uFFFD") || !strings.Contains(message, "…") {
 		t.Errorf("message %s", message)
+	}
+}
+
+// What clients say about themselves is remembered within bounds.
+func TestClientsAreRememberedWithinBounds(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	most := 0
+	for i := range 3000 {
+		info := []byte(`{"name":"` + strconv.Itoa(i) + `","version":"1"}`)
+		most = max(most, s.Know(info, []byte(`{}`)), s.Know(info, []byte(`{}`)))
+	}
+	if most < 100 || most > 2000 {
+		t.Errorf("%d clients were remembered at once", most)
+	}
+	before := s.Know(nil, []byte(`{}`))
+	if after := s.Know([]byte(`{"name":"`+strings.Repeat("x", 900<<10)+`"}`), nil); after != before {
+		t.Error("a client that says much is remembered")
 	}
 }

@@ -19,3 +19,11 @@ func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
 		n.forward(f)
 	}
 }
+
+// Know takes note of a client and returns how many are remembered.
+func (s *Server) Know(info, capabilities []byte) int {
+	s.clients.get(info, capabilities)
+	s.clients.mu.RLock()
+	defer s.clients.mu.RUnlock()
+	return len(s.clients.known)
+}

@@ -1,0 +1,108 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+func TestRepetition(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	for _, name := range []string{"busy", "lost"} {
+		if a := w.works(t, toolCall(name, "{}")); !strings.Contains(string(a.Result.GetJson()), "second") {
+			t.Errorf("%s: %s", name, a.Result.GetJson())
+		}
+	}
+	if n := w.svc.Calls.Swap(0); n != 4 {
+		t.Errorf("%d calls, want 4", n)
+	}
+	w.fails(t, toolCall("lost-effect", "{}"), fault.PeerLost, fault.Unknown)
+	w.fails(t, toolCall("broken", "{}"), fault.Internal, fault.Unknown)
+	if n := w.svc.Calls.Load(); n != 2 {
+		t.Errorf("%d calls, want 2: what may have run was repeated", n)
+	}
+}
+
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Limiter = gateway.NewInFlight(2) })
+	done := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := w.gateway.Do(context.WithoutCancel(t.Context()), toolCall("hold", "{}"), nil)
+			done <- err
+		}()
+	}
+	<-w.svc.Started
+	<-w.svc.Started
+	if f := w.fails(t, toolCall("safe", "{}"), fault.Overloaded, fault.No); f.RetryAfter <= 0 {
+		t.Error("no word on when to try again")
+	}
+	for range 2 {
+		w.svc.Release <- struct{}{}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for range 10 {
+		w.works(t, toolCall("safe", "{}"))
+		w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
+	}
+}
+
+func TestToolTimeout(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	at := time.Now()
+	w.fails(t, toolCall("hurry", "{}"), fault.DeadlineExceeded, fault.Unknown)
+	if took := time.Since(at); took < 200*time.Millisecond || took > 3*time.Second {
+		t.Errorf("took %v, the tool has 300 ms", took)
+	}
+	select {
+	case <-w.svc.Ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the handler goes on")
+	}
+}
+
+func TestCancellation(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.gateway.Do(ctx, toolCall("hold", "{}"), nil)
+		done <- err
+	}()
+	<-w.svc.Started
+	cancel()
+	if err := <-done; !fault.Is(err, fault.Cancelled) {
+		t.Errorf("got %v", err)
+	}
+	if r := w.last(t); r.Outcome != "cancelled" {
+		t.Errorf("audited %q", r.Outcome)
+	}
+	<-w.svc.Ended
+}
+
+// What the policies and the client say reaches the service.
+func TestRequestCarriesTheCall(t *testing.T) {
+	t.Parallel()
+	w := start(t, all)
+	var frames []string
+	c := toolCall("progress", "{}")
+	c.Credentials, c.WantsProgress, c.LogLevel = gateway.Credentials{Bearer: "b"}, true, busv1.LogLevel_LOG_LEVEL_ERROR
+	if _, err := w.gateway.Do(t.Context(), c, func(f *busv1.Frame) { frames = append(frames, fmt.Sprintf("%T", f.Body)) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(frames, " "); got != "*busv1.Frame_Progress *busv1.Frame_Progress *busv1.Frame_Progress *busv1.Frame_Log" {
+		t.Errorf("frames %s", got)
+	}
+}
