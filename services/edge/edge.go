@@ -139,7 +139,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           e.Handler(guard),
 		ReadHeaderTimeout: 5 * time.Second,
-		// The door sets its own for each write; this one is for the rest.
+		// Of short answers; the door sets its own for each write of long ones.
 		WriteTimeout:   10 * time.Second,
 		IdleTimeout:    120 * time.Second,
 		MaxHeaderBytes: 16 << 10,

@@ -45,6 +45,7 @@ func FuzzSplice(f *testing.F) {
 	f.Add([]byte(`0`), []byte(`{}`), []byte(``), mcp.MethodResourcesRead)
 	f.Add([]byte(`0`), []byte(``), []byte(` { } `), mcp.MethodPromptsGet)
 	f.Add([]byte(`0`), []byte(" {\t\"x\":{\"y\":[1,{}]}}\n"), []byte(`{"z":{}}`), mcp.MethodToolsCall)
+	f.Add([]byte(`0`), []byte(`{"a":1}`), []byte("{\"b\":1,\r\n\"c\":2}"), mcp.MethodToolsCall)
 	f.Add([]byte(`0`), []byte("}\n{"), []byte(`[`), mcp.MethodToolsCall)
 	s := server(f)
 	f.Fuzz(func(t *testing.T, id, body, meta []byte, method string) {

@@ -48,8 +48,6 @@ const bodyTime = 10 * time.Second
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The deadline of the connection's last answer would else be this one's.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(bodyTime + writeTime))
 	if err := h.cfg.Guard.Check(r); err != nil {
 		writeError(w, nil, "", err)
 		return

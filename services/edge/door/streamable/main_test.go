@@ -21,9 +21,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
+// writeTime is long enough for a loaded machine and short enough to wait for.
+const writeTime = time.Second
+
 func TestMain(m *testing.M) {
-	// Long enough for a loaded machine, short enough to wait for.
-	streamable.SetTimes(500*time.Millisecond, 300*time.Millisecond)
+	streamable.SetTimes(writeTime, 3*writeTime/2)
 	goleak.VerifyTestMain(m)
 }
 
@@ -98,7 +100,7 @@ func (w *world) request(ctx context.Context, t testing.TB, url string, h header,
 			r.Header.Del(name)
 			continue
 		}
-		r.Header[http.CanonicalHeaderKey(name)] = lines(v)
+		r.Header[name] = lines(v) // the name as it is given
 	}
 	return r
 }

@@ -109,7 +109,7 @@ func TestIdleStreamIsKeptAlive(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	in := bufio.NewReader(resp.Body)
-	for comments := 0; comments < 2; {
+	for comments := 0; comments < 1; {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
@@ -349,33 +349,21 @@ func TestSlowReaderIsCut(t *testing.T) {
 	}
 }
 
-// The deadline of one answer on a connection must not be that of the next.
-func TestConnectionOutlivesItsWriteDeadline(t *testing.T) {
+// A stream that was idle for longer than a write may take still ends properly.
+func TestIdleStreamEnds(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	h := modern(mcp.MethodToolsCall, "echo")
-	conn := w.dial(t, h, edgetest.Call("1", "echo", "{}"))
-	in := bufio.NewReader(conn)
-	answer := func() int {
-		t.Helper()
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		return resp.StatusCode
-	}
-	if s := answer(); s != 200 {
-		t.Fatalf("status %d", s)
-	}
-	<-time.After(700 * time.Millisecond) // more than the write deadline of these tests
-	r := w.request(t.Context(), t, w.http.URL, merge(h, header{"Content-Type": "text/plain"}), strings.NewReader("{}"))
-	if err := r.Write(conn); err != nil {
+	r := w.request(t.Context(), t, w.http.URL, w.initialize(t, mcp.V20250618), nil)
+	r.Method = http.MethodGet
+	resp, err := w.client.Do(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if s := answer(); s != 415 {
-		t.Errorf("status %d", s)
+	defer func() { _ = resp.Body.Close() }()
+	<-time.After(writeTime + 200*time.Millisecond)
+	w.edge.Server().Close()
+	if b, err := io.ReadAll(resp.Body); err != nil {
+		t.Errorf("the stream breaks off after %q: %v", b, err)
 	}
 }
 

@@ -137,6 +137,8 @@ func (o *writer) stream() {
 		select {
 		case message, more := <-o.events:
 			if !more {
+				// For the end that net/http writes: the last write may be long ago.
+				_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
 				return
 			}
 			o.queued.Add(-int64(len(message)))
