@@ -43,7 +43,7 @@ test: ## Test every module, with the race detector where there is a C compiler
 		race=; echo "no C compiler: testing without the race detector"; \
 	fi; \
 	go build $$race -buildvcs=false -o /dev/null work; \
-	go test $$race -p 1 $(TESTFLAGS) work
+	go test -timeout 4m $$race -p 1 $(TESTFLAGS) work
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=<regexp> for some)

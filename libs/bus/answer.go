@@ -143,7 +143,14 @@ func errorToWire(e *fault.Error) *busv1.Error {
 }
 
 func errorFromWire(w *busv1.Error) *fault.Error {
-	e := fault.New(fault.Reason(w.Reason), "%s", w.Message)
+	reason := fault.Reason(w.Reason)
+	switch reason {
+	case fault.ParseError, fault.HeaderMismatch, fault.UnsupportedVersion, fault.UnknownSession, fault.Unauthenticated:
+		// These tell a client what to do about its own request or connection,
+		// of which a service knows nothing.
+		reason = fault.Internal
+	}
+	e := fault.New(reason, "%s", w.Message)
 	switch w.Executed {
 	case busv1.Executed_EXECUTED_NO:
 		e = e.Ran(fault.No)

@@ -34,6 +34,7 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: RegistryBucket, Description: "who is there: <service>.<instance>", TTL: BeatTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 64 << 20},
 	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
+	{Bucket: KeysBucket, Description: "secrets that edges share: <use>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
 }
 
 // EnsureBuckets creates the buckets of the bus, or brings them up to date. Any
@@ -112,4 +113,17 @@ func (b *Bucket) OnWrite(f func(key string)) (stop func(), err error) {
 		return nil, publishFault(err)
 	}
 	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// Shared returns the value of a key that every process on the bus agrees on:
+// the one that is there, or fresh if there is none.
+func (b *Bucket) Shared(ctx context.Context, key string, fresh []byte) ([]byte, error) {
+	_, err := b.kv.Create(ctx, key, fresh)
+	switch {
+	case err == nil:
+		return fresh, nil
+	case errors.Is(err, jetstream.ErrKeyExists):
+		return b.Get(ctx, key)
+	}
+	return nil, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 }

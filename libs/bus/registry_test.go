@@ -303,3 +303,21 @@ func TestRegistryOfManyServices(t *testing.T) {
 		t.Errorf("an edge that came late sees %q", late.now())
 	}
 }
+
+// Of the instances of one version the catalogue that changed last is served,
+// whoever changed it; a younger version is served whatever older ones do.
+func TestRegistryYoungestCatalogueWins(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	v := watch(t, bustest.Connect(t, url))
+	conn := bustest.Connect(t, url)
+	first := announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
+	announce(t, conn, "text", "two", "1.0.0", catalogue("text", "a"))
+	v.sees(t, "text 1.0.0 x2: a", atOnce)
+	if err := first.Update(catalogue("text", "a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	v.sees(t, "text 1.0.0 x2: a b", atOnce)
+	announce(t, conn, "text", "three", "2.0.0", catalogue("text", "c"))
+	v.sees(t, "text 2.0.0 x3: c", atOnce)
+}

@@ -17,6 +17,7 @@ const (
 	RegistryBucket  = "registry"
 	CatalogueBucket = "catalogue"
 	SessionsBucket  = "sessions"
+	KeysBucket      = "keys"
 )
 
 const (
@@ -80,7 +81,7 @@ var reachable = map[string]bool{
 	selfCheck: true,
 }
 
-// selfCheck is the call every server makes to itself before it is ready.
+// selfCheck is the call that asks a service whether it takes calls.
 const selfCheck = "busbar/check"
 
 func checkMethod(method string) error {

@@ -66,7 +66,11 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Logger: cfg.Logger})
+	sealer, err := sharedSealer(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Logger: cfg.Logger,
@@ -75,6 +79,20 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// sharedSealer seals with the key that all edges of the bus have, so that a
+// client may come back to any of them.
+func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
+	keys, err := conn.Bucket(ctx, bus.KeysBucket)
+	if err != nil {
+		return nil, err
+	}
+	key, err := keys.Shared(ctx, "request-state", gateway.NewKey())
+	if err != nil {
+		return nil, err
+	}
+	return gateway.NewSealer(key)
 }
 
 // Server answers MCP messages, for doors other than HTTP.

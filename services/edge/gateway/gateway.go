@@ -58,7 +58,7 @@ func New(cfg Config) *Gateway {
 		cfg.Auditor = logAuditor{cfg.Logger}
 	}
 	if cfg.Sealer == nil {
-		cfg.Sealer, _ = NewSealer(newKey()) // a key of 32 bytes is never refused
+		cfg.Sealer, _ = NewSealer(NewKey()) // a key of 32 bytes is never refused
 	}
 	links := []Link{
 		audit(cfg.Auditor),

@@ -33,8 +33,8 @@ func NewSealer(key []byte) (*Sealer, error) {
 	return &Sealer{aead}, err
 }
 
-// newKey returns a key that dies with the process.
-func newKey() []byte {
+// NewKey returns a key for NewSealer.
+func NewKey() []byte {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	return key

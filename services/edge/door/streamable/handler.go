@@ -52,6 +52,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, "", err)
 		return
 	}
+	if cors(w, r) {
+		return
+	}
 	switch {
 	case r.Method == http.MethodPost:
 		h.post(w, r)
