@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Executed says whether a failed call had its effect.
@@ -141,4 +142,18 @@ func From(err error) *Error {
 func Is(err error, reason Reason) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Reason == reason
+}
+
+// Clip shortens a peer's text for a message: to 200 bytes, cut between
+// characters.
+func Clip(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	n := most
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }

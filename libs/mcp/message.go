@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -132,9 +131,9 @@ func (s *scanner) classify() error {
 	case !has.method:
 		return invalid(`member "method" is missing`)
 	case has.id && IsNotification(m.Method):
-		return invalid("%s is a notification and has no id", clip(m.Method))
+		return invalid("%s is a notification and has no id", fault.Clip(m.Method))
 	case !has.id && !IsNotification(m.Method):
-		return invalid("%s is a request and needs an id", clip(m.Method))
+		return invalid("%s is a request and needs an id", fault.Clip(m.Method))
 	}
 	m.Kind = Request
 	if !has.id {
@@ -315,17 +314,4 @@ func isInteger(v []byte) bool {
 		return false
 	}
 	return !bytes.ContainsAny(v, ".eE") && string(v) != "-0"
-}
-
-// clip shortens a peer's text for a message, which stays UTF-8.
-func clip(s string) string {
-	const most = 64
-	if len(s) <= most {
-		return s
-	}
-	n := most
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
 }

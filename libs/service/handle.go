@@ -42,7 +42,7 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 }
 
 func methodNotFound(method string) error {
-	return fault.New(fault.MethodNotFound, "the service does not serve %s", method)
+	return fault.New(fault.MethodNotFound, "the service does not serve %s", fault.Clip(method))
 }
 
 // look finds a member of the service under its lock.
@@ -55,7 +55,7 @@ func look[V any](s *Service, f func() V) V {
 func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, error) {
 	t := look(s, func() *tool { return s.tools[call.req.Name] })
 	if t == nil {
-		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", call.req.Name)
+		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(call.req.Name))
 	}
 	return t.invoke(ctx, call, call.req.Arguments)
 }

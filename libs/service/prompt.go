@@ -55,7 +55,7 @@ func (s *Service) RemovePrompt(name string) {
 }
 
 func unknownPrompt(name string) error {
-	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", name)
+	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
 }
 
 func (s *Service) getPrompt(ctx context.Context, call *Call) (*busv1.Result, error) {

@@ -126,5 +126,5 @@ func (s *Service) reader(uri string) (ReadFunc, map[string]string) {
 
 func unknownResource(uri string) error {
 	data, _ := marshal(map[string]string{"uri": uri})
-	return fault.New(fault.UnknownResource, "Resource not found: %s", uri).With(data)
+	return fault.New(fault.UnknownResource, "Resource not found: %s", fault.Clip(uri)).With(data)
 }

@@ -57,7 +57,7 @@ func TestUnknownMethod(t *testing.T) {
 	t.Parallel()
 	x := handle(t, server(t), mcp.V20251125, `{"jsonrpc":"2.0","id":1,"method":"`+strings.Repeat("ü", 200)+`x"}`)
 	message := string(object(t, object(t, x.responded[0])["error"])["message"])
-	if len(message) > 150 || strings.Contains(message, "\uFFFD") || !strings.Contains(message, "…") {
+	if len(message) > 250 || strings.Contains(message, "\uFFFD") || !strings.Contains(message, "…") {
 		t.Errorf("message %s", message)
 	}
 }

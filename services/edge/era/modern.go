@@ -2,7 +2,6 @@ package era
 
 import (
 	"context"
-	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -59,8 +58,5 @@ func UnsupportedVersion(requested string) error {
 }
 
 func methodNotFound(method string) error {
-	if len(method) > 64 {
-		method = strings.ToValidUTF8(method[:64], "") + "…"
-	}
-	return fault.New(fault.MethodNotFound, "Method not found: %s", method)
+	return fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(method))
 }

@@ -28,5 +28,5 @@ func approve(a Approver) Link {
 type nobody struct{}
 
 func (nobody) Approve(_ context.Context, c *Call) error {
-	return fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", clip(c.Name))
+	return fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(c.Name))
 }

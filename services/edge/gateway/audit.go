@@ -62,7 +62,7 @@ func (l logAuditor) Record(ctx context.Context, r Record) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("door", r.Call.Door), slog.String("method", r.Call.Method), slog.String("name", clip(r.Call.Name)),
+		slog.String("door", r.Call.Door), slog.String("method", r.Call.Method), slog.String("name", fault.Clip(r.Call.Name)),
 		slog.String("service", r.Call.Target.Service), slog.String("principal", r.Call.Principal.Name),
 		slog.String("outcome", r.Outcome), slog.Duration("duration", r.Duration),
 	}

@@ -42,7 +42,7 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		if t, ok := now.Tool(c.Name); ok {
 			return t, nil
 		}
-		return catalogue.Target{}, fault.New(fault.UnknownTool, "Unknown tool: %s", clip(c.Name))
+		return catalogue.Target{}, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(c.Name))
 	case mcp.MethodPromptsGet:
 		if t, ok := now.Prompt(c.Name); ok {
 			return t, nil
@@ -56,7 +56,7 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 	case mcp.MethodComplete:
 		return findReference(now, c.Arguments)
 	}
-	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", clip(c.Method))
+	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(c.Method))
 }
 
 // findReference finds the service that completes the argument of a
@@ -92,12 +92,12 @@ func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, er
 }
 
 func unknownPrompt(name string) error {
-	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", clip(name))
+	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
 }
 
 func unknownResource(uri string) error {
 	data := append([]byte(`{"uri":`), quote(uri)...)
-	return fault.New(fault.UnknownResource, "Resource not found: %s", clip(uri)).With(append(data, '}'))
+	return fault.New(fault.UnknownResource, "Resource not found: %s", fault.Clip(uri)).With(append(data, '}'))
 }
 
 // ErrInvalidArguments marks arguments that fail the tool's schema. Which form
@@ -122,12 +122,4 @@ func quote(s string) []byte {
 		return []byte(`""`)
 	}
 	return b
-}
-
-func clip(s string) string {
-	const most = 200
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
 }

@@ -79,7 +79,7 @@ func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err erro
 	case header == "":
 		return "", true, mismatch("header MCP-Protocol-Version is missing")
 	case body != "" && header != body:
-		return "", true, mismatch("header MCP-Protocol-Version says %q, params._meta says %q", clip(header), clip(body))
+		return "", true, mismatch("header MCP-Protocol-Version says %q, params._meta says %q", fault.Clip(header), fault.Clip(body))
 	case mcp.IsLegacy(header):
 		return header, false, nil
 	case header != mcp.Modern:
@@ -147,7 +147,7 @@ func mirrors(h http.Header, name, body string, encoded bool) error {
 		}
 	}
 	if value != body {
-		return mismatch("header %s says %q, the body says %q", name, clip(value), clip(body))
+		return mismatch("header %s says %q, the body says %q", name, fault.Clip(value), fault.Clip(body))
 	}
 	return nil
 }
@@ -165,11 +165,4 @@ func credentials(h http.Header) gateway.Credentials {
 		return gateway.Credentials{}
 	}
 	return gateway.Credentials{Bearer: strings.TrimSpace(v[len(scheme):])}
-}
-
-func clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "…"
-	}
-	return s
 }
