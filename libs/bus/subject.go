@@ -66,7 +66,7 @@ func ValidName(name string) error {
 		c := name[i]
 		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_')
 	}
-	if name == clients {
+	if name == clients || name == edges {
 		return fmt.Errorf("name %q is taken by the bus itself", name)
 	}
 	if !ok {

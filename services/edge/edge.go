@@ -40,6 +40,8 @@ type Edge struct {
 	sessions *session.OnBus
 	gateway  *gateway.Gateway
 	server   *era.Server
+
+	stopCancels func()
 }
 
 // New joins the edge to the bus and returns once it knows what is there. Close
@@ -76,6 +78,9 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		Gateway: e.gateway, Sessions: e.sessions, Logger: cfg.Logger,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if e.stopCancels, err = e.caller.OnCancelElsewhere(e.server.Cancelled); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -115,6 +120,9 @@ func (e *Edge) Await(ctx context.Context, services ...string) error {
 func (e *Edge) Close() {
 	if e.server != nil {
 		e.server.Close()
+	}
+	if e.stopCancels != nil {
+		e.stopCancels()
 	}
 	if e.live != nil {
 		e.live.Close()

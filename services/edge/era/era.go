@@ -72,6 +72,7 @@ type Server struct {
 	closing   chan struct{}
 	closeOnce sync.Once
 	clients   clientCache
+	peers     peers
 }
 
 // NewServer makes a server.
@@ -82,7 +83,7 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		gateway: cfg.Gateway, sessions: cfg.Sessions, log: cfg.Logger,
-		info: info, closing: make(chan struct{}),
+		info: info, closing: make(chan struct{}), peers: peers{open: map[string]*openPeer{}},
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
 		// What the edge serves does not depend on which services are there now:
 		// a list may be empty, and may fill.
@@ -134,8 +135,8 @@ func (s *Server) Begin(ctx context.Context, r *Request, x Exchange) (rest func()
 		}
 	case r.Message.Kind == mcp.Response:
 		s.answered(r)
-	case r.Message.Method == mcp.NotifyCancelled && r.Peer != nil:
-		r.Peer.cancel(r.Message.P.RequestID)
+	case r.Message.Method == mcp.NotifyCancelled:
+		s.cancelled(r)
 	}
 	return nil
 }

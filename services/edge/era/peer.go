@@ -73,13 +73,15 @@ func (f *pending) end() {
 	f.cancel(nil)
 }
 
-func (p *Peer) cancel(id []byte) {
+// cancel gives up a request; false when it is not in flight here.
+func (p *Peer) cancel(id []byte) bool {
 	p.mu.Lock()
 	cancel := p.inFlight[string(id)]
 	p.mu.Unlock()
 	if cancel != nil {
 		cancel(ErrCancelled)
 	}
+	return cancel != nil
 }
 
 func duplicateID() error {

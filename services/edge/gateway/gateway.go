@@ -93,6 +93,12 @@ func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
 	return g.caller.Answer(id, answer)
 }
 
+// CancelElsewhere passes on that a client gave up a request of its session,
+// which another edge may hold.
+func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
+	return g.caller.CancelElsewhere(session, requestID)
+}
+
 // Catalogue is what the services offer now.
 func (g *Gateway) Catalogue() *catalogue.Live { return g.catalogue }
 

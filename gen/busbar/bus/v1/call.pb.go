@@ -1216,6 +1216,62 @@ func (x *ClientAnswer) GetError() []byte {
 	return nil
 }
 
+// ClientCancel is a legacy client's notifications/cancelled that arrived at an
+// edge which does not hold the request. Published on mcp.ctl.edge.cancel to
+// every edge.
+type ClientCancel struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// The id as the client wrote it.
+	RequestId     []byte `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientCancel) Reset() {
+	*x = ClientCancel{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientCancel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientCancel) ProtoMessage() {}
+
+func (x *ClientCancel) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
+func (*ClientCancel) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ClientCancel) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ClientCancel) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
 var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
@@ -1292,7 +1348,11 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\fClientAnswer\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\fR\x05error*\xd6\x01\n" +
+	"\x05error\x18\x03 \x01(\fR\x05error\"G\n" +
+	"\fClientCancel\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\fR\trequestId*\xd6\x01\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
@@ -1323,7 +1383,7 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(LogLevel)(0),         // 0: busbar.bus.v1.LogLevel
 	(Executed)(0),         // 1: busbar.bus.v1.Executed
@@ -1341,6 +1401,7 @@ var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(*Error)(nil),         // 13: busbar.bus.v1.Error
 	(*Cancel)(nil),        // 14: busbar.bus.v1.Cancel
 	(*ClientAnswer)(nil),  // 15: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),  // 16: busbar.bus.v1.ClientCancel
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	3,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
@@ -1384,7 +1445,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,8 +31,7 @@ type Config struct {
 
 // Handler serves the MCP endpoint.
 type Handler struct {
-	cfg   Config
-	peers peers
+	cfg Config
 }
 
 // New makes the door.
@@ -40,7 +39,7 @@ func New(cfg Config) *Handler {
 	if cfg.Limits.Bytes == 0 {
 		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
 	}
-	return &Handler{cfg: cfg, peers: peers{open: map[string]*openPeer{}}}
+	return &Handler{cfg: cfg}
 }
 
 // bodyTime is how long a client may take to send a body.

@@ -3,7 +3,6 @@ package streamable
 import (
 	"context"
 	"net/http"
-	"sync"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -28,7 +27,7 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 	if s != nil {
 		req.Session, req.Version = s, s.Version
 		var release func()
-		req.Peer, release = h.peers.acquire(s.ID)
+		req.Peer, release = h.cfg.Server.Peer(s.ID)
 		defer release()
 	}
 	if m.Kind != mcp.Request {
@@ -100,33 +99,4 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-}
-
-// peers are the sessions with requests in flight on this edge.
-type peers struct {
-	mu   sync.Mutex
-	open map[string]*openPeer
-}
-
-type openPeer struct {
-	peer  *era.Peer
-	users int
-}
-
-func (p *peers) acquire(id string) (peer *era.Peer, release func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	o := p.open[id]
-	if o == nil {
-		o = &openPeer{peer: era.NewPeer()}
-		p.open[id] = o
-	}
-	o.users++
-	return o.peer, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if o.users--; o.users == 0 {
-			delete(p.open, id)
-		}
-	}
 }

@@ -178,6 +178,25 @@ func TestDisconnectDoesNotCancelLegacy(t *testing.T) {
 	}
 }
 
+// TestCancellationAtAnotherEdge reaches the edge that holds the request.
+func TestCancellationAtAnotherEdge(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	_, other := w.join(t)
+	h := w.initialize(t, mcp.V20251125)
+	answer := make(chan reply, 1)
+	go func() { answer <- w.post(t, h, edgetest.LegacyCall("1", "hold", "{}")) }()
+	receive(t, "the call starts", w.svc.Started)
+	cancel := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`
+	if r := w.do(t, w.request(t.Context(), t, other.URL, h, strings.NewReader(cancel))); r.StatusCode != http.StatusAccepted {
+		t.Errorf("status %d: %s", r.StatusCode, r.body)
+	}
+	receive(t, "the handler's context ends", w.svc.Ended)
+	if r, _ := receive(t, "the end of the request", answer); len(r.body) != 0 {
+		t.Errorf("a cancelled request is answered: %d %s", r.StatusCode, r.body)
+	}
+}
+
 func TestLegacyCancellation(t *testing.T) {
 	t.Parallel()
 	w := start(t)
