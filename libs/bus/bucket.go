@@ -92,6 +92,34 @@ func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
+// Change replaces the value of a key by what f makes of it, as one step: when
+// somebody else writes in between, f is called again with their value. An error
+// of f is returned as it is.
+func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte, error)) error {
+	const tries = 16
+	for range tries {
+		entry, err := b.kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+			return ErrNoKey
+		}
+		if err != nil {
+			return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+		}
+		value, err := f(entry.Value())
+		if err != nil {
+			return err
+		}
+		_, err = b.kv.Update(ctx, key, value, entry.Revision())
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrKeyRevisionMismatch) && !errors.Is(err, jetstream.ErrKeyExists) {
+			return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+		}
+	}
+	return fault.New(fault.Overloaded, "too many writers of one key; try again shortly")
+}
+
 // Delete removes a key; one that is not there is no error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
 	if err := b.kv.Purge(ctx, key); err != nil && !errors.Is(err, jetstream.ErrInvalidKey) {

@@ -24,6 +24,9 @@ const (
 	callRoot  = "mcp.call."
 	replyRoot = "mcp.reply."
 	ctlRoot   = "mcp.ctl."
+	eventRoot = "mcp.evt."
+
+	updatedVerb = ".updated"
 )
 
 // callSubject is where requests for a service go; verb is the MCP method with
@@ -47,6 +50,9 @@ func ownReply(service, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, replyRoot)
 	return ok && strings.HasPrefix(rest, service+".")
 }
+
+// updatedSubject is where a service says that a resource has changed.
+func updatedSubject(service string) string { return eventRoot + service + updatedVerb }
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
 

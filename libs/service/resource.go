@@ -54,6 +54,24 @@ func (s *Service) RemoveResource(uri string) {
 	})
 }
 
+// ResourceUpdated tells clients that subscribed to a resource that it has
+// changed. Only for resources of this service. Before the service runs it does
+// nothing.
+func (s *Service) ResourceUpdated(uri string) {
+	s.mu.Lock()
+	var any *Running
+	for r := range s.running {
+		any = r // whichever: every edge hears each of them
+	}
+	s.mu.Unlock()
+	if any == nil {
+		return
+	}
+	if err := any.conn.PublishUpdated(s.name, uri); err != nil {
+		s.logger().Warn("an update was not told", "service", s.name, "uri", uri, "error", err)
+	}
+}
+
 // AddResourceTemplate adds every resource whose URI matches an RFC 6570
 // template. complete suggests values for the template's variables; nil for
 // none.

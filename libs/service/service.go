@@ -103,6 +103,7 @@ func (s *Service) register(what string, add func() error) {
 // Running is one instance of a service on the bus.
 type Running struct {
 	service    *Service
+	conn       *bus.Conn
 	server     *bus.Server
 	announcer  *bus.Announcer
 	undescribe func()
@@ -117,7 +118,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	if err != nil {
 		return nil, fmt.Errorf("service %s is not well formed: %w", s.name, err)
 	}
-	r := &Running{service: s}
+	r := &Running{service: s, conn: conn}
 	r.server, err = bus.Serve(ctx, conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: s.handle})
 	if err != nil {
 		return nil, err

@@ -23,9 +23,10 @@ const (
 
 // Live follows the registry.
 type Live struct {
-	log      *slog.Logger
-	registry *bus.Registry
-	now      atomic.Pointer[Snapshot]
+	log         *slog.Logger
+	registry    *bus.Registry
+	stopUpdates func()
+	now         atomic.Pointer[Snapshot]
 
 	mu          sync.Mutex
 	schemas     compiled
@@ -37,7 +38,11 @@ type Live struct {
 func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
 	l := &Live{log: log, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{})}
 	l.now.Store(&Snapshot{})
-	// An update that comes before this returns waits for it.
+	var err error
+	if l.stopUpdates, err = conn.OnUpdated(l.updated); err != nil {
+		return nil, err
+	}
+	// A change that comes before this returns waits for it.
 	l.mu.Lock()
 	registry, err := bus.WatchRegistry(ctx, conn, func([]bus.Service) {
 		l.mu.Lock()
@@ -46,6 +51,7 @@ func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error)
 	})
 	defer l.mu.Unlock()
 	if err != nil {
+		l.stopUpdates()
 		return nil, err
 	}
 	l.registry = registry
@@ -54,7 +60,10 @@ func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error)
 }
 
 // Close stops following.
-func (l *Live) Close() { l.registry.Close() }
+func (l *Live) Close() {
+	l.stopUpdates()
+	l.registry.Close()
+}
 
 // Now returns the present snapshot.
 func (l *Live) Now() *Snapshot { return l.now.Load() }
@@ -112,26 +121,58 @@ func difference(a, b *Snapshot) Change {
 	return c
 }
 
+// updated hears that a service says one of its resources has changed. Of
+// another's it has nothing to say.
+func (l *Live) updated(service, uri string) {
+	if target, ok := l.Now().Resource(uri); !ok || target.Service != service {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.subscribers {
+		if s.wants != nil && s.wants(uri) {
+			s.tellUpdated(uri)
+		}
+	}
+}
+
 // Subscription hears of changes. Those that come faster than they are taken
 // become one.
 type Subscription struct {
 	// C has a value when Take has something.
-	C       chan struct{}
-	pending atomic.Uint32
-	live    *Live
+	C     chan struct{}
+	live  *Live
+	wants func(uri string) bool
+
+	mu      sync.Mutex
+	changes Change
+	uris    []string
 }
 
-// Subscribe hears of every change from now on. Close it.
-func (l *Live) Subscribe() *Subscription {
-	s := &Subscription{C: make(chan struct{}, 1), live: l}
+// maxPending bounds the resources a subscription remembers for a slow taker;
+// more are dropped.
+const maxPending = 4096
+
+// Subscribe hears of every change of the lists from now on, and of updates of
+// the resources that wants reports true for; nil for none. wants must not
+// block. Close the subscription.
+func (l *Live) Subscribe(wants func(uri string) bool) *Subscription {
+	s := &Subscription{C: make(chan struct{}, 1), live: l, wants: wants}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.subscribers[s] = struct{}{}
 	return s
 }
 
-// Take returns what changed since it was last called.
-func (s *Subscription) Take() Change { return Change(s.pending.Swap(0)) }
+// Take returns which lists and which resources changed since it was last
+// called, each once.
+func (s *Subscription) Take() (Change, []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, uris := s.changes, s.uris
+	s.changes, s.uris = 0, nil
+	return c, uris
+}
 
 // Close ends the subscription.
 func (s *Subscription) Close() {
@@ -141,7 +182,22 @@ func (s *Subscription) Close() {
 }
 
 func (s *Subscription) tell(c Change) {
-	s.pending.Or(uint32(c))
+	s.mu.Lock()
+	s.changes |= c
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Subscription) tellUpdated(uri string) {
+	s.mu.Lock()
+	if len(s.uris) < maxPending && !slices.Contains(s.uris, uri) {
+		s.uris = append(s.uris, uri)
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *Subscription) wake() {
 	select {
 	case s.C <- struct{}{}:
 	default:

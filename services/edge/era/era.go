@@ -87,7 +87,7 @@ func NewServer(cfg Config) (*Server, error) {
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
 		// What the edge serves does not depend on which services are there now:
 		// a list may be empty, and may fill.
-		caps: []byte(`{"completions":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}}`),
+		caps: []byte(`{"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`),
 	}
 	if cfg.Instructions != "" {
 		text, err := json.Marshal(cfg.Instructions)

@@ -27,6 +27,8 @@ func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
 		s.result(r, x, complete, nil, nil, "")
 	case mcp.MethodSetLevel:
 		s.setLevel(ctx, r, x)
+	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
+		s.subscribe(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
 		client, level := &busv1.Client{}, defaultLogLevel
 		if r.Session != nil {
@@ -79,9 +81,11 @@ func (s *Server) setLevel(ctx context.Context, r *Request, x Exchange) {
 		return
 	}
 	if r.Session != nil {
-		changed := *r.Session
-		changed.LogLevel = level
-		if err := s.saveSession(ctx, r, &changed); err != nil {
+		err := s.changeSession(ctx, r, func(n *session.Session) error {
+			n.LogLevel = level
+			return nil
+		})
+		if err != nil {
 			s.Refuse(r, x, err)
 			return
 		}
@@ -89,12 +93,20 @@ func (s *Server) setLevel(ctx context.Context, r *Request, x Exchange) {
 	s.result(r, x, complete, nil, nil, "")
 }
 
-// saveSession keeps a session where its transport does: on the bus when it has
-// an id, in the connection otherwise.
-func (s *Server) saveSession(ctx context.Context, r *Request, n *session.Session) error {
-	if n.ID != "" {
-		return s.sessions.Save(ctx, n)
+// changeSession changes a session where its transport keeps it: on the bus when
+// it has an id, in the connection otherwise.
+func (s *Server) changeSession(ctx context.Context, r *Request, f func(*session.Session) error) error {
+	if r.Session.ID != "" {
+		return s.sessions.Change(ctx, r.Session.ID, f)
 	}
-	r.Peer.Session.Store(n)
-	return nil
+	for {
+		old := r.Peer.Session.Load()
+		changed := *old
+		if err := f(&changed); err != nil {
+			return err
+		}
+		if r.Peer.Session.CompareAndSwap(old, &changed) {
+			return nil
+		}
+	}
 }

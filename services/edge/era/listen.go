@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,6 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
 // changes are the notifications of list changes, in the order they are sent.
@@ -58,9 +60,28 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 			agreed = append(append(append(agreed, '"'), opt.name...), `":true`...)
 		}
 	}
+	slices.Sort(want.URIs)
+	want.URIs = slices.Compact(want.URIs)
+	if len(want.URIs) > maxSubscribed {
+		s.Refuse(r, x, fault.New(fault.TooLarge, "one stream subscribes to at most %d resources", maxSubscribed))
+		return
+	}
+	var wants func(string) bool
+	if len(want.URIs) > 0 {
+		wants = func(uri string) bool { _, found := slices.BinarySearch(want.URIs, uri); return found }
+		list, err := json.Marshal(want.URIs)
+		if err != nil {
+			s.Refuse(r, x, err)
+			return
+		}
+		if mask != 0 {
+			agreed = append(agreed, ',')
+		}
+		agreed = append(append(agreed, `"resourceSubscriptions":`...), list...)
+	}
 	agreed = append(agreed, '}')
 
-	sub := s.gateway.Catalogue().Subscribe()
+	sub := s.gateway.Catalogue().Subscribe(wants)
 	defer sub.Close()
 	meta := []byte(`"` + mcp.MetaSubscriptionID + `":`)
 	meta = append(meta, r.Message.ID...)
@@ -70,7 +91,11 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 	for {
 		select {
 		case <-sub.C:
-			sendChanges(x, sub.Take()&mask, bare)
+			changed, uris := sub.Take()
+			sendChanges(x, changed&mask, bare)
+			for _, uri := range uris {
+				x.Notify(updated(uri, meta))
+			}
 		case <-s.closing:
 			s.result(r, x, complete, nil, append(append([]byte{'{'}, meta...), '}'), "")
 			return
@@ -88,17 +113,31 @@ func sendChanges(x Exchange, c catalogue.Change, params []byte) {
 	}
 }
 
-// Changes sends a legacy client every change of the lists until ctx ends or
-// the server closes. It calls open first, when no change can be missed any
-// more.
-func (s *Server) Changes(ctx context.Context, x Exchange, open func()) {
-	sub := s.gateway.Catalogue().Subscribe()
+// Changes sends a legacy client every change of the lists, and updates of the
+// resources its session subscribes to, until ctx ends or the server closes.
+// session returns the session as it is now, nil when it has ended. Changes
+// calls open first, when nothing can be missed any more.
+func (s *Server) Changes(ctx context.Context, x Exchange, session func(context.Context) *session.Session, open func()) {
+	sub := s.gateway.Catalogue().Subscribe(func(string) bool { return true })
 	defer sub.Close()
 	open()
 	for {
 		select {
 		case <-sub.C:
-			sendChanges(x, sub.Take(), nil)
+			changed, uris := sub.Take()
+			sendChanges(x, changed, nil)
+			if len(uris) == 0 {
+				continue
+			}
+			now := session(ctx)
+			if now == nil {
+				return
+			}
+			for _, uri := range uris {
+				if slices.Contains(now.Subscribed, uri) {
+					x.Notify(updated(uri, nil))
+				}
+			}
 		case <-s.closing:
 			return
 		case <-ctx.Done():

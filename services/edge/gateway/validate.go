@@ -52,7 +52,7 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		if t, ok := now.Resource(c.Name); ok {
 			return t, nil
 		}
-		return catalogue.Target{}, unknownResource(c.Name)
+		return catalogue.Target{}, UnknownResource(c.Name)
 	case mcp.MethodComplete:
 		return findReference(now, c.Arguments)
 	}
@@ -86,7 +86,7 @@ func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, er
 		if t, ok := now.Template(p.Ref.URI); ok {
 			return t, nil
 		}
-		return catalogue.Target{}, unknownResource(p.Ref.URI)
+		return catalogue.Target{}, UnknownResource(p.Ref.URI)
 	}
 	return catalogue.Target{}, fault.New(fault.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
 }
@@ -95,7 +95,8 @@ func unknownPrompt(name string) error {
 	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
 }
 
-func unknownResource(uri string) error {
+// UnknownResource refuses a URI that no service serves.
+func UnknownResource(uri string) error {
 	data := append([]byte(`{"uri":`), quote(uri)...)
 	return fault.New(fault.UnknownResource, "Resource not found: %s", fault.Clip(uri)).With(append(data, '}'))
 }

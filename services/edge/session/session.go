@@ -27,6 +27,8 @@ type Session struct {
 	Capabilities jsontext.Value `json:"capabilities,omitzero"`
 	// LogLevel is what logging/setLevel asked for; empty before that.
 	LogLevel string `json:"logLevel,omitzero"`
+	// Subscribed are the URIs of resources/subscribe, in its order.
+	Subscribed []string `json:"subscribed,omitempty"`
 	// Renewed is when the session's life last began anew.
 	Renewed time.Time `json:"renewed"`
 }
@@ -38,8 +40,10 @@ type Store interface {
 	// Get returns a session, or a *fault.Error with reason UnknownSession when
 	// there is none of that id, or no longer. Don't change what it returns.
 	Get(ctx context.Context, id string) (*Session, error)
-	// Save replaces a session.
-	Save(ctx context.Context, s *Session) error
+	// Change lets f change a session, as one step: changes made at the same time
+	// are all kept, and f may be called more than once. An error of f is
+	// returned and changes nothing. UnknownSession when there is no session.
+	Change(ctx context.Context, id string, f func(*Session) error) error
 	// Delete ends a session; UnknownSession when there is none.
 	Delete(ctx context.Context, id string) error
 }
@@ -88,22 +92,44 @@ func (s *OnBus) Close() { s.stop() }
 // Create implements Store.
 func (s *OnBus) Create(ctx context.Context, n *Session) error {
 	n.ID = rand.Text()
-	return s.Save(ctx, n)
-}
-
-// Save implements Store.
-func (s *OnBus) Save(ctx context.Context, n *Session) error {
-	n.Renewed = time.Now().UTC()
-	raw, err := json.Marshal(n)
+	raw, err := encode(n)
 	if err != nil {
 		return err
 	}
-	if len(raw) > maxSize {
-		return fault.New(fault.TooLarge, "the client's name and capabilities are %d bytes; the limit is %d", len(raw), maxSize)
+	return s.bucket.Put(ctx, n.ID, raw)
+}
+
+// Change implements Store.
+func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) error {
+	if !validID(id) {
+		return unknown()
 	}
 	// Not left to OnWrite, which may come after this client's next request.
-	defer s.forget(n.ID)
-	return s.bucket.Put(ctx, n.ID, raw)
+	defer s.forget(id)
+	err := s.bucket.Change(ctx, id, func(raw []byte) ([]byte, error) {
+		n := &Session{ID: id}
+		if err := json.Unmarshal(raw, n); err != nil {
+			return nil, err
+		}
+		if err := f(n); err != nil {
+			return nil, err
+		}
+		return encode(n)
+	})
+	if errors.Is(err, bus.ErrNoKey) {
+		return unknown()
+	}
+	return err
+}
+
+// encode makes a session's value; its life begins anew.
+func encode(n *Session) ([]byte, error) {
+	n.Renewed = time.Now().UTC()
+	raw, err := json.Marshal(n)
+	if err == nil && len(raw) > maxSize {
+		err = fault.New(fault.TooLarge, "what the session would hold is %d bytes; the limit is %d", len(raw), maxSize)
+	}
+	return raw, err
 }
 
 // Get implements Store.
@@ -142,10 +168,11 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 		return nil, unknown()
 	case age > renewAfter:
 		renewed := *n
-		if err := s.Save(ctx, &renewed); err != nil {
-			return nil, err
-		}
-		return &renewed, nil
+		return &renewed, s.Change(ctx, id, func(now *Session) error {
+			renewed = *now
+			renewed.Renewed = time.Now().UTC()
+			return nil
+		})
 	}
 	return n, nil
 }

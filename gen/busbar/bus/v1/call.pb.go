@@ -1272,6 +1272,52 @@ func (x *ClientCancel) GetRequestId() []byte {
 	return nil
 }
 
+// ResourceUpdated says that a resource has changed. A service publishes it on
+// mcp.evt.<service>.updated, to every edge.
+type ResourceUpdated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceUpdated) Reset() {
+	*x = ResourceUpdated{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceUpdated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceUpdated) ProtoMessage() {}
+
+func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
+func (*ResourceUpdated) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ResourceUpdated) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
 var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
@@ -1352,7 +1398,9 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\fClientCancel\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\fR\trequestId*\xd6\x01\n" +
+	"request_id\x18\x02 \x01(\fR\trequestId\"#\n" +
+	"\x0fResourceUpdated\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri*\xd6\x01\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
@@ -1383,25 +1431,26 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
-	(LogLevel)(0),         // 0: busbar.bus.v1.LogLevel
-	(Executed)(0),         // 1: busbar.bus.v1.Executed
-	(*Request)(nil),       // 2: busbar.bus.v1.Request
-	(*Client)(nil),        // 3: busbar.bus.v1.Client
-	(*Identity)(nil),      // 4: busbar.bus.v1.Identity
-	(*Frame)(nil),         // 5: busbar.bus.v1.Frame
-	(*Progress)(nil),      // 6: busbar.bus.v1.Progress
-	(*Log)(nil),           // 7: busbar.bus.v1.Log
-	(*Chunk)(nil),         // 8: busbar.bus.v1.Chunk
-	(*Alive)(nil),         // 9: busbar.bus.v1.Alive
-	(*Result)(nil),        // 10: busbar.bus.v1.Result
-	(*InputRequired)(nil), // 11: busbar.bus.v1.InputRequired
-	(*Task)(nil),          // 12: busbar.bus.v1.Task
-	(*Error)(nil),         // 13: busbar.bus.v1.Error
-	(*Cancel)(nil),        // 14: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),  // 15: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),  // 16: busbar.bus.v1.ClientCancel
+	(LogLevel)(0),           // 0: busbar.bus.v1.LogLevel
+	(Executed)(0),           // 1: busbar.bus.v1.Executed
+	(*Request)(nil),         // 2: busbar.bus.v1.Request
+	(*Client)(nil),          // 3: busbar.bus.v1.Client
+	(*Identity)(nil),        // 4: busbar.bus.v1.Identity
+	(*Frame)(nil),           // 5: busbar.bus.v1.Frame
+	(*Progress)(nil),        // 6: busbar.bus.v1.Progress
+	(*Log)(nil),             // 7: busbar.bus.v1.Log
+	(*Chunk)(nil),           // 8: busbar.bus.v1.Chunk
+	(*Alive)(nil),           // 9: busbar.bus.v1.Alive
+	(*Result)(nil),          // 10: busbar.bus.v1.Result
+	(*InputRequired)(nil),   // 11: busbar.bus.v1.InputRequired
+	(*Task)(nil),            // 12: busbar.bus.v1.Task
+	(*Error)(nil),           // 13: busbar.bus.v1.Error
+	(*Cancel)(nil),          // 14: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),    // 15: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),    // 16: busbar.bus.v1.ClientCancel
+	(*ResourceUpdated)(nil), // 17: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	3,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
@@ -1445,7 +1494,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -241,7 +241,8 @@ func (d *Door) initialize(ctx context.Context, r *era.Request) {
 	d.running.Add(1)
 	go func() {
 		defer d.running.Done()
-		d.cfg.Server.Changes(ctx, d, func() {
+		now := func(context.Context) *session.Session { return d.peer.Session.Load() }
+		d.cfg.Server.Changes(ctx, d, now, func() {
 			d.Respond(0, response)
 			close(answered)
 		})

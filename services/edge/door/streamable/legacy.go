@@ -80,13 +80,24 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	if _, err := h.named(r); err != nil {
+	opened, err := h.named(r)
+	if err != nil {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
+	now := func(ctx context.Context) *session.Session {
+		s, err := h.cfg.Sessions.Get(ctx, opened.ID)
+		if fault.Is(err, fault.UnknownSession) {
+			return nil
+		}
+		if err != nil {
+			return opened // the bus is away; what was said then still holds
+		}
+		return s
+	}
 	out := newWriter(w, accept{sse: true})
 	defer out.close()
-	h.cfg.Server.Changes(r.Context(), out, out.open)
+	h.cfg.Server.Changes(r.Context(), out, now, out.open)
 }
 
 func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {

@@ -274,7 +274,7 @@ func TestListenAcknowledgesWhatItAgreesTo(t *testing.T) {
 	w := start(t)
 	for filter, agreed := range map[string]string{
 		`{}`: `{}`, `{"toolsListChanged":true}`: `{"toolsListChanged":true}`,
-		`{"resourceSubscriptions":["note:///one"]}`:               `{}`,
+		`{"resourceSubscriptions":["note:///one"]}`:               `{"resourceSubscriptions":["note:///one"]}`,
 		`{"promptsListChanged":true,"resourcesListChanged":true}`: `{"promptsListChanged":true,"resourcesListChanged":true}`,
 	} {
 		s := w.open(t, w.request(t.Context(), t, w.http.URL, modern(mcp.MethodListen, ""), strings.NewReader(listen("1", filter))))

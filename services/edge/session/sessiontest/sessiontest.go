@@ -79,9 +79,7 @@ func keeps(t *testing.T, one, two session.Store) {
 func saves(t *testing.T, one, two session.Store) {
 	n := create(t, one)
 	get(t, two, n.ID) // known to both
-	changed := *get(t, one, n.ID)
-	changed.LogLevel = "error"
-	if err := one.Save(t.Context(), &changed); err != nil {
+	if err := one.Change(t.Context(), n.ID, func(s *session.Session) error { s.LogLevel = "error"; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got := get(t, one, n.ID); got.LogLevel != "error" || got.ClientName != n.ClientName {
@@ -155,9 +153,7 @@ func ownWrites(t *testing.T, one, _ session.Store) {
 	n := create(t, one)
 	for range 50 {
 		for _, level := range []string{"debug", "error"} {
-			changed := *get(t, one, n.ID)
-			changed.LogLevel = level
-			if err := one.Save(t.Context(), &changed); err != nil {
+			if err := one.Change(t.Context(), n.ID, func(s *session.Session) error { s.LogLevel = level; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := get(t, one, n.ID).LogLevel; got != level {

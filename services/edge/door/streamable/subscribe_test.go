@@ -1,0 +1,60 @@
+package streamable_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+// TestResourceUpdates brings an update to exactly those who subscribed, in
+// either era, at whichever edge their stream is.
+func TestResourceUpdates(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	_, other := w.join(t)
+	const one, two = "note:///one", "note:///by/7"
+	h := w.initialize(t, mcp.V20251125)
+	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, other.URL+"/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get.Header.Set("Accept", "text/event-stream")
+	for name, v := range h {
+		get.Header.Set(name, v)
+	}
+	old := w.open(t, get)
+	subscribe := func(method, uri string) reply {
+		return w.post(t, h, edgetest.Legacy("5", method, `"uri":"`+uri+`"`))
+	}
+	subscribe(mcp.MethodSubscribe, "nothing:///").refused(t, http.StatusOK, mcp.CodeLegacyNoResource, "unknown_resource")
+	w.post(t, header{}, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+one+`"`)).refused(t, http.StatusBadRequest, mcp.CodeInvalidRequest, "invalid_request")
+	for _, uri := range []string{one, two, one} {
+		if m := subscribe(mcp.MethodSubscribe, uri).message(t); m.Error != nil || string(m.Result) != "{}" {
+			t.Fatalf("subscribe: %+v", m)
+		}
+	}
+	stream := w.open(t, w.request(t.Context(), t, w.http.URL, modern(mcp.MethodListen, ""), strings.NewReader(listen("9", `{"resourceSubscriptions":["`+two+`","`+two+`"]}`))))
+	if m := stream.await(); m.Method != mcp.NotifyAcknowledged || !strings.Contains(string(m.Params), `"resourceSubscriptions":["`+two+`"]`) {
+		t.Fatalf("acknowledged: %+v", m)
+	}
+
+	w.svc.ResourceUpdated(one)
+	w.svc.ResourceUpdated("nothing:///")
+	if m := old.await(); m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"uri":"`+one+`"}` {
+		t.Errorf("old client: %+v", m)
+	}
+	if m := subscribe(mcp.MethodUnsubscribe, one).message(t); m.Error != nil {
+		t.Fatalf("unsubscribe: %+v", m)
+	}
+	w.svc.ResourceUpdated(one)
+	w.svc.ResourceUpdated(two)
+	if m := old.await(); string(m.Params) != `{"uri":"`+two+`"}` {
+		t.Errorf("old client: %+v", m)
+	}
+	if m := stream.await(); m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"_meta":{"io.modelcontextprotocol/subscriptionId":9},"uri":"`+two+`"}` {
+		t.Errorf("modern client: %+v", m)
+	}
+}
