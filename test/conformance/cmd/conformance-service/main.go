@@ -3,8 +3,18 @@
 package main
 
 import (
+	"time"
+
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/test/conformance/fixture"
 )
 
-func main() { service.Main(fixture.New()) }
+func main() {
+	s := fixture.New()
+	go func() {
+		for range time.Tick(fixture.WatchedEvery) {
+			s.ResourceUpdated(fixture.Watched)
+		}
+	}()
+	service.Main(s)
+}
