@@ -164,3 +164,25 @@ func FuzzHeader(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseBatch never panics, and takes a batch only if every message of it
+// is one that Parse takes or refuses alone.
+func FuzzParseBatch(f *testing.F) {
+	for _, seed := range []string{`[]`, `[{}]`, `[1,"x",null]`, `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]`, `[[[`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		entries, err := mcp.ParseBatch(b, mcp.Limits{})
+		if err != nil {
+			return
+		}
+		if len(entries) == 0 || len(entries) > mcp.MaxBatch || !mcp.IsBatch(b) {
+			t.Fatalf("%d entries of %q", len(entries), b)
+		}
+		for _, e := range entries {
+			if (e.Err == nil) == (e.Message.Kind == mcp.Invalid) {
+				t.Fatalf("kind %v, error %v", e.Message.Kind, e.Err)
+			}
+		}
+	})
+}

@@ -173,8 +173,12 @@ func (d *Door) line(ctx context.Context, l line) {
 	if len(bytes.TrimSpace(l.text)) == 0 {
 		return
 	}
-	m, err := mcp.Parse(l.text, d.cfg.Limits)
 	s := d.peer.Session.Load()
+	if mcp.IsBatch(l.text) && s != nil && s.Version == mcp.V20250326 {
+		d.batch(ctx, s, l.text)
+		return
+	}
+	m, err := mcp.Parse(l.text, d.cfg.Limits)
 	if err != nil {
 		d.refuse(&m, versionOf(&m, s), err)
 		return
@@ -190,6 +194,30 @@ func (d *Door) line(ctx context.Context, l line) {
 	default:
 		d.answer(ctx, r)
 	}
+}
+
+// batch answers a batch, which 2025-03-26 alone has, beside other requests.
+func (d *Door) batch(ctx context.Context, s *session.Session, text []byte) {
+	entries, err := mcp.ParseBatch(text, d.cfg.Limits)
+	if err != nil {
+		d.refuse(nil, s.Version, err)
+		return
+	}
+	base := era.Request{Door: "stdio", Version: s.Version, Session: s, Peer: d.peer}
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		d.refuse(nil, s.Version, fault.New(fault.Overloaded, "%d requests are in flight already; wait for an answer", maxInFlight))
+		return
+	}
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		defer func() { <-d.slots }()
+		if responses := d.cfg.Server.Batch(ctx, base, entries); responses != nil {
+			d.Respond(0, responses)
+		}
+	}()
 }
 
 // answer answers a request beside the others.

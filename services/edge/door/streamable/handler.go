@@ -85,6 +85,9 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, "", err)
 		return
 	}
+	if mcp.IsBatch(body) && h.batch(w, r, body) {
+		return
+	}
 	m, err := mcp.Parse(body, h.cfg.Limits)
 	if err != nil {
 		// A client that cannot be read has no era; its header is the best guess.

@@ -39,6 +39,36 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 	h.cfg.Server.Handle(context.WithoutCancel(r.Context()), req, out)
 }
 
+// batch answers a batch of a client of 2025-03-26, and reports false for any
+// other's, whose version has none.
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) bool {
+	s, err := h.session(r)
+	if err != nil {
+		writeError(w, nil, mcp.V20250326, err)
+		return true
+	}
+	if header := r.Header.Get(mcp.HeaderProtocolVersion); s == nil && header != mcp.V20250326 || s != nil && s.Version != mcp.V20250326 {
+		return false
+	}
+	entries, err := mcp.ParseBatch(body, h.cfg.Limits)
+	if err != nil {
+		writeError(w, nil, mcp.V20250326, err)
+		return true
+	}
+	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: credentials(r.Header), Session: s}
+	if s != nil {
+		var release func()
+		base.Peer, release = h.cfg.Server.Peer(s.ID)
+		defer release()
+	}
+	out := newWriter(w, accept{json: true})
+	defer out.close()
+	if responses := h.cfg.Server.Batch(context.WithoutCancel(r.Context()), base, entries); responses != nil {
+		out.Respond(http.StatusOK, responses)
+	}
+	return true
+}
+
 func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer) {
 	s, response := h.cfg.Server.Initialize(req, out)
 	if s == nil {
