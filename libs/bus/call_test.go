@@ -266,7 +266,10 @@ func TestCallIgnoresAnswersOfEarlierCalls(t *testing.T) {
 	caller := newCaller(t, url)
 	for range 20 {
 		_, err := caller.Call(within(t, 110*time.Millisecond), "svc", &busv1.Request{Method: "tools/call", Name: "slow", Arguments: []byte(`"late"`)}, nil)
-		fails(t, err, fault.DeadlineExceeded, fault.Unknown)
+		// On a busy machine the service may even get it too late to start.
+		if !fault.Is(err, fault.DeadlineExceeded) {
+			t.Fatalf("got %v, want %s", err, fault.DeadlineExceeded)
+		}
 	}
 	close(release)
 	for i := range 200 {
