@@ -52,6 +52,7 @@ type Server struct {
 	ctx     context.Context
 	running sync.WaitGroup
 	slots   chan struct{}
+	workers *workers
 	queued  atomic.Int64
 
 	mu     sync.Mutex
@@ -71,8 +72,8 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{
 		conn: conn, cfg: cfg, instance: newID()[:12],
-		slots: make(chan struct{}, cfg.Concurrency),
-		live:  map[string]context.CancelFunc{},
+		slots: make(chan struct{}, cfg.Concurrency), workers: newWorkers(cfg.Concurrency),
+		live: map[string]context.CancelFunc{},
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	var err error
@@ -107,12 +108,12 @@ func (s *Server) receive(msg *nats.Msg) {
 		return
 	}
 	s.running.Add(1)
-	go func() {
+	s.workers.do(s.ctx, func() {
 		defer s.running.Done()
 		defer s.queued.Add(-1)
 		defer out.close()
 		s.handle(msg.Data, out)
-	}()
+	})
 }
 
 func (s *Server) handle(data []byte, out *Responder) {

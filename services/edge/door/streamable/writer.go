@@ -32,6 +32,7 @@ type writer struct {
 	control *http.ResponseController
 	takes   accept
 
+	started time.Time
 	events  chan []byte   // not nil once it is a stream
 	queued  atomic.Int64  // bytes in events
 	ended   chan struct{} // closed when the stream's goroutine has ended
@@ -40,7 +41,7 @@ type writer struct {
 }
 
 func newWriter(w http.ResponseWriter, takes accept) *writer {
-	return &writer{w: w, control: http.NewResponseController(w), takes: takes}
+	return &writer{w: w, control: http.NewResponseController(w), takes: takes, started: time.Now()}
 }
 
 func (o *writer) header() http.Header { return o.w.Header() }
@@ -96,10 +97,17 @@ var jsonType = []string{"application/json"}
 
 func (o *writer) write(status int, body []byte) {
 	o.written = true
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	// Until then the server's own write timeout holds.
+	if time.Since(o.started) > soon {
+		_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	}
 	o.w.WriteHeader(status)
 	_, _ = o.w.Write(body)
 }
+
+// soon is how long after a request its answer needs no write deadline of its
+// own.
+const soon = time.Second
 
 // status answers without a body.
 func (o *writer) status(code int) {
