@@ -72,8 +72,15 @@ func (c *Conn) Bucket(ctx context.Context, name string) (*Bucket, error) {
 // ErrNoKey means that a key is not there, or no longer.
 var ErrNoKey = errors.New("no such key")
 
+// maxKey bounds a key: it becomes part of a subject, and NATS hangs up for good
+// on one that is too long.
+const maxKey = 256
+
 // Get returns the value of a key, or ErrNoKey.
 func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
+	if len(key) > maxKey {
+		return nil, ErrNoKey
+	}
 	entry, err := b.kv.Get(ctx, key)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey):
@@ -86,6 +93,9 @@ func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
 
 // Put stores a value; its age starts anew.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
+	if len(key) > maxKey {
+		return fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
+	}
 	if _, err := b.kv.Put(ctx, key, value); err != nil {
 		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 	}
@@ -97,6 +107,9 @@ func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
 // of f is returned as it is.
 func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte, error)) error {
 	const tries = 16
+	if len(key) > maxKey {
+		return ErrNoKey
+	}
 	for range tries {
 		entry, err := b.kv.Get(ctx, key)
 		if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
@@ -122,6 +135,9 @@ func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte,
 
 // Delete removes a key; one that is not there is no error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
+	if len(key) > maxKey {
+		return nil
+	}
 	if err := b.kv.Purge(ctx, key); err != nil && !errors.Is(err, jetstream.ErrInvalidKey) {
 		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 	}
