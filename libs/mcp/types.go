@@ -194,3 +194,23 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(it)
 }
+
+// CompleteParams are the params of completion/complete.
+type CompleteParams struct {
+	// Ref is what the argument belongs to: "ref/prompt" with Name, or
+	// "ref/resource" with the URI of a template.
+	Ref struct {
+		Type string `json:"type"`
+		Name string `json:"name,omitzero"`
+		URI  string `json:"uri,omitzero"`
+	} `json:"ref"`
+	Argument struct {
+		Name string `json:"name"`
+		// Value is what has been entered so far.
+		Value string `json:"value"`
+	} `json:"argument"`
+	// Context holds the arguments already known.
+	Context struct {
+		Arguments map[string]string `json:"arguments,omitempty"`
+	} `json:"context,omitzero"`
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -101,25 +100,8 @@ func (s *Service) getPrompt(ctx context.Context, call *Call) (*busv1.Result, err
 // maxCompletions is the protocol's limit for one answer.
 const maxCompletions = 100
 
-// completion is the params of completion/complete.
-type completion struct {
-	Ref struct {
-		Type string `json:"type"`
-		Name string `json:"name,omitzero"`
-		URI  string `json:"uri,omitzero"`
-	} `json:"ref"`
-	Argument struct {
-		Name  string `json:"name"`
-		Value string `json:"value"`
-	} `json:"argument"`
-	Context struct {
-		Arguments map[string]string `json:"arguments,omitempty"`
-	} `json:"context,omitzero"`
-	Meta jsontext.Value `json:"_meta,omitzero"`
-}
-
 func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, error) {
-	var p completion
+	var p mcp.CompleteParams
 	if err := json.Unmarshal(call.req.Arguments, &p); err != nil {
 		return nil, fault.New(fault.InvalidParams, "params of completion/complete need a ref and an argument").Because(err)
 	}
@@ -147,7 +129,7 @@ func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, erro
 }
 
 // completer finds who completes an argument; nil when nobody does.
-func (s *Service) completer(p *completion) (CompleteFunc, error) {
+func (s *Service) completer(p *mcp.CompleteParams) (CompleteFunc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch p.Ref.Type {

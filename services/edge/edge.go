@@ -139,7 +139,7 @@ func (e *Edge) Close() {
 func (e *Edge) Handler(guard streamable.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
-		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard, Logger: e.cfg.Logger,
+		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard,
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

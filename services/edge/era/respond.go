@@ -131,70 +131,56 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 	return status, append(b, `}}}`...)
 }
 
-// classify says which code and HTTP status a reason has. A client of either
-// era reads the body of a 200; other statuses are used where the
-// specification asks for them, or where no message could be read at all.
+// form is what an error looks like to a client: HTTP status and code.
+type form struct{ status, code int }
+
+// forms of the reasons, for 2026-07-28. A client of either era reads the body
+// of a 200; other statuses are used where the specification asks for them, or
+// where no message could be read at all. A reason not named is internal.
+var forms = map[fault.Reason]form{
+	fault.ParseError:         {http.StatusBadRequest, mcp.CodeParseError},
+	fault.InvalidRequest:     {http.StatusBadRequest, mcp.CodeInvalidRequest},
+	fault.TooLarge:           {http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest},
+	fault.HeaderMismatch:     {http.StatusBadRequest, mcp.CodeHeaderMismatch},
+	fault.UnsupportedVersion: {http.StatusBadRequest, mcp.CodeUnsupportedVersion},
+	fault.MissingCapability:  {http.StatusBadRequest, mcp.CodeMissingCapability},
+	fault.MethodNotFound:     {http.StatusNotFound, mcp.CodeMethodNotFound},
+	fault.InvalidParams:      {http.StatusBadRequest, mcp.CodeInvalidParams},
+	fault.UnknownTool:        {http.StatusOK, mcp.CodeInvalidParams},
+	fault.UnknownPrompt:      {http.StatusOK, mcp.CodeInvalidParams},
+	fault.UnknownResource:    {http.StatusOK, mcp.CodeInvalidParams},
+	fault.UnknownSession:     {http.StatusNotFound, mcp.CodeInvalidRequest},
+	fault.Unauthenticated:    {http.StatusUnauthorized, mcp.CodeUnauthenticated},
+	fault.Forbidden:          {http.StatusForbidden, mcp.CodeForbidden},
+	fault.Conflict:           {http.StatusOK, mcp.CodeConflict},
+	fault.RateLimited:        {http.StatusOK, mcp.CodeRateLimited},
+	fault.Overloaded:         {http.StatusOK, mcp.CodeUnavailable},
+	fault.Unavailable:        {http.StatusOK, mcp.CodeUnavailable},
+	fault.DeadlineExceeded:   {http.StatusOK, mcp.CodeDeadline},
+	fault.PeerLost:           {http.StatusOK, mcp.CodeDeadline},
+	fault.Cancelled:          {http.StatusOK, mcp.CodeCancelled},
+	fault.ResultTooLarge:     {http.StatusOK, mcp.CodeTooLarge},
+	fault.Internal:           {http.StatusOK, mcp.CodeInternal},
+}
+
+// legacyForms are those that differ for earlier versions.
+var legacyForms = map[fault.Reason]form{
+	fault.MissingCapability: {http.StatusOK, mcp.CodeInvalidRequest},
+	fault.MethodNotFound:    {http.StatusOK, mcp.CodeMethodNotFound},
+	fault.InvalidParams:     {http.StatusOK, mcp.CodeInvalidParams},
+	fault.UnknownResource:   {http.StatusOK, mcp.CodeLegacyNoResource},
+	fault.DeadlineExceeded:  {http.StatusOK, mcp.CodeLegacyServerError},
+}
+
 func classify(f *fault.Error, version string) (status, code int) {
-	modern := version == mcp.Modern
-	bad := http.StatusOK
-	if modern {
-		bad = http.StatusBadRequest
+	if is, differs := legacyForms[f.Reason]; differs && version != mcp.Modern {
+		return is.status, is.code
 	}
-	switch f.Reason {
-	case fault.ParseError:
-		return http.StatusBadRequest, mcp.CodeParseError
-	case fault.InvalidRequest:
-		return http.StatusBadRequest, mcp.CodeInvalidRequest
-	case fault.TooLarge:
-		return http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest
-	case fault.HeaderMismatch:
-		return http.StatusBadRequest, mcp.CodeHeaderMismatch
-	case fault.UnsupportedVersion:
-		return http.StatusBadRequest, mcp.CodeUnsupportedVersion
-	case fault.MissingCapability:
-		if !modern {
-			return http.StatusOK, mcp.CodeInvalidRequest
-		}
-		return http.StatusBadRequest, mcp.CodeMissingCapability
-	case fault.MethodNotFound:
-		if modern {
-			return http.StatusNotFound, mcp.CodeMethodNotFound
-		}
-		return http.StatusOK, mcp.CodeMethodNotFound
-	case fault.InvalidParams:
-		return bad, mcp.CodeInvalidParams
-	case fault.UnknownTool, fault.UnknownPrompt:
-		return http.StatusOK, mcp.CodeInvalidParams
-	case fault.UnknownResource:
-		if !modern {
-			return http.StatusOK, mcp.CodeLegacyNoResource
-		}
-		return http.StatusOK, mcp.CodeInvalidParams
-	case fault.UnknownSession:
-		return http.StatusNotFound, mcp.CodeInvalidRequest
-	case fault.Unauthenticated:
-		return http.StatusUnauthorized, mcp.CodeUnauthenticated
-	case fault.Forbidden:
-		return http.StatusForbidden, mcp.CodeForbidden
-	case fault.Conflict:
-		return http.StatusOK, mcp.CodeConflict
-	case fault.RateLimited:
-		return http.StatusOK, mcp.CodeRateLimited
-	case fault.Overloaded, fault.Unavailable:
-		return http.StatusOK, mcp.CodeUnavailable
-	case fault.DeadlineExceeded:
-		if !modern {
-			return http.StatusOK, mcp.CodeLegacyServerError
-		}
-		return http.StatusOK, mcp.CodeDeadline
-	case fault.PeerLost:
-		return http.StatusOK, mcp.CodeDeadline
-	case fault.Cancelled:
-		return http.StatusOK, mcp.CodeCancelled
-	case fault.ResultTooLarge:
-		return http.StatusOK, mcp.CodeTooLarge
+	is, named := forms[f.Reason]
+	if !named {
+		is = forms[fault.Internal]
 	}
-	return http.StatusOK, mcp.CodeInternal
+	return is.status, is.code
 }
 
 func appendQuoted(b []byte, s string) []byte {

@@ -62,17 +62,7 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 // findReference finds the service that completes the argument of a
 // completion/complete.
 func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, error) {
-	var p struct {
-		Ref struct {
-			Type string `json:"type"`
-			Name string `json:"name,omitzero"`
-			URI  string `json:"uri,omitzero"`
-		} `json:"ref"`
-		Argument struct {
-			Name  string `json:"name"`
-			Value string `json:"value"`
-		} `json:"argument"`
-	}
+	var p mcp.CompleteParams
 	if err := json.Unmarshal(params, &p); err != nil || p.Argument.Name == "" {
 		return catalogue.Target{}, fault.New(fault.InvalidParams, "completion/complete needs params.ref and params.argument with name and value").Because(err)
 	}

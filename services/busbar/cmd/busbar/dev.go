@@ -114,13 +114,15 @@ func services() []*service.Service {
 
 func startFleet(ctx context.Context, dir home.Dir) (*fleet, error) {
 	f := &fleet{}
-	for _, s := range services() {
+	for i, s := range services() {
 		conn, err := dir.Connect(ctx, s.Name(), slog.Default())
 		if err != nil {
 			return nil, errors.Join(err, f.stop(ctx))
 		}
-		// A service announces itself as soon as there is where.
-		err = conn.EnsureBuckets(ctx)
+		if i == 0 {
+			// A service announces itself as soon as there is where.
+			err = conn.EnsureBuckets(ctx)
+		}
 		var running *service.Running
 		if err == nil {
 			running, err = s.Start(ctx, conn)

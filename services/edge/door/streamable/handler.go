@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -24,7 +23,6 @@ type Config struct {
 	Gateway  *gateway.Gateway
 	Sessions session.Store
 	Guard    Guard
-	Logger   *slog.Logger
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
 }
