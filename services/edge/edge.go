@@ -68,6 +68,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
 		return nil, err
 	}
+	streams, err := session.NewStreams(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	sealer, err := sharedSealer(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -75,7 +79,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
-		Gateway: e.gateway, Sessions: e.sessions, Logger: cfg.Logger,
+		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

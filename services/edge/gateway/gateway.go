@@ -30,6 +30,7 @@ type Config struct {
 type Gateway struct {
 	caller    *bus.Caller
 	catalogue *catalogue.Live
+	sealer    *Sealer
 	chain     Next
 }
 
@@ -77,7 +78,7 @@ func New(cfg Config) *Gateway {
 			return link(ctx, c, onFrame, rest)
 		}
 	}
-	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, chain: next}
+	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, sealer: cfg.Sealer, chain: next}
 }
 
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.
