@@ -61,26 +61,11 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
 	}
 	quietSince := time.Now()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
+	// Whatever happens to ctx, so that CancelOn knows the call.
+	frame, _, err := f.fetch(context.WithoutCancel(ctx))
 	for {
-		var frame *busv1.Frame
-		var err error
-		select {
-		case msg := <-live:
-			quietSince = time.Now()
-			var gap bool
-			if frame, gap, err = f.take(msg, false); gap {
-				frame, _, err = f.fetch(ctx)
-			}
-		case <-timer.C:
-			var news bool
-			if frame, news, err = f.fetch(ctx); news {
-				quietSince = time.Now()
-			}
-		case <-ctx.Done():
-			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
-		}
 		if frame != nil || err != nil {
 			return frame, err
 		}
@@ -97,6 +82,21 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			wait = askAgain
 		}
 		timer.Reset(wait)
+		select {
+		case msg := <-live:
+			quietSince = time.Now()
+			var gap bool
+			if frame, gap, err = f.take(msg, false); gap {
+				frame, _, err = f.fetch(ctx)
+			}
+		case <-timer.C:
+			var news bool
+			if frame, news, err = f.fetch(ctx); news {
+				quietSince = time.Now()
+			}
+		case <-ctx.Done():
+			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ type Edge struct {
 	server   *era.Server
 
 	stopCancels func()
+	closing     sync.Once
 }
 
 // New joins the edge to the bus and returns once it knows what is there. Close
@@ -121,7 +122,10 @@ func (e *Edge) Await(ctx context.Context, services ...string) error {
 }
 
 // Close leaves the bus. Calls in flight fail; see Serve for an orderly end.
-func (e *Edge) Close() {
+// Closing again does nothing.
+func (e *Edge) Close() { e.closing.Do(e.close) }
+
+func (e *Edge) close() {
 	if e.server != nil {
 		e.server.Close()
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -25,13 +26,16 @@ func (g *Gateway) Keep(ctx context.Context, s *bus.Stream, sent *busv1.Sent) err
 func (g *Gateway) CancelStream(s *bus.Stream) { g.caller.CancelOn(s, "cancelled") }
 
 // Follow carries on with the stream of a call that an edge made before, after a
-// position; see bus.Caller.Follow. The call passed the chain then.
+// position; see bus.Caller.Follow. The call passed the chain then; how it ends
+// is recorded by every edge that tells a client.
 func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
+	c.Received = time.Now()
 	frame, err := g.caller.Follow(ctx, c.Stream, after, onFrame, served)
 	if err != nil {
-		return nil, err
+		return nil, record(ctx, g.auditor, c, nil, err)
 	}
 	answer := answerOf(frame)
+	_ = record(ctx, g.auditor, c, answer, nil)
 	if answer.InputRequired != nil && len(answer.InputRequired.RequestState) > 0 {
 		answer.InputRequired.RequestState = g.sealer.seal(c, answer.InputRequired.RequestState)
 	}
