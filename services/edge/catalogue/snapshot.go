@@ -40,6 +40,7 @@ type Snapshot struct {
 	tools, prompts, resources map[string]Target
 	templates                 []template
 	lists                     [kinds]list
+	digest                    string
 	problems                  []string
 	services                  []bus.Service
 }
@@ -154,5 +155,6 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 	for k := range items {
 		s.lists[k] = newList(Kind(k), items[k])
 	}
+	s.digest = digest(&s.lists)
 	return s, used
 }

@@ -29,6 +29,8 @@ type Session struct {
 	LogLevel string `json:"logLevel,omitzero"`
 	// Subscribed are the URIs of resources/subscribe, in its order.
 	Subscribed []string `json:"subscribed,omitempty"`
+	// Stream is the youngest stream of changes, which alone gets them.
+	Stream string `json:"stream,omitzero"`
 	// Renewed is when the session's life last began anew.
 	Renewed time.Time `json:"renewed"`
 }

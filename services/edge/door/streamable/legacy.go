@@ -118,23 +118,17 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
-	if id := r.Header.Get(headerLastEventID); id != "" {
-		h.resume(w, r, opened, id)
+	since := r.Header.Get(headerLastEventID)
+	if since != "" && !era.IsChangeID(since) {
+		h.resume(w, r, opened, since)
 		return
 	}
-	now := func(ctx context.Context) *session.Session {
-		s, err := h.cfg.Sessions.Get(ctx, opened.ID)
-		if fault.Is(err, fault.UnknownSession) {
-			return nil
-		}
-		if err != nil {
-			return opened // the bus is away; what was said then still holds
-		}
-		return s
-	}
 	out := newWriter(w, accept{sse: true})
-	defer out.close()
-	h.cfg.Server.Changes(r.Context(), out, now, out.open)
+	if err := h.cfg.Server.ChangesOf(r.Context(), opened, out, since, out.open); err != nil {
+		writeError(w, nil, opened.Version, err)
+		return
+	}
+	out.close()
 }
 
 const headerLastEventID = "Last-Event-Id"
