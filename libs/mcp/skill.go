@@ -31,14 +31,15 @@ const (
 )
 
 // SkillURI is the URI of a file of a skill, of one of its directories, or of
-// the skill's directory for an empty path. The service comes first, so that
-// two services never have one URI.
+// the skill's own directory for ".". The service comes first, so that two
+// services never have one URI.
 func SkillURI(service, skill, path string) string {
 	uri := "skill://" + service + "/" + skill
+	if path == "." {
+		return uri
+	}
 	for name := range strings.SplitSeq(path, "/") {
-		if name != "" {
-			uri += "/" + url.PathEscape(name)
-		}
+		uri += "/" + url.PathEscape(name)
 	}
 	return uri
 }
