@@ -100,7 +100,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":` + string(s.caps) + string(s.extra) + `}`)
+	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + string(inner(s.caps)) + `,` + extensions + `}` + string(s.extra) + `}`)
 	return s, nil
 }
 
