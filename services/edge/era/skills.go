@@ -2,12 +2,8 @@ package era
 
 import (
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
-
-// extensions are those the edge offers to modern clients.
-const extensions = `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true}}`
 
 // skill answers skills/get.
 func (s *Server) skill(r *Request, x Exchange) {
