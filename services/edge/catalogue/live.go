@@ -138,7 +138,7 @@ func (l *Live) Missed(ctx context.Context, digest string, then time.Time, resour
 
 func difference(a, b *Snapshot) Change {
 	var c Change
-	for kind, change := range map[Kind]Change{Tools: ToolsChanged, Prompts: PromptsChanged, Resources: ResourcesChanged, Templates: ResourcesChanged} {
+	for kind, change := range map[Kind]Change{Tools: ToolsChanged, Prompts: PromptsChanged, Resources: ResourcesChanged, Templates: ResourcesChanged, Skills: ResourcesChanged} {
 		if !slices.EqualFunc(a.lists[kind].items, b.lists[kind].items, func(x, y item) bool { return bytes.Equal(x.json, y.json) }) {
 			c |= change
 		}
