@@ -233,6 +233,18 @@ func TestResume(t *testing.T) {
 		send(t, "release", w.svc.Release)
 		again.result("7", "released")
 	})
+	t.Run("a tool lets go of the connection first", func(t *testing.T) {
+		w, one, two, h := setup(t, mcp.V20251125)
+		go func() { w.svc.Leave <- struct{}{} }()
+		s := w.begin(t, one, h, "steps")
+		if e := s.event(); e.id == "" || !e.empty {
+			t.Errorf("priming event: %+v", e)
+		}
+		s.ends()
+		again := w.resume(t, two, h, s.id)
+		send(t, "release", w.svc.Release)
+		again.result("7", "released")
+	})
 	t.Run("a tool cannot let go of a client that does not expect it", func(t *testing.T) {
 		w, one, _, h := setup(t, mcp.V20250618)
 		send(t, "step", w.svc.Step)
