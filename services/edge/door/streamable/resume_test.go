@@ -297,7 +297,7 @@ func TestResume(t *testing.T) {
 			header header
 			id     string
 		}{
-			"another session": {h2(t, w), id}, "another stream": {h, "A" + id[1:]}, "made up": {h, "../../x"},
+			"another session": {h2(t, w), id}, "another stream": {h, strings.Repeat("A", 26) + id[26:]}, "made up": {h, "../../x"},
 			"a long one": {h, strings.Repeat("x", 4000)}, "no numbers": {h, id[:26] + "-x-y"}, "out of range": {h, id[:26] + "-99999999999-1"},
 		} {
 			r := w.do(t, w.resumption(t, two, c.header, c.id))
