@@ -46,9 +46,12 @@ type Caller struct {
 	conn *Conn
 	edge string
 	sub  *nats.Subscription
+	// posts brings what clients post for streams that this edge holds.
+	posts *nats.Subscription
 
 	mu      sync.Mutex
 	waiting map[string]*exchange
+	streams map[string]*Stream // by token
 }
 
 // exchange is one call in flight.
@@ -76,7 +79,7 @@ var exchanges = sync.Pool{New: func() any {
 
 // NewCaller starts collecting answers. Close it before the connection.
 func NewCaller(conn *Conn) (*Caller, error) {
-	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}}
+	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, streams: map[string]*Stream{}}
 	sub, err := conn.nc.Subscribe(replySubjects(c.edge), c.deliver)
 	if err != nil {
 		return nil, publishFault(err)
@@ -87,16 +90,32 @@ func NewCaller(conn *Conn) (*Caller, error) {
 		return nil, err
 	}
 	c.sub = sub
+	if c.posts, err = conn.nc.Subscribe(messageSubject(c.edge), c.take); err != nil {
+		return nil, errors.Join(publishFault(err), c.Close())
+	}
 	return c, nil
 }
 
 // Close stops collecting. Calls in flight end as PeerLost.
 func (c *Caller) Close() error {
 	err := c.sub.Unsubscribe()
+	if c.posts != nil {
+		err = errors.Join(err, c.posts.Unsubscribe())
+	}
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		return nil
 	}
 	return err
+}
+
+// expect makes room for what arrives on a reply subject; forget takes it back.
+func (c *Caller) expect(reply string) *exchange {
+	x := exchanges.Get().(*exchange)
+	x.use(reply)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[reply] = x
+	return x
 }
 
 // deliver hands a frame to the call it belongs to. It must not block: every
@@ -185,11 +204,7 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 	}
 
 	reply := replySubject(service, c.edge, req.Id)
-	x := exchanges.Get().(*exchange)
-	x.use(reply)
-	c.mu.Lock()
-	c.waiting[reply] = x
-	c.mu.Unlock()
+	x := c.expect(reply)
 	defer c.forget(reply, x)
 
 	if err := c.conn.nc.PublishRequest(callSubject(service, req.Method), reply, data); err != nil {

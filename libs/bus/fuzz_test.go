@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 func encode(m proto.Message) []byte {
@@ -116,4 +117,26 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 	if kept := len(past.young) + len(past.old); kept > 2*generation {
 		t.Errorf("%d calls are kept although their deadlines have passed", kept)
 	}
+}
+
+// FuzzClientMessage gives arbitrary bytes to the holder of a stream, and to who
+// posted. Neither may panic; nothing but a message for the stream is taken.
+func FuzzClientMessage(f *testing.F) {
+	f.Add(encode(&busv1.ClientMessage{Token: "t", Body: []byte(`{}`)}), "mcp.reply.edge.a.b")
+	f.Add(encode(&busv1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}), "")
+	f.Add(encode(&busv1.ClientMessageTaken{Reason: "forbidden"}), "mcp.reply.edge.")
+	f.Fuzz(func(t *testing.T, data []byte, reply string) {
+		closed := &nats.Conn{}
+		c := &Caller{conn: &Conn{nc: closed, log: slog.New(slog.DiscardHandler)}, streams: map[string]*Stream{}}
+		s := &Stream{token: "t", caller: c, posts: make(chan []byte, 1)}
+		c.streams["t"] = s
+		c.take(&nats.Msg{Data: data, Reply: reply})
+		m := &busv1.ClientMessage{}
+		if len(s.posts) > 0 && (proto.Unmarshal(data, m) != nil || m.Token != "t" || len(m.CredentialsDigest) > 0) {
+			t.Errorf("took %q", data)
+		}
+		if err := taken(&nats.Msg{Data: data}); err != nil && fault.From(err).Message == "" {
+			t.Error("an error without words")
+		}
+	})
 }

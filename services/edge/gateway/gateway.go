@@ -99,6 +99,16 @@ func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
 	return g.caller.CancelElsewhere(session, requestID)
 }
 
+// OpenStream makes room for what a client posts for a stream of its own, at
+// this edge or another.
+func (g *Gateway) OpenStream(c Credentials) *bus.Stream { return g.caller.OpenStream(c.digest()) }
+
+// Post hands what a client posted to the edge that holds its stream, if the
+// credentials are those of the stream.
+func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
+	return g.caller.Post(ctx, address, c.digest(), body)
+}
+
 // Catalogue is what the services offer now.
 func (g *Gateway) Catalogue() *catalogue.Live { return g.catalogue }
 

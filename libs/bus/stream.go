@@ -1,0 +1,170 @@
+package bus
+
+import (
+	"context"
+	"crypto/subtle"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// What may wait for the holder of one stream: messages, and bytes of them
+// unless it is a single one.
+const (
+	maxWaiting      = 256
+	maxWaitingBytes = 4 << 20
+)
+
+// takeTime is how long an edge may take to say that it has a client's message.
+// All it does is to queue it.
+const takeTime = 2 * time.Second
+
+// Stream is a client's stream that this edge holds. What the client posts for
+// it may arrive at any edge.
+type Stream struct {
+	// Address is unguessable; the client names it with every post.
+	Address string
+
+	caller *Caller
+	token  string
+	owner  []byte
+	posts  chan []byte
+	bytes  atomic.Int64
+}
+
+// OpenStream makes room for what a client posts. credentials is the digest of
+// the client's, empty for none. Close the stream when done with it.
+func (c *Caller) OpenStream(credentials []byte) *Stream {
+	token := newID()
+	s := &Stream{Address: c.edge + "." + token, caller: c, token: token, owner: credentials, posts: make(chan []byte, maxWaiting)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[token] = s
+	return s
+}
+
+// Next returns the next message, in the order they were taken. It ends with
+// ctx, whose error it returns.
+func (s *Stream) Next(ctx context.Context) ([]byte, error) {
+	select {
+	case body := <-s.posts:
+		s.bytes.Add(-int64(len(body)))
+		return body, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close forgets the stream; a later message finds no session.
+func (s *Stream) Close() {
+	s.caller.mu.Lock()
+	defer s.caller.mu.Unlock()
+	delete(s.caller.streams, s.token)
+}
+
+// put queues a message.
+func (s *Stream) put(m *busv1.ClientMessage) fault.Reason {
+	if subtle.ConstantTimeCompare(s.owner, m.CredentialsDigest) != 1 {
+		return fault.Forbidden
+	}
+	size := int64(len(m.Body))
+	if waiting := s.bytes.Add(size); waiting <= maxWaitingBytes || waiting == size {
+		select {
+		case s.posts <- m.Body:
+			return ""
+		default:
+		}
+	}
+	s.bytes.Add(-size)
+	return fault.Overloaded
+}
+
+// take queues what a client posted and says so. It must not block: what is
+// posted for all streams of this edge passes here.
+func (c *Caller) take(msg *nats.Msg) {
+	m := &busv1.ClientMessage{}
+	if !ownReply(edges, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
+		return
+	}
+	c.mu.Lock()
+	s := c.streams[m.Token]
+	c.mu.Unlock()
+	reason := fault.UnknownSession
+	if s != nil {
+		reason = s.put(m)
+	}
+	data, err := proto.Marshal(&busv1.ClientMessageTaken{Reason: string(reason)})
+	if err == nil {
+		err = c.conn.nc.Publish(msg.Reply, data)
+	}
+	if err != nil {
+		c.conn.log.Debug("a client's message was not acknowledged", "error", err)
+	}
+}
+
+// Post hands what a client posted to the edge that holds the stream of that
+// address, and returns when that edge has it: what is posted next comes after
+// it. The error is a *fault.Error: InvalidRequest for what is no address,
+// UnknownSession when there is no such stream, or no longer, Forbidden when its
+// credentials are others, Overloaded when too much waits there already,
+// Unavailable when the bus is away, and PeerLost when the edge does not say
+// whether it has the message.
+func (c *Caller) Post(ctx context.Context, address string, credentials, body []byte) error {
+	edge, token, ok := strings.Cut(address, ".")
+	if !ok || ValidName(edge) != nil || ValidName(token) != nil {
+		return fault.New(fault.InvalidRequest, "not the address of a stream")
+	}
+	data, err := proto.Marshal(&busv1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})
+	if err != nil {
+		return err
+	}
+	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
+		return fault.New(fault.TooLarge, "the message is %d bytes on the bus; the limit is %d", len(data), limit)
+	}
+	reply := replySubject(edges, c.edge, newID())
+	x := c.expect(reply)
+	defer c.forget(reply, x)
+	if err := c.conn.nc.PublishRequest(messageSubject(edge), reply, data); err != nil {
+		return publishFault(err)
+	}
+	x.timer.Reset(takeTime)
+	select {
+	case <-x.wake:
+	case <-x.timer.C:
+		return fault.New(fault.PeerLost, "the edge that holds the stream does not answer; whether it has the message is unknown")
+	case <-ctx.Done():
+		return fault.New(fault.Cancelled, "cancelled").Because(ctx.Err())
+	}
+	x.mu.Lock()
+	msg := x.queue[0].msg
+	x.mu.Unlock()
+	return taken(msg)
+}
+
+// taken reads what became of a message.
+func taken(msg *nats.Msg) error {
+	got := &busv1.ClientMessageTaken{}
+	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
+		got.Reason = string(fault.UnknownSession) // its edge is gone
+	} else if err := proto.Unmarshal(msg.Data, got); err != nil {
+		return fault.New(fault.PeerLost, "the edge that holds the stream answered with something else").Because(err)
+	}
+	switch reason := fault.Reason(got.Reason); reason {
+	case "":
+		return nil
+	case fault.UnknownSession:
+		return fault.New(reason, "no such session, or it has ended")
+	case fault.Forbidden:
+		return fault.New(reason, "the stream was opened with other credentials")
+	case fault.Overloaded:
+		return fault.New(reason, "too many messages wait for this session; try again shortly")
+	default:
+		return fault.New(fault.Internal, "the edge that holds the stream did not take the message").Ran(fault.No)
+	}
+}
