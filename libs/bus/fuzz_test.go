@@ -122,21 +122,22 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 // FuzzClientMessage gives arbitrary bytes to the holder of a stream, and to who
 // posted. Neither may panic; nothing but a message for the stream is taken.
 func FuzzClientMessage(f *testing.F) {
-	f.Add(encode(&busv1.ClientMessage{Token: "t", Body: []byte(`{}`)}), "mcp.reply.edge.a.b")
-	f.Add(encode(&busv1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}), "")
-	f.Add(encode(&busv1.ClientMessageTaken{Reason: "forbidden"}), "mcp.reply.edge.")
-	f.Fuzz(func(t *testing.T, data []byte, reply string) {
-		closed := &nats.Conn{}
-		c := &Caller{conn: &Conn{nc: closed, log: slog.New(slog.DiscardHandler)}, streams: map[string]*Stream{}}
-		s := &Stream{token: "t", caller: c, posts: make(chan []byte, 1)}
-		c.streams["t"] = s
-		c.take(&nats.Msg{Data: data, Reply: reply})
-		m := &busv1.ClientMessage{}
-		if len(s.posts) > 0 && (proto.Unmarshal(data, m) != nil || m.Token != "t" || len(m.CredentialsDigest) > 0) {
-			t.Errorf("took %q", data)
-		}
+	f.Add(encode(&busv1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
+	f.Add(encode(&busv1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}))
+	f.Add(encode(&busv1.ClientMessageTaken{Reason: "forbidden"}))
+	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := taken(&nats.Msg{Data: data}); err != nil && fault.From(err).Message == "" {
 			t.Error("an error without words")
+		}
+		m := &busv1.ClientMessage{}
+		if proto.Unmarshal(data, m) != nil {
+			return
+		}
+		s := &Stream{posts: make(chan []byte, 1)}
+		c := &Caller{streams: map[string]*Stream{"t": s}}
+		reason := c.queue(m)
+		if took := len(s.posts) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
+			t.Errorf("took %v, said %q: %q", took, reason, data)
 		}
 	})
 }

@@ -92,20 +92,24 @@ func (c *Caller) take(msg *nats.Msg) {
 	if !ownReply(edges, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
 		return
 	}
-	c.mu.Lock()
-	s := c.streams[m.Token]
-	c.mu.Unlock()
-	reason := fault.UnknownSession
-	if s != nil {
-		reason = s.put(m)
-	}
-	data, err := proto.Marshal(&busv1.ClientMessageTaken{Reason: string(reason)})
+	data, err := proto.Marshal(&busv1.ClientMessageTaken{Reason: string(c.queue(m))})
 	if err == nil {
 		err = c.conn.nc.Publish(msg.Reply, data)
 	}
 	if err != nil {
 		c.conn.log.Debug("a client's message was not acknowledged", "error", err)
 	}
+}
+
+// queue returns why a message was not queued, or nothing.
+func (c *Caller) queue(m *busv1.ClientMessage) fault.Reason {
+	c.mu.Lock()
+	s := c.streams[m.Token]
+	c.mu.Unlock()
+	if s == nil {
+		return fault.UnknownSession
+	}
+	return s.put(m)
 }
 
 // Post hands what a client posted to the edge that holds the stream of that
