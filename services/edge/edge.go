@@ -16,6 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -27,7 +28,7 @@ type Config struct {
 	// Version is the edge's own SemVer.
 	Version string
 	// Guard of the HTTP doors. Loopback is set by Serve for a loopback listener.
-	Guard  streamable.Guard
+	Guard  door.Guard
 	Logger *slog.Logger
 }
 
@@ -136,7 +137,7 @@ func (e *Edge) Close() {
 }
 
 // Handler is the edge's HTTP interface: /mcp, /healthz and /readyz.
-func (e *Edge) Handler(guard streamable.Guard) http.Handler {
+func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
 		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard,
