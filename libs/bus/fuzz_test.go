@@ -133,10 +133,10 @@ func FuzzClientMessage(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		s := &Stream{posts: make(chan []byte, 1)}
+		s := &Stream{C: make(chan struct{}, 1)}
 		c := &Caller{streams: map[string]*Stream{"t": s}}
 		reason := c.queue(m)
-		if took := len(s.posts) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
+		if took := len(s.Take()) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
 			t.Errorf("took %v, said %q: %q", took, reason, data)
 		}
 	})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,35 +30,36 @@ const takeTime = 2 * time.Second
 type Stream struct {
 	// Address is unguessable; the client names it with every post.
 	Address string
+	// C has a value when messages wait.
+	C chan struct{}
 
 	caller *Caller
 	token  string
 	owner  []byte
-	posts  chan []byte
-	bytes  atomic.Int64
+
+	mu      sync.Mutex
+	waiting [][]byte
+	bytes   int
 }
 
 // OpenStream makes room for what a client posts. credentials is the digest of
 // the client's, empty for none. Close the stream when done with it.
 func (c *Caller) OpenStream(credentials []byte) *Stream {
 	token := newID()
-	s := &Stream{Address: c.edge + "." + token, caller: c, token: token, owner: credentials, posts: make(chan []byte, maxWaiting)}
+	s := &Stream{Address: c.edge + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: credentials}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams[token] = s
 	return s
 }
 
-// Next returns the next message, in the order they were taken. It ends with
-// ctx, whose error it returns.
-func (s *Stream) Next(ctx context.Context) ([]byte, error) {
-	select {
-	case body := <-s.posts:
-		s.bytes.Add(-int64(len(body)))
-		return body, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// Take returns the messages that wait, in the order they were posted.
+func (s *Stream) Take() [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	messages := s.waiting
+	s.waiting, s.bytes = nil, 0
+	return messages
 }
 
 // Close forgets the stream; a later message finds no session.
@@ -68,21 +69,22 @@ func (s *Stream) Close() {
 	delete(s.caller.streams, s.token)
 }
 
-// put queues a message.
+// put queues a message, or says why not.
 func (s *Stream) put(m *busv1.ClientMessage) fault.Reason {
 	if subtle.ConstantTimeCompare(s.owner, m.CredentialsDigest) != 1 {
 		return fault.Forbidden
 	}
-	size := int64(len(m.Body))
-	if waiting := s.bytes.Add(size); waiting <= maxWaitingBytes || waiting == size {
-		select {
-		case s.posts <- m.Body:
-			return ""
-		default:
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) >= maxWaiting || len(s.waiting) > 0 && s.bytes+len(m.Body) > maxWaitingBytes {
+		return fault.Overloaded
 	}
-	s.bytes.Add(-size)
-	return fault.Overloaded
+	s.waiting, s.bytes = append(s.waiting, m.Body), s.bytes+len(m.Body)
+	select {
+	case s.C <- struct{}{}:
+	default:
+	}
+	return ""
 }
 
 // take queues what a client posted and says so. It must not block: what is

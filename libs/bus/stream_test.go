@@ -36,15 +36,18 @@ func TestPostReachesTheStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 100 {
-		if body, err := s.Next(ctx); err != nil || string(body) != fmt.Sprint(i) {
-			t.Fatalf("message %d is %q, %v", i, body, err)
+	await(t, "a message", s.C)
+	got := s.Take()
+	if len(got) != 100 {
+		t.Fatalf("%d messages wait", len(got))
+	}
+	for i, body := range got {
+		if string(body) != fmt.Sprint(i) {
+			t.Fatalf("message %d is %q", i, body)
 		}
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if body, err := unrelated.Next(ended); err == nil {
-		t.Errorf("another stream got %q", body)
+	if got := append(unrelated.Take(), s.Take()...); len(got) > 0 {
+		t.Errorf("also taken: %q", got)
 	}
 }
 
@@ -88,11 +91,11 @@ func TestPostIsRefused(t *testing.T) {
 			err = other.Post(ctx, s.Address, nil, []byte("x"))
 		}
 		fails(t, err, fault.Overloaded, fault.No)
-		if _, err := s.Next(ctx); err != nil {
-			t.Error(err)
+		if got := len(s.Take()); got != n-1 {
+			t.Errorf("%d of %d were taken", got, n-1)
 		}
 		if err := other.Post(ctx, s.Address, nil, []byte("x")); err != nil {
-			t.Errorf("after one was read: %v", err)
+			t.Errorf("after they were read: %v", err)
 		}
 	})
 	t.Run("more bytes than may wait", func(t *testing.T) {
@@ -194,8 +197,8 @@ func TestStreamMindsItsReply(t *testing.T) {
 	if err := c.Post(ctx, s.Address, nil, []byte("last")); err != nil {
 		t.Fatal(err)
 	}
-	if body, err := s.Next(ctx); err != nil || string(body) != "last" {
-		t.Errorf("took %q, %v", body, err)
+	if got := s.Take(); len(got) != 1 || string(got[0]) != "last" {
+		t.Errorf("took %q", got)
 	}
 	for {
 		msg, err := heard.NextMsg(5 * time.Second)
