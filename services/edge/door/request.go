@@ -37,7 +37,7 @@ func CheckContent(h http.Header) int {
 	return 0
 }
 
-// Accepts says which answers a client takes.
+// Accepts says which answers a client takes, from its Accept headers.
 func Accepts(values []string) (json, sse bool) {
 	if len(values) == 0 {
 		return true, true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/sourcegraph/conc/panics"
+
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -119,11 +121,15 @@ func (c *Conversation) take() error {
 	}
 }
 
-// run does the rest beside the next messages, and gives the slot back.
-func (c *Conversation) run(rest func()) {
+// run does the rest beside the next messages, and gives the slot back. A defect
+// met by one request is refused: it must not end the connections of others.
+func (c *Conversation) run(rest func(), refuse func(error)) {
 	c.running.Go(func() {
 		defer func() { <-c.slots }()
-		rest()
+		if caught := panics.Try(rest); caught != nil {
+			c.cfg.Server.log.Error("a request panicked", "door", c.cfg.Door, "panic", caught.Value, "stack", string(caught.Stack))
+			refuse(fault.New(fault.Internal, "internal error"))
+		}
 	})
 }
 
@@ -147,7 +153,7 @@ func (c *Conversation) batch(ctx context.Context, s *session.Session, message []
 		if responses := c.cfg.Server.Batch(ctx, base, entries); responses != nil {
 			c.cfg.Out.Send(responses)
 		}
-	})
+	}, c.Refuse)
 }
 
 // answer answers a request beside the others.
@@ -157,7 +163,7 @@ func (c *Conversation) answer(ctx context.Context, r *Request) {
 		return
 	}
 	if rest := c.cfg.Server.Begin(ctx, r, c.x); rest != nil {
-		c.run(rest)
+		c.run(rest, func(err error) { c.cfg.Server.Refuse(r, c.x, err) })
 	} else {
 		<-c.slots
 	}
