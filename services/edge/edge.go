@@ -17,6 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -136,12 +137,16 @@ func (e *Edge) Close() {
 	}
 }
 
-// Handler is the edge's HTTP interface: /mcp, /healthz and /readyz.
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /healthz and
+// /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
 		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard,
 	}))
+	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
+	mux.HandleFunc(sse.StreamPath, old.Stream)
+	mux.HandleFunc(sse.MessagesPath, old.Messages)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
