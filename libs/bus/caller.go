@@ -46,12 +46,13 @@ type Caller struct {
 	conn *Conn
 	edge string
 	sub  *nats.Subscription
-	// posts brings what clients post for streams that this edge holds.
-	posts *nats.Subscription
 
 	mu      sync.Mutex
 	waiting map[string]*exchange
-	streams map[string]*Stream // by token
+
+	// posts brings what clients post to the mailboxes, by token.
+	posts     *nats.Subscription
+	mailboxes map[string]*Mailbox
 }
 
 // exchange is one call in flight.
@@ -79,7 +80,7 @@ var exchanges = sync.Pool{New: func() any {
 
 // NewCaller starts collecting answers. Close it before the connection.
 func NewCaller(conn *Conn) (*Caller, error) {
-	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, streams: map[string]*Stream{}}
+	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, mailboxes: map[string]*Mailbox{}}
 	sub, err := conn.nc.Subscribe(replySubjects(c.edge), c.deliver)
 	if err != nil {
 		return nil, publishFault(err)
@@ -91,31 +92,18 @@ func NewCaller(conn *Conn) (*Caller, error) {
 	}
 	c.sub = sub
 	if c.posts, err = conn.nc.Subscribe(messageSubject(c.edge), c.take); err != nil {
-		return nil, errors.Join(publishFault(err), c.Close())
+		return nil, publishFault(err)
 	}
 	return c, nil
 }
 
 // Close stops collecting. Calls in flight end as PeerLost.
 func (c *Caller) Close() error {
-	err := c.sub.Unsubscribe()
-	if c.posts != nil {
-		err = errors.Join(err, c.posts.Unsubscribe())
-	}
+	err := errors.Join(c.sub.Unsubscribe(), c.posts.Unsubscribe())
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		return nil
 	}
 	return err
-}
-
-// expect makes room for what arrives on a reply subject; forget takes it back.
-func (c *Caller) expect(reply string) *exchange {
-	x := exchanges.Get().(*exchange)
-	x.use(reply)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting[reply] = x
-	return x
 }
 
 // deliver hands a frame to the call it belongs to. It must not block: every
@@ -204,7 +192,11 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 	}
 
 	reply := replySubject(service, c.edge, req.Id)
-	x := c.expect(reply)
+	x := exchanges.Get().(*exchange)
+	x.use(reply)
+	c.mu.Lock()
+	c.waiting[reply] = x
+	c.mu.Unlock()
 	defer c.forget(reply, x)
 
 	if err := c.conn.nc.PublishRequest(callSubject(service, req.Method), reply, data); err != nil {

@@ -119,8 +119,8 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 	}
 }
 
-// FuzzClientMessage gives arbitrary bytes to the holder of a stream, and to who
-// posted. Neither may panic; nothing but a message for the stream is taken.
+// FuzzClientMessage gives arbitrary bytes to a mailbox, and to who
+// posted. Neither may panic; nothing but a message for the mailbox is taken.
 func FuzzClientMessage(f *testing.F) {
 	f.Add(encode(&busv1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
 	f.Add(encode(&busv1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}))
@@ -133,10 +133,10 @@ func FuzzClientMessage(f *testing.F) {
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}
-		s := &Stream{C: make(chan struct{}, 1)}
-		c := &Caller{streams: map[string]*Stream{"t": s}}
+		b := &Mailbox{C: make(chan struct{}, 1)}
+		c := &Caller{mailboxes: map[string]*Mailbox{"t": b}}
 		reason := c.queue(m)
-		if took := len(s.Take()) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
+		if took := len(b.Take()) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
 			t.Errorf("took %v, said %q: %q", took, reason, data)
 		}
 	})

@@ -28,8 +28,12 @@ type Question struct {
 // Ask makes room for a client's answer. Close the question when done with it.
 func (c *Caller) Ask() *Question {
 	token := newID()
-	reply := replySubject(clients, c.edge, token)
-	return &Question{ID: c.edge + "." + token, caller: c, reply: reply, x: c.expect(reply)}
+	q := &Question{ID: c.edge + "." + token, caller: c, reply: replySubject(clients, c.edge, token), x: exchanges.Get().(*exchange)}
+	q.x.use(q.reply)
+	c.mu.Lock()
+	c.waiting[q.reply] = q.x
+	c.mu.Unlock()
+	return q
 }
 
 // Wait returns the answer that came from the session given; answers from

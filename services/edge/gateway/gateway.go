@@ -99,12 +99,11 @@ func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
 	return g.caller.CancelElsewhere(session, requestID)
 }
 
-// OpenStream makes room for what a client posts for a stream of its own, at
-// this edge or another.
-func (g *Gateway) OpenStream(c Credentials) *bus.Stream { return g.caller.OpenStream(c.digest()) }
+// OpenMailbox makes room for what a client posts, at this edge or another.
+func (g *Gateway) OpenMailbox(c Credentials) *bus.Mailbox { return g.caller.OpenMailbox(c.digest()) }
 
-// Post hands what a client posted to the edge that holds its stream, if the
-// credentials are those of the stream.
+// Post hands what a client posted to the edge with the mailbox, if it was opened
+// with the same credentials.
 func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
 	return g.caller.Post(ctx, address, c.digest(), body)
 }

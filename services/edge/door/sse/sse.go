@@ -58,7 +58,7 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	credentials := door.Credentials(r.Header)
-	posts := d.cfg.Gateway.OpenStream(credentials)
+	posts := d.cfg.Gateway.OpenMailbox(credentials)
 	ctx, cancel := context.WithCancel(r.Context())
 	out := newStream(w)
 	talk := era.NewConversation(era.ConversationConfig{

@@ -19,15 +19,15 @@ import (
 
 // What a client posts at any edge reaches the edge that holds its stream, in
 // the order of the posts.
-func TestPostReachesTheStream(t *testing.T) {
+func TestPostReachesTheMailbox(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	holder, other := newCaller(t, url), newCaller(t, url)
-	s, unrelated := holder.OpenStream(nil), holder.OpenStream(nil)
+	s, unrelated := holder.OpenMailbox(nil), holder.OpenMailbox(nil)
 	defer s.Close()
 	defer unrelated.Close()
 	if s.Address == unrelated.Address {
-		t.Fatal("two streams have one address")
+		t.Fatal("two mailboxes have one address")
 	}
 	ctx := within(t, 10*time.Second)
 	for i := range 100 {
@@ -56,24 +56,24 @@ func TestPostIsRefused(t *testing.T) {
 	url := bustest.Server(t)
 	holder, other := newCaller(t, url), newCaller(t, url)
 	ctx := within(t, 20*time.Second)
-	edge, _, _ := strings.Cut(holder.OpenStream(nil).Address, ".")
+	edge, _, _ := strings.Cut(holder.OpenMailbox(nil).Address, ".")
 	t.Run("what is no address", func(t *testing.T) {
 		for _, address := range []string{"", ".", "x", "a.", ".b", "a.b.c", "*.>", ">.a", "a b.c", "a.b\r\nPUB x", edge + ".*", strings.Repeat("x", 65) + ".y", "edge.x"} {
 			fails(t, other.Post(ctx, address, nil, []byte("x")), fault.InvalidRequest, fault.No)
 		}
 	})
-	t.Run("an edge or a stream that is not there", func(t *testing.T) {
+	t.Run("an edge or a mailbox that is not there", func(t *testing.T) {
 		for _, address := range []string{"nobody.x", edge + ".x"} {
 			fails(t, other.Post(ctx, address, nil, []byte("x")), fault.UnknownSession, fault.No)
 		}
 	})
-	t.Run("a stream that was closed", func(t *testing.T) {
-		s := holder.OpenStream(nil)
+	t.Run("a mailbox that was closed", func(t *testing.T) {
+		s := holder.OpenMailbox(nil)
 		s.Close()
 		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
 	})
 	t.Run("other credentials", func(t *testing.T) {
-		s := holder.OpenStream([]byte("mine"))
+		s := holder.OpenMailbox([]byte("mine"))
 		defer s.Close()
 		for _, digest := range [][]byte{nil, []byte("yours"), []byte("min")} {
 			fails(t, other.Post(ctx, s.Address, digest, []byte("x")), fault.Forbidden, fault.No)
@@ -83,7 +83,7 @@ func TestPostIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("more messages than may wait", func(t *testing.T) {
-		s := holder.OpenStream(nil)
+		s := holder.OpenMailbox(nil)
 		defer s.Close()
 		n := 0
 		var err error
@@ -99,7 +99,7 @@ func TestPostIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("more bytes than may wait", func(t *testing.T) {
-		s := holder.OpenStream(nil)
+		s := holder.OpenMailbox(nil)
 		defer s.Close()
 		n := 0
 		var err error
@@ -111,7 +111,7 @@ func TestPostIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("one that is too large", func(t *testing.T) {
-		s := holder.OpenStream(nil)
+		s := holder.OpenMailbox(nil)
 		defer s.Close()
 		fails(t, other.Post(ctx, s.Address, nil, make([]byte, 1<<20)), fault.TooLarge, fault.No)
 	})
@@ -121,7 +121,7 @@ func TestPostIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := gone.OpenStream(nil)
+		s := gone.OpenMailbox(nil)
 		conn.Close()
 		began := time.Now()
 		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
@@ -169,11 +169,11 @@ func TestPostToAnOddEdge(t *testing.T) {
 }
 
 // Nobody can have an edge publish where it likes, or break it.
-func TestStreamMindsItsReply(t *testing.T) {
+func TestMailboxMindsItsReply(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	c := newCaller(t, url)
-	s := c.OpenStream(nil)
+	s := c.OpenMailbox(nil)
 	defer s.Close()
 	edge, token, _ := strings.Cut(s.Address, ".")
 	nc := raw(t, url)

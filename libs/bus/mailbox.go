@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// What may wait for the holder of one stream: messages, and bytes of them
+// What may wait in one mailbox: messages, and bytes of them
 // unless it is a single one.
 const (
 	maxWaiting      = 256
@@ -25,9 +25,9 @@ const (
 // All it does is to queue it.
 const takeTime = 2 * time.Second
 
-// Stream is a client's stream that this edge holds. What the client posts for
-// it may arrive at any edge.
-type Stream struct {
+// Mailbox is where what a client posts is kept for its stream, which this edge
+// holds. The posts may arrive at any edge.
+type Mailbox struct {
 	// Address is unguessable; the client names it with every post.
 	Address string
 	// C has a value when messages wait.
@@ -42,53 +42,53 @@ type Stream struct {
 	bytes   int
 }
 
-// OpenStream makes room for what a client posts. credentials is the digest of
-// the client's, empty for none. Close the stream when done with it.
-func (c *Caller) OpenStream(credentials []byte) *Stream {
+// OpenMailbox makes room for what a client posts. credentials is the digest of
+// the client's, empty for none. Close the mailbox when done with it.
+func (c *Caller) OpenMailbox(credentials []byte) *Mailbox {
 	token := newID()
-	s := &Stream{Address: c.edge + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: credentials}
+	b := &Mailbox{Address: c.edge + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: credentials}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.streams[token] = s
-	return s
+	c.mailboxes[token] = b
+	return b
 }
 
 // Take returns the messages that wait, in the order they were posted.
-func (s *Stream) Take() [][]byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	messages := s.waiting
-	s.waiting, s.bytes = nil, 0
+func (b *Mailbox) Take() [][]byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	messages := b.waiting
+	b.waiting, b.bytes = nil, 0
 	return messages
 }
 
-// Close forgets the stream; a later message finds no session.
-func (s *Stream) Close() {
-	s.caller.mu.Lock()
-	defer s.caller.mu.Unlock()
-	delete(s.caller.streams, s.token)
+// Close forgets the mailbox; a later message finds no session.
+func (b *Mailbox) Close() {
+	b.caller.mu.Lock()
+	defer b.caller.mu.Unlock()
+	delete(b.caller.mailboxes, b.token)
 }
 
 // put queues a message, or says why not.
-func (s *Stream) put(m *busv1.ClientMessage) fault.Reason {
-	if subtle.ConstantTimeCompare(s.owner, m.CredentialsDigest) != 1 {
+func (b *Mailbox) put(m *busv1.ClientMessage) fault.Reason {
+	if subtle.ConstantTimeCompare(b.owner, m.CredentialsDigest) != 1 {
 		return fault.Forbidden
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiting) >= maxWaiting || len(s.waiting) > 0 && s.bytes+len(m.Body) > maxWaitingBytes {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) >= maxWaiting || len(b.waiting) > 0 && b.bytes+len(m.Body) > maxWaitingBytes {
 		return fault.Overloaded
 	}
-	s.waiting, s.bytes = append(s.waiting, m.Body), s.bytes+len(m.Body)
+	b.waiting, b.bytes = append(b.waiting, m.Body), b.bytes+len(m.Body)
 	select {
-	case s.C <- struct{}{}:
+	case b.C <- struct{}{}:
 	default:
 	}
 	return ""
 }
 
 // take queues what a client posted and says so. It must not block: what is
-// posted for all streams of this edge passes here.
+// posted to all mailboxes of this edge passes here.
 func (c *Caller) take(msg *nats.Msg) {
 	m := &busv1.ClientMessage{}
 	if !ownReply(edges, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
@@ -106,25 +106,25 @@ func (c *Caller) take(msg *nats.Msg) {
 // queue returns why a message was not queued, or nothing.
 func (c *Caller) queue(m *busv1.ClientMessage) fault.Reason {
 	c.mu.Lock()
-	s := c.streams[m.Token]
+	b := c.mailboxes[m.Token]
 	c.mu.Unlock()
-	if s == nil {
+	if b == nil {
 		return fault.UnknownSession
 	}
-	return s.put(m)
+	return b.put(m)
 }
 
-// Post hands what a client posted to the edge that holds the stream of that
-// address, and returns when that edge has it: what is posted next comes after
+// Post hands what a client posted to the edge with the mailbox of that address,
+// and returns when that edge has it: what is posted next comes after
 // it. The error is a *fault.Error: InvalidRequest for what is no address,
-// UnknownSession when there is no such stream, or no longer, Forbidden when its
+// UnknownSession when there is no such mailbox, or no longer, Forbidden when its
 // credentials are others, Overloaded when too much waits there already,
 // Unavailable when the bus is away, and PeerLost when the edge does not say
 // whether it has the message.
 func (c *Caller) Post(ctx context.Context, address string, credentials, body []byte) error {
 	edge, token, ok := strings.Cut(address, ".")
 	if !ok || ValidName(edge) != nil || ValidName(token) != nil {
-		return fault.New(fault.InvalidRequest, "not the address of a stream")
+		return fault.New(fault.InvalidRequest, "not the address of a mailbox")
 	}
 	data, err := proto.Marshal(&busv1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})
 	if err != nil {
@@ -134,7 +134,11 @@ func (c *Caller) Post(ctx context.Context, address string, credentials, body []b
 		return fault.New(fault.TooLarge, "the message is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
 	reply := replySubject(edges, c.edge, newID())
-	x := c.expect(reply)
+	x := exchanges.Get().(*exchange)
+	x.use(reply)
+	c.mu.Lock()
+	c.waiting[reply] = x
+	c.mu.Unlock()
 	defer c.forget(reply, x)
 	if err := c.conn.nc.PublishRequest(messageSubject(edge), reply, data); err != nil {
 		return publishFault(err)
