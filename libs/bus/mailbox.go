@@ -135,11 +135,11 @@ func (c *Caller) Post(ctx context.Context, address string, credentials, body []b
 	}
 	reply := replySubject(edges, c.edge, newID())
 	x := exchanges.Get().(*exchange)
-	x.use(reply)
+	x.use(reply, "")
 	c.mu.Lock()
 	c.waiting[reply] = x
 	c.mu.Unlock()
-	defer c.forget(reply, x)
+	defer c.forget(reply, "", x)
 	if err := c.conn.nc.PublishRequest(messageSubject(edge), reply, data); err != nil {
 		return publishFault(err)
 	}

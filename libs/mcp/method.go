@@ -82,6 +82,7 @@ const (
 	CodeUnauthenticated = 1401
 	CodeForbidden       = 1403
 	CodeConflict        = 1409
+	CodeHistoryLost     = 1410
 	CodeTooLarge        = 1413
 	CodeRateLimited     = 1429
 	CodeCancelled       = 1499

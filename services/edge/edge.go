@@ -44,6 +44,7 @@ type Edge struct {
 	server   *era.Server
 
 	stopCancels func()
+	closing     sync.Once
 }
 
 // New joins the edge to the bus and returns once it knows what is there. Close
@@ -70,6 +71,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
 		return nil, err
 	}
+	streams, err := session.NewStreams(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	sealer, err := sharedSealer(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -77,7 +82,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
-		Gateway: e.gateway, Sessions: e.sessions, Logger: cfg.Logger,
+		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -119,7 +124,10 @@ func (e *Edge) Await(ctx context.Context, services ...string) error {
 }
 
 // Close leaves the bus. Calls in flight fail; see Serve for an orderly end.
-func (e *Edge) Close() {
+// Closing again does nothing.
+func (e *Edge) Close() { e.closing.Do(e.close) }
+
+func (e *Edge) close() {
 	if e.server != nil {
 		e.server.Close()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -37,8 +38,11 @@ type Call struct {
 	InputResponses []byte
 	RequestState   []byte
 	IdempotencyKey string
-	Traceparent    string
-	Tracestate     string
+	// Stream keeps the answer for a client that may come back for it; nil for
+	// none.
+	Stream      *bus.Stream
+	Traceparent string
+	Tracestate  string
 
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
@@ -72,12 +76,22 @@ type Principal struct {
 // Anonymous is the principal of an edge without authentication.
 var Anonymous = Principal{Name: "anonymous"}
 
-// Answer is how a call ended that did not fail: exactly one of Result,
-// InputRequired and Task is set.
+// Answer is how a call ended that did not fail: exactly one member is set.
 type Answer struct {
 	Result        *busv1.Result
 	InputRequired *busv1.InputRequired
 	Task          *busv1.Task
+	// Disconnect: the call goes on, and its client comes back for the answer.
+	Disconnect *busv1.Disconnect
+	// Sent is the response as another edge sent it.
+	Sent *busv1.Sent
+}
+
+func answerOf(f *busv1.Frame) *Answer {
+	return &Answer{
+		Result: f.GetResult(), InputRequired: f.GetInputRequired(), Task: f.GetTask(),
+		Disconnect: f.GetDisconnect(), Sent: f.GetSent(),
+	}
 }
 
 // OnFrame is given each progress and log frame of a call, in order. It must

@@ -18,14 +18,14 @@ func dispatch(caller *bus.Caller) Next {
 			timeout = t.Timeout
 		}
 		deadline := time.Now().Add(timeout)
-		frame, err := caller.Call(ctx, c.Target.Service, request(c, deadline), onFrame)
+		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
 		if err != nil && repeatable(c, err) && pause(ctx) {
-			frame, err = caller.Call(ctx, c.Target.Service, request(c, deadline), onFrame)
+			frame, err = caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return &Answer{Result: frame.GetResult(), InputRequired: frame.GetInputRequired(), Task: frame.GetTask()}, nil
+		return answerOf(frame), nil
 	}
 }
 

@@ -30,6 +30,8 @@ type Config struct {
 type Gateway struct {
 	caller    *bus.Caller
 	catalogue *catalogue.Live
+	sealer    *Sealer
+	auditor   Auditor
 	chain     Next
 }
 
@@ -77,7 +79,7 @@ func New(cfg Config) *Gateway {
 			return link(ctx, c, onFrame, rest)
 		}
 	}
-	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, chain: next}
+	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next}
 }
 
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.

@@ -29,6 +29,9 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 		var release func()
 		req.Peer, release = h.cfg.Server.Peer(s.ID)
 		defer release()
+		if out.takes.sse {
+			req.Resumable = out
+		}
 	}
 	if m.Kind != mcp.Request {
 		h.cfg.Server.Handle(r.Context(), req, out)
@@ -115,6 +118,10 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
+	if id := r.Header.Get(headerLastEventID); id != "" {
+		h.resume(w, r, opened, id)
+		return
+	}
 	now := func(ctx context.Context) *session.Session {
 		s, err := h.cfg.Sessions.Get(ctx, opened.ID)
 		if fault.Is(err, fault.UnknownSession) {
@@ -128,6 +135,25 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	out := newWriter(w, accept{sse: true})
 	defer out.close()
 	h.cfg.Server.Changes(r.Context(), out, now, out.open)
+}
+
+const headerLastEventID = "Last-Event-Id"
+
+// resume is a legacy client's way back to an answer.
+func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session.Session, id string) {
+	out := newWriter(w, accept{sse: true})
+	peer, release := h.cfg.Server.Peer(s.ID)
+	defer release()
+	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{
+		Door: "streamable", Version: s.Version, Session: s, Peer: peer, Resumable: out, Credentials: credentials(r.Header),
+	}, id)
+	if err != nil {
+		writeError(w, nil, s.Version, err)
+		return
+	}
+	defer out.close()
+	out.open()
+	rest()
 }
 
 func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {

@@ -72,7 +72,7 @@ func TestProgressMakesAStream(t *testing.T) {
 					t.Errorf("headers %v", r.Header)
 				}
 				for m := range events(t, bytes.NewReader(r.body)) {
-					take(m)
+					take(m.Message)
 				}
 			}
 			if strings.Join(got, " ") != c.want {
