@@ -2,11 +2,9 @@ package bus
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
@@ -27,10 +25,6 @@ type follower struct {
 }
 
 const (
-	// fetchBatch is how many frames are asked for at a time.
-	fetchBatch = 256
-	// fetchTime bounds one such request.
-	fetchTime = 2 * time.Second
 	// lookAgain is how long a silent stream is left before it is read again.
 	lookAgain = 250 * time.Millisecond
 	// askAgain is how often it is asked whether somebody still serves a stream
@@ -162,45 +156,13 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 // fetch reads what the stream keeps beyond what was read. It reports whether
 // there was anything.
 func (f *follower) fetch(ctx context.Context) (frame *busv1.Frame, news bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
-	unreachable := func(err error) error {
-		return fault.New(fault.Unavailable, "what the stream keeps is not reachable; try again shortly").Because(err)
+	stored := f.caller.conn.fetch(ctx, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
+		news, f.seq = true, seq+1
+		frame, _, err = f.take(msg, true)
+		return frame == nil && err == nil
+	})
+	if err == nil {
+		err = stored
 	}
-	nc := f.caller.conn.nc
-	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
-	if err != nil {
-		return nil, false, publishFault(err)
-	}
-	defer func() { _ = sub.Unsubscribe() }()
-	for more := true; more; {
-		query, err := json.Marshal(map[string]any{"seq": f.seq, "batch": fetchBatch, "next_by_subj": f.stream.subjects()[0]})
-		if err != nil {
-			return nil, false, err
-		}
-		if err := nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream, inbox, query); err != nil {
-			return nil, false, publishFault(err)
-		}
-		for {
-			msg, err := sub.NextMsgWithContext(ctx)
-			if err != nil {
-				return nil, news, unreachable(err)
-			}
-			if status := msg.Header.Get("Status"); status != "" {
-				more = status == "204" && msg.Header.Get("Nats-Num-Pending") != "0"
-				break
-			}
-			seq, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
-			if err != nil {
-				return nil, news, unreachable(err)
-			}
-			news, f.seq = true, seq+1
-			msg.Subject = msg.Header.Get("Nats-Subject")
-			if frame, _, err = f.take(msg, true); frame != nil || err != nil {
-				return frame, news, err
-			}
-		}
-	}
-	return nil, news, nil
+	return frame, news, err
 }

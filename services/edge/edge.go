@@ -29,8 +29,10 @@ type Config struct {
 	// Version is the edge's own SemVer.
 	Version string
 	// Guard of the HTTP doors. Loopback is set by Serve for a loopback listener.
-	Guard  door.Guard
-	Logger *slog.Logger
+	Guard door.Guard
+	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
+	Authenticator gateway.Authenticator
+	Logger        *slog.Logger
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -79,7 +81,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Logger: cfg.Logger, Sealer: sealer})
+	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Authenticator: cfg.Authenticator, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,

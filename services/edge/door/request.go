@@ -37,27 +37,6 @@ func CheckContent(h http.Header) int {
 	return 0
 }
 
-// Accepts says which answers a client takes, from its Accept headers.
-func Accepts(values []string) (json, sse bool) {
-	if len(values) == 0 {
-		return true, true
-	}
-	for _, v := range values {
-		for part := range strings.SplitSeq(v, ",") {
-			media, _, _ := strings.Cut(part, ";")
-			switch strings.ToLower(strings.TrimSpace(media)) {
-			case "*/*":
-				json, sse = true, true
-			case "application/json", "application/*":
-				json = true
-			case "text/event-stream", "text/*":
-				sse = true
-			}
-		}
-	}
-	return json, sse
-}
-
 // Credentials are those of the Authorization header. Tokens elsewhere, in the
 // query above all, are not read.
 func Credentials(h http.Header) gateway.Credentials {

@@ -28,11 +28,12 @@ type Config struct {
 
 // Gateway carries calls from doors to services.
 type Gateway struct {
-	caller    *bus.Caller
-	catalogue *catalogue.Live
-	sealer    *Sealer
-	auditor   Auditor
-	chain     Next
+	caller        *bus.Caller
+	catalogue     *catalogue.Live
+	authenticator Authenticator
+	sealer        *Sealer
+	auditor       Auditor
+	chain         Next
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
@@ -79,7 +80,10 @@ func New(cfg Config) *Gateway {
 			return link(ctx, c, onFrame, rest)
 		}
 	}
-	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next}
+	return &Gateway{
+		caller: cfg.Caller, catalogue: cfg.Catalogue, authenticator: cfg.Authenticator,
+		sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next,
+	}
 }
 
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.

@@ -30,6 +30,10 @@ func (g *Gateway) CancelStream(s *bus.Stream) { g.caller.CancelOn(s, "cancelled"
 // is recorded by every edge that tells a client.
 func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
 	c.Received = time.Now()
+	var err error
+	if c.Principal, err = g.Authenticate(ctx, c.Credentials); err != nil {
+		return nil, err
+	}
 	frame, err := g.caller.Follow(ctx, c.Stream, after, onFrame, served)
 	if err != nil {
 		return nil, record(ctx, g.auditor, c, nil, err)

@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -147,6 +150,33 @@ func TestCredentials(t *testing.T) {
 	if all := heard(); !strings.Contains(all, `"alive 1"`) || strings.Contains(all, "secret") {
 		t.Errorf("on the bus: %q", all)
 	}
+}
+
+// byToken knows one token.
+type byToken struct{}
+
+func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	if c.Bearer != "good" {
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "no such token")
+	}
+	return gateway.Principal{Name: "ada"}, nil
+}
+
+// Nobody gets a stream whom the edge does not know, and calls are made with the
+// credentials of the stream.
+func TestAuthentication(t *testing.T) {
+	t.Parallel()
+	w := startWith(t, byToken{})
+	for _, credentials := range []string{"", "Bearer bad"} {
+		r := w.get(t)
+		r.Header.Set("Authorization", credentials)
+		do(t, r).refused(t, http.StatusUnauthorized, "unauthenticated", "no such token")
+	}
+	c := w.open(t, header{"Authorization": "Bearer good"})
+	c.initialize(mcp.V20241105)
+	c.lives()
+	c.header = nil
+	c.post(edgetest.LegacyCall("1", "echo", "{}")).refused(t, http.StatusForbidden, "forbidden", "other credentials")
 }
 
 // A browser's page of an allowed origin may use the transport.

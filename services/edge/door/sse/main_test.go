@@ -21,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	bus   string
 	svc   *edgetest.Service
+	auth  gateway.Authenticator
 	edges []place
 }
 
@@ -47,7 +49,12 @@ type place struct {
 
 func start(t *testing.T) *world {
 	t.Helper()
-	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
+	return startWith(t, nil)
+}
+
+func startWith(t *testing.T, auth gateway.Authenticator) *world {
+	t.Helper()
+	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc"), auth: auth}
 	addAsking(w.svc)
 	w.svc.Start(t, bustest.Connect(t, w.bus))
 	w.join(t)
@@ -61,7 +68,7 @@ func (w *world) join(t *testing.T) place {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	conn := bustest.Connect(t, w.bus)
-	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Authenticator: w.auth, Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ package sse
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/sourcegraph/conc"
 
@@ -53,11 +54,15 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	if !d.admits(w, r, http.MethodGet) {
 		return
 	}
-	if _, takes := door.Accepts(r.Header["Accept"]); !takes {
+	if !takesStream(r.Header["Accept"]) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
 	credentials := door.Credentials(r.Header)
+	if _, err := d.cfg.Gateway.Authenticate(r.Context(), credentials); err != nil {
+		refuse(w, err)
+		return
+	}
 	posts := d.cfg.Gateway.OpenMailbox(credentials)
 	ctx, cancel := context.WithCancel(r.Context())
 	out := newStream(w)
@@ -95,6 +100,19 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	out.run(ctx, MessagesPath+"?"+sessionID+"="+posts.Address)
+}
+
+func takesStream(accept []string) bool {
+	for _, v := range accept {
+		for part := range strings.SplitSeq(v, ",") {
+			media, _, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "text/event-stream", "text/*", "*/*":
+				return true
+			}
+		}
+	}
+	return len(accept) == 0
 }
 
 // Messages takes what a client posts for its stream, here or at another edge.

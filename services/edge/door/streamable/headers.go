@@ -13,12 +13,30 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// accept is what a client takes as an answer.
-type accept struct{ json, sse bool }
+// accept is what a client takes as an answer. stream says that it would rather
+// have a stream: it names that first.
+type accept struct{ json, sse, stream bool }
 
 func accepted(values []string) accept {
-	json, sse := door.Accepts(values)
-	return accept{json: json, sse: sse}
+	if len(values) == 0 {
+		return accept{json: true, sse: true}
+	}
+	var a accept
+	for _, v := range values {
+		for part := range strings.SplitSeq(v, ",") {
+			media, _, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "*/*":
+				a.json, a.sse = true, true
+			case "application/json", "application/*":
+				a.json = true
+			case "text/event-stream", "text/*":
+				a.stream = a.stream || !a.json
+				a.sse = true
+			}
+		}
+	}
+	return a
 }
 
 // eraOf says under which version a message is, from its header and body. The

@@ -78,6 +78,12 @@ func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer)
 		return
 	}
 	req.Version = s.Version
+	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
+	if err != nil {
+		h.cfg.Server.Refuse(req, out, err)
+		return
+	}
+	s.Principal = who.ID()
 	if err := h.cfg.Sessions.Create(ctx, s); err != nil {
 		h.cfg.Server.Refuse(req, out, err)
 		return
@@ -95,7 +101,18 @@ func (h *Handler) session(r *http.Request) (*session.Session, error) {
 	case len(ids) > 1:
 		return nil, fault.New(fault.InvalidRequest, "header %s stands twice", mcp.HeaderSessionID)
 	}
-	return h.cfg.Sessions.Get(r.Context(), ids[0])
+	s, err := h.cfg.Sessions.Get(r.Context(), ids[0])
+	if err != nil {
+		return nil, err
+	}
+	who, err := h.cfg.Gateway.Authenticate(r.Context(), credentials(r.Header))
+	if err == nil && who.ID() != s.Principal {
+		err = session.Unknown() // another principal's is as good as none
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // named is session for requests that make no sense without one.
@@ -118,23 +135,17 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
-	if id := r.Header.Get(headerLastEventID); id != "" {
-		h.resume(w, r, opened, id)
+	since := r.Header.Get(headerLastEventID)
+	if since != "" && !era.IsChangeID(since) {
+		h.resume(w, r, opened, since)
 		return
 	}
-	now := func(ctx context.Context) *session.Session {
-		s, err := h.cfg.Sessions.Get(ctx, opened.ID)
-		if fault.Is(err, fault.UnknownSession) {
-			return nil
-		}
-		if err != nil {
-			return opened // the bus is away; what was said then still holds
-		}
-		return s
-	}
 	out := newWriter(w, accept{sse: true})
-	defer out.close()
-	h.cfg.Server.Changes(r.Context(), out, now, out.open)
+	if err := h.cfg.Server.ChangesOf(r.Context(), opened, out, since, out.open); err != nil {
+		writeError(w, nil, opened.Version, err)
+		return
+	}
+	out.close()
 }
 
 const headerLastEventID = "Last-Event-Id"

@@ -208,7 +208,7 @@ func TestResume(t *testing.T) {
 	})
 	t.Run("a question is open when its edge is killed", func(t *testing.T) {
 		w, one, two, h := setup(t, mcp.V20251125)
-		s := w.begin(t, one, h, "ask")
+		s := w.begin(t, one, h, "remember")
 		q := s.await()
 		one.kill()
 		again := w.resume(t, two, h, s.id)
@@ -216,8 +216,8 @@ func TestResume(t *testing.T) {
 		if next.Method != mcp.MethodElicit || string(next.ID) == string(q.ID) {
 			t.Fatalf("want the question anew, got %+v", next)
 		}
-		w.reply(t, two, h, next, `"result":{"action":"decline"}`)
-		again.result("7", "decline")
+		w.reply(t, two, h, next, `"result":{"action":"accept","content":{}}`)
+		again.result("7", "kept secret")
 	})
 	t.Run("a tool lets go of the connection", func(t *testing.T) {
 		w, one, two, h := setup(t, mcp.V20251125)
