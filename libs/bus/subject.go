@@ -89,6 +89,9 @@ func updatedSubject(service string) string { return eventRoot + service + update
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
 
+// messageSubject is where an edge gets what clients post for streams it holds.
+func messageSubject(edge string) string { return ctlRoot + edges + "." + edge + ".message" }
+
 func registryKey(service, instance string) string { return service + "." + instance }
 
 func catalogueKey(service, digest string) string { return service + "." + digest }

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -37,7 +37,7 @@ func (w *world) replica(t *testing.T) *replica {
 	if err := e.Await(ctx, w.svc.Name()); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(e.Handler(streamable.Guard{Loopback: true}))
+	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
 	t.Cleanup(srv.Close)
 	return &replica{srv, e, conn}
 }
