@@ -144,17 +144,22 @@ func (c *Caller) Post(ctx context.Context, address string, credentials, body []b
 		return publishFault(err)
 	}
 	x.timer.Reset(takeTime)
-	select {
-	case <-x.wake:
-	case <-x.timer.C:
-		return fault.New(fault.PeerLost, "the edge that holds the stream does not answer; whether it has the message is unknown")
-	case <-ctx.Done():
-		return fault.New(fault.Cancelled, "cancelled").Because(ctx.Err())
+	for {
+		select {
+		case <-x.wake:
+		case <-x.timer.C:
+			return fault.New(fault.PeerLost, "the edge that holds the stream does not answer; whether it has the message is unknown")
+		case <-ctx.Done():
+			return fault.New(fault.Cancelled, "cancelled").Because(ctx.Err())
+		}
+		// The wake may be a late one, of who used the exchange before.
+		x.mu.Lock()
+		queue := x.queue
+		x.mu.Unlock()
+		if len(queue) > 0 {
+			return taken(queue[0].msg)
+		}
 	}
-	x.mu.Lock()
-	msg := x.queue[0].msg
-	x.mu.Unlock()
-	return taken(msg)
 }
 
 // taken reads what became of a message.
