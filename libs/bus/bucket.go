@@ -26,6 +26,8 @@ const (
 	catalogueEvery = 20 * time.Minute
 	// StreamTTL is how long a client may come back for an answer.
 	StreamTTL = 30 * time.Minute
+	// keyTTL outlives what edges use a key for.
+	keyTTL = 48 * time.Hour
 	// SessionTTL is how long a legacy session lives without being renewed.
 	SessionTTL = 24 * time.Hour
 )
@@ -37,7 +39,7 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
 	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
-	{Bucket: KeysBucket, Description: "secrets that edges share: <use>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
+	{Bucket: KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
 }
 
 // EnsureBuckets creates the buckets and streams of the bus, or brings them up to date. Any

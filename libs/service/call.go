@@ -40,6 +40,10 @@ func (c *Call) Client() mcp.Implementation {
 	return mcp.Implementation{Name: c.req.GetClient().GetName(), Version: c.req.GetClient().GetVersion()}
 }
 
+// Trace is the caller's W3C Trace Context, traceparent and tracestate, for calls
+// that the handler makes itself; empty if the caller gave none.
+func (c *Call) Trace() (parent, state string) { return c.req.Traceparent, c.req.Tracestate }
+
 // IdempotencyKey is the same in every repetition of a call; empty if the
 // caller gave none.
 func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }

@@ -95,18 +95,17 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	return e, nil
 }
 
-// sharedSealer seals with the key that all edges of the bus have, so that a
-// client may come back to any of them.
+// sharedSealer seals with keys that all edges of the bus have, so that a client
+// may come back to any of them. The first edge that needs a period's key makes
+// it; the bucket forgets it when it is of no more use.
 func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
 	keys, err := conn.Bucket(ctx, bus.KeysBucket)
 	if err != nil {
 		return nil, err
 	}
-	key, err := keys.Shared(ctx, "request-state", gateway.NewKey())
-	if err != nil {
-		return nil, err
-	}
-	return gateway.NewSealer(key)
+	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
+		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
+	}), nil
 }
 
 // Server answers MCP messages, for doors other than HTTP.

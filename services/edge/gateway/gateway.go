@@ -61,7 +61,7 @@ func New(cfg Config) *Gateway {
 		cfg.Auditor = logAuditor{cfg.Logger}
 	}
 	if cfg.Sealer == nil {
-		cfg.Sealer, _ = NewSealer(NewKey()) // a key of 32 bytes is never refused
+		cfg.Sealer = NewSealer(ownKeys())
 	}
 	links := []Link{
 		audit(cfg.Auditor),
