@@ -35,10 +35,11 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
 	{Bucket: KeysBucket, Description: "secrets that edges share: <use>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
+	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 1 << 30},
 }
 
-// EnsureBuckets creates the buckets of the bus, or brings them up to date. Any
-// number of edges may do so at once.
+// EnsureBuckets creates the buckets of the bus and the queue of tasks, or
+// brings them up to date. Any number of edges may do so at once.
 func (c *Conn) EnsureBuckets(ctx context.Context) error {
 	// All at once: each waits for the server's disk.
 	p := pool.New().WithContext(ctx)
@@ -51,6 +52,12 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 			return nil
 		})
 	}
+	p.Go(func(ctx context.Context) error {
+		if _, err := c.js.CreateOrUpdateStream(ctx, taskStream); err != nil {
+			return fmt.Errorf("create stream %s: %w", taskStream.Name, err)
+		}
+		return nil
+	})
 	return p.Wait()
 }
 

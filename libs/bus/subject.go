@@ -18,6 +18,7 @@ const (
 	CatalogueBucket = "catalogue"
 	SessionsBucket  = "sessions"
 	KeysBucket      = "keys"
+	TasksBucket     = "tasks"
 )
 
 const (
@@ -25,6 +26,7 @@ const (
 	replyRoot = "mcp.reply."
 	ctlRoot   = "mcp.ctl."
 	eventRoot = "mcp.evt."
+	taskRoot  = "mcp.task."
 
 	updatedVerb = ".updated"
 )
@@ -55,6 +57,13 @@ func ownReply(service, reply string) bool {
 func updatedSubject(service string) string { return eventRoot + service + updatedVerb }
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
+
+// taskSubject is where runs of a service's tasks are queued.
+func taskSubject(service string) string { return taskRoot + service }
+
+// taskKeySubject is where a task's record is written. The id begins with its
+// service.
+func taskKeySubject(id string) string { return "$KV." + TasksBucket + "." + id }
 
 func registryKey(service, instance string) string { return service + "." + instance }
 
