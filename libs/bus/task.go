@@ -171,8 +171,9 @@ func (t *Tasks) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-// OnWrite calls f at every change of a task from now on. f must not block.
-// stop ends that.
+// OnWrite calls f at every change of a task from now on, and when NATS is back
+// after an outage, in which there may have been some. f must not block. stop
+// ends that.
 func (t *Tasks) OnWrite(id string, f func()) (stop func(), err error) {
 	if taskService(id) == "" {
 		return func() {}, nil
@@ -185,7 +186,8 @@ func (t *Tasks) OnWrite(id string, f func()) (stop func(), err error) {
 		_ = sub.Unsubscribe()
 		return nil, publishFault(err)
 	}
-	return func() { _ = sub.Unsubscribe() }, nil
+	forget := t.conn.OnReconnect(f)
+	return func() { forget(); _ = sub.Unsubscribe() }, nil
 }
 
 // due puts a run into the queue. Doing so again changes nothing.

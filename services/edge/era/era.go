@@ -100,7 +100,8 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":` + string(s.caps) + string(s.extra) + `}`)
+	extensions := `"extensions":{"` + mcp.ExtensionTasks + `":{}},`
+	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
 	return s, nil
 }
 

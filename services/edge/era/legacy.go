@@ -32,7 +32,7 @@ func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
 		client, level := &busv1.Client{}, defaultLogLevel
 		if r.Session != nil {
-			client = &busv1.Client{Name: r.Session.ClientName, Version: r.Session.ClientVer, Capabilities: r.Session.Capabilities}
+			client = &busv1.Client{Name: r.Session.ClientName, Version: r.Session.ClientVer, Capabilities: withoutTasks(r.Session.Capabilities)}
 			if r.Session.LogLevel != "" {
 				level = r.Session.LogLevel
 			}
