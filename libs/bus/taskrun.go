@@ -154,11 +154,13 @@ func (r *taskRun) write(ctx context.Context, change func(*busv1.TaskRecord)) (he
 }
 
 // conclude stores what came of the run, however long that takes: it has had
-// its effect.
+// its effect. It tries often enough to keep the task.
 func (r *taskRun) conclude(out outcome) {
 	s := r.worker.server
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		_, err := r.write(s.ctx, func(rec *busv1.TaskRecord) { out.apply(rec, s.cfg.Service) })
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, taskBeat)
+		_, err := r.write(ctx, func(rec *busv1.TaskRecord) { out.apply(rec, s.cfg.Service) })
+		cancel()
 		switch {
 		case err == nil:
 			r.settle()
@@ -169,10 +171,12 @@ func (r *taskRun) conclude(out outcome) {
 		case out.err == nil && fault.Is(err, fault.Internal):
 			out = outcome{err: fault.From(err)}
 			continue
+		case s.conn.nc.IsClosed():
+			return
 		}
 		_ = r.msg.InProgress()
 		select {
-		case <-time.After(wait):
+		case <-time.After(taskBeat / 5):
 		case <-s.ctx.Done():
 			s.conn.log.Error("the outcome of a task was not stored; another instance runs it again", "service", s.cfg.Service, "task", r.id, "error", err)
 			_ = r.msg.Nak()
