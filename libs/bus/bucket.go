@@ -53,7 +53,11 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 		})
 	}
 	p.Go(func(ctx context.Context) error {
-		if _, err := c.js.CreateOrUpdateStream(ctx, taskStream); err != nil {
+		_, err := c.js.CreateStream(ctx, taskStream)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // as an earlier release made it
+			_, err = c.js.UpdateStream(ctx, taskStream)
+		}
+		if err != nil {
 			return fmt.Errorf("create stream %s: %w", taskStream.Name, err)
 		}
 		return nil
