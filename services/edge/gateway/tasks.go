@@ -32,6 +32,9 @@ func tasks(store Tasks) Link {
 		default:
 			return next(ctx, c, onFrame)
 		}
+		if store == nil {
+			return nil, fault.New(fault.MethodNotFound, "this edge keeps no tasks")
+		}
 		a, err := useTask(ctx, c, store)
 		if errors.Is(err, bus.ErrNoKey) {
 			err = unknownTask()
