@@ -14,6 +14,7 @@ import (
 // answer collects the frames of one call.
 type answer struct {
 	service string
+	stream  *Stream
 	onFrame func(*busv1.Frame)
 
 	seq    uint32
@@ -91,6 +92,9 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
 	}
 	a.seq += got.skipped
+	if frame.Seq == 0 && frame.GetAlive() != nil {
+		return nil, nil
+	}
 	if frame.Seq != 0 && frame.Seq <= a.seq {
 		return nil, nil // delivered twice
 	}
@@ -98,8 +102,22 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 		return nil, fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
 	}
 	a.seq = frame.Seq
+	if a.stream != nil {
+		a.stream.took(msg.Subject, frame.Seq)
+	}
 	switch body := frame.Body.(type) {
 	case *busv1.Frame_Alive:
+		if a.stream != nil && a.onFrame != nil {
+			a.onFrame(frame)
+		}
+	case *busv1.Frame_Disconnect:
+		if a.stream != nil && a.onFrame != nil {
+			a.onFrame(frame)
+		}
+		if a.stream != nil && a.stream.MayLeave {
+			a.terminal = true // for this caller
+			return frame, nil
+		}
 	case *busv1.Frame_Progress, *busv1.Frame_Log:
 		if a.onFrame != nil {
 			a.onFrame(frame)

@@ -24,6 +24,8 @@ const (
 	// write theirs again well within it.
 	catalogueTTL   = time.Hour
 	catalogueEvery = 20 * time.Minute
+	// StreamTTL is how long a client may come back for an answer.
+	StreamTTL = 30 * time.Minute
 	// SessionTTL is how long a legacy session lives without being renewed.
 	SessionTTL = 24 * time.Hour
 )
@@ -34,12 +36,13 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: RegistryBucket, Description: "who is there: <service>.<instance>", TTL: BeatTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 64 << 20},
 	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
+	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
 	{Bucket: KeysBucket, Description: "secrets that edges share: <use>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
 	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 1 << 30},
 }
 
-// EnsureBuckets creates the buckets of the bus and the queue of tasks, or
-// brings them up to date. Any number of edges may do so at once.
+// EnsureBuckets creates the buckets and streams of the bus, or brings them up to date. Any
+// number of edges may do so at once.
 func (c *Conn) EnsureBuckets(ctx context.Context) error {
 	// All at once: each waits for the server's disk.
 	p := pool.New().WithContext(ctx)
@@ -52,16 +55,8 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 			return nil
 		})
 	}
-	p.Go(func(ctx context.Context) error {
-		_, err := c.js.CreateStream(ctx, taskStream)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // as an earlier release made it
-			_, err = c.js.UpdateStream(ctx, taskStream)
-		}
-		if err != nil {
-			return fmt.Errorf("create stream %s: %w", taskStream.Name, err)
-		}
-		return nil
-	})
+	p.Go(c.ensureTasks)
+	p.Go(c.ensureEvents)
 	return p.Wait()
 }
 

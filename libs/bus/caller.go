@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +46,7 @@ const (
 type Caller struct {
 	conn *Conn
 	edge string
-	sub  *nats.Subscription
+	subs []*nats.Subscription
 
 	mu      sync.Mutex
 	waiting map[string]*exchange
@@ -53,13 +54,15 @@ type Caller struct {
 
 // exchange is one call in flight.
 type exchange struct {
-	mu       sync.Mutex
-	reply    string // the subject of the call that uses this exchange
-	queue    []arrival
-	skipped  uint32 // frames dropped since the last one in queue
-	overflow bool
-	wake     chan struct{}
-	timer    *time.Timer
+	mu sync.Mutex
+	// reply and stream are the subjects of the call that uses this exchange; the
+	// latter is empty for one without a stream.
+	reply, stream string
+	queue         []arrival
+	skipped       uint32 // frames dropped since the last one in queue
+	overflow      bool
+	wake          chan struct{}
+	timer         *time.Timer
 }
 
 // arrival is a frame, and how many before it were dropped here.
@@ -77,38 +80,45 @@ var exchanges = sync.Pool{New: func() any {
 // NewCaller starts collecting answers. Close it before the connection.
 func NewCaller(conn *Conn) (*Caller, error) {
 	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}}
-	sub, err := conn.nc.Subscribe(replySubjects(c.edge), c.deliver)
-	if err != nil {
-		return nil, publishFault(err)
+	for _, subject := range []string{replySubjects(c.edge), streamSubjects(c.edge), liveSubjects(c.edge)} {
+		sub, err := conn.nc.Subscribe(subject, c.deliver)
+		if err != nil {
+			return nil, publishFault(err)
+		}
+		// The answers of all calls share these; their bound is the sum of those of
+		// the calls, not the default of one.
+		if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
+			return nil, err
+		}
+		c.subs = append(c.subs, sub)
 	}
-	// The answers of all calls share this subscription; its bound is the sum of
-	// theirs, not the default of one.
-	if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
-		return nil, err
-	}
-	c.sub = sub
 	return c, nil
 }
 
 // Close stops collecting. Calls in flight end as PeerLost.
 func (c *Caller) Close() error {
-	err := c.sub.Unsubscribe()
-	if errors.Is(err, nats.ErrConnectionClosed) {
-		return nil
+	for _, sub := range c.subs {
+		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // deliver hands a frame to the call it belongs to. It must not block: every
 // call's answers pass here.
 func (c *Caller) deliver(msg *nats.Msg) {
+	subject := msg.Subject
+	if rest, live := strings.CutPrefix(subject, liveRoot); live {
+		subject = eventRoot + rest
+	}
 	c.mu.Lock()
-	x := c.waiting[msg.Subject]
+	x := c.waiting[subject]
 	c.mu.Unlock()
 	if x == nil {
 		return // late: its caller is gone
 	}
-	if x.put(msg) {
+	if x.put(subject, msg) {
 		select {
 		case x.wake <- struct{}{}:
 		default:
@@ -118,11 +128,11 @@ func (c *Caller) deliver(msg *nats.Msg) {
 
 // put queues a frame. It reports false when the frame is of the call that used
 // the exchange before.
-func (x *exchange) put(msg *nats.Msg) bool {
+func (x *exchange) put(subject string, msg *nats.Msg) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.reply != msg.Subject:
+	case x.reply != subject && x.stream != subject:
 		return false
 	case len(x.queue) >= maxQueued && isNotification(msg.Data):
 		x.skipped++
@@ -136,11 +146,11 @@ func (x *exchange) put(msg *nats.Msg) bool {
 }
 
 // use readies the exchange for a call, or with "" for none.
-func (x *exchange) use(reply string) {
+func (x *exchange) use(reply, stream string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.queue)
-	x.reply, x.queue, x.skipped, x.overflow = reply, x.queue[:0], 0, false
+	x.reply, x.stream, x.queue, x.skipped, x.overflow = reply, stream, x.queue[:0], 0, false
 }
 
 // Call sends req to one instance of the service and waits for its answer. Each
@@ -153,6 +163,16 @@ func (x *exchange) use(reply string) {
 // already, whichever is first; DefaultTimeout from now if there is neither.
 // When ctx ends first, the instance that runs the call is told to stop.
 func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	return c.CallOn(ctx, nil, service, req, onFrame)
+}
+
+// CallOn is Call for a client that may come back for the rest of the answer at
+// another edge. A stream is of one client's request, which may take several
+// calls, one after the other; nil makes it Call. With a stream onFrame is given
+// alive frames as well, and a disconnect frame ends the call for this caller if
+// the stream may be left. When ctx ends with cause ErrLeft, the call goes on
+// without this caller.
+func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
 	if err := checkMethod(req.Method); err != nil {
 		return nil, err
 	}
@@ -176,6 +196,9 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 	}
 	req.Id = newID()
 	req.DeadlineUnixNano = uint64(deadline.Add(-HopShave).UnixNano())
+	if s != nil {
+		s.next(service, req)
+	}
 	data, err := proto.Marshal(req)
 	if err != nil {
 		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
@@ -186,22 +209,31 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 
 	reply := replySubject(service, c.edge, req.Id)
 	x := exchanges.Get().(*exchange)
-	x.use(reply)
+	x.use(reply, req.Stream)
 	c.mu.Lock()
 	c.waiting[reply] = x
+	if s != nil {
+		c.waiting[req.Stream] = x
+	}
 	c.mu.Unlock()
-	defer c.forget(reply, x)
+	defer c.forget(reply, req.Stream, x)
 
 	if err := c.conn.nc.PublishRequest(callSubject(service, req.Method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
-	a := answer{service: service, onFrame: onFrame}
+	a := answer{service: service, stream: s, onFrame: onFrame}
 	frame, ferr := a.wait(ctx, x, deadline)
-	if ferr != nil && !a.terminal {
+	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
 		c.cancel(service, req.Id, string(ferr.Reason))
 	}
 	if ferr != nil {
 		return nil, ferr
+	}
+	if s != nil && !s.kept && frame.GetInputRequired() != nil {
+		// The answer goes on after this: its service had no need to keep it.
+		if err := c.store(ctx, s, frame); err != nil {
+			c.conn.log.Warn("a client's request cannot be carried on at another edge", "service", service, "error", err)
+		}
 	}
 	return frame, nil
 }
@@ -212,12 +244,15 @@ func (c *Caller) Check(ctx context.Context, service string) error {
 	return err
 }
 
-func (c *Caller) forget(reply string, x *exchange) {
+func (c *Caller) forget(reply, stream string, x *exchange) {
 	c.mu.Lock()
 	delete(c.waiting, reply)
+	if stream != "" {
+		delete(c.waiting, stream)
+	}
 	c.mu.Unlock()
 	x.timer.Stop()
-	x.use("")
+	x.use("", "")
 	select {
 	case <-x.wake:
 	default:

@@ -29,7 +29,7 @@ type Question struct {
 func (c *Caller) Ask() *Question {
 	token := newID()
 	q := &Question{ID: c.edge + "." + token, caller: c, reply: replySubject(clients, c.edge, token), x: exchanges.Get().(*exchange)}
-	q.x.use(q.reply)
+	q.x.use(q.reply, "")
 	c.mu.Lock()
 	c.waiting[q.reply] = q.x
 	c.mu.Unlock()
@@ -59,7 +59,7 @@ func (q *Question) Wait(ctx context.Context, session string) (*busv1.ClientAnswe
 }
 
 // Close forgets the question; a later answer goes nowhere.
-func (q *Question) Close() { q.caller.forget(q.reply, q.x) }
+func (q *Question) Close() { q.caller.forget(q.reply, "", q.x) }
 
 // Answer hands a client's answer to the edge that asked. An id that no edge
 // gave goes nowhere.

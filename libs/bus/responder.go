@@ -21,12 +21,14 @@ const (
 // from any goroutine; after the terminal frame they do nothing.
 type Responder struct {
 	server *Server
-	reply  string
 
-	mu    sync.Mutex
-	seq   uint32
-	done  bool
-	alive *time.Timer
+	mu sync.Mutex
+	// reply is where an answer goes that is over at once; stream keeps any
+	// other, if there is one. subject is which of them it is.
+	reply, stream, subject string
+	seq                    uint32
+	done                   bool
+	alive                  *time.Timer
 }
 
 func newResponder(s *Server, reply string) *Responder {
@@ -35,6 +37,19 @@ func newResponder(s *Server, reply string) *Responder {
 	defer r.mu.Unlock()
 	r.alive = time.AfterFunc(FirstAlive, r.beat)
 	return r
+}
+
+// keep has an answer kept in the request's stream.
+func (r *Responder) keep(req *busv1.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.subject != "" || !ownStream(r.server.cfg.Service, req.Stream) {
+		return
+	}
+	r.stream = req.Stream
+	if req.StreamAll {
+		r.subject = req.Stream
+	}
 }
 
 // Progress reports how far the call has come. It never blocks on the client.
@@ -47,6 +62,17 @@ func (r *Responder) Log(l *busv1.Log) {
 	r.send(&busv1.Frame{Body: &busv1.Frame_Log{Log: l}})
 }
 
+// Disconnect asks for the client's connection to be closed until the client
+// comes back. It does nothing for a client that cannot.
+func (r *Responder) Disconnect(retry time.Duration) {
+	r.mu.Lock()
+	resumable := r.stream != ""
+	r.mu.Unlock()
+	if resumable {
+		r.send(&busv1.Frame{Body: &busv1.Frame_Disconnect{Disconnect: &busv1.Disconnect{RetryMs: uint32(max(0, retry.Milliseconds()))}}})
+	}
+}
+
 // beat says the call is alive, and goes on until the terminal frame.
 func (r *Responder) beat() {
 	r.mu.Lock()
@@ -54,7 +80,15 @@ func (r *Responder) beat() {
 	if r.done {
 		return
 	}
-	r.publish(&busv1.Frame{Body: &busv1.Frame_Alive{Alive: &busv1.Alive{}}})
+	f := &busv1.Frame{Body: &busv1.Frame_Alive{Alive: &busv1.Alive{}}}
+	if r.subject != "" && r.subject == r.stream && r.seq > 0 {
+		// A stream need not keep these.
+		if data, err := proto.Marshal(f); err == nil {
+			_ = r.server.conn.nc.Publish(liveSubject(r.stream), data)
+		}
+	} else {
+		r.publish(f)
+	}
 	r.alive.Reset(AliveEvery)
 }
 
@@ -127,6 +161,12 @@ func (r *Responder) close() { r.abandon() }
 // publish sends one frame. One too large for a message is replaced by a typed
 // error: silence would cost the caller its whole deadline.
 func (r *Responder) publish(f *busv1.Frame) {
+	if r.subject == "" {
+		r.subject = r.reply
+		if r.stream != "" && !r.done {
+			r.subject = r.stream
+		}
+	}
 	r.seq++
 	f.Seq = r.seq
 	if r.seq == 1 {
@@ -156,7 +196,7 @@ func (r *Responder) publish(f *busv1.Frame) {
 			Error: errorToWire(fault.New(fault.ResultTooLarge, "the answer is %d bytes; a bus message carries %d", len(data), limit))}})
 		r.done = true
 	}
-	if err := r.server.conn.nc.Publish(r.reply, data); err != nil {
+	if err := r.server.conn.nc.Publish(r.subject, data); err != nil {
 		log.Warn("answer not sent", "service", r.server.cfg.Service, "error", err)
 	}
 }

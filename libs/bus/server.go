@@ -125,6 +125,7 @@ func (s *Server) handle(data []byte, out *Responder) {
 		out.fail(fault.New(fault.InvalidRequest, "request is not of the bus protocol, version 1"))
 		return
 	}
+	out.keep(req)
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
 	ctx, abort := context.WithDeadline(s.ctx, deadline)
 	defer abort()

@@ -7,6 +7,7 @@ package bus
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -19,6 +20,7 @@ const (
 	SessionsBucket  = "sessions"
 	KeysBucket      = "keys"
 	TasksBucket     = "tasks"
+	StreamsBucket   = "streams"
 )
 
 const (
@@ -27,6 +29,7 @@ const (
 	ctlRoot   = "mcp.ctl."
 	eventRoot = "mcp.evt."
 	taskRoot  = "mcp.task."
+	liveRoot  = "mcp.live."
 
 	updatedVerb = ".updated"
 )
@@ -52,6 +55,36 @@ func ownReply(service, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, replyRoot)
 	return ok && strings.HasPrefix(rest, service+".")
 }
+
+// streamSubjects and liveSubjects are an edge's subscriptions for the answers
+// of its streams.
+func streamSubjects(edge string) string { return eventRoot + "*." + edge + ".>" }
+func liveSubjects(edge string) string   { return liveRoot + "*." + edge + ".>" }
+
+// streamSubject keeps the frames of one call of a stream. edge is the one that
+// made the stream, whoever serves it now.
+func streamSubject(service, edge, stream string, round uint32, call string) string {
+	return eventRoot + service + "." + edge + "." + stream + "." + strconv.FormatUint(uint64(round), 10) + "." + call
+}
+
+// roundOf reads a stream's subject; ok is false for another.
+func roundOf(subject string) (service string, round uint32, call string, ok bool) {
+	tokens := strings.Split(subject, ".")
+	if len(tokens) != 7 {
+		return "", 0, "", false
+	}
+	n, err := strconv.ParseUint(tokens[5], 10, 32)
+	return tokens[2], uint32(n), tokens[6], err == nil
+}
+
+// ownStream reports whether a service may keep frames there.
+func ownStream(service, subject string) bool {
+	owner, _, _, ok := roundOf(subject)
+	return ok && owner == service && strings.HasPrefix(subject, eventRoot)
+}
+
+// liveSubject is where signs of life go that a stream need not keep.
+func liveSubject(stream string) string { return liveRoot + strings.TrimPrefix(stream, eventRoot) }
 
 // updatedSubject is where a service says that a resource has changed.
 func updatedSubject(service string) string { return eventRoot + service + updatedVerb }

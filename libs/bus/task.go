@@ -41,6 +41,17 @@ var taskStream = jetstream.StreamConfig{
 	MaxAge: taskAge, MaxBytes: 64 << 20, MaxMsgSize: 1 << 10, MaxConsumers: 10_000,
 }
 
+func (c *Conn) ensureTasks(ctx context.Context) error {
+	_, err := c.js.CreateStream(ctx, taskStream)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // as an earlier release made it
+		_, err = c.js.UpdateStream(ctx, taskStream)
+	}
+	if err != nil {
+		return fmt.Errorf("create stream %s: %w", taskStream.Name, err)
+	}
+	return nil
+}
+
 // Tasks are the calls that have become tasks: a record each in a bucket, and a
 // message in a queue for each run that is due.
 type Tasks struct {
@@ -68,6 +79,7 @@ func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, 
 	req = proto.CloneOf(req)
 	req.Id, req.DeadlineUnixNano, req.WantsProgress, req.LogLevel = newTask(service), 0, true, 0
 	req.RequestState, req.InputResponses = begun.RequestState, nil
+	req.Stream, req.StreamAll = "", false
 	rec := &busv1.TaskRecord{
 		Request: req, Status: busv1.TaskStatus_TASK_STATUS_WORKING, Run: 1,
 		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + TaskMargin).Milliseconds()),

@@ -59,6 +59,8 @@ const (
 	// PeerLost: the instance that took the call stopped giving signs of life.
 	PeerLost  Reason = "peer_lost"
 	Cancelled Reason = "cancelled"
+	// HistoryLost: what a client came back for is not kept, or no longer.
+	HistoryLost Reason = "history_lost"
 	// ResultTooLarge: the call ran, but its result exceeds the limit.
 	ResultTooLarge Reason = "result_too_large"
 	Internal       Reason = "internal"
@@ -68,7 +70,7 @@ const (
 // makes the error knows better.
 func (r Reason) executedBy() Executed {
 	switch r {
-	case DeadlineExceeded, PeerLost, Cancelled, Internal:
+	case DeadlineExceeded, PeerLost, Cancelled, HistoryLost, Internal:
 		return Unknown
 	case ResultTooLarge:
 		return Yes

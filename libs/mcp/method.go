@@ -16,6 +16,9 @@ const (
 	MethodSubscribe        = "resources/subscribe"
 	MethodUnsubscribe      = "resources/unsubscribe"
 	NotifyResourceUpdated  = "notifications/resources/updated"
+	MethodDirectoryRead    = "resources/directory/read"
+	MethodSkillsList       = "skills/list"
+	MethodSkillsGet        = "skills/get"
 	MethodPromptsList      = "prompts/list"
 	MethodPromptsGet       = "prompts/get"
 	MethodComplete         = "completion/complete"
@@ -86,6 +89,7 @@ const (
 	CodeUnauthenticated = 1401
 	CodeForbidden       = 1403
 	CodeConflict        = 1409
+	CodeHistoryLost     = 1410
 	CodeTooLarge        = 1413
 	CodeRateLimited     = 1429
 	CodeCancelled       = 1499

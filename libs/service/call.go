@@ -2,6 +2,7 @@ package service
 
 import (
 	"log/slog"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -26,6 +27,7 @@ type Call struct {
 type output interface {
 	Progress(*busv1.Progress)
 	Log(*busv1.Log)
+	Disconnect(retry time.Duration)
 }
 
 // ID names the call in logs and audit. In a task it is the task's, the same in
@@ -62,6 +64,11 @@ func (c *Call) Progress(done, total float64, message string) {
 		c.out.Progress(&busv1.Progress{Progress: done, Total: total, Message: message})
 	}
 }
+
+// Disconnect lets go of the client's connection during a long call; the client
+// comes back after retry and gets the rest of the answer, at any edge. 0 leaves
+// the time to the edge. It does nothing for a client that cannot come back.
+func (c *Call) Disconnect(retry time.Duration) { c.out.Disconnect(retry) }
 
 // Log sends a log record to the client, if it asked for that level. level is
 // one of mcp.LogLevels, data any JSON value. Credentials, personal data and

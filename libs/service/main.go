@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
-const usage = `%[1]s %[2]s: a service on a Busbar bus
-
+const usage = `%[1]s %[2]s: the service %[3]q of a Busbar bus
+%[4]s
 Usage: %[1]s [--nats URL]
 
   --nats URL   NATS servers to join, comma-separated; also BUSBAR_NATS
@@ -34,8 +35,13 @@ func Main(s *Service) {
 }
 
 func (s *Service) main(args []string) error {
-	flags := flag.NewFlagSet(s.name, flag.ContinueOnError)
-	flags.Usage = func() { fmt.Fprintf(flags.Output(), usage, s.name, s.version) }
+	program := filepath.Base(os.Args[0])
+	about := ""
+	if s.description != "" {
+		about = s.description + "\n"
+	}
+	flags := flag.NewFlagSet(program, flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprintf(flags.Output(), usage, program, s.version, s.name, about) }
 	url := os.Getenv("BUSBAR_NATS")
 	if url == "" {
 		url = "nats://127.0.0.1:4222"

@@ -114,19 +114,27 @@ func (s *Service) readResource(ctx context.Context, call *Call) (*busv1.Result, 
 	if len(contents) == 0 {
 		return nil, unknownResource(uri)
 	}
-	data, err := marshal(struct {
-		Contents []mcp.ResourceContents `json:"contents"`
-	}{contents})
+	data, err := contentsResult(contents...)
 	if err != nil {
 		return nil, err
 	}
 	return &busv1.Result{Json: data}, nil
 }
 
-// reader finds who reads a URI: the resource itself before any template.
+func contentsResult(contents ...mcp.ResourceContents) ([]byte, error) {
+	return marshal(struct {
+		Contents []mcp.ResourceContents `json:"contents"`
+	}{contents})
+}
+
+// reader finds who reads a URI: the file or the resource itself before any
+// template.
 func (s *Service) reader(uri string) (ReadFunc, map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if read := s.fileReaderLocked(uri); read != nil {
+		return read, nil
+	}
 	if r := s.resources[uri]; r != nil {
 		return r.read, nil
 	}

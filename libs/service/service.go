@@ -1,7 +1,7 @@
-// Package service is what a team uses to put tools, resources and prompts on
-// the bus. A service is a value that collects them; Main, Run or Start serves
-// it. Services are stateless: any instance answers any call, whatever client,
-// protocol version or door it came through.
+// Package service is what a team uses to put tools, resources, prompts and
+// skills on the bus. A service is a value that collects them; Main, Run or
+// Start serves it. Services are stateless: any instance answers any call,
+// whatever client, protocol version or door it came through.
 //
 // A complete service is in examples/hello.
 package service
@@ -18,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
-// Service is a set of tools, resources and prompts under one name. Add to it
+// Service is a set of tools, resources, prompts and skills under one name. Add to it
 // at any time; clients are told when a running service changes.
 type Service struct {
 	name        string
@@ -32,6 +32,7 @@ type Service struct {
 	resources map[string]*resource
 	templates []*template
 	prompts   map[string]*prompt
+	skills    map[string]*servedSkill
 	errs      []error
 	running   map[*Running]struct{}
 }
@@ -59,7 +60,7 @@ func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",
 		tools: map[string]*tool{}, resources: map[string]*resource{}, prompts: map[string]*prompt{},
-		running: map[*Running]struct{}{},
+		skills: map[string]*servedSkill{}, running: map[*Running]struct{}{},
 	}
 	for _, o := range opts {
 		o(s)
@@ -197,6 +198,10 @@ func (s *Service) catalogueLocked() *busv1.Catalogue {
 	}
 	for _, p := range sorted(s.prompts) {
 		c.Prompts = append(c.Prompts, p.wire)
+	}
+	for _, k := range sorted(s.skills) {
+		c.Resources = append(c.Resources, k.main)
+		c.Skills = append(c.Skills, k.wire)
 	}
 	return c
 }

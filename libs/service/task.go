@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -98,3 +99,5 @@ func (say status) Progress(p *busv1.Progress) {
 }
 
 func (status) Log(*busv1.Log) {}
+
+func (status) Disconnect(time.Duration) {}

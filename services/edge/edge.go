@@ -27,8 +27,10 @@ type Config struct {
 	// Version is the edge's own SemVer.
 	Version string
 	// Guard of the HTTP doors. Loopback is set by Serve for a loopback listener.
-	Guard  streamable.Guard
-	Logger *slog.Logger
+	Guard streamable.Guard
+	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
+	Authenticator gateway.Authenticator
+	Logger        *slog.Logger
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -42,6 +44,7 @@ type Edge struct {
 	server   *era.Server
 
 	stopCancels func()
+	closing     sync.Once
 }
 
 // New joins the edge to the bus and returns once it knows what is there. Close
@@ -68,6 +71,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
 		return nil, err
 	}
+	streams, err := session.NewStreams(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	sealer, err := sharedSealer(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -76,10 +83,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Tasks: tasks, Logger: cfg.Logger, Sealer: sealer})
+	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
-		Gateway: e.gateway, Sessions: e.sessions, Logger: cfg.Logger,
+		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -121,7 +128,10 @@ func (e *Edge) Await(ctx context.Context, services ...string) error {
 }
 
 // Close leaves the bus. Calls in flight fail; see Serve for an orderly end.
-func (e *Edge) Close() {
+// Closing again does nothing.
+func (e *Edge) Close() { e.closing.Do(e.close) }
+
+func (e *Edge) close() {
 	if e.server != nil {
 		e.server.Close()
 	}

@@ -25,17 +25,18 @@ const (
 	Prompts
 	Resources
 	Templates
+	Skills
 	kinds
 )
 
 // member is the name of the array in the list's result.
 func (k Kind) member() string {
-	return [kinds]string{"tools", "tools", "prompts", "resources", "resourceTemplates"}[k]
+	return [kinds]string{"tools", "tools", "prompts", "resources", "resourceTemplates", "skills"}[k]
 }
 
 // key is the member of an entry that names it.
 func (k Kind) key() string {
-	return [kinds]string{"name", "name", "name", "uri", "uriTemplate"}[k]
+	return [kinds]string{"name", "name", "name", "uri", "uriTemplate", "uri"}[k]
 }
 
 // Bounds of one page. The bytes bound keeps a page within what a message may
@@ -50,16 +51,21 @@ type item struct {
 	json []byte
 }
 
+func byName(it item, name string) int { return strings.Compare(it.name, name) }
+
 // list is sorted by name, its first page ready to send.
 type list struct {
-	kind  Kind
+	// member is the name of the array in the list's result.
+	member string
+	// scope tells the cursors of one list from those of another.
+	scope string
 	items []item
 	first []byte
 }
 
-func newList(kind Kind, items []item) list {
-	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
-	l := list{kind: kind, items: items}
+func newList(member, scope string, items []item) list {
+	slices.SortFunc(items, func(a, b item) int { return byName(a, b.name) })
+	l := list{member: member, scope: scope, items: items}
 	l.first = l.page(0)
 	return l
 }
@@ -69,7 +75,7 @@ func newList(kind Kind, items []item) list {
 func (l *list) page(from int) []byte {
 	var b []byte
 	b = append(b, '"')
-	b = append(b, l.kind.member()...)
+	b = append(b, l.member...)
 	b = append(b, `":[`...)
 	i := from
 	for ; i < len(l.items) && i-from < pageItems && (i == from || len(b)+len(l.items[i].json) <= pageBytes); i++ {
@@ -90,7 +96,7 @@ func (l *list) page(from int) []byte {
 // cursor says after which name the next page starts. A position by name stays
 // true when entries come and go.
 func (l *list) cursor(after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(l.kind.member() + "\n" + after))
+	return base64.RawURLEncoding.EncodeToString([]byte(l.scope + "\n" + after))
 }
 
 // maxCursor leaves room for the longest name that a catalogue may hold.
@@ -99,7 +105,10 @@ const maxCursor = 64 << 10
 // Page returns the members of a list's result from a cursor on, nil for the
 // first page. The bytes are shared: don't change them.
 func (s *Snapshot) Page(kind Kind, cursor []byte) ([]byte, error) {
-	l := &s.lists[kind]
+	return s.lists[kind].read(cursor)
+}
+
+func (l *list) read(cursor []byte) ([]byte, error) {
 	if cursor == nil {
 		return l.first, nil
 	}
@@ -112,11 +121,11 @@ func (s *Snapshot) Page(kind Kind, cursor []byte) ([]byte, error) {
 	if err != nil {
 		return nil, bad
 	}
-	after, ok := bytes.CutPrefix(raw, []byte(kind.member()+"\n"))
+	after, ok := bytes.CutPrefix(raw, []byte(l.scope+"\n"))
 	if !ok {
 		return nil, bad
 	}
-	i, found := slices.BinarySearchFunc(l.items, string(after), func(it item, name string) int { return strings.Compare(it.name, name) })
+	i, found := slices.BinarySearchFunc(l.items, string(after), byName)
 	if found {
 		i++
 	}

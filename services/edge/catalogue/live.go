@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 )
@@ -24,6 +25,7 @@ const (
 // Live follows the registry.
 type Live struct {
 	log         *slog.Logger
+	conn        *bus.Conn
 	registry    *bus.Registry
 	stopUpdates func()
 	now         atomic.Pointer[Snapshot]
@@ -36,8 +38,8 @@ type Live struct {
 
 // Watch returns the catalogue once it holds everything now on the bus.
 func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
-	l := &Live{log: log, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{})}
-	l.now.Store(&Snapshot{})
+	l := &Live{log: log, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{})}
+	l.now.Store(&Snapshot{digest: digest(&[kinds]list{})})
 	var err error
 	if l.stopUpdates, err = conn.OnUpdated(l.updated); err != nil {
 		return nil, err
@@ -111,9 +113,32 @@ func (l *Live) updateLocked() {
 	}
 }
 
+// Missed returns what changed since a snapshot had that digest, and which of
+// the resources given were updated since then. Resources may be named although
+// they were not: when it cannot be told any more, all of them.
+func (l *Live) Missed(ctx context.Context, digest string, then time.Time, resources []string) (Change, []string) {
+	now := l.Now()
+	if len(resources) == 0 {
+		return now.since(digest), nil
+	}
+	var updated []string
+	all, err := l.conn.UpdatedSince(ctx, then, func(service, uri string) {
+		if target, ok := now.Resource(uri); ok && target.Service == service && slices.Contains(resources, uri) && !slices.Contains(updated, uri) {
+			updated = append(updated, uri)
+		}
+	})
+	if err != nil {
+		l.log.Warn("missed updates of resources cannot be told; naming all", "error", err)
+	}
+	if !all {
+		updated = resources
+	}
+	return now.since(digest), updated
+}
+
 func difference(a, b *Snapshot) Change {
 	var c Change
-	for kind, change := range map[Kind]Change{Tools: ToolsChanged, Prompts: PromptsChanged, Resources: ResourcesChanged, Templates: ResourcesChanged} {
+	for kind, change := range map[Kind]Change{Tools: ToolsChanged, Prompts: PromptsChanged, Resources: ResourcesChanged, Templates: ResourcesChanged, Skills: ResourcesChanged} {
 		if !slices.EqualFunc(a.lists[kind].items, b.lists[kind].items, func(x, y item) bool { return bytes.Equal(x.json, y.json) }) {
 			c |= change
 		}

@@ -39,7 +39,10 @@ type Tool struct {
 type Snapshot struct {
 	tools, prompts, resources map[string]Target
 	templates                 []template
+	files                     map[string]Target
+	directories               map[string]*list
 	lists                     [kinds]list
+	digest                    string
 	problems                  []string
 	services                  []bus.Service
 }
@@ -60,9 +63,12 @@ func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; re
 // Prompt returns the prompt of a name.
 func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]; return t, ok }
 
-// Resource returns who reads a URI: a resource of that URI before any
-// template it matches.
+// Resource returns who reads a URI: the service whose skill has that file,
+// then a resource of that URI, then any template it matches.
 func (s *Snapshot) Resource(uri string) (Target, bool) {
+	if t, ok := s.files[uri]; ok {
+		return t, true
+	}
 	if t, ok := s.resources[uri]; ok {
 		return t, true
 	}
@@ -91,7 +97,10 @@ type compiled map[string]*schema.Schema
 // build makes a snapshot of services sorted by name. Every edge makes the
 // same one: of two services that offer a name, the first in order has it.
 func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
-	s := &Snapshot{services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{}}
+	s := &Snapshot{
+		services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
+		files: map[string]Target{}, directories: map[string]*list{},
+	}
 	used := compiled{}
 	var items [kinds][]item
 	// claim adds an entry, unless it is malformed or its name is taken.
@@ -109,7 +118,7 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 		items[kind] = append(items[kind], item{name, json})
 		return true
 	}
-	templates := map[string]Target{}
+	templates, skills := map[string]Target{}, map[string]string{}
 	for _, svc := range services {
 		for _, t := range svc.Catalogue.GetTools() {
 			text := string(t.InputSchema)
@@ -148,11 +157,13 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 				s.templates = append(s.templates, template{r.UriTemplate, pattern, Target{Service: svc.Name}})
 			}
 		}
+		items[Skills] = append(items[Skills], s.addSkills(svc.Name, svc.Catalogue.GetSkills(), skills)...)
 	}
 	slices.SortFunc(s.templates, func(a, b template) int { return strings.Compare(a.uri, b.uri) })
 	items[LegacyTools] = withReplaced(items[Tools], items[LegacyTools])
 	for k := range items {
-		s.lists[k] = newList(Kind(k), items[k])
+		s.lists[k] = newList(Kind(k).member(), Kind(k).member(), items[k])
 	}
+	s.digest = digest(&s.lists)
 	return s, used
 }

@@ -29,25 +29,42 @@ const (
 
 // bridge carries a legacy client's call through as many rounds of input as the
 // service asks for.
-func (s *Server) bridge(ctx context.Context, r *Request, x Exchange, c gateway.Call, onFrame gateway.OnFrame) (*gateway.Answer, error) {
+func (s *Server) bridge(ctx context.Context, r *Request, x Exchange, c *gateway.Call, kept *answerStream, onFrame gateway.OnFrame) (*gateway.Answer, error) {
+	first := *c // the chain leaves its marks on a call
+	answer, err := s.gateway.Do(ctx, &first, onFrame)
+	if err != nil {
+		return nil, err
+	}
+	return s.rounds(ctx, r, x, c, kept, answer, onFrame)
+}
+
+// rounds goes on from the answer to the first call.
+func (s *Server) rounds(ctx context.Context, r *Request, x Exchange, c *gateway.Call, kept *answerStream, answer *gateway.Answer, onFrame gateway.OnFrame) (*gateway.Answer, error) {
 	for range maxRounds {
-		call := c // the chain leaves its marks on a call
-		answer, err := s.gateway.Do(ctx, &call, onFrame)
-		if err != nil {
-			return nil, err
-		}
 		if answer.InputRequired == nil {
-			if t := call.Target.Tool; t != nil && t.LooseOutput && answer.Result != nil {
-				answer.Result.Json = objectsOnly(answer.Result.Json)
-			}
-			return answer, nil
+			return s.legacyAnswer(c, answer), nil
 		}
-		if c.InputResponses, err = s.ask(ctx, r, x, answer.InputRequired.InputRequests); err != nil {
+		next := *c
+		var err error
+		if next.InputResponses, err = s.ask(ctx, r, x, kept, answer.InputRequired.InputRequests); err != nil {
 			return nil, err
 		}
-		c.RequestState = answer.InputRequired.RequestState
+		next.RequestState = answer.InputRequired.RequestState
+		if answer, err = s.gateway.Do(ctx, &next, onFrame); err != nil {
+			return nil, err
+		}
 	}
 	return nil, fault.New(fault.Internal, "the tool asked for input more than %d times", maxRounds)
+}
+
+// legacyAnswer is an answer without what legacy clients do not take.
+func (s *Server) legacyAnswer(c *gateway.Call, a *gateway.Answer) *gateway.Answer {
+	if c.Method == mcp.MethodToolsCall && a.Result != nil {
+		if t, ok := s.gateway.Catalogue().Now().Tool(c.Name); ok && t.Tool.LooseOutput {
+			a.Result.Json = objectsOnly(a.Result.Json)
+		}
+	}
+	return a
 }
 
 // objectsOnly takes structured content away that is not an object, which
@@ -66,7 +83,7 @@ func objectsOnly(result []byte) []byte {
 }
 
 // ask sends the client every request at once and returns its answers by key.
-func (s *Server) ask(ctx context.Context, r *Request, x Exchange, inputRequests []byte) ([]byte, error) {
+func (s *Server) ask(ctx context.Context, r *Request, x Exchange, kept *answerStream, inputRequests []byte) ([]byte, error) {
 	var requests map[string]struct {
 		Method string         `json:"method"`
 		Params jsontext.Value `json:"params,omitzero"`
@@ -76,6 +93,7 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, inputRequests 
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	kept.begin(ctx)
 	keys := slices.Sorted(maps.Keys(requests))
 	open := make([]*bus.Question, 0, len(keys))
 	defer func() {
@@ -86,7 +104,10 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, inputRequests 
 	for _, key := range keys {
 		q := s.gateway.Ask()
 		open = append(open, q)
-		if !x.Ask(serverRequest(q.ID, requests[key].Method, requests[key].Params)) {
+		message := serverRequest(q.ID, requests[key].Method, requests[key].Params)
+		kept.sent(ctx, message, false)
+		// A client that is gone may come back for it.
+		if !x.Ask(message) && (kept == nil || !kept.begun) {
 			return nil, fault.New(fault.MissingCapability, "the tool asks for input, and this client cannot be asked: it takes no text/event-stream")
 		}
 	}
@@ -98,11 +119,11 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, inputRequests 
 	for i, key := range keys {
 		answer, err := open[i].Wait(ctx, session)
 		if err != nil {
-			s.withdraw(x, open[i:])
+			s.withdraw(ctx, x, kept, open[i:])
 			return nil, err
 		}
 		if len(answer.Error) > 0 {
-			s.withdraw(x, open[i+1:])
+			s.withdraw(ctx, x, kept, open[i+1:])
 			return nil, refusedInput(requests[key].Method, answer.Error)
 		}
 		answers[key] = answer.Result
@@ -111,10 +132,12 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, inputRequests 
 }
 
 // withdraw tells the client that nobody waits for its answers any more.
-func (s *Server) withdraw(x Exchange, questions []*bus.Question) {
+func (s *Server) withdraw(ctx context.Context, x Exchange, kept *answerStream, questions []*bus.Question) {
 	for _, q := range questions {
 		params := append(appendQuoted([]byte(`{"requestId":`), q.ID), '}')
-		x.Notify(notification(mcp.NotifyCancelled, params))
+		message := notification(mcp.NotifyCancelled, params)
+		kept.sent(context.WithoutCancel(ctx), message, false)
+		x.Notify(message)
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
 	"slices"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
@@ -15,6 +18,33 @@ import (
 
 // call carries a request to a service and its answer back.
 func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1.Client, level string) {
+	c, err := newCall(r, client, level)
+	if err != nil {
+		s.Refuse(r, x, err)
+		return
+	}
+	n := notifier{token: r.Message.P.ProgressToken, x: x, last: math.Inf(-1)}
+	if r.Modern() {
+		answer, err := s.gateway.Do(ctx, c, n.forward)
+		s.finish(ctx, r, x, nil, answer, err)
+		return
+	}
+	ctx, kept := s.keep(ctx, r)
+	defer kept.end()
+	onFrame := n.forward
+	if kept != nil {
+		c.Stream = kept.stream
+		onFrame = func(f *busv1.Frame) {
+			kept.took(ctx)
+			n.forward(f)
+		}
+	}
+	answer, err := s.bridge(ctx, r, x, c, kept, onFrame)
+	s.finish(ctx, r, x, kept, answer, err)
+}
+
+// newCall is the call that a request asks for.
+func newCall(r *Request, client *busv1.Client, level string) (*gateway.Call, error) {
 	m := r.Message
 	c := &gateway.Call{
 		Door: r.Door, Method: m.Method, Name: m.P.Name, Arguments: m.P.Arguments,
@@ -27,40 +57,44 @@ func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1
 	case mcp.MethodResourcesRead:
 		c.Name, c.Arguments = m.P.URI, nil
 		if c.Name == "" {
-			s.Refuse(r, x, fault.New(fault.InvalidParams, "params.uri is missing"))
-			return
+			return nil, fault.New(fault.InvalidParams, "params.uri is missing")
 		}
 	case mcp.MethodComplete:
 		c.Name, c.Arguments = "", m.Params
 	default:
 		if c.Name == "" {
-			s.Refuse(r, x, fault.New(fault.InvalidParams, "params.name is missing"))
-			return
+			return nil, fault.New(fault.InvalidParams, "params.name is missing")
 		}
 	}
-	n := notifier{token: m.P.ProgressToken, x: x, last: math.Inf(-1)}
-	var answer *gateway.Answer
-	var err error
-	if r.Modern() {
-		answer, err = s.gateway.Do(ctx, c, n.forward)
-	} else {
-		answer, err = s.bridge(ctx, r, x, *c, n.forward)
-	}
+	return c, nil
+}
+
+// finish sends what a call came to.
+func (s *Server) finish(ctx context.Context, r *Request, x Exchange, kept *answerStream, a *gateway.Answer, err error) {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrCancelled):
 		// No response is owed, and MCP forbids one from 2026-07-28 on.
+	case err != nil && errors.Is(context.Cause(ctx), bus.ErrLeft):
+		kept.left(ctx, 0)
 	case err != nil && errors.Is(err, gateway.ErrInvalidArguments) && r.Version >= mcp.V20251125:
 		// From 2025-11-25 on the model is told, so that it can do better.
 		s.result(r, x, complete, toolError(fault.From(err)), nil, "")
 	case err != nil:
-		s.Refuse(r, x, err)
+		status, message := ErrorMessage(r.Message, r.Version, err)
+		kept.sent(context.WithoutCancel(ctx), message, true)
+		x.Respond(status, message)
+	case a.Disconnect != nil:
+		kept.left(ctx, time.Duration(a.Disconnect.RetryMs)*time.Millisecond)
 	default:
-		s.answer(r, x, answer)
+		kept.mark()
+		s.answer(r, x, a)
 	}
 }
 
 func (s *Server) answer(r *Request, x Exchange, a *gateway.Answer) {
 	switch {
+	case a.Sent != nil:
+		x.Respond(http.StatusOK, a.Sent.Json)
 	case a.Result != nil && r.Modern() && r.Message.Method == mcp.MethodResourcesRead:
 		s.result(r, x, complete, a.Result.Json, a.Result.Meta, uncached)
 	case a.Result != nil:

@@ -42,6 +42,9 @@ type Request struct {
 	// Peer is the client's connection or session, in which request ids are
 	// unique; nil where each request stands alone.
 	Peer *Peer
+	// Resumable is the request's exchange where its client can come back for the
+	// answer; nil elsewhere.
+	Resumable Resumable
 	// Credentials are what the door found.
 	Credentials gateway.Credentials
 }
@@ -55,6 +58,7 @@ type Config struct {
 	Instructions string
 	Gateway      *gateway.Gateway
 	Sessions     session.Store
+	Streams      *session.Streams
 	Logger       *slog.Logger
 }
 
@@ -62,6 +66,7 @@ type Config struct {
 type Server struct {
 	gateway  *gateway.Gateway
 	sessions session.Store
+	streams  *session.Streams
 	log      *slog.Logger
 	info     []byte
 	infoMeta []byte
@@ -82,7 +87,7 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		gateway: cfg.Gateway, sessions: cfg.Sessions, log: cfg.Logger,
+		gateway: cfg.Gateway, sessions: cfg.Sessions, streams: cfg.Streams, log: cfg.Logger,
 		info: info, closing: make(chan struct{}), peers: peers{open: map[string]*openPeer{}},
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
 		// What the edge serves does not depend on which services are there now:
@@ -100,7 +105,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	extensions := `"extensions":{"` + mcp.ExtensionTasks + `":{}},`
+	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}},`
 	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
 	return s, nil
 }

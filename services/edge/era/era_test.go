@@ -28,7 +28,7 @@ func TestDiscover(t *testing.T) {
 	result := object(t, object(t, x.responded[0])["result"])
 	for name, want := range map[string]string{
 		"resultType": `"complete"`, "instructions": `"Read \"this\".\n"`, "cacheScope": `"public"`,
-		"capabilities": `{"extensions":{"io.modelcontextprotocol/tasks":{}},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`,
+		"capabilities": `{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true},"io.modelcontextprotocol/tasks":{}},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`,
 	} {
 		if string(result[name]) != want {
 			t.Errorf("%s is %s, want %s", name, result[name], want)

@@ -56,9 +56,9 @@ func TestErrorTable(t *testing.T) {
 	rows := errorTable(t)
 	reasons := []fault.Reason{
 		fault.ParseError, fault.InvalidRequest, fault.TooLarge, fault.HeaderMismatch, fault.UnsupportedVersion, fault.MissingCapability,
-		fault.MethodNotFound, fault.InvalidParams, fault.UnknownTool, fault.UnknownPrompt, fault.UnknownResource, fault.UnknownSession,
+		fault.MethodNotFound, fault.InvalidParams, fault.UnknownTool, fault.UnknownPrompt, fault.UnknownResource, fault.UnknownTask, fault.UnknownSession,
 		fault.Unauthenticated, fault.Forbidden, fault.Conflict, fault.RateLimited, fault.Overloaded, fault.Unavailable,
-		fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.ResultTooLarge, fault.Internal,
+		fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.HistoryLost, fault.ResultTooLarge, fault.Internal,
 	}
 	if len(rows) != len(reasons) {
 		t.Errorf("docs/errors.md has %d reasons, libs/fault %d", len(rows), len(reasons))

@@ -30,17 +30,25 @@ func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
 	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
 		s.subscribe(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
-		client, level := &busv1.Client{}, defaultLogLevel
-		if r.Session != nil {
-			client = &busv1.Client{Name: r.Session.ClientName, Version: r.Session.ClientVer, Capabilities: withoutTasks(r.Session.Capabilities)}
-			if r.Session.LogLevel != "" {
-				level = r.Session.LogLevel
-			}
-		}
+		client, level := legacyClient(r)
 		s.call(ctx, r, x, client, level)
 	default:
 		s.Refuse(r, x, methodNotFound(m.Method))
 	}
+}
+
+// legacyClient is what a session says of its client, and the level of logs it
+// wants.
+func legacyClient(r *Request) (*busv1.Client, string) {
+	if r.Session == nil {
+		return &busv1.Client{}, defaultLogLevel
+	}
+	n := r.Session
+	level := n.LogLevel
+	if level == "" {
+		level = defaultLogLevel
+	}
+	return &busv1.Client{Name: n.ClientName, Version: n.ClientVer, Capabilities: withoutTasks(n.Capabilities)}, level
 }
 
 // Initialize handles initialize. It returns the session it opens, which the

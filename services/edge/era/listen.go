@@ -10,7 +10,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
-	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
 // changes are the notifications of list changes, in the order they are sent.
@@ -120,39 +119,6 @@ func sendChanges(x Exchange, c catalogue.Change, params []byte) {
 	for _, n := range changes {
 		if c&n.change != 0 {
 			x.Notify(notification(n.method, params))
-		}
-	}
-}
-
-// Changes sends a legacy client every change of the lists, and updates of the
-// resources its session subscribes to, until ctx ends or the server closes.
-// session returns the session as it is now, nil when it has ended. Changes
-// calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, x Exchange, session func(context.Context) *session.Session, open func()) {
-	sub := s.gateway.Catalogue().Subscribe(func(string) bool { return true })
-	defer sub.Close()
-	open()
-	for {
-		select {
-		case <-sub.C:
-			changed, uris := sub.Take()
-			sendChanges(x, changed, nil)
-			if len(uris) == 0 {
-				continue
-			}
-			now := session(ctx)
-			if now == nil {
-				return
-			}
-			for _, uri := range uris {
-				if slices.Contains(now.Subscribed, uri) {
-					x.Notify(updated(uri, nil))
-				}
-			}
-		case <-s.closing:
-			return
-		case <-ctx.Done():
-			return
 		}
 	}
 }

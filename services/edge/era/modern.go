@@ -5,6 +5,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // modern answers a request of 2026-07-28. All it needs is in the request.
@@ -21,6 +22,12 @@ func (s *Server) modern(ctx context.Context, r *Request, x Exchange) {
 	switch m.Method {
 	case mcp.MethodDiscover:
 		s.result(r, x, complete, s.discover, nil, caching)
+	case mcp.MethodSkillsList:
+		s.list(r, x, catalogue.Skills)
+	case mcp.MethodSkillsGet:
+		s.skill(r, x)
+	case mcp.MethodDirectoryRead:
+		s.directory(r, x)
 	case mcp.MethodListen:
 		s.listen(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:

@@ -166,6 +166,7 @@ var forms = map[fault.Reason]form{
 	fault.DeadlineExceeded:   {http.StatusOK, mcp.CodeDeadline},
 	fault.PeerLost:           {http.StatusOK, mcp.CodeDeadline},
 	fault.Cancelled:          {http.StatusOK, mcp.CodeCancelled},
+	fault.HistoryLost:        {http.StatusBadRequest, mcp.CodeHistoryLost},
 	fault.ResultTooLarge:     {http.StatusOK, mcp.CodeTooLarge},
 	fault.Internal:           {http.StatusOK, mcp.CodeInternal},
 }

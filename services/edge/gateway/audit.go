@@ -29,21 +29,28 @@ func audit(a Auditor) Link {
 			c.Received = time.Now()
 		}
 		answer, err := next(ctx, c, onFrame)
-		r := Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err)}
-		switch {
-		case err != nil:
-			r.Outcome = string(r.Err.Reason)
-			err = r.Err
-		case answer.InputRequired != nil:
-			r.Outcome = "input_required"
-		case answer.Task != nil:
-			r.Outcome = "task"
-		case answer.Result.IsError:
-			r.Outcome = "tool_error"
-		}
-		a.Record(ctx, r)
-		return answer, err
+		return answer, record(ctx, a, c, answer, err)
 	}
+}
+
+// record says how a call ended, and returns its error as clients may see it.
+func record(ctx context.Context, a Auditor, c *Call, answer *Answer, err error) error {
+	r := Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err)}
+	switch {
+	case err != nil:
+		r.Outcome = string(r.Err.Reason)
+		err = r.Err
+	case answer.InputRequired != nil:
+		r.Outcome = "input_required"
+	case answer.Task != nil:
+		r.Outcome = "task"
+	case answer.Disconnect != nil:
+		r.Outcome = "left"
+	case answer.Result != nil && answer.Result.IsError:
+		r.Outcome = "tool_error"
+	}
+	a.Record(ctx, r)
+	return err
 }
 
 // logAuditor writes one line per call: failures where an operator looks,

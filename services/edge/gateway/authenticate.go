@@ -1,6 +1,11 @@
 package gateway
 
-import "context"
+import (
+	"context"
+	"strconv"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
 
 // Authenticator establishes who calls.
 type Authenticator interface {
@@ -19,3 +24,16 @@ func authenticate(a Authenticator) Link {
 		return next(ctx, c, onFrame)
 	}
 }
+
+// Authenticate says who is behind credentials, for what is bound to a principal
+// besides calls.
+func (g *Gateway) Authenticate(ctx context.Context, c Credentials) (Principal, error) {
+	p, err := g.authenticator.Authenticate(ctx, c)
+	if err != nil {
+		return p, fault.From(err)
+	}
+	return p, nil
+}
+
+// ID names a principal among those of all tenants.
+func (p Principal) ID() string { return strconv.Itoa(len(p.Tenant)) + ":" + p.Tenant + p.Name }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -36,8 +37,11 @@ type Call struct {
 	InputResponses []byte
 	RequestState   []byte
 	IdempotencyKey string
-	Traceparent    string
-	Tracestate     string
+	// Stream keeps the answer for a client that may come back for it; nil for
+	// none.
+	Stream      *bus.Stream
+	Traceparent string
+	Tracestate  string
 
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
@@ -61,13 +65,24 @@ type Principal struct {
 // Anonymous is the principal of an edge without authentication.
 var Anonymous = Principal{Name: "anonymous"}
 
-// Answer is how a call ended that did not fail: exactly one of Result,
-// InputRequired and Task is set.
+// Answer is how a call ended that did not fail: exactly one member is set.
 type Answer struct {
 	Result        *busv1.Result
 	InputRequired *busv1.InputRequired
 	// Task is the task that the call became, or asks about.
 	Task *busv1.TaskRecord
+	// Disconnect: the call goes on, and its client comes back for the answer.
+	Disconnect *busv1.Disconnect
+	// Sent is the response as another edge sent it.
+	Sent *busv1.Sent
+}
+
+// answerOf is the answer of a terminal frame that begins no task.
+func answerOf(f *busv1.Frame) *Answer {
+	return &Answer{
+		Result: f.GetResult(), InputRequired: f.GetInputRequired(),
+		Disconnect: f.GetDisconnect(), Sent: f.GetSent(),
+	}
 }
 
 // OnFrame is given each progress and log frame of a call, in order. It must

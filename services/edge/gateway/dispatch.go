@@ -18,9 +18,9 @@ func dispatch(caller *bus.Caller, store Tasks) Next {
 			timeout = t.Timeout
 		}
 		deadline := time.Now().Add(timeout)
-		frame, err := caller.Call(ctx, c.Target.Service, request(c, deadline), onFrame)
+		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
 		if err != nil && repeatable(c, err) && pause(ctx) {
-			frame, err = caller.Call(ctx, c.Target.Service, request(c, deadline), onFrame)
+			frame, err = caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
 		}
 		if err != nil {
 			return nil, err
@@ -28,7 +28,7 @@ func dispatch(caller *bus.Caller, store Tasks) Next {
 		if begun := frame.GetTask(); begun != nil {
 			return createTask(ctx, c, store, request(c, deadline), begun)
 		}
-		return &Answer{Result: frame.GetResult(), InputRequired: frame.GetInputRequired()}, nil
+		return answerOf(frame), nil
 	}
 }
 

@@ -29,10 +29,13 @@ type Config struct {
 
 // Gateway carries calls from doors to services.
 type Gateway struct {
-	caller    *bus.Caller
-	catalogue *catalogue.Live
-	tasks     Tasks
-	chain     Next
+	caller        *bus.Caller
+	catalogue     *catalogue.Live
+	tasks         Tasks
+	authenticator Authenticator
+	sealer        *Sealer
+	auditor       Auditor
+	chain         Next
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
@@ -80,7 +83,10 @@ func New(cfg Config) *Gateway {
 			return link(ctx, c, onFrame, rest)
 		}
 	}
-	return &Gateway{caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, chain: next}
+	return &Gateway{
+		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
+		sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next,
+	}
 }
 
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.

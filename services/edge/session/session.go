@@ -20,7 +20,9 @@ import (
 // Session is one legacy client's session.
 type Session struct {
 	// ID is unguessable; possession of it is not authentication.
-	ID           string         `json:"-"`
+	ID string `json:"-"`
+	// Principal is who opened it, and the only one it is for.
+	Principal    string         `json:"principal"`
 	Version      string         `json:"version"`
 	ClientName   string         `json:"clientName,omitzero"`
 	ClientVer    string         `json:"clientVersion,omitzero"`
@@ -29,6 +31,8 @@ type Session struct {
 	LogLevel string `json:"logLevel,omitzero"`
 	// Subscribed are the URIs of resources/subscribe, in its order.
 	Subscribed []string `json:"subscribed,omitempty"`
+	// Stream is the youngest stream of changes, which alone gets them.
+	Stream string `json:"stream,omitzero"`
 	// Renewed is when the session's life last began anew.
 	Renewed time.Time `json:"renewed"`
 }
@@ -102,7 +106,7 @@ func (s *OnBus) Create(ctx context.Context, n *Session) error {
 // Change implements Store.
 func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) error {
 	if !validID(id) {
-		return unknown()
+		return Unknown()
 	}
 	// Not left to OnWrite, which may come after this client's next request.
 	defer s.forget(id)
@@ -117,7 +121,7 @@ func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) e
 		return encode(n)
 	})
 	if errors.Is(err, bus.ErrNoKey) {
-		return unknown()
+		return Unknown()
 	}
 	return err
 }
@@ -136,7 +140,7 @@ func encode(n *Session) ([]byte, error) {
 func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 	// An id becomes part of a subject, and NATS hangs up on one that is too long.
 	if !validID(id) {
-		return nil, unknown()
+		return nil, Unknown()
 	}
 	s.mu.Lock()
 	n, before := s.cached[id], s.writes
@@ -144,7 +148,7 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 	if n == nil {
 		raw, err := s.bucket.Get(ctx, id)
 		if errors.Is(err, bus.ErrNoKey) {
-			return nil, unknown()
+			return nil, Unknown()
 		}
 		if err != nil {
 			return nil, err
@@ -165,7 +169,7 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 	switch age := time.Since(n.Renewed); {
 	case age > bus.SessionTTL:
 		s.forget(id)
-		return nil, unknown()
+		return nil, Unknown()
 	case age > renewAfter:
 		renewed := *n
 		return &renewed, s.Change(ctx, id, func(now *Session) error {
@@ -207,6 +211,7 @@ func (s *OnBus) forget(id string) {
 	s.writes++
 }
 
-func unknown() error {
+// Unknown is the error for a session that is not there.
+func Unknown() error {
 	return fault.New(fault.UnknownSession, "no such session, or it has ended; send initialize again")
 }

@@ -183,8 +183,14 @@ type Request struct {
 	// Caller on whose behalf the edge makes this call.
 	Identity *Identity `protobuf:"bytes,12,opt,name=identity,proto3" json:"identity,omitempty"`
 	// W3C Trace Context.
-	Traceparent   string `protobuf:"bytes,13,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	Tracestate    string `protobuf:"bytes,14,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	Traceparent string `protobuf:"bytes,13,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate  string `protobuf:"bytes,14,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	// Subject under mcp.evt.<service> that keeps the frames, so that another
+	// edge can carry the answer on. Empty: all frames go to the reply subject.
+	Stream string `protobuf:"bytes,15,opt,name=stream,proto3" json:"stream,omitempty"`
+	// Every frame goes to the stream. Otherwise an answer that begins with its
+	// result, which needs no stream, goes to the reply subject.
+	StreamAll     bool `protobuf:"varint,16,opt,name=stream_all,json=streamAll,proto3" json:"stream_all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -317,6 +323,20 @@ func (x *Request) GetTracestate() string {
 	return ""
 }
 
+func (x *Request) GetStream() string {
+	if x != nil {
+		return x.Stream
+	}
+	return ""
+}
+
+func (x *Request) GetStreamAll() bool {
+	if x != nil {
+		return x.StreamAll
+	}
+	return false
+}
+
 // Client describes the MCP client behind a call.
 type Client struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -442,12 +462,14 @@ func (x *Identity) GetScopes() []string {
 }
 
 // Frame is one numbered message of an answer. Any number of progress, log,
-// chunk and alive frames come before exactly one terminal frame: result,
-// input_required, task or error.
+// chunk, alive and disconnect frames come before exactly one terminal frame:
+// result, input_required, task or error. After input_required, an edge adds
+// what it sent to the client on its own.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 for the first frame of a call, then one more each. A gap means a frame
-	// was lost and ends the call.
+	// was lost and ends the call. 0 for an alive frame beside a stream, which is
+	// not kept and not counted.
 	Seq uint32 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Instance that answers; set on the first frame and on terminal frames.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
@@ -461,6 +483,8 @@ type Frame struct {
 	//	*Frame_InputRequired
 	//	*Frame_Task
 	//	*Frame_Error
+	//	*Frame_Disconnect
+	//	*Frame_Sent
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -589,6 +613,24 @@ func (x *Frame) GetError() *Error {
 	return nil
 }
 
+func (x *Frame) GetDisconnect() *Disconnect {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Disconnect); ok {
+			return x.Disconnect
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetSent() *Sent {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Sent); ok {
+			return x.Sent
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -625,6 +667,14 @@ type Frame_Error struct {
 	Error *Error `protobuf:"bytes,10,opt,name=error,proto3,oneof"`
 }
 
+type Frame_Disconnect struct {
+	Disconnect *Disconnect `protobuf:"bytes,11,opt,name=disconnect,proto3,oneof"`
+}
+
+type Frame_Sent struct {
+	Sent *Sent `protobuf:"bytes,12,opt,name=sent,proto3,oneof"`
+}
+
 func (*Frame_Progress) isFrame_Body() {}
 
 func (*Frame_Log) isFrame_Body() {}
@@ -640,6 +690,10 @@ func (*Frame_InputRequired) isFrame_Body() {}
 func (*Frame_Task) isFrame_Body() {}
 
 func (*Frame_Error) isFrame_Body() {}
+
+func (*Frame_Disconnect) isFrame_Body() {}
+
+func (*Frame_Sent) isFrame_Body() {}
 
 // Progress reports how far a call has come.
 type Progress struct {
@@ -849,6 +903,109 @@ func (*Alive) Descriptor() ([]byte, []int) {
 	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{7}
 }
 
+// Disconnect asks for the client's connection to be closed, to spare it during
+// a long call. The client comes back for the rest. An edge whose client cannot
+// come back goes on.
+type Disconnect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Milliseconds the client waits before it comes back. Zero: the edge's choice.
+	RetryMs       uint32 `protobuf:"varint,1,opt,name=retry_ms,json=retryMs,proto3" json:"retry_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disconnect) Reset() {
+	*x = Disconnect{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disconnect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disconnect) ProtoMessage() {}
+
+func (x *Disconnect) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disconnect.ProtoReflect.Descriptor instead.
+func (*Disconnect) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Disconnect) GetRetryMs() uint32 {
+	if x != nil {
+		return x.RetryMs
+	}
+	return 0
+}
+
+// Sent is a JSON-RPC message that an edge sent to the client on its own: a
+// request of the server, or the error that ends the call.
+type Sent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Json  []byte                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	// The message is the response; nothing follows.
+	Response      bool `protobuf:"varint,2,opt,name=response,proto3" json:"response,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sent) Reset() {
+	*x = Sent{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sent) ProtoMessage() {}
+
+func (x *Sent) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sent.ProtoReflect.Descriptor instead.
+func (*Sent) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Sent) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+func (x *Sent) GetResponse() bool {
+	if x != nil {
+		return x.Response
+	}
+	return false
+}
+
 // Result ends a call that was carried out.
 type Result struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -864,7 +1021,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1033,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1046,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Result) GetJson() []byte {
@@ -927,7 +1084,7 @@ type InputRequired struct {
 
 func (x *InputRequired) Reset() {
 	*x = InputRequired{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1096,7 @@ func (x *InputRequired) String() string {
 func (*InputRequired) ProtoMessage() {}
 
 func (x *InputRequired) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1109,7 @@ func (x *InputRequired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequired.ProtoReflect.Descriptor instead.
 func (*InputRequired) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InputRequired) GetInputRequests() []byte {
@@ -983,7 +1140,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1152,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1165,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Task) GetRequestState() []byte {
@@ -1043,7 +1200,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1212,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1225,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Error) GetReason() string {
@@ -1118,7 +1275,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1287,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1300,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cancel) GetId() string {
@@ -1177,7 +1334,7 @@ type ClientAnswer struct {
 
 func (x *ClientAnswer) Reset() {
 	*x = ClientAnswer{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1346,7 @@ func (x *ClientAnswer) String() string {
 func (*ClientAnswer) ProtoMessage() {}
 
 func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1359,7 @@ func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
 func (*ClientAnswer) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClientAnswer) GetSession() string {
@@ -1240,7 +1397,7 @@ type ClientCancel struct {
 
 func (x *ClientCancel) Reset() {
 	*x = ClientCancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1409,7 @@ func (x *ClientCancel) String() string {
 func (*ClientCancel) ProtoMessage() {}
 
 func (x *ClientCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1422,7 @@ func (x *ClientCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
 func (*ClientCancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClientCancel) GetSession() string {
@@ -1293,7 +1450,7 @@ type ResourceUpdated struct {
 
 func (x *ResourceUpdated) Reset() {
 	*x = ResourceUpdated{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1462,7 @@ func (x *ResourceUpdated) String() string {
 func (*ResourceUpdated) ProtoMessage() {}
 
 func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1475,7 @@ func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
 func (*ResourceUpdated) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResourceUpdated) GetUri() string {
@@ -1332,7 +1489,7 @@ var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\n" +
-	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\x8b\x04\n" +
+	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xc2\x04\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x12deadline_unix_nano\x18\x02 \x01(\x06R\x10deadlineUnixNano\x12\x16\n" +
@@ -1350,7 +1507,10 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\vtraceparent\x18\r \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\x0e \x01(\tR\n" +
-	"tracestate\"Z\n" +
+	"tracestate\x12\x16\n" +
+	"\x06stream\x18\x0f \x01(\tR\x06stream\x12\x1d\n" +
+	"\n" +
+	"stream_all\x18\x10 \x01(\bR\tstreamAll\"Z\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\"\n" +
@@ -1358,7 +1518,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\xc9\x03\n" +
+	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\xb1\x04\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\rR\x03seq\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x125\n" +
@@ -1370,7 +1530,11 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x0einput_required\x18\b \x01(\v2\x1c.busbar.bus.v1.InputRequiredH\x00R\rinputRequired\x12)\n" +
 	"\x04task\x18\t \x01(\v2\x13.busbar.bus.v1.TaskH\x00R\x04task\x12,\n" +
 	"\x05error\x18\n" +
-	" \x01(\v2\x14.busbar.bus.v1.ErrorH\x00R\x05errorB\x06\n" +
+	" \x01(\v2\x14.busbar.bus.v1.ErrorH\x00R\x05error\x12;\n" +
+	"\n" +
+	"disconnect\x18\v \x01(\v2\x19.busbar.bus.v1.DisconnectH\x00R\n" +
+	"disconnect\x12)\n" +
+	"\x04sent\x18\f \x01(\v2\x13.busbar.bus.v1.SentH\x00R\x04sentB\x06\n" +
 	"\x04body\"V\n" +
 	"\bProgress\x12\x1a\n" +
 	"\bprogress\x18\x01 \x01(\x01R\bprogress\x12\x14\n" +
@@ -1382,7 +1546,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x04data\x18\x03 \x01(\fR\x04data\"\x1b\n" +
 	"\x05Chunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\a\n" +
-	"\x05Alive\"K\n" +
+	"\x05Alive\"'\n" +
+	"\n" +
+	"Disconnect\x12\x19\n" +
+	"\bretry_ms\x18\x01 \x01(\rR\aretryMs\"6\n" +
+	"\x04Sent\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json\x12\x1a\n" +
+	"\bresponse\x18\x02 \x01(\bR\bresponse\"K\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x12\n" +
 	"\x04meta\x18\x02 \x01(\fR\x04meta\x12\x19\n" +
@@ -1443,7 +1613,7 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(LogLevel)(0),           // 0: busbar.bus.v1.LogLevel
 	(Executed)(0),           // 1: busbar.bus.v1.Executed
@@ -1455,14 +1625,16 @@ var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(*Log)(nil),             // 7: busbar.bus.v1.Log
 	(*Chunk)(nil),           // 8: busbar.bus.v1.Chunk
 	(*Alive)(nil),           // 9: busbar.bus.v1.Alive
-	(*Result)(nil),          // 10: busbar.bus.v1.Result
-	(*InputRequired)(nil),   // 11: busbar.bus.v1.InputRequired
-	(*Task)(nil),            // 12: busbar.bus.v1.Task
-	(*Error)(nil),           // 13: busbar.bus.v1.Error
-	(*Cancel)(nil),          // 14: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),    // 15: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),    // 16: busbar.bus.v1.ClientCancel
-	(*ResourceUpdated)(nil), // 17: busbar.bus.v1.ResourceUpdated
+	(*Disconnect)(nil),      // 10: busbar.bus.v1.Disconnect
+	(*Sent)(nil),            // 11: busbar.bus.v1.Sent
+	(*Result)(nil),          // 12: busbar.bus.v1.Result
+	(*InputRequired)(nil),   // 13: busbar.bus.v1.InputRequired
+	(*Task)(nil),            // 14: busbar.bus.v1.Task
+	(*Error)(nil),           // 15: busbar.bus.v1.Error
+	(*Cancel)(nil),          // 16: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),    // 17: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),    // 18: busbar.bus.v1.ClientCancel
+	(*ResourceUpdated)(nil), // 19: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	3,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
@@ -1472,17 +1644,19 @@ var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	7,  // 4: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
 	8,  // 5: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
 	9,  // 6: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
-	10, // 7: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
-	11, // 8: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
-	12, // 9: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
-	13, // 10: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
-	0,  // 11: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
-	1,  // 12: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 7: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
+	13, // 8: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
+	14, // 9: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
+	15, // 10: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
+	10, // 11: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
+	11, // 12: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
+	0,  // 13: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
+	1,  // 14: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_busbar_bus_v1_call_proto_init() }
@@ -1499,6 +1673,8 @@ func file_busbar_bus_v1_call_proto_init() {
 		(*Frame_InputRequired)(nil),
 		(*Frame_Task)(nil),
 		(*Frame_Error)(nil),
+		(*Frame_Disconnect)(nil),
+		(*Frame_Sent)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1506,7 +1682,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

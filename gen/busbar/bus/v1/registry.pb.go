@@ -123,6 +123,7 @@ type Catalogue struct {
 	Resources         []*Resource            `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
 	ResourceTemplates []*ResourceTemplate    `protobuf:"bytes,4,rep,name=resource_templates,json=resourceTemplates,proto3" json:"resource_templates,omitempty"`
 	Prompts           []*Prompt              `protobuf:"bytes,5,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	Skills            []*Skill               `protobuf:"bytes,6,rep,name=skills,proto3" json:"skills,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -188,6 +189,13 @@ func (x *Catalogue) GetResourceTemplates() []*ResourceTemplate {
 func (x *Catalogue) GetPrompts() []*Prompt {
 	if x != nil {
 		return x.Prompts
+	}
+	return nil
+}
+
+func (x *Catalogue) GetSkills() []*Skill {
+	if x != nil {
+		return x.Skills
 	}
 	return nil
 }
@@ -454,6 +462,143 @@ func (x *Prompt) GetJson() []byte {
 	return nil
 }
 
+// Skill is one skill of a catalogue: what it says of itself, and which files
+// it has. Their contents are read as resources. The URI of a file follows from
+// the service, the skill and the path.
+type Skill struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON object: the frontmatter of SKILL.md.
+	Frontmatter []byte `protobuf:"bytes,2,opt,name=frontmatter,proto3" json:"frontmatter,omitempty"`
+	// All files, SKILL.md among them.
+	Files         []*SkillFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Skill) Reset() {
+	*x = Skill{}
+	mi := &file_busbar_bus_v1_registry_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Skill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Skill) ProtoMessage() {}
+
+func (x *Skill) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_registry_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Skill.ProtoReflect.Descriptor instead.
+func (*Skill) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_registry_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Skill) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Skill) GetFrontmatter() []byte {
+	if x != nil {
+		return x.Frontmatter
+	}
+	return nil
+}
+
+func (x *Skill) GetFiles() []*SkillFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// SkillFile is one file of a skill.
+type SkillFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the skill's directory, with slashes.
+	Path     string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
+	// Bytes of the content.
+	Size uint64 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
+	// SHA-256 of the content.
+	Digest        []byte `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkillFile) Reset() {
+	*x = SkillFile{}
+	mi := &file_busbar_bus_v1_registry_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkillFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkillFile) ProtoMessage() {}
+
+func (x *SkillFile) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_registry_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkillFile.ProtoReflect.Descriptor instead.
+func (*SkillFile) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_registry_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SkillFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *SkillFile) GetMimeType() string {
+	if x != nil {
+		return x.MimeType
+	}
+	return ""
+}
+
+func (x *SkillFile) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *SkillFile) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 var File_busbar_bus_v1_registry_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_registry_proto_rawDesc = "" +
@@ -465,13 +610,14 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12*\n" +
 	"\x11started_unix_nano\x18\x04 \x01(\x06R\x0fstartedUnixNano\x12)\n" +
 	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\x12.\n" +
-	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\"\x88\x02\n" +
+	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\"\xb6\x02\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12)\n" +
 	"\x05tools\x18\x02 \x03(\v2\x13.busbar.bus.v1.ToolR\x05tools\x125\n" +
 	"\tresources\x18\x03 \x03(\v2\x17.busbar.bus.v1.ResourceR\tresources\x12N\n" +
 	"\x12resource_templates\x18\x04 \x03(\v2\x1f.busbar.bus.v1.ResourceTemplateR\x11resourceTemplates\x12/\n" +
-	"\aprompts\x18\x05 \x03(\v2\x15.busbar.bus.v1.PromptR\aprompts\"\xe3\x01\n" +
+	"\aprompts\x18\x05 \x03(\v2\x15.busbar.bus.v1.PromptR\aprompts\x12,\n" +
+	"\x06skills\x18\x06 \x03(\v2\x14.busbar.bus.v1.SkillR\x06skills\"\xe3\x01\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12!\n" +
@@ -491,7 +637,16 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x04json\x18\x02 \x01(\fR\x04json\"0\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04json\x18\x02 \x01(\fR\x04jsonB\xae\x01\n" +
+	"\x04json\x18\x02 \x01(\fR\x04json\"m\n" +
+	"\x05Skill\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vfrontmatter\x18\x02 \x01(\fR\vfrontmatter\x12.\n" +
+	"\x05files\x18\x03 \x03(\v2\x18.busbar.bus.v1.SkillFileR\x05files\"h\n" +
+	"\tSkillFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
+	"\tmime_type\x18\x02 \x01(\tR\bmimeType\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\x12\x16\n" +
+	"\x06digest\x18\x04 \x01(\fR\x06digestB\xae\x01\n" +
 	"\x11com.busbar.bus.v1B\rRegistryProtoP\x01Z4github.com/busbar-mcp/busbar/gen/busbar/bus/v1;busv1\xa2\x02\x03BBX\xaa\x02\rBusbar.Bus.V1\xca\x02\rBusbar\\Bus\\V1\xe2\x02\x19Busbar\\Bus\\V1\\GPBMetadata\xea\x02\x0fBusbar::Bus::V1b\x06proto3"
 
 var (
@@ -506,7 +661,7 @@ func file_busbar_bus_v1_registry_proto_rawDescGZIP() []byte {
 	return file_busbar_bus_v1_registry_proto_rawDescData
 }
 
-var file_busbar_bus_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_busbar_bus_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_busbar_bus_v1_registry_proto_goTypes = []any{
 	(*Announcement)(nil),     // 0: busbar.bus.v1.Announcement
 	(*Catalogue)(nil),        // 1: busbar.bus.v1.Catalogue
@@ -514,17 +669,21 @@ var file_busbar_bus_v1_registry_proto_goTypes = []any{
 	(*Resource)(nil),         // 3: busbar.bus.v1.Resource
 	(*ResourceTemplate)(nil), // 4: busbar.bus.v1.ResourceTemplate
 	(*Prompt)(nil),           // 5: busbar.bus.v1.Prompt
+	(*Skill)(nil),            // 6: busbar.bus.v1.Skill
+	(*SkillFile)(nil),        // 7: busbar.bus.v1.SkillFile
 }
 var file_busbar_bus_v1_registry_proto_depIdxs = []int32{
 	2, // 0: busbar.bus.v1.Catalogue.tools:type_name -> busbar.bus.v1.Tool
 	3, // 1: busbar.bus.v1.Catalogue.resources:type_name -> busbar.bus.v1.Resource
 	4, // 2: busbar.bus.v1.Catalogue.resource_templates:type_name -> busbar.bus.v1.ResourceTemplate
 	5, // 3: busbar.bus.v1.Catalogue.prompts:type_name -> busbar.bus.v1.Prompt
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 4: busbar.bus.v1.Catalogue.skills:type_name -> busbar.bus.v1.Skill
+	7, // 5: busbar.bus.v1.Skill.files:type_name -> busbar.bus.v1.SkillFile
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_busbar_bus_v1_registry_proto_init() }
@@ -538,7 +697,7 @@ func file_busbar_bus_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_registry_proto_rawDesc), len(file_busbar_bus_v1_registry_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

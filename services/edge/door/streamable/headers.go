@@ -36,8 +36,9 @@ func checkContent(h http.Header) int {
 	return 0
 }
 
-// accept is what a client takes as an answer.
-type accept struct{ json, sse bool }
+// accept is what a client takes as an answer. stream says that it would rather
+// have a stream: it names that first.
+type accept struct{ json, sse, stream bool }
 
 func accepted(values []string) accept {
 	if len(values) == 0 {
@@ -53,6 +54,7 @@ func accepted(values []string) accept {
 			case "application/json", "application/*":
 				a.json = true
 			case "text/event-stream", "text/*":
+				a.stream = a.stream || !a.json
 				a.sse = true
 			}
 		}

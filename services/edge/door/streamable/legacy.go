@@ -29,6 +29,9 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 		var release func()
 		req.Peer, release = h.cfg.Server.Peer(s.ID)
 		defer release()
+		if out.takes.sse {
+			req.Resumable = out
+		}
 	}
 	if m.Kind != mcp.Request {
 		h.cfg.Server.Handle(r.Context(), req, out)
@@ -75,6 +78,12 @@ func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer)
 		return
 	}
 	req.Version = s.Version
+	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
+	if err != nil {
+		h.cfg.Server.Refuse(req, out, err)
+		return
+	}
+	s.Principal = who.ID()
 	if err := h.cfg.Sessions.Create(ctx, s); err != nil {
 		h.cfg.Server.Refuse(req, out, err)
 		return
@@ -92,7 +101,18 @@ func (h *Handler) session(r *http.Request) (*session.Session, error) {
 	case len(ids) > 1:
 		return nil, fault.New(fault.InvalidRequest, "header %s stands twice", mcp.HeaderSessionID)
 	}
-	return h.cfg.Sessions.Get(r.Context(), ids[0])
+	s, err := h.cfg.Sessions.Get(r.Context(), ids[0])
+	if err != nil {
+		return nil, err
+	}
+	who, err := h.cfg.Gateway.Authenticate(r.Context(), credentials(r.Header))
+	if err == nil && who.ID() != s.Principal {
+		err = session.Unknown() // another principal's is as good as none
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // named is session for requests that make no sense without one.
@@ -115,19 +135,36 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
-	now := func(ctx context.Context) *session.Session {
-		s, err := h.cfg.Sessions.Get(ctx, opened.ID)
-		if fault.Is(err, fault.UnknownSession) {
-			return nil
-		}
-		if err != nil {
-			return opened // the bus is away; what was said then still holds
-		}
-		return s
+	since := r.Header.Get(headerLastEventID)
+	if since != "" && !era.IsChangeID(since) {
+		h.resume(w, r, opened, since)
+		return
 	}
 	out := newWriter(w, accept{sse: true})
+	if err := h.cfg.Server.ChangesOf(r.Context(), opened, out, since, out.open); err != nil {
+		writeError(w, nil, opened.Version, err)
+		return
+	}
+	out.close()
+}
+
+const headerLastEventID = "Last-Event-Id"
+
+// resume is a legacy client's way back to an answer.
+func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session.Session, id string) {
+	out := newWriter(w, accept{sse: true})
+	peer, release := h.cfg.Server.Peer(s.ID)
+	defer release()
+	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{
+		Door: "streamable", Version: s.Version, Session: s, Peer: peer, Resumable: out, Credentials: credentials(r.Header),
+	}, id)
+	if err != nil {
+		writeError(w, nil, s.Version, err)
+		return
+	}
 	defer out.close()
-	h.cfg.Server.Changes(r.Context(), out, now, out.open)
+	out.open()
+	rest()
 }
 
 func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {

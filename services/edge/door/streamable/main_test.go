@@ -165,7 +165,15 @@ func (r reply) refused(t testing.TB, status, code int, reason string) edgetest.M
 type stream struct {
 	t    testing.TB
 	resp *http.Response
-	next chan edgetest.Message // closed at the end
+	next chan event // closed at the end
+	id   string     // of the last event taken that had one
+}
+
+// event is one event of a stream; one without a message is only an id.
+type event struct {
+	edgetest.Message
+	id, retry string
+	empty     bool
 }
 
 // open sends a request that is answered by a stream.
@@ -180,7 +188,7 @@ func (w *world) open(t testing.TB, r *http.Request) *stream {
 		_ = resp.Body.Close()
 		t.Fatalf("no stream: %d %s %s", resp.StatusCode, resp.Header.Get("Content-Type"), b)
 	}
-	s := &stream{t: t, resp: resp, next: make(chan edgetest.Message, 1024)}
+	s := &stream{t: t, resp: resp, next: make(chan event, 1024)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -195,12 +203,14 @@ func (w *world) open(t testing.TB, r *http.Request) *stream {
 
 func (s *stream) close() { _ = s.resp.Body.Close() }
 
-// events reads server-sent events: each one line of data with one message.
-func events(t testing.TB, r io.Reader) func(func(edgetest.Message) bool) {
-	return func(yield func(edgetest.Message) bool) {
+// events reads server-sent events: each at most one line of data with one
+// message.
+func events(t testing.TB, r io.Reader) func(func(event) bool) {
+	return func(yield func(event) bool) {
 		in := bufio.NewReader(r)
 		for {
 			var data [][]byte
+			e := event{empty: true}
 			for {
 				line, err := in.ReadBytes('\n')
 				if err != nil {
@@ -215,6 +225,10 @@ func events(t testing.TB, r io.Reader) func(func(edgetest.Message) bool) {
 				}
 				if d, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
 					data = append(data, d)
+				} else if id, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
+					e.id = string(id)
+				} else if retry, ok := bytes.CutPrefix(line, []byte("retry: ")); ok {
+					e.retry = string(retry)
 				} else if line[0] != ':' && string(line) != "event: message" {
 					t.Errorf("unexpected line %q", line)
 				}
@@ -222,7 +236,10 @@ func events(t testing.TB, r io.Reader) func(func(edgetest.Message) bool) {
 			if len(data) > 1 {
 				t.Errorf("an event of %d lines", len(data))
 			}
-			if len(data) == 1 && !yield(edgetest.Read(t, data[0])) {
+			if len(data) == 1 && len(data[0]) > 0 {
+				e.Message, e.empty = edgetest.Read(t, data[0]), false
+			}
+			if (!e.empty || e.id != "" || e.retry != "") && !yield(e) {
 				return
 			}
 		}
@@ -232,18 +249,37 @@ func events(t testing.TB, r io.Reader) func(func(edgetest.Message) bool) {
 // await takes the next message, which must come.
 func (s *stream) await() edgetest.Message {
 	s.t.Helper()
-	m, ok := receive(s.t, "a message of the stream", s.next)
+	for {
+		if e := s.event(); !e.empty {
+			return e.Message
+		}
+	}
+}
+
+// event takes the next event, which must come.
+func (s *stream) event() event {
+	s.t.Helper()
+	e, ok := receive(s.t, "an event of the stream", s.next)
 	if !ok {
 		s.t.Fatal("the stream ended")
 	}
-	return m
+	if e.id != "" {
+		s.id = e.id
+	}
+	return e
 }
 
 // ends requires that nothing more comes.
 func (s *stream) ends() {
 	s.t.Helper()
-	if m, ok := receive(s.t, "the end of the stream", s.next); ok {
-		s.t.Fatalf("one more message: %+v", m)
+	for {
+		e, ok := receive(s.t, "the end of the stream", s.next)
+		if !ok {
+			return
+		}
+		if !e.empty {
+			s.t.Fatalf("one more message: %+v", e.Message)
+		}
 	}
 }
 

@@ -28,8 +28,8 @@ func (w *world) taskAt(t testing.TB, url, method, id, more string) reply {
 	return w.do(t, w.request(t.Context(), t, url, modern(method, id), strings.NewReader(body)))
 }
 
-// begin calls a tool whose call must become a task, and returns its id.
-func (w *world) begin(t testing.TB, tool string) string {
+// beginTask calls a tool whose call must become a task, and returns its id.
+func (w *world) beginTask(t testing.TB, tool string) string {
 	t.Helper()
 	m := w.post(t, modern(mcp.MethodToolsCall, tool), edgetest.TakingTasks(edgetest.Call("1", tool, "{}"))).message(t)
 	var task struct {
@@ -67,7 +67,7 @@ func TestTask(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	_, other := w.join(t)
-	id := w.begin(t, "hold-task")
+	id := w.beginTask(t, "hold-task")
 	receive(t, "the task runs", w.svc.Started)
 	m := w.taskAt(t, other.URL, mcp.MethodTasksGet, id, "").message(t)
 	for name, want := range map[string]string{"resultType": `"complete"`, "taskId": `"` + id + `"`, "status": `"working"`, "result": "", "error": "", "inputRequests": ""} {
@@ -83,7 +83,7 @@ func TestTask(t *testing.T) {
 	ack(t, w.task(t, mcp.MethodTasksCancel, id, ""))
 	w.becomes(t, id, "completed")
 
-	id = w.begin(t, "hold-task")
+	id = w.beginTask(t, "hold-task")
 	receive(t, "the task runs", w.svc.Started)
 	ack(t, w.taskAt(t, other.URL, mcp.MethodTasksCancel, id, ""))
 	receive(t, "the handler is told", w.svc.Ended)
@@ -109,7 +109,7 @@ func ack(t testing.TB, r reply) {
 func TestTaskAsks(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	id := w.begin(t, "ask-task")
+	id := w.beginTask(t, "ask-task")
 	m := w.becomes(t, id, "input_required")
 	if got := m.Field("inputRequests", "one", "method"); got != `"elicitation/create"` || m.Field("inputRequests", "two") == "" {
 		t.Errorf("asks %s", m.Result)
@@ -130,11 +130,11 @@ func TestTaskAsks(t *testing.T) {
 func TestTaskFails(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	m := w.becomes(t, w.begin(t, "break-task"), "failed")
+	m := w.becomes(t, w.beginTask(t, "break-task"), "failed")
 	if got := m.Field("error"); got != `{"code":1409,"message":"not\nnow","data":{"reason":"conflict","executed":"no","detail":"d"}}` || m.Field("result") != "" {
 		t.Errorf("failed: %s", m.Result)
 	}
-	m = w.becomes(t, w.begin(t, "big-task"), "failed")
+	m = w.becomes(t, w.beginTask(t, "big-task"), "failed")
 	if got := m.Field("error", "data"); got != `{"reason":"result_too_large","executed":"yes"}` {
 		t.Errorf("failed: %s", m.Result)
 	}
@@ -180,7 +180,7 @@ func TestTaskOfWhoTakesNone(t *testing.T) {
 func TestTaskRefusals(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	id := w.begin(t, "later")
+	id := w.beginTask(t, "later")
 	w.becomes(t, id, "completed")
 	unknown := id[:len(id)-1] + "7"
 	if unknown == id {
@@ -216,7 +216,7 @@ func TestTaskNotifications(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	_, other := w.join(t)
-	id, over := w.begin(t, "hold-task"), w.begin(t, "later")
+	id, over := w.beginTask(t, "hold-task"), w.beginTask(t, "later")
 	receive(t, "the task runs", w.svc.Started)
 	w.becomes(t, over, "completed")
 	want := fmt.Sprintf(`{"taskIds":["%s","%s","unknown","%s"],"toolsListChanged":true}`, over, id, over)

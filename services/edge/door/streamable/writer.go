@@ -33,6 +33,7 @@ type writer struct {
 	takes   accept
 
 	started time.Time
+	mark    string        // id of the next event
 	events  chan []byte   // not nil once it is a stream
 	queued  atomic.Int64  // bytes in events
 	ended   chan struct{} // closed when the stream's goroutine has ended
@@ -52,41 +53,57 @@ func (o *writer) Notify(message []byte) {
 		return
 	}
 	o.open()
-	size := int64(len(message))
+	event := o.frame(message)
+	size := int64(len(event))
 	if queued := o.queued.Add(size); queued > maxQueuedBytes && queued > size {
 		o.queued.Add(-size) // too slow: the response matters more
 		return
 	}
 	select {
-	case o.events <- message:
+	case o.events <- event:
 	default:
 		o.queued.Add(-size)
 	}
 }
 
+// Begin implements era.Resumable.
+func (o *writer) Begin(id string) { o.push([]byte("id: " + id + "\nretry: 500\ndata: \n\n")) }
+
+// Mark implements era.Resumable.
+func (o *writer) Mark(id string) { o.mark = id }
+
+// Leave implements era.Resumable.
+func (o *writer) Leave(retry time.Duration) {
+	o.push([]byte("retry: " + strconv.FormatInt(retry.Milliseconds(), 10) + "\n\n"))
+	o.close()
+}
+
 // Respond implements era.Exchange.
 func (o *writer) Respond(status int, message []byte) {
-	if o.events == nil && (o.takes.json || status != http.StatusOK) {
+	if o.events == nil && (o.takes.json && !o.takes.stream || status != http.StatusOK) {
 		h := o.w.Header()
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}
 		o.write(status, message)
 		return
 	}
-	o.push(message)
+	o.push(o.frame(message))
 	o.close()
 }
 
 // Ask implements era.Exchange.
-func (o *writer) Ask(message []byte) bool { return o.takes.sse && o.push(message) }
+func (o *writer) Ask(message []byte) bool { return o.takes.sse && o.push(o.frame(message)) }
 
-// push sends what must not be dropped. It reports false when the client is
-// gone.
-func (o *writer) push(message []byte) bool {
+// push sends an event that must not be dropped. It reports false when the
+// client is gone.
+func (o *writer) push(event []byte) bool {
+	if o.closed {
+		return false
+	}
 	o.open()
-	o.queued.Add(int64(len(message)))
+	o.queued.Add(int64(len(event)))
 	select {
-	case o.events <- message:
+	case o.events <- event:
 		return true
 	case <-o.ended:
 		return false
@@ -143,14 +160,14 @@ func (o *writer) stream() {
 	for {
 		var event []byte
 		select {
-		case message, more := <-o.events:
+		case next, more := <-o.events:
 			if !more {
 				// For the end that net/http writes: the last write may be long ago.
 				_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
 				return
 			}
-			o.queued.Add(-int64(len(message)))
-			event = frame(message)
+			event = next
+			o.queued.Add(-int64(len(event)))
 		case <-idle.C:
 			event = []byte(":\n\n")
 		}
@@ -168,8 +185,12 @@ func (o *writer) stream() {
 }
 
 // frame makes a message an event. Messages are single lines.
-func frame(message []byte) []byte {
-	b := make([]byte, 0, len(message)+32)
+func (o *writer) frame(message []byte) []byte {
+	b := make([]byte, 0, len(message)+len(o.mark)+40)
+	if o.mark != "" {
+		b = append(append(append(b, "id: "...), o.mark...), '\n')
+		o.mark = ""
+	}
 	b = append(b, "event: message\ndata: "...)
 	b = append(b, bytes.TrimRight(message, "\r\n")...)
 	return append(b, '\n', '\n')

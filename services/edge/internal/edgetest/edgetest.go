@@ -27,6 +27,9 @@ type Service struct {
 	Started, Ended chan struct{}
 	// Release lets one call of hold return.
 	Release chan struct{}
+	// Step lets one call of steps report progress, Leave has it ask for its
+	// client's connection to be closed.
+	Step, Leave chan struct{}
 }
 
 // New makes the service.
@@ -34,6 +37,7 @@ func New(name string) *Service {
 	s := &Service{
 		Service: service.New(name, service.WithVersion("1.2.3"), service.WithConcurrency(400), service.WithLogger(slog.New(slog.DiscardHandler))),
 		Started: make(chan struct{}, 1024), Ended: make(chan struct{}, 1024), Release: make(chan struct{}),
+		Step: make(chan struct{}, 16), Leave: make(chan struct{}),
 	}
 	s.addTools()
 	s.addCalls()
@@ -121,6 +125,24 @@ func (s *Service) addCalls() {
 		c.Log("debug", "test", "too low for most")
 		c.Log("error", "te\nst", map[string]string{"text": "two\nlines"})
 		return Text("done"), nil
+	})
+	// steps reports progress with each step, until it is released.
+	s.add(service.Tool{Name: "steps"}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+		s.Started <- struct{}{}
+		for done := 1; ; {
+			select {
+			case <-s.Step:
+				c.Progress(float64(done), 0, "")
+				done++
+			case <-s.Leave:
+				c.Disconnect(20 * time.Millisecond)
+			case <-s.Release:
+				return Text("released"), nil
+			case <-ctx.Done():
+				s.Ended <- struct{}{}
+				return nil, ctx.Err()
+			}
+		}
 	})
 	// flood reports progress until its context ends or it is released.
 	s.add(service.Tool{Name: "flood"}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {

@@ -1,0 +1,168 @@
+package bus
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// follower reads a stream that another edge began, or this one earlier.
+type follower struct {
+	caller  *Caller
+	stream  *Stream
+	after   Position
+	onFrame func(*busv1.Frame)
+
+	answer  answer
+	seq     uint64       // in JetStream, of the next message to fetch
+	pending *busv1.Frame // an input_required that nobody has acted on yet
+}
+
+const (
+	// lookAgain is how long a silent stream is left before it is read again.
+	lookAgain = 250 * time.Millisecond
+	// askAgain is how often it is asked whether somebody still serves a stream
+	// whose client has a question to answer.
+	askAgain = 2 * time.Second
+)
+
+// Follow carries on with a stream: it gives onFrame what comes after the
+// position, progress, logs and what edges sent, and returns the frame that ends
+// the answer, as Call does. A sent frame ends it when it is the response.
+//
+// While somebody serves the stream, Follow only reads. served is asked when it
+// matters; once it says no, input_required is returned as well, for the caller
+// to act on with CallOn. When part of what follows the position is gone, the
+// error's reason is HistoryLost.
+func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame func(*busv1.Frame), served func() bool) (*busv1.Frame, error) {
+	f := &follower{caller: c, stream: s, after: after, onFrame: onFrame, seq: 1}
+	live := make(chan *nats.Msg, maxQueued)
+	for _, subject := range s.subjects() {
+		sub, err := c.conn.nc.ChanSubscribe(subject, live)
+		if err != nil {
+			return nil, publishFault(err)
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+	}
+	// From here on a frame is in the stream, or comes live, or both.
+	if err := c.conn.Flush(ctx); err != nil {
+		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+	}
+	quietSince := time.Now()
+	timer := time.NewTimer(lookAgain)
+	defer timer.Stop()
+	// Whatever happens to ctx, so that CancelOn knows the call.
+	frame, _, err := f.fetch(context.WithoutCancel(ctx))
+	for {
+		if frame != nil || err != nil {
+			return frame, err
+		}
+		switch quiet := time.Since(quietSince); {
+		case f.pending != nil && !served():
+			return f.pending, nil
+		case f.pending == nil && quiet > MaxSilence && !served(),
+			// Who serves it would have said so by now.
+			f.pending == nil && quiet > 4*MaxSilence:
+			return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
+		}
+		wait := lookAgain
+		if f.pending != nil {
+			wait = askAgain
+		}
+		timer.Reset(wait)
+		select {
+		case msg := <-live:
+			quietSince = time.Now()
+			var gap bool
+			if frame, gap, err = f.take(msg, false); gap {
+				frame, _, err = f.fetch(ctx)
+			}
+		case <-timer.C:
+			var news bool
+			if frame, news, err = f.fetch(ctx); news {
+				quietSince = time.Now()
+			}
+		case <-ctx.Done():
+			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
+		}
+	}
+}
+
+// take reads one message. gap means that frames before it are missing, which
+// for a live one may only be late.
+func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap bool, err error) {
+	service, round, call, ok := roundOf(msg.Subject)
+	s := f.stream
+	if !ok || round < s.last.Round || strings.HasPrefix(msg.Subject, liveRoot) {
+		return nil, false, nil
+	}
+	frame = &busv1.Frame{}
+	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
+		return nil, false, nil
+	}
+	if round > s.last.Round {
+		if !stored && frame.Seq != 1 {
+			return nil, true, nil
+		}
+		s.enter(msg.Subject, service, round, call)
+		f.answer, f.pending = answer{service: service, stream: s}, nil
+	}
+	switch {
+	case frame.Seq <= f.answer.seq:
+		return nil, false, nil
+	case frame.Seq > f.answer.seq+1 && !stored:
+		return nil, true, nil
+	case frame.Seq > f.answer.seq+1 && f.after.Before(Position{round, frame.Seq - 1}):
+		return nil, false, fault.New(fault.HistoryLost, "part of the answer is gone; send the request again")
+	}
+	f.answer.seq = frame.Seq - 1
+	return f.read(msg, frame)
+}
+
+// read acts on the next frame.
+func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, error) {
+	f.answer.onFrame = nil
+	if f.after.Before(Position{f.stream.last.Round, frame.Seq}) {
+		f.answer.onFrame = f.onFrame
+	}
+	if sent := frame.GetSent(); sent != nil {
+		f.answer.seq = frame.Seq
+		f.stream.took(msg.Subject, frame.Seq)
+		if sent.Response {
+			return frame, false, nil
+		}
+		if f.answer.onFrame != nil {
+			f.answer.onFrame(frame)
+		}
+		return nil, false, nil
+	}
+	ended, ferr := f.answer.take(arrival{msg: msg})
+	switch {
+	case ferr != nil:
+		return nil, false, ferr
+	case ended.GetInputRequired() != nil:
+		f.pending = ended
+		return nil, false, nil
+	}
+	return ended, false, nil
+}
+
+// fetch reads what the stream keeps beyond what was read. It reports whether
+// there was anything.
+func (f *follower) fetch(ctx context.Context) (frame *busv1.Frame, news bool, err error) {
+	stored := f.caller.conn.fetch(ctx, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
+		news, f.seq = true, seq+1
+		frame, _, err = f.take(msg, true)
+		return frame == nil && err == nil
+	})
+	if err == nil {
+		err = stored
+	}
+	return frame, news, err
+}

@@ -1,0 +1,163 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+// eventStream is the JetStream stream of all that clients may come back for.
+const eventStream = "EVT"
+
+// maxRoundFrames bounds the frames kept of one call; older ones make room.
+const maxRoundFrames = 4096
+
+func (c *Conn) ensureEvents(ctx context.Context) error {
+	_, err := c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: eventStream, Description: "what clients may come back for",
+		Subjects: []string{eventRoot + ">"}, Storage: jetstream.FileStorage, AllowDirect: true,
+		MaxAge: StreamTTL, MaxBytes: 1 << 30, MaxMsgsPerSubject: maxRoundFrames, Discard: jetstream.DiscardOld,
+	})
+	if err != nil {
+		return fmt.Errorf("create stream %s (does the NATS server run with JetStream?): %w", eventStream, err)
+	}
+	return nil
+}
+
+// Position is a place in a stream: the frame with that number in the answer of
+// that call, both counted from 1.
+type Position struct{ Round, Seq uint32 }
+
+// Before reports whether p comes before q.
+func (p Position) Before(q Position) bool {
+	return p.Round < q.Round || p.Round == q.Round && p.Seq < q.Seq
+}
+
+// Stream is the answer to one request of a client, kept on the bus from when
+// it takes long, so that it survives the connection and the edge. It is used
+// by one goroutine.
+type Stream struct {
+	// Name is unguessable.
+	Name string
+	// Home is the edge that made the stream; its subjects carry that name even
+	// when another edge serves it.
+	Home string
+	// KeepAll has even answers kept that come at once. The edge sets it as soon
+	// as the client may come back.
+	KeepAll bool
+	// MayLeave says that a service may have the client's connection closed.
+	MayLeave bool
+
+	last    Position
+	kept    bool   // the last frame taken is in the stream
+	subject string // of the last call's frames
+	service string
+	call    string
+}
+
+// ErrLeft is the cause of a context whose caller leaves the call to whoever
+// follows its stream.
+var ErrLeft = errors.New("left to the stream")
+
+// NewStream names a stream. Nothing is on the bus yet.
+func (c *Caller) NewStream() *Stream { return &Stream{Name: newID(), Home: c.edge} }
+
+// Edge is this edge's name on the bus.
+func (c *Caller) Edge() string { return c.edge }
+
+// Last is the position of the frame taken last.
+func (s *Stream) Last() Position { return s.last }
+
+// next readies a request for the stream.
+func (s *Stream) next(service string, req *busv1.Request) {
+	s.enter(streamSubject(service, s.Home, s.Name, s.last.Round+1, req.Id), service, s.last.Round+1, req.Id)
+	req.Stream, req.StreamAll = s.subject, s.KeepAll
+}
+
+func (s *Stream) enter(subject, service string, round uint32, call string) {
+	s.subject, s.service, s.call, s.kept = subject, service, call, false
+	s.last = Position{Round: round}
+}
+
+func (s *Stream) took(subject string, seq uint32) {
+	s.last.Seq = seq
+	s.kept = strings.HasPrefix(subject, eventRoot)
+}
+
+// Keep adds a message that the edge sends to the client on its own, and waits
+// until it is stored.
+func (c *Caller) Keep(ctx context.Context, s *Stream, sent *busv1.Sent) error {
+	s.last.Seq++
+	return c.store(ctx, s, &busv1.Frame{Seq: s.last.Seq, Instance: c.edge, Body: &busv1.Frame_Sent{Sent: sent}})
+}
+
+func (c *Caller) store(ctx context.Context, s *Stream, f *busv1.Frame) error {
+	data, err := proto.Marshal(f)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err = c.conn.js.Publish(ctx, s.subject, data, jetstream.WithRetryAttempts(0))
+	return err
+}
+
+// Adopt has the frames of a stream that another edge made delivered here, for
+// CallOn. release ends that.
+func (c *Caller) Adopt(s *Stream) (release func(), err error) {
+	if s.Home == c.edge {
+		return func() {}, nil
+	}
+	var subs []*nats.Subscription
+	release = func() {
+		for _, sub := range subs {
+			_ = sub.Unsubscribe()
+		}
+	}
+	for _, subject := range s.subjects() {
+		sub, err := c.conn.nc.Subscribe(subject, c.deliver)
+		if err != nil {
+			release()
+			return nil, publishFault(err)
+		}
+		subs = append(subs, sub)
+	}
+	return release, nil
+}
+
+// subjects are those of a stream's frames and of its signs of life.
+func (s *Stream) subjects() []string {
+	rest := "*." + s.Home + "." + s.Name + ".>"
+	return []string{eventRoot + rest, liveRoot + rest}
+}
+
+// CancelOn stops the last call of a stream, wherever it runs.
+func (c *Caller) CancelOn(s *Stream, reason string) {
+	if s.service != "" {
+		c.cancel(s.service, s.call, reason)
+	}
+}
+
+// Present reports whether an edge is on the bus.
+func (c *Caller) Present(ctx context.Context, edge string) bool {
+	if edge == c.edge {
+		return true
+	}
+	if ValidName(edge) != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	// Edges leave what they don't know unanswered; NATS answers for one that is
+	// not there.
+	_, err := c.conn.nc.RequestWithContext(ctx, replySubject(clients, edge, newID()), nil)
+	return !errors.Is(err, nats.ErrNoResponders)
+}

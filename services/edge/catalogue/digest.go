@@ -1,0 +1,50 @@
+package catalogue
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// listed are the lists that each change is of, in the order of the digest.
+var listed = []struct {
+	change Change
+	kinds  []Kind
+}{
+	{ToolsChanged, []Kind{Tools}},
+	{PromptsChanged, []Kind{Prompts}},
+	{ResourcesChanged, []Kind{Resources, Templates}},
+}
+
+// digestPart is the length of what stands for one change.
+const digestPart = 8
+
+// Digest stands for what the lists hold: the same on every edge, hexadecimal.
+func (s *Snapshot) Digest() string { return s.digest }
+
+func digest(lists *[kinds]list) string {
+	all := make([]byte, 0, len(listed)*digestPart)
+	for _, l := range listed {
+		h := sha256.New()
+		for _, k := range l.kinds {
+			for _, it := range lists[k].items {
+				_, _ = h.Write(it.json)
+				_, _ = h.Write([]byte{'\n'})
+			}
+			_, _ = h.Write([]byte{0})
+		}
+		all = hex.AppendEncode(all, h.Sum(nil)[:digestPart/2])
+	}
+	return string(all)
+}
+
+// since returns which lists differ from those of a digest; all of them for one
+// that is not ours.
+func (s *Snapshot) since(digest string) Change {
+	var c Change
+	for i, l := range listed {
+		if len(digest) != len(s.digest) || digest[i*digestPart:][:digestPart] != s.digest[i*digestPart:][:digestPart] {
+			c |= l.change
+		}
+	}
+	return c
+}

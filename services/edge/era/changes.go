@@ -1,0 +1,148 @@
+package era
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/session"
+)
+
+// Changes sends a legacy client every change of the lists, and updates of the
+// resources its session subscribes to, until ctx ends or the server closes.
+// session returns the session as it is now, nil when it has ended. Changes
+// calls open first, when nothing can be missed any more.
+func (s *Server) Changes(ctx context.Context, x Exchange, session func(context.Context) *session.Session, open func()) {
+	c := changeStream{server: s, x: x, session: session}
+	c.run(ctx, open)
+}
+
+// ChangesOf is Changes for a client that can come back to any edge: events have
+// ids, and since is the last it got, empty if it was not away. A session has one
+// such stream, its youngest (2025-11-25, basic/transports, Multiple
+// Connections). The error, if any, comes before open is called.
+func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable, since string, open func()) error {
+	var then time.Time
+	var digest string
+	if since != "" {
+		var ok bool
+		if then, digest, ok = parseChangeID(since); !ok {
+			return fault.New(fault.InvalidRequest, "Last-Event-ID is not one that this server gave")
+		}
+	}
+	name := rand.Text()
+	if err := s.sessions.Change(ctx, n.ID, func(n *session.Session) error {
+		n.Stream = name
+		return nil
+	}); err != nil {
+		return err
+	}
+	c := changeStream{server: s, x: x, resumable: x, session: func(ctx context.Context) *session.Session {
+		now, err := s.sessions.Get(ctx, n.ID)
+		switch {
+		case fault.Is(err, fault.UnknownSession):
+			return nil
+		case err != nil:
+			return n // the bus is away; what was said then still holds
+		case now.Stream != name:
+			return nil
+		}
+		return now
+	}}
+	c.run(ctx, func() {
+		open()
+		if n.Version >= mcp.V20251125 {
+			x.Begin(changeID(then, digest, s.gateway.Catalogue().Now()))
+		}
+		if since == "" {
+			return
+		}
+		if now := c.session(ctx); now != nil {
+			changed, updated := s.gateway.Catalogue().Missed(ctx, digest, then.Add(-clockSkew), now.Subscribed)
+			c.send(changed, updated, now)
+		}
+	})
+	return nil
+}
+
+// clockSkew is how far the clocks of edges and NATS may be apart. What changed
+// within it is told twice.
+const clockSkew = 5 * time.Second
+
+// changeStream is a legacy client's stream of what belongs to no request.
+type changeStream struct {
+	server    *Server
+	x         Exchange
+	resumable Resumable // x, or nil
+	session   func(context.Context) *session.Session
+}
+
+func (c *changeStream) run(ctx context.Context, open func()) {
+	sub := c.server.gateway.Catalogue().Subscribe(func(string) bool { return true })
+	defer sub.Close()
+	open()
+	for {
+		select {
+		case <-sub.C:
+			now := c.session(ctx)
+			if now == nil {
+				return
+			}
+			changed, updated := sub.Take()
+			c.send(changed, updated, now)
+		case <-c.server.closing:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *changeStream) send(changed catalogue.Change, uris []string, now *session.Session) {
+	var messages [][]byte
+	for _, n := range changes {
+		if changed&n.change != 0 {
+			messages = append(messages, notification(n.method, nil))
+		}
+	}
+	for _, uri := range uris {
+		if slices.Contains(now.Subscribed, uri) {
+			messages = append(messages, updated(uri, nil))
+		}
+	}
+	for i, m := range messages {
+		// Who has the last one has them all.
+		if c.resumable != nil && i == len(messages)-1 {
+			c.resumable.Mark(changeID(time.Time{}, "", c.server.gateway.Catalogue().Now()))
+		}
+		c.x.Notify(m)
+	}
+}
+
+// changeID names a moment of a stream of changes: c-<time>-<digest of the
+// lists>. A client that comes back is told what changed since. Zero values
+// stand for now.
+func changeID(then time.Time, digest string, now *catalogue.Snapshot) string {
+	if digest == "" {
+		then, digest = time.Now(), now.Digest()
+	}
+	return "c-" + strconv.FormatInt(then.UnixNano(), 10) + "-" + digest
+}
+
+func parseChangeID(id string) (then time.Time, digest string, ok bool) {
+	parts := strings.Split(id, "-")
+	if len(parts) != 3 || parts[0] != "c" {
+		return then, "", false
+	}
+	nanos, err := strconv.ParseInt(parts[1], 10, 64)
+	return time.Unix(0, nanos), parts[2], err == nil
+}
+
+// IsChangeID reports whether an event id is one of ChangesOf.
+func IsChangeID(id string) bool { return strings.HasPrefix(id, "c-") }

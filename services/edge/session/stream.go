@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Stream is what an edge has to know to carry an answer on that another one
+// began.
+type Stream struct {
+	// Name and Home are those of the bus.Stream.
+	Name string `json:"-"`
+	Home string `json:"home"`
+	// Session is the one the answer is for.
+	Session string `json:"session"`
+	// Request is the client's message.
+	Request jsontext.Value `json:"request"`
+	// Cut says that Request lacks its arguments, which are too large to keep.
+	Cut bool `json:"cut,omitzero"`
+	// Edge serves the stream; empty when it was left for the client to come back.
+	Edge string `json:"edge,omitzero"`
+}
+
+// Streams remembers the answers that clients may come back for, where any edge
+// finds them.
+type Streams struct{ bucket *bus.Bucket }
+
+// NewStreams opens the store.
+func NewStreams(ctx context.Context, conn *bus.Conn) (*Streams, error) {
+	bucket, err := conn.Bucket(ctx, bus.StreamsBucket)
+	if err != nil {
+		return nil, err
+	}
+	return &Streams{bucket}, nil
+}
+
+// Put stores what is known of a stream, or an *fault.Error with reason
+// Unavailable.
+func (s *Streams) Put(ctx context.Context, n *Stream) error {
+	raw, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return s.bucket.Put(ctx, n.Name, raw)
+}
+
+// Get returns a stream of a session. The error has reason HistoryLost when
+// there is none of that name, or no longer, or it is another session's.
+func (s *Streams) Get(ctx context.Context, name, session string) (*Stream, error) {
+	if !validID(name) {
+		return nil, lost()
+	}
+	raw, err := s.bucket.Get(ctx, name)
+	if errors.Is(err, bus.ErrNoKey) {
+		return nil, lost()
+	}
+	if err != nil {
+		return nil, err
+	}
+	n := &Stream{Name: name}
+	if err := json.Unmarshal(raw, n); err != nil {
+		return nil, err
+	}
+	if n.Session != session {
+		return nil, lost()
+	}
+	return n, nil
+}
+
+// Take makes an edge the one that serves a stream. It reports false when
+// another edge has taken it meanwhile; from says who served it before.
+func (s *Streams) Take(ctx context.Context, name, from, edge string) (bool, error) {
+	taken := false
+	err := s.bucket.Change(ctx, name, func(raw []byte) ([]byte, error) {
+		var n Stream
+		if err := json.Unmarshal(raw, &n); err != nil {
+			return nil, err
+		}
+		if taken = n.Edge == from; taken {
+			n.Edge = edge
+		}
+		return json.Marshal(n)
+	})
+	if errors.Is(err, bus.ErrNoKey) {
+		return false, lost()
+	}
+	return taken, err
+}
+
+func lost() error {
+	return fault.New(fault.HistoryLost, "what Last-Event-ID names is not kept for this session, or no longer; send the request again")
+}
