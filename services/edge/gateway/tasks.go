@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
 )
 
 // Tasks keeps the calls that go on as tasks. A task that is not there is
@@ -54,13 +58,42 @@ func useTask(ctx context.Context, c *Call, store Tasks) (*Answer, error) {
 	}
 	switch c.Method {
 	case mcp.MethodTasksUpdate:
-		err = store.Answer(ctx, c.Name, c.InputResponses)
+		if err = checkAnswers(rec.InputRequests, c.InputResponses); err == nil {
+			err = store.Answer(ctx, c.Name, c.InputResponses)
+		}
 	case mcp.MethodTasksCancel:
 		err = store.Cancel(ctx, c.Name)
 	default:
 		return &Answer{Task: rec}, nil
 	}
-	return &Answer{Result: &busv1.Result{Json: []byte("{}")}}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Result: &busv1.Result{Json: []byte("{}")}}, nil
+}
+
+// checkAnswers requires that answers to open questions fit them: a wrong one
+// would end the task, which may not ask under the same key again. Others are
+// ignored (extension tasks, Task Update Requests).
+func checkAnswers(questions, answers []byte) error {
+	var open, given map[string]jsontext.Value
+	if len(questions) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(questions, &open); err != nil {
+		return fault.From(err)
+	}
+	if err := json.Unmarshal(answers, &given); err != nil {
+		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
+	}
+	for key, answer := range given {
+		if question, asked := open[key]; asked {
+			if err := service.CheckAnswer(key, question, answer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func unknownTask() error {

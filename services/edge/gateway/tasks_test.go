@@ -56,6 +56,18 @@ func TestTaskIsItsOwners(t *testing.T) {
 	if after := get(); after.UpdatedUnixNano != before.UpdatedUnixNano {
 		t.Errorf("changed by others to %v", after)
 	}
+	// An answer that does not fit its question changes nothing: the task cannot
+	// ask again.
+	for _, wrong := range []string{`{"one":{}}`, `{"one":{"action":"maybe"}}`, `{"two":{"action":"accept","content":{}},"one":7}`, `{"one":{"action":"accept","content":[]}}`} {
+		c := taskCall(mcp.MethodTasksUpdate, id, "acme:ada")
+		c.InputResponses = []byte(wrong)
+		if f := w.fails(t, c, fault.InvalidParams, fault.No); !strings.Contains(f.Message, "params.inputResponses.one") {
+			t.Errorf("%s: %v", wrong, f)
+		}
+	}
+	if after := get(); after.UpdatedUnixNano != before.UpdatedUnixNano {
+		t.Errorf("changed by wrong answers to %v", after)
+	}
 	w.works(t, taskCall(mcp.MethodTasksUpdate, id, "acme:ada"))
 	bustest.Eventually(t, "the task is over", func() bool { return get().Status == busv1.TaskStatus_TASK_STATUS_COMPLETED })
 }
