@@ -50,15 +50,16 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
+	// What ctx does is looked at below: CancelOn has to know the call.
+	begin := context.WithoutCancel(ctx)
 	// From here on a frame is in the stream, or comes live, or both.
-	if err := c.conn.Flush(ctx); err != nil {
+	if err := c.conn.Flush(begin); err != nil {
 		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
 	}
 	quietSince := time.Now()
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
-	// Whatever happens to ctx, so that CancelOn knows the call.
-	frame, _, err := f.fetch(context.WithoutCancel(ctx))
+	frame, _, err := f.fetch(begin)
 	for {
 		if frame != nil || err != nil {
 			return frame, err

@@ -98,6 +98,9 @@ func taskSubject(service string) string { return taskRoot + service }
 // service.
 func taskKeySubject(id string) string { return "$KV." + TasksBucket + "." + id }
 
+// messageSubject is where an edge gets what clients post for streams it holds.
+func messageSubject(edge string) string { return ctlRoot + edges + "." + edge + ".message" }
+
 func registryKey(service, instance string) string { return service + "." + instance }
 
 func catalogueKey(service, digest string) string { return service + "." + digest }

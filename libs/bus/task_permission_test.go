@@ -24,7 +24,7 @@ func TestTaskPermissions(t *testing.T) {
 			Username: "svc", Password: "x", Permissions: &server.Permissions{
 				Subscribe: &server.SubjectPermission{Allow: []string{"mcp.call.svc.>", "mcp.ctl.svc.>", "_INBOX.>", "$SRV.>"}},
 				Publish: &server.SubjectPermission{Allow: []string{
-					"mcp.reply.svc.>", "mcp.evt.svc.>", "$KV.registry.svc.>", "$KV.catalogue.svc.>",
+					"mcp.reply.svc.>", "mcp.evt.svc.>", "mcp.live.svc.>", "$KV.registry.svc.>", "$KV.catalogue.svc.>",
 					"$KV.tasks.svc.>", "$JS.API.STREAM.INFO.KV_tasks", "$JS.API.DIRECT.GET.KV_tasks.$KV.tasks.svc.>",
 					"$JS.API.CONSUMER.CREATE.TASKS.svc.mcp.task.svc", "$JS.API.CONSUMER.MSG.NEXT.TASKS.svc", "$JS.ACK.TASKS.svc.>",
 				}},

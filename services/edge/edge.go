@@ -16,6 +16,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -27,7 +29,7 @@ type Config struct {
 	// Version is the edge's own SemVer.
 	Version string
 	// Guard of the HTTP doors. Loopback is set by Serve for a loopback listener.
-	Guard streamable.Guard
+	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
 	Logger        *slog.Logger
@@ -149,12 +151,16 @@ func (e *Edge) close() {
 	}
 }
 
-// Handler is the edge's HTTP interface: /mcp, /healthz and /readyz.
-func (e *Edge) Handler(guard streamable.Guard) http.Handler {
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /healthz and
+// /readyz.
+func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
 		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard,
 	}))
+	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
+	mux.HandleFunc(sse.StreamPath, old.Stream)
+	mux.HandleFunc(sse.MessagesPath, old.Messages)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {

@@ -113,6 +113,9 @@ func NewServer(cfg Config) (*Server, error) {
 // Close ends open streams gracefully.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
+// Closing is closed when open streams are to end.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
+
 // Handle answers one message. It returns when the exchange is over.
 func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
 	if r.Message.Kind == mcp.Request && r.Peer == nil {

@@ -55,14 +55,19 @@ func CheckMeta(m *mcp.Message) error {
 
 // UnsupportedVersion refuses a version and says which there are.
 func UnsupportedVersion(requested string) error {
+	return unsupportedVersion(requested, mcp.IsSupported)
+}
+
+// unsupportedVersion names the versions that a transport speaks.
+func unsupportedVersion(requested string, speaks func(string) bool) error {
 	b := []byte(`{"supported":[`)
-	for i, v := range mcp.Supported() {
-		if i > 0 {
-			b = append(b, ',')
+	for _, v := range mcp.Supported() {
+		if speaks(v) {
+			b = append(appendQuoted(b, v), ',')
 		}
-		b = appendQuoted(b, v)
 	}
-	b = appendQuoted(append(b, `],"requested":`...), requested)
+	b[len(b)-1] = ']'
+	b = appendQuoted(append(b, `,"requested":`...), requested)
 	return fault.New(fault.UnsupportedVersion, "Unsupported protocol version").With(append(b, '}'))
 }
 

@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -53,6 +54,16 @@ type Call struct {
 type Credentials struct {
 	// Bearer is an OAuth 2.1 access token.
 	Bearer string
+}
+
+// digest stands for the credentials on the bus, which they never enter. Nil
+// for none.
+func (c Credentials) digest() []byte {
+	if c == (Credentials{}) {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(c.Bearer))
+	return sum[:]
 }
 
 // Principal is who calls.

@@ -112,6 +112,15 @@ func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
 // nothing of the task: what the client may know of it, Do finds out.
 func (g *Gateway) OnTask(id string, f func()) (stop func(), err error) { return g.tasks.OnWrite(id, f) }
 
+// OpenMailbox makes room for what a client posts, at this edge or another.
+func (g *Gateway) OpenMailbox(c Credentials) *bus.Mailbox { return g.caller.OpenMailbox(c.digest()) }
+
+// Post hands what a client posted to the edge with the mailbox, if it was opened
+// with the same credentials.
+func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
+	return g.caller.Post(ctx, address, c.digest(), body)
+}
+
 // Catalogue is what the services offer now.
 func (g *Gateway) Catalogue() *catalogue.Live { return g.catalogue }
 

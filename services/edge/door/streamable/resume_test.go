@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -37,7 +37,7 @@ func (w *world) replica(t *testing.T) *replica {
 	if err := e.Await(ctx, w.svc.Name()); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(e.Handler(streamable.Guard{Loopback: true}))
+	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
 	t.Cleanup(srv.Close)
 	return &replica{srv, e, conn}
 }
@@ -297,7 +297,7 @@ func TestResume(t *testing.T) {
 			header header
 			id     string
 		}{
-			"another session": {h2(t, w), id}, "another stream": {h, "A" + id[1:]}, "made up": {h, "../../x"},
+			"another session": {h2(t, w), id}, "another stream": {h, strings.Repeat("A", 26) + id[26:]}, "made up": {h, "../../x"},
 			"a long one": {h, strings.Repeat("x", 4000)}, "no numbers": {h, id[:26] + "-x-y"}, "out of range": {h, id[:26] + "-99999999999-1"},
 		} {
 			r := w.do(t, w.resumption(t, two, c.header, c.id))
