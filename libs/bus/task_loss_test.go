@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -140,6 +141,59 @@ func TestTaskSurvivesNATS(t *testing.T) {
 			// The workers ask for tasks anew.
 			becomes(t, tasks, begin(t, tasks, "x"), completed)
 		})
+	}
+}
+
+// An instance that waits for tasks does so again when NATS is back.
+func TestTaskWorkerAsksAnew(t *testing.T) {
+	t.Parallel()
+	ns := newRestartable(t)
+	tasks := openTasks(t, ns.url)
+	worker(t, ns.url, done)
+	waits := func() {
+		t.Helper()
+		js := rawJetStream(t, ns.url)
+		bustest.Eventually(t, "the instance waits for tasks", func() bool {
+			c, err := js.Consumer(t.Context(), "TASKS", "svc")
+			return err == nil && c.CachedInfo().NumWaiting == 1
+		})
+	}
+	waits()
+	ns.stop()
+	ns.start()
+	back := time.Now()
+	waits()
+	if took := time.Since(back); took > 5*time.Second {
+		t.Errorf("waits again after %v", took)
+	}
+	bustest.Eventually(t, "the edge is back too", func() bool {
+		_, err := tasks.Get(t.Context(), "svc.AAAAAAAAAAAAAAAAAAAAAAAAAA")
+		return errors.Is(err, bus.ErrNoKey)
+	})
+	becomes(t, tasks, begin(t, tasks, "x"), completed)
+}
+
+// A task that takes longer than the silence that others wait for stays with
+// its instance, which beats.
+func TestTaskTakesLong(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	tasks := openTasks(t, url)
+	started, release := make(chan struct{}, 8), make(chan struct{})
+	for range 2 {
+		worker(t, url, func(context.Context, *busv1.Request, func(string)) (proto.Message, error) {
+			started <- struct{}{}
+			<-release
+			return &busv1.Result{Json: []byte(`{}`)}, nil
+		})
+	}
+	id := begin(t, tasks, "x")
+	await(t, "the task runs", started)
+	begun := time.Now()
+	bustest.Eventually(t, "more than the silence has passed", func() bool { return time.Since(begun) > 4*time.Second })
+	close(release)
+	if rec := becomes(t, tasks, id, completed); rec.Attempt != 1 || len(started) != 0 {
+		t.Errorf("%d more attempts, record %v", len(started), rec)
 	}
 }
 
