@@ -44,7 +44,7 @@ func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uin
 		if err != nil {
 			return err
 		}
-		if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream, sub.Subject, body); err != nil {
+		if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream.Name, sub.Subject, body); err != nil {
 			return publishFault(err)
 		}
 		for {

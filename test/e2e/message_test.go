@@ -127,13 +127,14 @@ func trySend(r *http.Request) (reply, error) {
 	return out, nil
 }
 
-// events are the data of server-sent events.
+// events are the data of server-sent events, but for those that only have an
+// id.
 func events(body []byte) [][]byte {
 	var all [][]byte
 	s := bufio.NewScanner(bytes.NewReader(body))
 	s.Buffer(nil, 32<<20)
 	for s.Scan() {
-		if data, ok := bytes.CutPrefix(s.Bytes(), []byte("data: ")); ok {
+		if data, ok := bytes.CutPrefix(s.Bytes(), []byte("data: ")); ok && len(data) > 0 {
 			all = append(all, bytes.Clone(data))
 		}
 	}
