@@ -10,13 +10,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
+	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/era"
@@ -150,8 +155,8 @@ func (e *Edge) close() {
 	}
 }
 
-// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /healthz and
-// /readyz.
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
+// rest.Roots, /v1, /healthz and /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -160,6 +165,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
+	plain := api.New(e.gateway)
+	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
+	web := rest.New(rest.Config{API: plain, Guard: guard})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
@@ -168,7 +176,14 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		}
 		_, _ = w.Write([]byte("ready\n"))
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not through the mux, which tidies paths: a resource's URI is part of one.
+		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
+			web.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // drainTime bounds how long Serve waits for calls in flight at its end.

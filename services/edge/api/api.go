@@ -5,6 +5,7 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -184,4 +185,21 @@ func ReadResult(result jsontext.Value) (*Result, error) {
 		in.Content = jsontext.Value("[]")
 	}
 	return &Result{in.Content, in.Structured, in.IsError}, nil
+}
+
+// Text is the text of the content, for doors that show no other.
+func (r *Result) Text() string {
+	var content []struct {
+		Text string `json:"text,omitzero"`
+	}
+	if json.Unmarshal(r.Content, &content) != nil {
+		return ""
+	}
+	var all []string
+	for _, c := range content {
+		if c.Text != "" {
+			all = append(all, c.Text)
+		}
+	}
+	return strings.Join(all, "\n")
 }
