@@ -20,7 +20,7 @@ const maxRoundFrames = 4096
 var eventStream = jetstream.StreamConfig{
 	Name: "EVT", Description: "what clients may come back for", Subjects: []string{eventRoot + ">"},
 	Storage: jetstream.FileStorage, AllowDirect: true, Discard: jetstream.DiscardOld,
-	MaxAge: StreamTTL, MaxBytes: 1 << 30, MaxMsgsPerSubject: maxRoundFrames,
+	MaxAge: StreamTTL, MaxBytes: 512 << 20, MaxMsgsPerSubject: maxRoundFrames,
 }
 
 // Position is a place in a stream: the frame with that number in the answer of

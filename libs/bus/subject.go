@@ -21,6 +21,7 @@ const (
 	KeysBucket      = "keys"
 	TasksBucket     = "tasks"
 	StreamsBucket   = "streams"
+	ApprovalsBucket = "approvals"
 )
 
 const (

@@ -14,6 +14,7 @@ var statuses = map[fault.Reason]int{
 	fault.MethodNotFound: http.StatusNotFound, fault.UnknownTool: http.StatusNotFound, fault.UnknownPrompt: http.StatusNotFound,
 	fault.UnknownResource: http.StatusNotFound, fault.UnknownSession: http.StatusNotFound, fault.UnknownTask: http.StatusNotFound,
 	fault.Unauthenticated: http.StatusUnauthorized, fault.Forbidden: http.StatusForbidden, fault.Conflict: http.StatusConflict,
+	fault.ApprovalRequired: http.StatusAccepted, fault.UnknownApproval: http.StatusNotFound,
 	fault.RateLimited: http.StatusTooManyRequests, fault.Overloaded: http.StatusServiceUnavailable,
 	fault.Unavailable: http.StatusServiceUnavailable, fault.DeadlineExceeded: http.StatusGatewayTimeout,
 	fault.PeerLost: http.StatusGatewayTimeout, fault.Cancelled: http.StatusServiceUnavailable, fault.HistoryLost: http.StatusGone,

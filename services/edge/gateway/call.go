@@ -44,6 +44,8 @@ type Call struct {
 	Traceparent string
 	Tracestate  string
 
+	// approved says that a person agreed to the call.
+	approved bool
 	// Refused is why a call of a batch cannot be made; nil for one that can.
 	Refused error
 

@@ -51,6 +51,13 @@ func refuse(w http.ResponseWriter, err error) {
 	switch p.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.FormatInt(max(1, (p.RetryAfterMS+999)/1000), 10))
+	case http.StatusAccepted:
+		var held struct {
+			Approval string `json:"approval"`
+		}
+		if json.Unmarshal(p.Data, &held) == nil {
+			h.Set("Location", "/approvals/"+held.Approval)
+		}
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	}

@@ -33,7 +33,7 @@ type Config struct {
 type Handler struct{ cfg Config }
 
 // Roots are the first segments of the paths that Handler serves.
-var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling"}
+var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
@@ -54,8 +54,9 @@ var (
 		"prompts":     {http.MethodGet: (*Handler).listPrompts},
 	}
 	members = map[string]route{
-		"tools":   {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},
-		"prompts": {http.MethodGet: (*Handler).getPrompt, http.MethodPost: (*Handler).runPrompt},
+		"tools":     {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},
+		"prompts":   {http.MethodGet: (*Handler).getPrompt, http.MethodPost: (*Handler).runPrompt},
+		"approvals": {http.MethodPost: (*Handler).approve},
 	}
 )
 

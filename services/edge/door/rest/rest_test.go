@@ -184,7 +184,8 @@ func TestRefusals(t *testing.T) {
 		"a forged cursor":            {"GET", "/tools?cursor=x", "", nil, 400, "invalid_params"},
 		"a long idempotency key":     {"POST", "/tools/echo", "{}", header{"Idempotency-Key": strings.Repeat("x", 300)}, 400, "invalid_request"},
 		"a tool that asks for input": {"POST", "/tools/ask", "{}", nil, 422, "missing_capability"},
-		"one that needs approval":    {"POST", "/tools/approved", "{}", nil, 403, "forbidden"},
+		"one that needs approval":    {"POST", "/tools/approved", "{}", nil, 202, "approval_required"},
+		"no such approval":           {"POST", "/approvals/AAAAAAAAAAAAAAAAAAAAAAAAAA", `{"approve":true}`, nil, 404, "unknown_approval"},
 		"a full service":             {"POST", "/tools/busy", "{}", nil, 200, ""}, // the second try has room
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -311,5 +312,47 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		w.do(t, "POST", "/tools:batch", `{"calls":[]}`, header{"Idempotency-Key": "x"}).refused(t, 400, "invalid_request", "no")
+	})
+}
+
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	held := func(t *testing.T) string {
+		r := w.do(t, "POST", "/tools/approved", "{}", nil)
+		r.refused(t, http.StatusAccepted, "approval_required", "no")
+		var p struct {
+			Data struct {
+				Approval string `json:"approval"`
+			} `json:"data"`
+		}
+		r.read(t, &p)
+		if want := "/approvals/" + p.Data.Approval; r.Header.Get("Location") != want {
+			t.Errorf("Location %q, want %q", r.Header.Get("Location"), want)
+		}
+		return "/approvals/" + p.Data.Approval
+	}
+	t.Run("agreed to, once", func(t *testing.T) {
+		t.Parallel()
+		path := held(t)
+		var done result
+		if w.do(t, "POST", path, `{"approve":true}`, nil).read(t, &done); done.Content[0].Text != "done" {
+			t.Errorf("%+v", done)
+		}
+		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "no")
+	})
+	t.Run("denied", func(t *testing.T) {
+		t.Parallel()
+		path := held(t)
+		w.do(t, "POST", path, `{"approve":false}`, nil).refused(t, 403, "forbidden", "no")
+		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "no")
+	})
+	t.Run("not said clearly", func(t *testing.T) {
+		t.Parallel()
+		path := held(t)
+		for _, body := range []string{`{}`, `{"approve":"yes"}`, `{"approved":true}`, ``} {
+			w.do(t, "POST", path, body, nil).refused(t, 400, "invalid_request", "no")
+		}
+		w.do(t, "POST", path, `{"approve":true}`, nil)
 	})
 }

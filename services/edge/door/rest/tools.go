@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -89,6 +90,34 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 		return err
 	}
 	v, err := show(result)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, v)
+}
+
+// approve agrees to a held call, and answers as the call would have been, or
+// refuses it for good.
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Approve *bool `json:"approve"`
+	}
+	if err := json.Unmarshal(body, &said, json.RejectUnknownMembers(true)); err != nil || said.Approve == nil {
+		return fault.New(fault.InvalidRequest, `the body must be {"approve":true} or {"approve":false}`).Because(err)
+	}
+	result, err := h.cfg.API.Approve(r.Context(), who, id, *said.Approve)
+	if err != nil {
+		return err
+	}
+	v, err := api.ReadResult(result)
 	if err != nil {
 		return err
 	}
