@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -50,11 +51,15 @@ func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uin
 		for {
 			msg, err := sub.NextMsgWithContext(ctx)
 			if err != nil {
-				return fault.New(fault.Unavailable, "what is kept for clients is not reachable; try again shortly").Because(err)
+				return notKept(err)
 			}
-			if status := msg.Header.Get("Status"); status != "" {
+			status := msg.Header.Get("Status")
+			if status == "204" || status == "404" { // the end of a batch; nothing there
 				more = status == "204" && msg.Header.Get("Nats-Num-Pending") != "0"
 				break
+			}
+			if status != "" {
+				return notKept(fmt.Errorf("NATS answers %s %s", status, msg.Header.Get("Description")))
 			}
 			seq, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 			if err != nil {
@@ -68,4 +73,9 @@ func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uin
 		}
 	}
 	return nil
+}
+
+// notKept leaves open whether the call ran whose answer cannot be read.
+func notKept(err error) error {
+	return fault.New(fault.Unavailable, "what is kept for clients is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
 }

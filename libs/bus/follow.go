@@ -46,15 +46,16 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 	for _, subject := range s.subjects() {
 		sub, err := c.conn.nc.ChanSubscribe(subject, live)
 		if err != nil {
-			return nil, publishFault(err)
+			return nil, publishFault(err).Ran(fault.Unknown)
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
 	// From here on a frame is in the stream, or comes live, or both.
 	if err := c.conn.Flush(ctx); err != nil {
-		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
 	}
 	quietSince := time.Now()
+	var missingSince time.Time // a frame came live, but not what is before it
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
 	// Whatever happens to ctx, so that CancelOn knows the call.
@@ -64,6 +65,8 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			return frame, err
 		}
 		switch quiet := time.Since(quietSince); {
+		case !missingSince.IsZero() && time.Since(missingSince) > MaxSilence:
+			return nil, historyLost()
 		case f.pending != nil && !served():
 			return f.pending, nil
 		case f.pending == nil && quiet > MaxSilence && !served(),
@@ -76,11 +79,15 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			wait = askAgain
 		}
 		timer.Reset(wait)
+		before := s.last
 		select {
 		case msg := <-live:
 			quietSince = time.Now()
 			var gap bool
 			if frame, gap, err = f.take(msg, false); gap {
+				if missingSince.IsZero() {
+					missingSince = quietSince
+				}
 				frame, _, err = f.fetch(ctx)
 			}
 		case <-timer.C:
@@ -91,7 +98,14 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		case <-ctx.Done():
 			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
 		}
+		if s.last != before {
+			missingSince = time.Time{}
+		}
 	}
+}
+
+func historyLost() *fault.Error {
+	return fault.New(fault.HistoryLost, "part of the answer is gone; send the request again")
 }
 
 // take reads one message. gap means that frames before it are missing, which
@@ -99,8 +113,12 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap bool, err error) {
 	service, round, call, ok := roundOf(msg.Subject)
 	s := f.stream
-	if !ok || round < s.last.Round || strings.HasPrefix(msg.Subject, liveRoot) {
+	if !ok || round < s.last.Round {
 		return nil, false, nil
+	}
+	if strings.HasPrefix(msg.Subject, liveRoot) {
+		// The first frame of its call is kept before there are any.
+		return nil, round > s.last.Round && f.after.Before(Position{round, 1}), nil
 	}
 	frame = &busv1.Frame{}
 	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
@@ -119,7 +137,7 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 	case frame.Seq > f.answer.seq+1 && !stored:
 		return nil, true, nil
 	case frame.Seq > f.answer.seq+1 && f.after.Before(Position{round, frame.Seq - 1}):
-		return nil, false, fault.New(fault.HistoryLost, "part of the answer is gone; send the request again")
+		return nil, false, historyLost()
 	}
 	f.answer.seq = frame.Seq - 1
 	return f.read(msg, frame)
