@@ -51,15 +51,16 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		defer func() { _ = sub.Unsubscribe() }()
 	}
 	// From here on a frame is in the stream, or comes live, or both.
-	if err := c.conn.Flush(ctx); err != nil {
+	// Whatever happens to ctx: CancelOn needs to know the call.
+	unhurried := context.WithoutCancel(ctx)
+	if err := c.conn.Flush(unhurried); err != nil {
 		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
 	}
 	quietSince := time.Now()
 	var missingSince time.Time // a frame came live, but not what is before it
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
-	// Whatever happens to ctx, so that CancelOn knows the call.
-	frame, _, err := f.fetch(context.WithoutCancel(ctx))
+	frame, _, err := f.fetch(unhurried)
 	for {
 		if frame != nil || err != nil {
 			return frame, err

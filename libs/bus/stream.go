@@ -17,7 +17,8 @@ import (
 // eventStream is the JetStream stream of all that clients may come back for.
 const eventStream = "EVT"
 
-// maxRoundFrames bounds the frames kept of one call; older ones make room.
+// maxRoundFrames bounds the frames kept of one call, and the updates of one
+// service; older ones make room.
 const maxRoundFrames = 4096
 
 func (c *Conn) ensureEvents(ctx context.Context) error {

@@ -254,7 +254,7 @@ func TestServiceKeepsOnlyItsOwn(t *testing.T) {
 	}{
 		{"mcp.evt.svc.e.s.1.c", true},
 		{"mcp.evt.other.e.s.1.c", false}, {"mcp.evt.svcx.e.s.1.c", false}, {"mcp.evt.sv.e.s.1.c", false},
-		{"mcp.evt.svc.updated", false}, {"mcp.evt.svc.e.s.x.c", false}, {"mcp.evt.svc.e.s.-1.c", false}, {"mcp.evt.svc.e.s.4294967296.c", false},
+		{"mcp.evt.svc.updated", false}, {"mcp.evt.svc.e.s.x.c", false}, {"mcp.evt.svc.e.s.-1.c", false}, {"mcp.evt.svc.e.s.0.c", false}, {"mcp.evt.svc.e.s.4294967296.c", false},
 		{"mcp.evt.svc.e.s.1.c.more", false}, {"mcp.evt.svc..s.1.c", false}, {"mcp.evt.svc.*.s.1.c", false}, {"mcp.evt.svc.e.s.1.>", false},
 		{"mcp.evt.svc.e.s.1.c reply", false}, {"mcp.evt.svc.e.s.1.c 0\r\n\r\nPING\r\n", false},
 		{"mcp.ctl.svc.e.s.1.c", false}, {"mcp.call.svc.e.s.1.c", false}, {"mcp.live.svc.e.s.1.c", false}, {"xmcp.evt.svc.e.s.1.c", false},

@@ -77,7 +77,7 @@ func roundOf(subject string) (service string, round uint32, call string, ok bool
 		}
 	}
 	n, err := strconv.ParseUint(tokens[5], 10, 32)
-	return tokens[2], uint32(n), tokens[6], err == nil
+	return tokens[2], uint32(n), tokens[6], err == nil && n > 0
 }
 
 // ownStream reports whether a service may keep frames there.
