@@ -52,6 +52,9 @@ func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call
 	defer leave(nil)
 	a := &answerStream{server: s, r: r, leave: leave, begun: true}
 	if r.Version >= mcp.V20251125 {
+		// Clients know an id only from the connection they have: without one they
+		// do not come back once more.
+		r.Resumable.Begin(eventID(&bus.Stream{Name: n.Name}, at))
 		go a.leaveAtClose(ctx)
 	}
 	notify := notifier{token: r.Message.P.ProgressToken, x: x, last: math.Inf(-1)}

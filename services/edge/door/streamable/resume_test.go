@@ -177,6 +177,21 @@ func TestResume(t *testing.T) {
 		send(t, "release", w.svc.Release)
 		again.result("7", "released")
 	})
+	t.Run("the connection breaks again before anything comes", func(t *testing.T) {
+		w, one, two, h := setup(t, mcp.V20251125)
+		s := w.begin(t, one, h, "steps")
+		send(t, "step", w.svc.Step)
+		s.progress(1)
+		s.close()
+		again := w.resume(t, two, h, s.id)
+		if e := again.event(); e.id != s.id || !e.empty || e.retry == "" {
+			t.Fatalf("priming event: %+v; want id %s", e, s.id)
+		}
+		again.close()
+		again = w.resume(t, one, h, again.id)
+		send(t, "release", w.svc.Release)
+		again.result("7", "released")
+	})
 	t.Run("a client before 2025-11-25 gets no empty event", func(t *testing.T) {
 		w, one, _, h := setup(t, mcp.V20250618)
 		send(t, "step", w.svc.Step)
@@ -184,8 +199,13 @@ func TestResume(t *testing.T) {
 		if e := s.event(); e.empty || e.id == "" || e.Method != mcp.NotifyProgress {
 			t.Errorf("first event: %+v", e)
 		}
+		s.close()
+		again := w.resume(t, one, h, s.id)
 		send(t, "release", w.svc.Release)
-		s.result("7", "released")
+		if e := again.event(); e.empty {
+			t.Errorf("first event after it came back: %+v", e)
+		}
+		again.ends()
 	})
 	t.Run("a fast answer is plain JSON", func(t *testing.T) {
 		w, _, _, h := setup(t, mcp.V20251125)
