@@ -34,7 +34,8 @@ const (
 
 // Follow carries on with a stream: it gives onFrame what comes after the
 // position, progress, logs and what edges sent, and returns the frame that ends
-// the answer, as Call does. A sent frame ends it when it is the response.
+// the answer, as Call does. onFrame may take its time: what comes meanwhile is
+// kept. A sent frame ends it when it is the response.
 //
 // While somebody serves the stream, Follow only reads. served is asked when it
 // matters; once it says no, input_required is returned as well, for the caller
@@ -56,12 +57,15 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 	if err := c.conn.Flush(unhurried); err != nil {
 		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
 	}
-	quietSince := time.Now()
-	var missingSince time.Time // a frame came live, but not what is before it
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
-	frame, _, err := f.fetch(unhurried)
+	frame, _, err := f.fetch(ctx, unhurried)
+	quietSince := time.Now()
+	var missingSince time.Time // a frame came live, but not what is before it
 	for {
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
+		}
 		if frame != nil || err != nil {
 			return frame, err
 		}
@@ -83,21 +87,20 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		before := s.last
 		select {
 		case msg := <-live:
-			quietSince = time.Now()
 			var gap bool
 			if frame, gap, err = f.take(msg, false); gap {
 				if missingSince.IsZero() {
-					missingSince = quietSince
+					missingSince = time.Now()
 				}
-				frame, _, err = f.fetch(ctx)
+				frame, _, err = f.fetch(ctx, ctx)
 			}
+			quietSince = time.Now()
 		case <-timer.C:
 			var news bool
-			if frame, news, err = f.fetch(ctx); news {
+			if frame, news, err = f.fetch(ctx, ctx); news {
 				quietSince = time.Now()
 			}
 		case <-ctx.Done():
-			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
 		}
 		if s.last != before {
 			missingSince = time.Time{}
@@ -172,11 +175,14 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 	return ended, false, nil
 }
 
-// fetch reads what the stream keeps beyond what was read. It reports whether
-// there was anything.
-func (f *follower) fetch(ctx context.Context) (frame *busv1.Frame, news bool, err error) {
-	stored := f.caller.conn.fetch(ctx, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
+// fetch reads what the stream keeps beyond what was read, until reading ends.
+// Once ctx has ended nothing is told. It reports whether there was anything.
+func (f *follower) fetch(ctx, reading context.Context) (frame *busv1.Frame, news bool, err error) {
+	stored := f.caller.conn.fetch(reading, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
 		news, f.seq = true, seq+1
+		if ctx.Err() != nil {
+			f.onFrame = nil
+		}
 		frame, _, err = f.take(msg, true)
 		return frame == nil && err == nil
 	})

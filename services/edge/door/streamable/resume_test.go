@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -191,6 +192,60 @@ func TestResume(t *testing.T) {
 		again = w.resume(t, one, h, again.id)
 		send(t, "release", w.svc.Release)
 		again.result("7", "released")
+	})
+	t.Run("much was missed, and is read slowly", func(t *testing.T) {
+		w, one, two, h := setup(t, mcp.V20251125)
+		s := w.begin(t, one, h, "flood")
+		s.progress(1)
+		one.kill()
+		const steps = 400 // 13 MB, more than the system buffers
+		all := func(s *stream) {
+			t.Helper()
+			for i := 2; ; i++ {
+				m := s.await()
+				if i == steps {
+					send(t, "release", w.svc.Release)
+				}
+				if m.Method == "" && i > steps {
+					if m.Text() != "released" {
+						t.Errorf("answered %s", m.Result)
+					}
+					return
+				}
+				if m.Param("progress") != fmt.Sprint(i) {
+					t.Fatalf("progress %s, want %d", m.Param("progress"), i)
+				}
+			}
+		}
+		all(w.resume(t, two, h, s.id))
+		slow := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err == nil {
+				err = conn.(*net.TCPConn).SetReadBuffer(256 << 10)
+			}
+			return conn, err
+		}}}
+		defer slow.CloseIdleConnections()
+		resp, err := slow.Do(w.resumption(t, two, h, s.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		pace := time.NewTicker(2 * time.Millisecond)
+		defer pace.Stop()
+		i := 1
+		for e := range events(t, resp.Body) {
+			<-pace.C
+			switch i++; {
+			case e.empty:
+				i--
+			case e.Method == "" && e.Text() == "released" && i > steps:
+				return
+			case e.Param("progress") != fmt.Sprint(i):
+				t.Fatalf("progress %s, want %d", e.Param("progress"), i)
+			}
+		}
+		t.Errorf("the stream ended after progress %d", i)
 	})
 	t.Run("a client before 2025-11-25 gets no empty event", func(t *testing.T) {
 		w, one, _, h := setup(t, mcp.V20250618)
