@@ -477,3 +477,81 @@ func TestFollowGap(t *testing.T) {
 		})
 	}
 }
+
+// What another edge adds to a stream is nothing to the caller that waits for
+// its service.
+func TestCallOnIgnoresOtherEdges(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	release := make(chan struct{})
+	handle(t, url, func(ctx context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		out.Progress(&busv1.Progress{Progress: 1})
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	started, done := make(chan struct{}, 1), make(chan followed, 1)
+	go func() {
+		f := followed{stream: s}
+		f.frame, f.err = one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+			if f.Seq == 1 {
+				started <- struct{}{}
+			}
+		})
+		done <- f
+	}()
+	await(t, "the call runs", started)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	other := follow(ctx, two, s, bus.Position{}, somebody)
+	if err := two.Keep(t.Context(), other.stream, &busv1.Sent{Json: []byte(`{}`), Response: true}); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if got := await(t, "the call ends", done); got.err != nil || got.frame.GetResult() == nil {
+		t.Errorf("%v, %v", got.frame, got.err)
+	}
+}
+
+// A follower that takes its time misses nothing, however much comes meanwhile.
+func TestFollowSlowly(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	const n = 3000 // more than wait for a caller
+	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		for i := range n {
+			out.Progress(&busv1.Progress{Progress: float64(i + 1)})
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	started, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+			if f.Seq == 1 {
+				started <- struct{}{}
+			}
+		})
+		ended <- err
+	}()
+	await(t, "the call runs", started)
+	heard := 0
+	frame, err := two.Follow(within(t, 20*time.Second), same(s), bus.Position{}, func(f *busv1.Frame) {
+		if heard++; heard == 1 {
+			if err := await(t, "the call ends", ended); err != nil {
+				t.Error(err)
+			}
+		}
+		if p := f.GetProgress().GetProgress(); p != float64(heard) {
+			t.Errorf("progress %v, want %d", p, heard)
+		}
+	}, nobody)
+	if err != nil || frame.GetResult() == nil || heard != n {
+		t.Errorf("%v, %v after %d", frame, err, heard)
+	}
+}

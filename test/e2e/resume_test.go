@@ -248,6 +248,38 @@ func TestEdgeKilledInStream(t *testing.T) {
 	})
 }
 
+// TestEdgeKilledAtQuestion kills the edge whose question the official client is
+// about to answer. The other edge asks anew.
+func TestEdgeKilledAtQuestion(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t)
+	_, url := startProxy(t, false, f.url1, f.url2)
+	names := make(chan string, 3)
+	for _, name := range []string{"Ada", "Grace", "Barbara"} {
+		names <- name
+	}
+	sdk := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			name := <-names
+			if name == "Ada" {
+				f.one.kill()
+			}
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": name}}, nil
+		},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	session, err := sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	got, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "ask"})
+	if err != nil || textOf(got) != `{"value":"accept Grace"}` || len(names) != 1 {
+		t.Errorf("%v, %v; %d names left", got, err, len(names))
+	}
+}
+
 // TestEdgesReplaced stops an edge while clients have long calls there: it goes
 // at once, and they have their results from the other.
 func TestEdgesReplaced(t *testing.T) {
