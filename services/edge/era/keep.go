@@ -60,14 +60,6 @@ func (a *answerStream) end() {
 	}
 }
 
-// bus is the stream on the bus, nil for none.
-func (a *answerStream) bus() *bus.Stream {
-	if a == nil {
-		return nil
-	}
-	return a.stream
-}
-
 // begin makes the answer one that the client may come back for. Most are over
 // before that is needed.
 func (a *answerStream) begin(ctx context.Context) {
