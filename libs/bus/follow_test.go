@@ -160,7 +160,7 @@ func TestFollow(t *testing.T) {
 func TestFollowLargeResult(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	large := make([]byte, 5<<20)
+	large := make([]byte, 3<<20)
 	for i := range large {
 		large[i] = byte('a' + i%23)
 	}
