@@ -136,7 +136,7 @@ func FuzzSubject(f *testing.F) {
 			}
 			return
 		}
-		if round == 0 || ValidName(service) != nil || ValidName(call) != nil || strings.ContainsAny(subject[strings.Index(subject, service):], " \t\r\n*>\x00") {
+		if round == 0 || ValidName(service) != nil || ValidName(call) != nil || strings.ContainsAny(strings.SplitN(subject, ".", 3)[2], " \t\r\n*>\x00") {
 			t.Errorf("%q is taken for a subject", subject)
 		}
 		for _, name := range []string{"svc", service, service + "x"} {
