@@ -111,6 +111,9 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 			a.onFrame(frame)
 		}
 	case *busv1.Frame_Disconnect:
+		if a.stream != nil && a.onFrame != nil {
+			a.onFrame(frame)
+		}
 		if a.stream != nil && a.stream.MayLeave {
 			a.terminal = true // for this caller
 			return frame, nil

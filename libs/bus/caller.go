@@ -48,8 +48,9 @@ type Caller struct {
 	edge string
 	subs []*nats.Subscription
 
-	mu      sync.Mutex
-	waiting map[string]*exchange
+	mu        sync.Mutex
+	waiting   map[string]*exchange
+	mailboxes map[string]*Mailbox // by token
 }
 
 // exchange is one call in flight.
@@ -79,7 +80,7 @@ var exchanges = sync.Pool{New: func() any {
 
 // NewCaller starts collecting answers. Close it before the connection.
 func NewCaller(conn *Conn) (*Caller, error) {
-	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}}
+	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, mailboxes: map[string]*Mailbox{}}
 	for _, subject := range []string{replySubjects(c.edge), streamSubjects(c.edge), liveSubjects(c.edge)} {
 		sub, err := conn.nc.Subscribe(subject, c.deliver)
 		if err != nil {
@@ -92,6 +93,11 @@ func NewCaller(conn *Conn) (*Caller, error) {
 		}
 		c.subs = append(c.subs, sub)
 	}
+	posts, err := conn.nc.Subscribe(messageSubject(c.edge), c.take)
+	if err != nil {
+		return nil, publishFault(err)
+	}
+	c.subs = append(c.subs, posts)
 	return c, nil
 }
 

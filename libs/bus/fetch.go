@@ -66,7 +66,7 @@ func (c *Conn) fetchSome(ctx context.Context, sub *nats.Subscription, q query) (
 	if err != nil {
 		return nil, false, err
 	}
-	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream, sub.Subject, body); err != nil {
+	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream.Name, sub.Subject, body); err != nil {
 		return nil, false, err
 	}
 	for {

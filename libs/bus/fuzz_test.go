@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 func encode(m proto.Message) []byte {
@@ -185,6 +186,29 @@ func FuzzFollow(f *testing.F) {
 			if frame != nil || err != nil {
 				return
 			}
+		}
+	})
+}
+
+// FuzzClientMessage gives arbitrary bytes to a mailbox, and to who
+// posted. Neither may panic; nothing but a message for the mailbox is taken.
+func FuzzClientMessage(f *testing.F) {
+	f.Add(encode(&busv1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
+	f.Add(encode(&busv1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}))
+	f.Add(encode(&busv1.ClientMessageTaken{Reason: "forbidden"}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := taken(&nats.Msg{Data: data}); err != nil && fault.From(err).Message == "" {
+			t.Error("an error without words")
+		}
+		m := &busv1.ClientMessage{}
+		if proto.Unmarshal(data, m) != nil {
+			return
+		}
+		b := &Mailbox{C: make(chan struct{}, 1)}
+		c := &Caller{mailboxes: map[string]*Mailbox{"t": b}}
+		reason := c.queue(m)
+		if took := len(b.Take()) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
+			t.Errorf("took %v, said %q: %q", took, reason, data)
 		}
 	})
 }

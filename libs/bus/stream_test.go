@@ -102,7 +102,7 @@ func TestFastAnswerIsNotKept(t *testing.T) {
 		case "large":
 			return &busv1.Result{Json: large}, nil
 		case "task":
-			return &busv1.Task{Json: []byte(`{}`)}, nil
+			return &busv1.Task{}, nil
 		case "error":
 			return nil, fault.New(fault.Conflict, "no")
 		case "panic":

@@ -19,6 +19,7 @@ const (
 	CatalogueBucket = "catalogue"
 	SessionsBucket  = "sessions"
 	KeysBucket      = "keys"
+	TasksBucket     = "tasks"
 	StreamsBucket   = "streams"
 )
 
@@ -27,6 +28,7 @@ const (
 	replyRoot = "mcp.reply."
 	ctlRoot   = "mcp.ctl."
 	eventRoot = "mcp.evt."
+	taskRoot  = "mcp.task."
 	liveRoot  = "mcp.live."
 
 	updatedVerb = ".updated"
@@ -93,6 +95,16 @@ func liveSubject(stream string) string { return liveRoot + strings.TrimPrefix(st
 func updatedSubject(service string) string { return eventRoot + service + updatedVerb }
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
+
+// taskSubject is where runs of a service's tasks are queued.
+func taskSubject(service string) string { return taskRoot + service }
+
+// taskKeySubject is where a task's record is written. The id begins with its
+// service.
+func taskKeySubject(id string) string { return "$KV." + TasksBucket + "." + id }
+
+// messageSubject is where an edge gets what clients post for streams it holds.
+func messageSubject(edge string) string { return ctlRoot + edges + "." + edge + ".message" }
 
 func registryKey(service, instance string) string { return service + "." + instance }
 

@@ -41,6 +41,7 @@ const (
 	UnknownTool        Reason = "unknown_tool"
 	UnknownPrompt      Reason = "unknown_prompt"
 	UnknownResource    Reason = "unknown_resource"
+	UnknownTask        Reason = "unknown_task"
 	UnknownSession     Reason = "unknown_session"
 	Unauthenticated    Reason = "unauthenticated"
 	Forbidden          Reason = "forbidden"

@@ -23,6 +23,9 @@ const (
 	MethodPromptsGet       = "prompts/get"
 	MethodComplete         = "completion/complete"
 	MethodSetLevel         = "logging/setLevel"
+	MethodTasksGet         = "tasks/get"
+	MethodTasksUpdate      = "tasks/update"
+	MethodTasksCancel      = "tasks/cancel"
 	MethodElicit           = "elicitation/create"
 	MethodSample           = "sampling/createMessage"
 	MethodRoots            = "roots/list"
@@ -32,6 +35,7 @@ const (
 	NotifyMessage          = "notifications/message"
 	NotifyAcknowledged     = "notifications/subscriptions/acknowledged"
 	NotifyToolsChanged     = "notifications/tools/list_changed"
+	NotifyTask             = "notifications/tasks"
 	NotifyPromptsChanged   = "notifications/prompts/list_changed"
 	NotifyResourcesChanged = "notifications/resources/list_changed"
 	notificationPrefix     = "notifications/"
@@ -43,7 +47,7 @@ var methods = func() map[string]string {
 	for _, s := range []string{
 		MethodInitialize, MethodPing, MethodDiscover, MethodListen, MethodToolsList, MethodToolsCall,
 		MethodResourcesList, MethodTemplatesList, MethodResourcesRead, MethodPromptsList, MethodPromptsGet,
-		MethodComplete, MethodSetLevel, NotifyInitialized, NotifyCancelled,
+		MethodComplete, MethodTasksGet, MethodTasksUpdate, MethodTasksCancel, MethodSetLevel, NotifyInitialized, NotifyCancelled,
 	} {
 		m[s] = s
 	}

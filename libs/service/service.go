@@ -47,7 +47,8 @@ func WithVersion(v string) Option { return func(s *Service) { s.version = v } }
 // look at the bus.
 func WithDescription(d string) Option { return func(s *Service) { s.description = d } }
 
-// WithConcurrency sets how many calls one instance runs at once. Default 64.
+// WithConcurrency sets how many calls one instance runs at once, and how many
+// tasks beside them. Default 64.
 func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n } }
 
 // WithLogger sets where the service logs. Default slog.Default().
@@ -97,6 +98,7 @@ func (s *Service) register(what string, add func() error) {
 	}
 	// Under the lock, so that the last change is the last announced.
 	for r := range s.running {
+		r.serveTasksLocked()
 		r.announceLocked()
 	}
 }
@@ -132,6 +134,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	r.announcer, err = bus.Announce(conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
 	if err == nil {
 		s.running[r] = struct{}{}
+		r.serveTasksLocked()
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -140,6 +143,16 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	}
 	s.logger().Info("service is on the bus", "service", s.name, "version", s.version, "instance", r.server.Instance())
 	return r, nil
+}
+
+// serveTasksLocked takes tasks as soon as there is a tool that makes any.
+func (r *Running) serveTasksLocked() {
+	for _, t := range r.service.tools {
+		if t.task != TaskNever {
+			r.server.ServeTasks(r.service.handleTask)
+			return
+		}
+	}
 }
 
 func (r *Running) announceLocked() {

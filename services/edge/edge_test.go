@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -29,7 +29,7 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	e, conn := start(t).join(t)
-	h := e.Handler(streamable.Guard{})
+	h := e.Handler(door.Guard{})
 	for path, want := range map[string]string{"/healthz": "200 ok\n", "/readyz": "200 ready\n", "/": "404 404 page not found\n", "/mcp/x": "404 404 page not found\n"} {
 		if status, body := get(t, h, path); fmt.Sprintf("%d %s", status, body) != want {
 			t.Errorf("%s: %d %q, want %q", path, status, body, want)

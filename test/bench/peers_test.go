@@ -22,7 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
 type in struct {
@@ -83,7 +83,7 @@ func startBusbar(b *testing.B) net.Addr {
 	if err := e.Await(b.Context(), "echo"); err != nil {
 		b.Fatal(err)
 	}
-	return serve(b, e.Handler(streamable.Guard{Loopback: true}))
+	return serve(b, e.Handler(door.Guard{Loopback: true}))
 }
 
 // startFloor does what cannot be left out: read a body over net/http, carry it

@@ -1,5 +1,6 @@
 // @modelcontextprotocol/sdk, the line that speaks the legacy era.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
@@ -25,8 +26,16 @@ function connectWith(makeTransport) {
 }
 
 // The transport is told the version that was agreed on.
-let agreed;
-const negotiated = transport => transport.protocolVersion ?? agreed;
+const agreed = new WeakMap();
+const negotiated = transport => transport.protocolVersion ?? agreed.get(transport);
+const noting = transport => {
+  const tell = transport.setProtocolVersion?.bind(transport);
+  transport.setProtocolVersion = version => {
+    agreed.set(transport, version);
+    tell?.(version);
+  };
+  return { transport, listens: Promise.resolve() };
+};
 
 scenario('sdk 1.x over Streamable HTTP', {
   version: '2025-11-25',
@@ -38,9 +47,12 @@ scenario('sdk 1.x over Streamable HTTP', {
 
 scenario('sdk 1.x over stdio', {
   version: '2025-11-25',
-  connect: connectWith(busbar => {
-    const transport = new StdioClientTransport({ command: program('busbar'), args: ['stdio', '--nats', busbar.nats], env: environment });
-    transport.setProtocolVersion = version => (agreed = version);
-    return { transport, listens: Promise.resolve() };
-  }),
+  connect: connectWith(busbar =>
+    noting(new StdioClientTransport({ command: program('busbar'), args: ['stdio', '--nats', busbar.nats], env: environment })),
+  ),
+});
+
+scenario('sdk 1.x over HTTP with SSE', {
+  version: '2025-11-25',
+  connect: connectWith(busbar => noting(new SSEClientTransport(new URL('/sse', busbar.mcp)))),
 });

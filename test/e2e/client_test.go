@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,13 +38,15 @@ type kind struct{ transport, version string }
 
 func (k kind) String() string { return k.transport + " " + k.version }
 
-var kinds = []kind{{"http", modern}, {"http", legacy}, {"stdio", modern}, {"stdio", legacy}}
+var kinds = []kind{{"http", modern}, {"http", legacy}, {"stdio", modern}, {"stdio", legacy}, {"sse", legacy}}
 
 // place is where clients of all kinds connect: an edge's URL, and the
 // arguments that make "busbar stdio" serve the same tools.
 type place struct {
 	url   string
 	stdio []string
+	// posts is another edge's URL; every second message over SSE goes there.
+	posts string
 }
 
 func connect(t testing.TB, k kind, at place) *client {
@@ -59,7 +64,10 @@ func connect(t testing.TB, k kind, at place) *client {
 		},
 	})
 	var transport mcp.Transport
-	if k.transport == "stdio" {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	switch k.transport {
+	case "stdio":
 		stderr := &log{}
 		cmd := exec.Command(filepath.Join(bin, "busbar"), append([]string{"stdio"}, at.stdio...)...)
 		cmd.Env, cmd.Stderr = environment(), stderr
@@ -71,11 +79,13 @@ func connect(t testing.TB, k kind, at place) *client {
 				t.Logf("standard error of busbar stdio, %v:\n%s", k, stderr)
 			}
 		})
-	} else {
+	case "sse":
+		transport = &mcp.SSEClientTransport{Endpoint: strings.TrimSuffix(at.url, "/mcp") + "/sse", HTTPClient: &http.Client{Transport: &alternate{other: at.posts}}}
+		close(c.listens)
+		ctx = t.Context() // the SDK ends the stream with it
+	default:
 		transport = &mcp.StreamableClientTransport{Endpoint: at.url, HTTPClient: &http.Client{Transport: &listenWatch{opened: c.listens}}}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	session, err := sdk.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: k.version})
 	if err != nil {
 		t.Fatalf("connect over %v: %v", k, err)
@@ -91,6 +101,24 @@ func connect(t testing.TB, k kind, at place) *client {
 		t.Fatalf("%v: no stream of notifications", k)
 	}
 	return c
+}
+
+// alternate sends every second POST to another edge, if there is one.
+type alternate struct {
+	other string
+	posts atomic.Int64
+}
+
+func (a *alternate) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost && a.other != "" && a.posts.Add(1)%2 == 1 {
+		other, err := url.Parse(a.other)
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.URL.Host, r.Host = other.Host, other.Host
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // listenWatch sees when the server has accepted the stream of notifications.

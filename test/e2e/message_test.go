@@ -131,7 +131,8 @@ func trySendOver(client *http.Client, r *http.Request) (reply, error) {
 	return out, nil
 }
 
-// events are the data of server-sent events.
+// events are the data of server-sent events, but for those that only have an
+// id.
 func events(body []byte) [][]byte {
 	var all [][]byte
 	s := bufio.NewScanner(bytes.NewReader(body))

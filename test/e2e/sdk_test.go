@@ -13,14 +13,15 @@ import (
 	"github.com/busbar-mcp/busbar/test/e2e/testservice"
 )
 
-// TestSDK puts the official Go client, of both eras and over both transports,
-// before a whole Busbar.
+// TestSDK puts the official Go client, of both eras and over every transport,
+// before a whole Busbar with a second edge.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	_, dev := startDev(t)
 	ledger := &testservice.Ledger{}
 	serve(t, dev.nats, testservice.New(ledger))
-	at := place{url: dev.mcp, stdio: []string{"--nats", dev.nats}}
+	_, second := startEdge(t, dev.nats)
+	at := place{url: dev.mcp, stdio: []string{"--nats", dev.nats}, posts: second.mcp}
 	for _, k := range kinds {
 		t.Run(k.String(), func(t *testing.T) {
 			t.Parallel()
@@ -55,7 +56,7 @@ func TestOldVersions(t *testing.T) {
 	t.Parallel()
 	_, dev := startDev(t)
 	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"} {
-		for _, transport := range []string{"http", "stdio"} {
+		for _, transport := range []string{"http", "stdio", "sse"} {
 			k := kind{transport, version}
 			t.Run(k.String(), func(t *testing.T) {
 				t.Parallel()

@@ -105,13 +105,16 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true}},`
+	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}},`
 	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
 	return s, nil
 }
 
 // Close ends open streams gracefully.
 func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
+
+// Closing is closed when open streams are to end.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
 
 // Handle answers one message. It returns when the exchange is over.
 func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {

@@ -14,6 +14,9 @@ import (
 // Answer sends a call's answer.
 func (s *Server) Answer(r *Request, x Exchange, a *gateway.Answer) { s.answer(r, x, a) }
 
+// Task is what tasks/get says of a task.
+func Task(rec *busv1.TaskRecord) []byte { return appendTask([]byte{'{'}, rec, true) }
+
 // Forward sends the frames of one call.
 func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
 	n := notifier{token: token, x: x, last: math.Inf(-1)}

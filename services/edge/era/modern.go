@@ -32,6 +32,8 @@ func (s *Server) modern(ctx context.Context, r *Request, x Exchange) {
 		s.listen(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
 		s.call(ctx, r, x, s.clients.get(m.P.ClientInfo, m.P.ClientCapabilities), m.P.LogLevel)
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		s.task(ctx, r, x)
 	default:
 		s.Refuse(r, x, methodNotFound(m.Method))
 	}
@@ -53,14 +55,19 @@ func CheckMeta(m *mcp.Message) error {
 
 // UnsupportedVersion refuses a version and says which there are.
 func UnsupportedVersion(requested string) error {
+	return unsupportedVersion(requested, mcp.IsSupported)
+}
+
+// unsupportedVersion names the versions that a transport speaks.
+func unsupportedVersion(requested string, speaks func(string) bool) error {
 	b := []byte(`{"supported":[`)
-	for i, v := range mcp.Supported() {
-		if i > 0 {
-			b = append(b, ',')
+	for _, v := range mcp.Supported() {
+		if speaks(v) {
+			b = append(appendQuoted(b, v), ',')
 		}
-		b = appendQuoted(b, v)
 	}
-	b = appendQuoted(append(b, `],"requested":`...), requested)
+	b[len(b)-1] = ']'
+	b = appendQuoted(append(b, `,"requested":`...), requested)
 	return fault.New(fault.UnsupportedVersion, "Unsupported protocol version").With(append(b, '}'))
 }
 

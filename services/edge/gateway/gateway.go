@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Caller    *bus.Caller
 	Catalogue *catalogue.Live
+	Tasks     Tasks
 	Logger    *slog.Logger
 
 	Authenticator Authenticator
@@ -30,6 +31,7 @@ type Config struct {
 type Gateway struct {
 	caller        *bus.Caller
 	catalogue     *catalogue.Live
+	tasks         Tasks
 	authenticator Authenticator
 	sealer        *Sealer
 	auditor       Auditor
@@ -37,7 +39,7 @@ type Gateway struct {
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, validate, protect, approve, deduplicate, dispatch.
+// limit, tasks, validate, protect, approve, deduplicate, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -61,19 +63,20 @@ func New(cfg Config) *Gateway {
 		cfg.Auditor = logAuditor{cfg.Logger}
 	}
 	if cfg.Sealer == nil {
-		cfg.Sealer, _ = NewSealer(NewKey()) // a key of 32 bytes is never refused
+		cfg.Sealer = NewSealer(ownKeys())
 	}
 	links := []Link{
 		audit(cfg.Auditor),
 		authenticate(cfg.Authenticator),
 		authorize(cfg.Authorizer),
 		limit(cfg.Limiter),
+		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
 		approve(cfg.Approver),
 		deduplicate(cfg.Deduplicator),
 	}
-	next := dispatch(cfg.Caller)
+	next := dispatch(cfg.Caller, cfg.Tasks)
 	for i := len(links) - 1; i >= 0; i-- {
 		link, rest := links[i], next
 		next = func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
@@ -81,7 +84,7 @@ func New(cfg Config) *Gateway {
 		}
 	}
 	return &Gateway{
-		caller: cfg.Caller, catalogue: cfg.Catalogue, authenticator: cfg.Authenticator,
+		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
 		sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next,
 	}
 }
@@ -103,6 +106,19 @@ func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
 // which another edge may hold.
 func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
 	return g.caller.CancelElsewhere(session, requestID)
+}
+
+// OnTask calls f at every change of a task until stop is called. It says
+// nothing of the task: what the client may know of it, Do finds out.
+func (g *Gateway) OnTask(id string, f func()) (stop func(), err error) { return g.tasks.OnWrite(id, f) }
+
+// OpenMailbox makes room for what a client posts, at this edge or another.
+func (g *Gateway) OpenMailbox(c Credentials) *bus.Mailbox { return g.caller.OpenMailbox(c.digest()) }
+
+// Post hands what a client posted to the edge with the mailbox, if it was opened
+// with the same credentials.
+func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
+	return g.caller.Post(ctx, address, c.digest(), body)
 }
 
 // Catalogue is what the services offer now.

@@ -102,7 +102,11 @@ func start(t *testing.T, change func(w *world, cfg *gateway.Config)) *world {
 	if err := live.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t), Auditor: w}
+	tasks, err := conn.Tasks(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: w}
 	if change != nil {
 		change(w, &cfg)
 	}

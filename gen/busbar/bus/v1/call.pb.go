@@ -1126,11 +1126,14 @@ func (x *InputRequired) GetRequestState() []byte {
 	return nil
 }
 
-// Task ends a call that goes on as a task.
+// Task ends a call that is to go on as a task. The edge makes the task durable
+// before it tells the client.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON object: Task of the extension io.modelcontextprotocol/tasks.
-	Json          []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	// Of the service, for the runs to come: see Request.request_state.
+	RequestState []byte `protobuf:"bytes,2,opt,name=request_state,json=requestState,proto3" json:"request_state,omitempty"`
+	// Longest time of one run. Zero: one hour.
+	TimeoutMs     uint64 `protobuf:"varint,3,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,11 +1168,18 @@ func (*Task) Descriptor() ([]byte, []int) {
 	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *Task) GetJson() []byte {
+func (x *Task) GetRequestState() []byte {
 	if x != nil {
-		return x.Json
+		return x.RequestState
 	}
 	return nil
+}
+
+func (x *Task) GetTimeoutMs() uint64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
 }
 
 // Error ends a call that failed outside the tool's own logic.
@@ -1429,6 +1439,120 @@ func (x *ClientCancel) GetRequestId() []byte {
 	return nil
 }
 
+// ClientMessage is what a client posts for its stream, which another edge may
+// hold. The edge that got it publishes it on mcp.ctl.edge.<edge>.message, to
+// the edge that holds the stream, which answers with ClientMessageTaken.
+type ClientMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which of that edge's streams.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The bytes as the client sent them, unread.
+	Body []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	// SHA-256 of the client's credentials, which never enter the bus. Empty for
+	// none. The stream's must be the same.
+	CredentialsDigest []byte `protobuf:"bytes,3,opt,name=credentials_digest,json=credentialsDigest,proto3" json:"credentials_digest,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ClientMessage) Reset() {
+	*x = ClientMessage{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientMessage) ProtoMessage() {}
+
+func (x *ClientMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientMessage.ProtoReflect.Descriptor instead.
+func (*ClientMessage) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ClientMessage) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *ClientMessage) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetCredentialsDigest() []byte {
+	if x != nil {
+		return x.CredentialsDigest
+	}
+	return nil
+}
+
+// ClientMessageTaken says what became of a ClientMessage. It goes to
+// mcp.reply.edge.<edge>.<token>.
+type ClientMessageTaken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of the reasons in docs/errors.md; empty when the message was taken.
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientMessageTaken) Reset() {
+	*x = ClientMessageTaken{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientMessageTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientMessageTaken) ProtoMessage() {}
+
+func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientMessageTaken.ProtoReflect.Descriptor instead.
+func (*ClientMessageTaken) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ClientMessageTaken) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ResourceUpdated says that a resource has changed. A service publishes it on
 // mcp.evt.<service>.updated, to every edge.
 type ResourceUpdated struct {
@@ -1440,7 +1564,7 @@ type ResourceUpdated struct {
 
 func (x *ResourceUpdated) Reset() {
 	*x = ResourceUpdated{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1576,7 @@ func (x *ResourceUpdated) String() string {
 func (*ResourceUpdated) ProtoMessage() {}
 
 func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1589,7 @@ func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
 func (*ResourceUpdated) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResourceUpdated) GetUri() string {
@@ -1549,9 +1673,11 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bis_error\x18\x03 \x01(\bR\aisError\"[\n" +
 	"\rInputRequired\x12%\n" +
 	"\x0einput_requests\x18\x01 \x01(\fR\rinputRequests\x12#\n" +
-	"\rrequest_state\x18\x02 \x01(\fR\frequestState\"\x1a\n" +
-	"\x04Task\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04json\"\xa8\x01\n" +
+	"\rrequest_state\x18\x02 \x01(\fR\frequestState\"V\n" +
+	"\x04Task\x12#\n" +
+	"\rrequest_state\x18\x02 \x01(\fR\frequestState\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x03 \x01(\x04R\ttimeoutMsJ\x04\b\x01\x10\x02R\x04json\"\xa8\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x123\n" +
@@ -1568,7 +1694,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\fClientCancel\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\fR\trequestId\"#\n" +
+	"request_id\x18\x02 \x01(\fR\trequestId\"h\n" +
+	"\rClientMessage\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12-\n" +
+	"\x12credentials_digest\x18\x03 \x01(\fR\x11credentialsDigest\",\n" +
+	"\x12ClientMessageTaken\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"#\n" +
 	"\x0fResourceUpdated\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri*\xd6\x01\n" +
 	"\bLogLevel\x12\x19\n" +
@@ -1601,28 +1733,30 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
-	(LogLevel)(0),           // 0: busbar.bus.v1.LogLevel
-	(Executed)(0),           // 1: busbar.bus.v1.Executed
-	(*Request)(nil),         // 2: busbar.bus.v1.Request
-	(*Client)(nil),          // 3: busbar.bus.v1.Client
-	(*Identity)(nil),        // 4: busbar.bus.v1.Identity
-	(*Frame)(nil),           // 5: busbar.bus.v1.Frame
-	(*Progress)(nil),        // 6: busbar.bus.v1.Progress
-	(*Log)(nil),             // 7: busbar.bus.v1.Log
-	(*Chunk)(nil),           // 8: busbar.bus.v1.Chunk
-	(*Alive)(nil),           // 9: busbar.bus.v1.Alive
-	(*Disconnect)(nil),      // 10: busbar.bus.v1.Disconnect
-	(*Sent)(nil),            // 11: busbar.bus.v1.Sent
-	(*Result)(nil),          // 12: busbar.bus.v1.Result
-	(*InputRequired)(nil),   // 13: busbar.bus.v1.InputRequired
-	(*Task)(nil),            // 14: busbar.bus.v1.Task
-	(*Error)(nil),           // 15: busbar.bus.v1.Error
-	(*Cancel)(nil),          // 16: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),    // 17: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),    // 18: busbar.bus.v1.ClientCancel
-	(*ResourceUpdated)(nil), // 19: busbar.bus.v1.ResourceUpdated
+	(LogLevel)(0),              // 0: busbar.bus.v1.LogLevel
+	(Executed)(0),              // 1: busbar.bus.v1.Executed
+	(*Request)(nil),            // 2: busbar.bus.v1.Request
+	(*Client)(nil),             // 3: busbar.bus.v1.Client
+	(*Identity)(nil),           // 4: busbar.bus.v1.Identity
+	(*Frame)(nil),              // 5: busbar.bus.v1.Frame
+	(*Progress)(nil),           // 6: busbar.bus.v1.Progress
+	(*Log)(nil),                // 7: busbar.bus.v1.Log
+	(*Chunk)(nil),              // 8: busbar.bus.v1.Chunk
+	(*Alive)(nil),              // 9: busbar.bus.v1.Alive
+	(*Disconnect)(nil),         // 10: busbar.bus.v1.Disconnect
+	(*Sent)(nil),               // 11: busbar.bus.v1.Sent
+	(*Result)(nil),             // 12: busbar.bus.v1.Result
+	(*InputRequired)(nil),      // 13: busbar.bus.v1.InputRequired
+	(*Task)(nil),               // 14: busbar.bus.v1.Task
+	(*Error)(nil),              // 15: busbar.bus.v1.Error
+	(*Cancel)(nil),             // 16: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),       // 17: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),       // 18: busbar.bus.v1.ClientCancel
+	(*ClientMessage)(nil),      // 19: busbar.bus.v1.ClientMessage
+	(*ClientMessageTaken)(nil), // 20: busbar.bus.v1.ClientMessageTaken
+	(*ResourceUpdated)(nil),    // 21: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	3,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
@@ -1670,7 +1804,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -5,13 +5,11 @@ package streamable
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net/http"
-	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
@@ -22,7 +20,7 @@ type Config struct {
 	Server   *era.Server
 	Gateway  *gateway.Gateway
 	Sessions session.Store
-	Guard    Guard
+	Guard    door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
 }
@@ -40,16 +38,13 @@ func New(cfg Config) *Handler {
 	return &Handler{cfg: cfg}
 }
 
-// bodyTime is how long a client may take to send a body.
-const bodyTime = 10 * time.Second
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := h.cfg.Guard.Check(r); err != nil {
 		writeError(w, nil, "", err)
 		return
 	}
-	if cors(w, r) {
+	if door.CORS(w, r) {
 		return
 	}
 	switch {
@@ -69,7 +64,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
-	if status := checkContent(r.Header); status != 0 {
+	if status := door.CheckContent(r.Header); status != 0 {
 		w.WriteHeader(status)
 		return
 	}
@@ -78,7 +73,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	body, err := h.read(w, r)
+	body, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
 	if err != nil {
 		writeError(w, nil, "", err)
 		return
@@ -128,43 +123,6 @@ func (h *Handler) modern(ctx context.Context, req *era.Request, header http.Head
 	h.cfg.Server.Handle(ctx, req, out)
 }
 
-// read reads the body within its time and size.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	limit := int64(h.cfg.Limits.Bytes)
-	tooLarge := func() error {
-		w.Header().Set("Connection", "close")
-		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
-	}
-	if r.ContentLength > limit {
-		return nil, tooLarge()
-	}
-	control := http.NewResponseController(w)
-	// A deadline set only when it has passed: nearly every body is here already,
-	// and a timer costs less than two deadlines. Not every writer has them (a
-	// test's recorder); the server's do.
-	slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
-	defer slow.Stop()
-	if n := r.ContentLength; n >= 0 {
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r.Body, body); err != nil {
-			return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
-		}
-		return body, nil
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return nil, tooLarge()
-	case err != nil:
-		return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
-	}
-	return body, nil
-}
-
 func writeError(w http.ResponseWriter, m *mcp.Message, version string, err error) {
-	status, body := era.ErrorMessage(m, version, err)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	door.Refuse(w, m, version, err)
 }

@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"mime"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -9,35 +8,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// checkContent returns the status to refuse a body of the wrong kind with, 0
-// if it is plain UTF-8 JSON.
-func checkContent(h http.Header) int {
-	for _, e := range h["Content-Encoding"] {
-		if e != "" && !strings.EqualFold(e, "identity") {
-			return http.StatusUnsupportedMediaType
-		}
-	}
-	types := h["Content-Type"]
-	if len(types) != 1 {
-		return http.StatusUnsupportedMediaType
-	}
-	if types[0] == "application/json" {
-		return 0
-	}
-	media, params, err := mime.ParseMediaType(types[0])
-	charset := params["charset"]
-	if err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return http.StatusUnsupportedMediaType
-	}
-	return 0
-}
-
-// accept is what a client takes as an answer.
-type accept struct{ json, sse bool }
+// accept is what a client takes as an answer. stream says that it would rather
+// have a stream: it names that first.
+type accept struct{ json, sse, stream bool }
 
 func accepted(values []string) accept {
 	if len(values) == 0 {
@@ -53,6 +31,7 @@ func accepted(values []string) accept {
 			case "application/json", "application/*":
 				a.json = true
 			case "text/event-stream", "text/*":
+				a.stream = a.stream || !a.json
 				a.sse = true
 			}
 		}
@@ -101,6 +80,10 @@ func checkHeaders(h http.Header, m *mcp.Message, now *catalogue.Snapshot) error 
 		}
 	case mcp.MethodResourcesRead:
 		if err := mirrors(h, mcp.HeaderName, m.P.URI, true); err != nil {
+			return err
+		}
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		if err := mirrors(h, mcp.HeaderName, m.P.TaskID, true); err != nil {
 			return err
 		}
 	}
@@ -156,13 +139,4 @@ func mismatch(format string, args ...any) error {
 	return fault.New(fault.HeaderMismatch, "Header mismatch: "+format, args...)
 }
 
-// credentials are those of the Authorization header. Tokens elsewhere, in the
-// query above all, are not read.
-func credentials(h http.Header) gateway.Credentials {
-	const scheme = "bearer "
-	v := h.Get("Authorization")
-	if len(v) <= len(scheme) || !strings.EqualFold(v[:len(scheme)], scheme) {
-		return gateway.Credentials{}
-	}
-	return gateway.Credentials{Bearer: strings.TrimSpace(v[len(scheme):])}
-}
+func credentials(h http.Header) gateway.Credentials { return door.Credentials(h) }

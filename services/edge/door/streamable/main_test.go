@@ -17,6 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -61,7 +62,7 @@ func (w *world) join(t testing.TB) (*edge.Edge, *httptest.Server) {
 	if err := e.Await(ctx, w.svc.Name()); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(e.Handler(streamable.Guard{Loopback: true}))
+	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
 	t.Cleanup(srv.Close)
 	return e, srv
 }

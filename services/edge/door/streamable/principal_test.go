@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -44,7 +44,7 @@ func TestSessionIsItsPrincipals(t *testing.T) {
 	if err := e.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	w.http = httptest.NewServer(e.Handler(streamable.Guard{Loopback: true}))
+	w.http = httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
 	t.Cleanup(w.http.Close)
 	w.client = w.http.Client()
 

@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -38,7 +38,7 @@ func (w *world) replica(t *testing.T) *replica {
 	if err := e.Await(ctx, w.svc.Name()); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(e.Handler(streamable.Guard{Loopback: true}))
+	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
 	t.Cleanup(srv.Close)
 	return &replica{srv, e, conn}
 }
@@ -308,6 +308,18 @@ func TestResume(t *testing.T) {
 		send(t, "release", w.svc.Release)
 		again.result("7", "released")
 	})
+	t.Run("a tool lets go of the connection first", func(t *testing.T) {
+		w, one, two, h := setup(t, mcp.V20251125)
+		go func() { w.svc.Leave <- struct{}{} }()
+		s := w.begin(t, one, h, "steps")
+		if e := s.event(); e.id == "" || !e.empty {
+			t.Errorf("priming event: %+v", e)
+		}
+		s.ends()
+		again := w.resume(t, two, h, s.id)
+		send(t, "release", w.svc.Release)
+		again.result("7", "released")
+	})
 	t.Run("a tool cannot let go of a client that does not expect it", func(t *testing.T) {
 		w, one, _, h := setup(t, mcp.V20250618)
 		send(t, "step", w.svc.Step)
@@ -360,7 +372,7 @@ func TestResume(t *testing.T) {
 			header header
 			id     string
 		}{
-			"another session": {h2(t, w), id}, "another stream": {h, "A" + id[1:]}, "made up": {h, "../../x"},
+			"another session": {h2(t, w), id}, "another stream": {h, strings.Repeat("A", 26) + id[26:]}, "made up": {h, "../../x"},
 			"a long one": {h, strings.Repeat("x", 4000)}, "no numbers": {h, id[:26] + "-x-y"}, "out of range": {h, id[:26] + "-99999999999-1"},
 		} {
 			r := w.do(t, w.resumption(t, two, c.header, c.id))

@@ -43,6 +43,7 @@ func TestProgressMakesAStream(t *testing.T) {
 		"both":                   {call, asks("1", "progress", `"progressToken":1,"`+mcp.MetaLogLevel+`":"debug"`), "progress progress message message result"},
 		"neither, JSON only":     {merge(call, header{"Accept": "application/json"}), asks("1", "progress", `"progressToken":1`), "result"},
 		"stream without events":  {merge(call, header{"Accept": "text/event-stream"}), asks("1", "progress", `"x":1`), "result"},
+		"a stream first":         {merge(call, header{"Accept": "text/event-stream, application/json"}), asks("1", "progress", `"x":1`), "result"},
 		"legacy":                 {old, legacy, "progress progress message result"},
 		"legacy, JSON only":      {merge(old, header{"Accept": "application/json"}), legacy, "result"},
 	} {
@@ -64,6 +65,9 @@ func TestProgressMakesAStream(t *testing.T) {
 				default:
 					got = append(got, strings.TrimPrefix(m.Method, "notifications/"))
 				}
+			}
+			if strings.HasPrefix(c.header["Accept"], "text/event-stream") && r.Header.Get("Content-Type") != "text/event-stream" {
+				t.Errorf("Content-Type %q", r.Header.Get("Content-Type"))
 			}
 			if r.Header.Get("Content-Type") == "application/json" {
 				take(r.message(t))

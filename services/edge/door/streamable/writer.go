@@ -81,7 +81,7 @@ func (o *writer) Leave(retry time.Duration) {
 
 // Respond implements era.Exchange.
 func (o *writer) Respond(status int, message []byte) {
-	if o.events == nil && (o.takes.json || status != http.StatusOK) {
+	if o.events == nil && (o.takes.json && !o.takes.stream || status != http.StatusOK) {
 		h := o.w.Header()
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}

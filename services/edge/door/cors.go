@@ -1,4 +1,4 @@
-package streamable
+package door
 
 import (
 	"net/http"
@@ -13,9 +13,9 @@ const (
 	corsMaxAge  = "600" // seconds
 )
 
-// cors lets pages of an origin that the guard has let pass read the answer. It
+// CORS lets pages of an origin that the Guard has let pass read the answer. It
 // reports whether the request was a preflight, which it has then answered.
-func cors(w http.ResponseWriter, r *http.Request) (preflight bool) {
+func CORS(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
 		return false

@@ -1,4 +1,6 @@
-package streamable
+// Package door holds what the HTTP doors have in common: whom they let in, and
+// how they read a request. A door itself is a package below.
+package door
 
 import (
 	"net"

@@ -1,0 +1,224 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// What a client posts at any edge reaches the edge that holds its stream, in
+// the order of the posts.
+func TestPostReachesTheMailbox(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	holder, other := newCaller(t, url), newCaller(t, url)
+	s, unrelated := holder.OpenMailbox(nil), holder.OpenMailbox(nil)
+	defer s.Close()
+	defer unrelated.Close()
+	if s.Address == unrelated.Address {
+		t.Fatal("two mailboxes have one address")
+	}
+	ctx := within(t, 10*time.Second)
+	for i := range 100 {
+		from := []*bus.Caller{other, holder}[i%2]
+		if err := from.Post(ctx, s.Address, nil, []byte(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "a message", s.C)
+	got := s.Take()
+	if len(got) != 100 {
+		t.Fatalf("%d messages wait", len(got))
+	}
+	for i, body := range got {
+		if string(body) != fmt.Sprint(i) {
+			t.Fatalf("message %d is %q", i, body)
+		}
+	}
+	if got := append(unrelated.Take(), s.Take()...); len(got) > 0 {
+		t.Errorf("also taken: %q", got)
+	}
+}
+
+func TestPostIsRefused(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	holder, other := newCaller(t, url), newCaller(t, url)
+	ctx := within(t, 20*time.Second)
+	edge, _, _ := strings.Cut(holder.OpenMailbox(nil).Address, ".")
+	t.Run("what is no address", func(t *testing.T) {
+		for _, address := range []string{"", ".", "x", "a.", ".b", "a.b.c", "*.>", ">.a", "a b.c", "a.b\r\nPUB x", edge + ".*", strings.Repeat("x", 65) + ".y", "edge.x"} {
+			fails(t, other.Post(ctx, address, nil, []byte("x")), fault.InvalidRequest, fault.No)
+		}
+	})
+	t.Run("an edge or a mailbox that is not there", func(t *testing.T) {
+		for _, address := range []string{"nobody.x", edge + ".x"} {
+			fails(t, other.Post(ctx, address, nil, []byte("x")), fault.UnknownSession, fault.No)
+		}
+	})
+	t.Run("a mailbox that was closed", func(t *testing.T) {
+		s := holder.OpenMailbox(nil)
+		s.Close()
+		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
+	})
+	t.Run("other credentials", func(t *testing.T) {
+		s := holder.OpenMailbox([]byte("mine"))
+		defer s.Close()
+		for _, digest := range [][]byte{nil, []byte("yours"), []byte("min")} {
+			fails(t, other.Post(ctx, s.Address, digest, []byte("x")), fault.Forbidden, fault.No)
+		}
+		if err := other.Post(ctx, s.Address, []byte("mine"), []byte("x")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("more messages than may wait", func(t *testing.T) {
+		s := holder.OpenMailbox(nil)
+		defer s.Close()
+		n := 0
+		var err error
+		for ; err == nil && n < 1000; n++ {
+			err = other.Post(ctx, s.Address, nil, []byte("x"))
+		}
+		fails(t, err, fault.Overloaded, fault.No)
+		if got := len(s.Take()); got != n-1 {
+			t.Errorf("%d of %d were taken", got, n-1)
+		}
+		if err := other.Post(ctx, s.Address, nil, []byte("x")); err != nil {
+			t.Errorf("after they were read: %v", err)
+		}
+	})
+	t.Run("more bytes than may wait", func(t *testing.T) {
+		s := holder.OpenMailbox(nil)
+		defer s.Close()
+		n := 0
+		var err error
+		for ; err == nil && n < 1000; n++ {
+			err = other.Post(ctx, s.Address, nil, bytes.Repeat([]byte("x"), 900<<10))
+		}
+		if fails(t, err, fault.Overloaded, fault.No); n > 8 {
+			t.Errorf("%d large messages wait", n)
+		}
+	})
+	t.Run("one that is too large", func(t *testing.T) {
+		s := holder.OpenMailbox(nil)
+		defer s.Close()
+		fails(t, other.Post(ctx, s.Address, nil, make([]byte, 1<<20)), fault.TooLarge, fault.No)
+	})
+	t.Run("an edge that is gone", func(t *testing.T) {
+		conn := bustest.Connect(t, url)
+		gone, err := bus.NewCaller(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := gone.OpenMailbox(nil)
+		conn.Close()
+		began := time.Now()
+		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+	t.Run("the bus is away", func(t *testing.T) {
+		conn := bustest.Connect(t, url)
+		c, err := bus.NewCaller(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		fails(t, c.Post(ctx, "a.b", nil, []byte("x")), fault.Unavailable, fault.No)
+	})
+}
+
+// An edge that is not ours may answer anything or nothing.
+func TestPostToAnOddEdge(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	c := newCaller(t, url)
+	nc := raw(t, url)
+	answers := map[string]func(*nats.Msg){
+		"mute":    func(*nats.Msg) {},
+		"garbage": func(m *nats.Msg) { _ = nc.Publish(m.Reply, []byte("\xff\xff")) },
+		"word":    func(m *nats.Msg) { _ = nc.Publish(m.Reply, encoded(t, &busv1.ClientMessageTaken{Reason: "whatever"})) },
+	}
+	for name, answer := range answers {
+		if _, err := nc.Subscribe("mcp.ctl.edge."+name+".message", answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 10*time.Second)
+	fails(t, c.Post(ctx, "mute.x", nil, nil), fault.PeerLost, fault.Unknown)
+	fails(t, c.Post(ctx, "garbage.x", nil, nil), fault.PeerLost, fault.Unknown)
+	fails(t, c.Post(ctx, "word.x", nil, nil), fault.Internal, fault.No)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	fails(t, c.Post(ended, "mute.x", nil, nil), fault.Cancelled, fault.Unknown)
+}
+
+// Nobody can have an edge publish where it likes, or break it.
+func TestMailboxMindsItsReply(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	c := newCaller(t, url)
+	s := c.OpenMailbox(nil)
+	defer s.Close()
+	edge, token, _ := strings.Cut(s.Address, ".")
+	nc := raw(t, url)
+	heard, err := nc.SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject, good := "mcp.ctl.edge."+edge+".message", encoded(t, &busv1.ClientMessage{Token: token, Body: []byte("x")})
+	if err := nc.Publish(subject, good); err != nil {
+		t.Fatal(err)
+	}
+	for _, reply := range []string{"anywhere", "mcp.reply.client.a.b", "mcp.call.svc.tools.call", "mcp.reply.edge"} {
+		if err := nc.PublishRequest(subject, reply, good); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.PublishRequest(subject, "mcp.reply.edge.a.b", []byte("\xff")); err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 10*time.Second)
+	if err := c.Post(ctx, s.Address, nil, []byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Take(); len(got) != 1 || string(got[0]) != "last" {
+		t.Errorf("took %q", got)
+	}
+	for {
+		msg, err := heard.NextMsg(5 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(msg.Subject, "mcp.reply.edge."+edge) {
+			return // the answer to the last, and none before it
+		}
+		if msg.Subject != subject {
+			t.Errorf("the edge published on %s", msg.Subject)
+		}
+	}
+}
+
+func encoded(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,225 @@
+// Package databasetest gives tests a real Postgres: the one that
+// BUSBAR_TEST_DATABASE_URL names, or one of their own, run from the binaries on
+// the machine, installed first where that is possible. It never skips a test.
+package databasetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Main runs a package's tests and then stops the server that they started.
+//
+//	func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
+func Main(m *testing.M) int {
+	code := m.Run()
+	cluster.stop()
+	return code
+}
+
+// Postgres returns the URL of an empty database that is the test's own.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	server, err := cluster.url()
+	if err != nil {
+		t.Fatalf("no Postgres to test on: %v\nSet BUSBAR_TEST_DATABASE_URL to one whose user may create databases, or install it: apt-get install postgresql", err)
+	}
+	name := "busbar_test_" + strings.ToLower(rand.Text())
+	exec := func(statement string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, server)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, statement)
+		return errors.Join(err, conn.Close(ctx))
+	}
+	if err := exec("CREATE DATABASE " + name); err != nil {
+		t.Fatalf("create a database for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := exec("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test's database: %v", err)
+		}
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// cluster is the server of this process.
+var cluster server
+
+type server struct {
+	mu       sync.Mutex
+	address  string
+	err      error
+	shutdown func()
+}
+
+func (s *server) url() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.address == "" && s.err == nil {
+		if s.address = os.Getenv("BUSBAR_TEST_DATABASE_URL"); s.address == "" {
+			s.address, s.shutdown, s.err = start()
+		}
+	}
+	return s.address, s.err
+}
+
+func (s *server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shutdown != nil {
+		s.shutdown()
+	}
+}
+
+// start runs a server of its own in a directory that goes with it.
+func start() (address string, stop func(), err error) {
+	bin, err := binaries()
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "busbar-postgres-")
+	if err != nil {
+		return "", nil, err
+	}
+	discard := func(err error) (string, func(), error) { return "", nil, errors.Join(err, os.RemoveAll(dir)) }
+	// Postgres refuses to run as root.
+	var as *syscall.Credential
+	if os.Getuid() == 0 {
+		if as, err = other(); err != nil {
+			return discard(err)
+		}
+		if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
+			return discard(err)
+		}
+	}
+	command := func(name string, args ...string) *exec.Cmd {
+		c := exec.Command(filepath.Join(bin, name), args...)
+		c.Dir, c.Env = dir, append(os.Environ(), "LC_ALL=C", "HOME="+dir)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
+		return c
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
+		return discard(fmt.Errorf("initdb: %w\n%s", err, out))
+	}
+	port, err := freePort()
+	if err != nil {
+		return discard(err)
+	}
+	run := command("postgres", "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "max_connections=200", "-c", "fsync=off")
+	var log strings.Builder
+	run.Stderr = &log
+	// The server must not outlive a test that is killed.
+	run.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	if err := run.Start(); err != nil {
+		return discard(err)
+	}
+	stop = func() {
+		_ = run.Process.Signal(syscall.SIGQUIT)
+		_ = run.Wait()
+		_ = os.RemoveAll(dir)
+	}
+	address = "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		conn, err := pgx.Connect(ctx, address)
+		cancel()
+		if err == nil {
+			return address, stop, conn.Close(context.Background())
+		}
+		if time.Now().After(deadline) {
+			stop()
+			return "", nil, fmt.Errorf("postgres did not start: %w\n%s", err, log.String())
+		}
+	}
+}
+
+// binaries finds the directory of initdb and postgres, of the newest release
+// there is.
+func binaries() (string, error) {
+	if dir := find(); dir != "" {
+		return dir, nil
+	}
+	if os.Getuid() != 0 {
+		return "", errors.New("it is not installed, and only root may install it")
+	}
+	for _, args := range [][]string{{"update", "-q"}, {"install", "-qy", "--no-install-recommends", "postgresql"}} {
+		c := exec.Command("apt-get", args...)
+		c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := c.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("apt-get %s: %w\n%s", args[0], err, out)
+		}
+	}
+	if dir := find(); dir != "" {
+		return dir, nil
+	}
+	return "", errors.New("it was installed and its binaries are not where Debian has them")
+}
+
+func find() string {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	slices.SortFunc(found, func(a, b string) int { return release(b) - release(a) })
+	if len(found) > 0 {
+		return filepath.Dir(found[0])
+	}
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	return ""
+}
+
+func release(path string) int {
+	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+	return n
+}
+
+// other is a user that is not root.
+func other() (*syscall.Credential, error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		}
+	}
+	return nil, errors.New("it does not run as root, and there is no user postgres or nobody")
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}

@@ -1,0 +1,95 @@
+package door
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// CheckContent returns the status to refuse a body of the wrong kind with, 0
+// if it is plain UTF-8 JSON.
+func CheckContent(h http.Header) int {
+	for _, e := range h["Content-Encoding"] {
+		if e != "" && !strings.EqualFold(e, "identity") {
+			return http.StatusUnsupportedMediaType
+		}
+	}
+	types := h["Content-Type"]
+	if len(types) != 1 {
+		return http.StatusUnsupportedMediaType
+	}
+	if types[0] == "application/json" {
+		return 0
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	charset := params["charset"]
+	if err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return http.StatusUnsupportedMediaType
+	}
+	return 0
+}
+
+// Credentials are those of the Authorization header. Tokens elsewhere, in the
+// query above all, are not read.
+func Credentials(h http.Header) gateway.Credentials {
+	const scheme = "bearer "
+	v := h.Get("Authorization")
+	if len(v) <= len(scheme) || !strings.EqualFold(v[:len(scheme)], scheme) {
+		return gateway.Credentials{}
+	}
+	return gateway.Credentials{Bearer: strings.TrimSpace(v[len(scheme):])}
+}
+
+// bodyTime is how long a client may take to send a body.
+const bodyTime = 10 * time.Second
+
+// ReadBody reads a body of up to limit bytes, within ten seconds. The error is a
+// *fault.Error.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+	tooLarge := func() error {
+		w.Header().Set("Connection", "close")
+		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
+	}
+	if r.ContentLength > int64(limit) {
+		return nil, tooLarge()
+	}
+	control := http.NewResponseController(w)
+	// A deadline set only when it has passed: nearly every body is here already,
+	// and a timer costs less than two deadlines. Not every writer has them (a
+	// test's recorder); the server's do.
+	slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
+	defer slow.Stop()
+	if n := r.ContentLength; n >= 0 {
+		body := make([]byte, n)
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
+		}
+		return body, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge()
+	case err != nil:
+		return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
+	}
+	return body, nil
+}
+
+// Refuse answers a request with an error; m is what is known of its message,
+// nil for nothing.
+func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
+	status, body := era.ErrorMessage(m, version, err)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

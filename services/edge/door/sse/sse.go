@@ -1,0 +1,192 @@
+// Package sse is the door of HTTP with SSE, the transport of 2024-11-05: a
+// stream for what the server says, and an endpoint for what the client posts.
+// A post may arrive at another edge than the one that holds the stream; the bus
+// brings it there.
+package sse
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/sourcegraph/conc"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Config says what the door stands before.
+type Config struct {
+	Server  *era.Server
+	Gateway *gateway.Gateway
+	Guard   door.Guard
+	// Limits of one message; zero fields mean mcp.DefaultLimits.
+	Limits mcp.Limits
+}
+
+// Door serves the two endpoints of the transport: Stream belongs at StreamPath
+// and Messages at MessagesPath.
+type Door struct{ cfg Config }
+
+// Paths of the endpoints.
+const (
+	StreamPath   = "/sse"
+	MessagesPath = "/messages"
+)
+
+// sessionID is the parameter that names the stream a message is for.
+const sessionID = "sessionId"
+
+// New makes the door.
+func New(cfg Config) *Door {
+	if cfg.Limits.Bytes == 0 {
+		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
+	}
+	return &Door{cfg: cfg}
+}
+
+// Stream serves a client for as long as its stream is open: GET, answered with
+// the endpoint to post to and then with every message of the server.
+func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
+	if !d.admits(w, r, http.MethodGet) {
+		return
+	}
+	if !takesStream(r.Header["Accept"]) {
+		w.WriteHeader(http.StatusNotAcceptable)
+		return
+	}
+	credentials := door.Credentials(r.Header)
+	if _, err := d.cfg.Gateway.Authenticate(r.Context(), credentials); err != nil {
+		refuse(w, err)
+		return
+	}
+	posts := d.cfg.Gateway.OpenMailbox(credentials)
+	ctx, cancel := context.WithCancel(r.Context())
+	events := door.NewEvents(w)
+	talk := era.NewConversation(era.ConversationConfig{
+		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Credentials: credentials,
+	})
+	var reading conc.WaitGroup
+	defer talk.Wait()
+	defer reading.Wait()
+	defer posts.Close()
+	defer cancel() // the client is gone, and its calls with it
+	reading.Go(func() {
+		defer events.End()
+		closing, idle := d.cfg.Server.Closing(), make(chan struct{})
+		for {
+			select {
+			case <-posts.C:
+				for _, message := range posts.Take() {
+					talk.Receive(ctx, message)
+				}
+			case <-closing:
+				// What is in flight is finished first, and answers to what the client
+				// was asked still come by post.
+				closing = nil
+				talk.Drain()
+				reading.Go(func() {
+					talk.Wait()
+					close(idle)
+				})
+			case <-idle:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	events.Run(ctx, door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
+}
+
+// messages is the era.Out of a client.
+type messages struct{ events *door.Events }
+
+// Send implements era.Out.
+func (m messages) Send(message []byte) bool { return m.events.Send(door.Event("message", message)) }
+
+// Notify implements era.Out.
+func (m messages) Notify(message []byte) { m.events.Notify(door.Event("message", message)) }
+
+func takesStream(accept []string) bool {
+	for _, v := range accept {
+		for part := range strings.SplitSeq(v, ",") {
+			media, _, _ := strings.Cut(part, ";")
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "text/event-stream", "text/*", "*/*":
+				return true
+			}
+		}
+	}
+	return len(accept) == 0
+}
+
+// Messages takes what a client posts for its stream, here or at another edge.
+// 202 says that the edge with the stream has it; the answer comes there.
+func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
+	if !d.admits(w, r, http.MethodPost) {
+		return
+	}
+	if status := door.CheckContent(r.Header); status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	addresses := r.URL.Query()[sessionID]
+	if len(addresses) != 1 {
+		refuse(w, malformed())
+		return
+	}
+	body, err := door.ReadBody(w, r, d.cfg.Limits.Bytes)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	switch err := d.cfg.Gateway.Post(r.Context(), addresses[0], door.Credentials(r.Header), body); {
+	case err == nil:
+		w.WriteHeader(http.StatusAccepted)
+	case fault.Is(err, fault.InvalidRequest):
+		refuse(w, malformed())
+	case fault.Is(err, fault.UnknownSession):
+		refuse(w, fault.New(fault.UnknownSession, "no such session; open %s again", StreamPath))
+	default:
+		refuse(w, err)
+	}
+}
+
+func malformed() error {
+	return fault.New(fault.InvalidRequest, "the URL needs one %s, as in the endpoint event of %s", sessionID, StreamPath)
+}
+
+// admits answers what this door does not serve.
+func (d *Door) admits(w http.ResponseWriter, r *http.Request, method string) bool {
+	if err := d.cfg.Guard.Check(r); err != nil {
+		refuse(w, err)
+		return false
+	}
+	if door.CORS(w, r) {
+		return false
+	}
+	if r.Method != method {
+		// Clients of later versions try a POST on the stream's URL first, and take
+		// this for the sign that the server has the old transport.
+		w.Header().Set("Allow", method)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return false
+	}
+	return true
+}
+
+// refuse answers a request that did not reach a stream. Nobody reads the body of
+// a 200 there.
+func refuse(w http.ResponseWriter, err error) {
+	status, body := era.ErrorMessage(nil, mcp.V20241105, err)
+	if status == http.StatusOK {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
