@@ -13,7 +13,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// maxRoundFrames bounds the frames kept of one call; older ones make room.
+// maxRoundFrames bounds the frames kept of one call, and the updates of one
+// service; older ones make room.
 const maxRoundFrames = 4096
 
 // eventStream is the JetStream stream of all that clients may come back for.
