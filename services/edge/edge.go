@@ -169,7 +169,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	plain := api.New(e.gateway)
+	plain := api.New(e.gateway, e.server.Closing())
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
 	web := rest.New(rest.Config{API: plain, Guard: guard})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })

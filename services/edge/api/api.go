@@ -27,10 +27,13 @@ type Caller struct {
 }
 
 // Server answers the doors.
-type Server struct{ gateway *gateway.Gateway }
+type Server struct {
+	gateway *gateway.Gateway
+	closing <-chan struct{}
+}
 
-// New makes a server.
-func New(g *gateway.Gateway) *Server { return &Server{g} }
+// New makes a server. closing is closed when the edge stops.
+func New(g *gateway.Gateway, closing <-chan struct{}) *Server { return &Server{g, closing} }
 
 // Catalogue is what the services offer now.
 func (s *Server) Catalogue() *catalogue.Snapshot { return s.gateway.Catalogue().Now() }
@@ -210,3 +213,23 @@ func (r *Result) Text() string {
 	}
 	return strings.Join(all, "\n")
 }
+
+// Resources returns the resources after a cursor, as MCP has them.
+func (s *Server) Resources(cursor string, limit int) (resources []jsontext.Value, next string, err error) {
+	return s.slice(catalogue.Resources, cursor, limit)
+}
+
+// Admit reports whether the edge knows who calls, for what is not a call.
+func (s *Server) Admit(ctx context.Context, c Caller) error {
+	_, err := s.gateway.Authenticate(ctx, c.Credentials)
+	return err
+}
+
+// Subscribe hears of changes of the lists and of the resources that wants
+// reports true for; see catalogue.Live.
+func (s *Server) Subscribe(wants func(uri string) bool) *catalogue.Subscription {
+	return s.gateway.Catalogue().Subscribe(wants)
+}
+
+// Closing is closed when the edge stops, and open streams have to end.
+func (s *Server) Closing() <-chan struct{} { return s.closing }
