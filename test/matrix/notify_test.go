@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
@@ -39,42 +40,27 @@ func progress(t *testing.T, _ *world, c *client) {
 }
 
 // logs are of the level that the client set, and above. Before 2026-07-28 a
-// request sets it for the session, whichever edge it comes to; since then each
-// request has its own, none means no logs, and the old method is gone.
+// request sets it for the session; since then each request has its own, none
+// means no logs, and the old method is gone.
 func logs(t *testing.T, _ *world, c *client) {
-	atLevel := func(level string) []string {
-		t.Helper()
-		params := &sdk.CallToolParams{Name: "log"}
-		if !c.modern() {
-			if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: sdk.LoggingLevel(level)}); err != nil {
-				t.Fatal(err)
-			}
-		} else if level != "" {
-			params.Meta = sdk.Meta{sdk.MetaKeyLogLevel: level}
-		}
-		before := len(c.tap.all(said(mcp.NotifyMessage)))
-		c.callWith(params)
-		calls := c.tap.all(sent(mcp.MethodToolsCall))
-		var levels []string
-		for _, m := range c.tap.all(said(mcp.NotifyMessage))[before:] {
-			c.ownStream(m, calls[len(calls)-1])
-			l := receive(t, "the log", c.logs)
-			if l.Logger != "matrix" || l.Data != "at "+string(l.Level) {
-				t.Errorf("a log came as %+v", l)
-			}
-			levels = append(levels, string(l.Level))
-		}
-		return levels
-	}
 	for i, level := range mcp.LogLevels {
-		if got := atLevel(level); !slices.Equal(got, mcp.LogLevels[i:]) {
+		want, params := mcp.LogLevels[i:], &sdk.CallToolParams{Name: "log"}
+		if c.modern() {
+			params.Meta = sdk.Meta{sdk.MetaKeyLogLevel: level}
+		} else if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: sdk.LoggingLevel(level)}); err != nil {
+			t.Fatal(err)
+		}
+		if !c.modern() && c.transport == streamableTransport {
+			// The other edge hears of it a moment later.
+			bustest.Eventually(t, "logs at level "+level, func() bool { return slices.Equal(c.logsOf(params), want) })
+		} else if got := c.logsOf(params); !slices.Equal(got, want) {
 			t.Errorf("at level %s came %v", level, got)
 		}
 	}
 	if !c.modern() {
 		return
 	}
-	if got := atLevel(""); len(got) > 0 {
+	if got := c.logsOf(&sdk.CallToolParams{Name: "log"}); len(got) > 0 {
 		t.Errorf("without a level came %v", got)
 	}
 	// The SDK leaves this method's _meta to its caller.
@@ -82,6 +68,23 @@ func logs(t *testing.T, _ *world, c *client) {
 		sdk.MetaKeyProtocolVersion: mcp.Modern, sdk.MetaKeyClientCapabilities: map[string]any{},
 	}})
 	refused(t, err, mcp.CodeMethodNotFound, "method_not_found")
+}
+
+// logsOf are the levels of the logs that came with a call's answer.
+func (c *client) logsOf(params *sdk.CallToolParams) (levels []string) {
+	c.t.Helper()
+	before := len(c.tap.all(said(mcp.NotifyMessage)))
+	c.callWith(params)
+	calls := c.tap.all(sent(mcp.MethodToolsCall))
+	for _, m := range c.tap.all(said(mcp.NotifyMessage))[before:] {
+		c.ownStream(m, calls[len(calls)-1])
+		l := receive(c.t, "the log", c.logs)
+		if l.Logger != "matrix" || l.Data != "at "+string(l.Level) {
+			c.t.Errorf("a log came as %+v", l)
+		}
+		levels = append(levels, string(l.Level))
+	}
+	return levels
 }
 
 // listChanged tells the client of each change of the tools once, on its stream
