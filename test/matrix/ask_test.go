@@ -15,7 +15,7 @@ func elicitation(t *testing.T, _ *world, c *client) {
 		asks(t, c, "elicitation", mcp.MethodElicit, "accept Ada")
 		return
 	}
-	_, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "elicitation"})
+	_, err := c.CallTool(soon(t), &sdk.CallToolParams{Name: "elicitation"})
 	refused(t, err, mcp.CodeInvalidRequest, "missing_capability")
 	if asked := c.tap.all(said(mcp.MethodElicit)); len(asked) > 0 {
 		t.Errorf("the client was asked: %s", asked[0].Params)

@@ -131,6 +131,10 @@ func (w *world) serveHTTP(c *client) (over sdk.Transport, stopped func()) {
 	h := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	stopped = func() {
 		for _, srv := range servers {
+			if c.t.Failed() {
+				_ = srv.Config.Close() // what went wrong may hang for minutes
+				continue
+			}
 			srv.Close()
 		}
 	}
@@ -173,7 +177,7 @@ func (c *client) call(tool string, arguments any) string {
 
 func (c *client) callWith(params *sdk.CallToolParams) string {
 	c.t.Helper()
-	r, err := c.CallTool(c.t.Context(), params)
+	r, err := c.CallTool(soon(c.t), params)
 	if err != nil {
 		c.t.Fatalf("%s: %v", params.Name, err)
 	}
@@ -221,13 +225,23 @@ func refused(t *testing.T, err error, code int, reason string) {
 	}
 }
 
+// answerTime is how long anything may take.
+const answerTime = 10 * time.Second
+
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func receive[V any](t *testing.T, what string, from <-chan V) V {
 	t.Helper()
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(10 * time.Second):
-		t.Fatalf("did not happen in 10 s: %s", what)
+	case <-time.After(answerTime):
+		t.Fatalf("did not happen in %v: %s", answerTime, what)
 	}
 	panic("unreachable")
 }

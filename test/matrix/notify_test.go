@@ -47,7 +47,7 @@ func logs(t *testing.T, _ *world, c *client) {
 		want, params := mcp.LogLevels[i:], &sdk.CallToolParams{Name: "log"}
 		if c.modern() {
 			params.Meta = sdk.Meta{sdk.MetaKeyLogLevel: level}
-		} else if err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: sdk.LoggingLevel(level)}); err != nil {
+		} else if err := c.SetLoggingLevel(soon(t), &sdk.SetLoggingLevelParams{Level: sdk.LoggingLevel(level)}); err != nil {
 			t.Fatal(err)
 		}
 		if !c.modern() && c.transport == streamableTransport {
@@ -64,7 +64,7 @@ func logs(t *testing.T, _ *world, c *client) {
 		t.Errorf("without a level came %v", got)
 	}
 	// The SDK leaves this method's _meta to its caller.
-	err := c.SetLoggingLevel(t.Context(), &sdk.SetLoggingLevelParams{Level: "debug", Meta: sdk.Meta{
+	err := c.SetLoggingLevel(soon(t), &sdk.SetLoggingLevelParams{Level: "debug", Meta: sdk.Meta{
 		sdk.MetaKeyProtocolVersion: mcp.Modern, sdk.MetaKeyClientCapabilities: map[string]any{},
 	}})
 	refused(t, err, mcp.CodeMethodNotFound, "method_not_found")
@@ -123,7 +123,7 @@ func resourceUpdated(t *testing.T, w *world, c *client) {
 		}
 	}
 	if !c.modern() { // where the end of a subscription is that of its stream
-		if err := c.Unsubscribe(t.Context(), &sdk.UnsubscribeParams{URI: noteA}); err != nil {
+		if err := c.Unsubscribe(soon(t), &sdk.UnsubscribeParams{URI: noteA}); err != nil {
 			t.Fatal(err)
 		}
 		c.subscribe(noteB)
@@ -146,7 +146,7 @@ func resourceUpdated(t *testing.T, w *world, c *client) {
 
 func (c *client) subscribe(uri string) {
 	c.t.Helper()
-	if err := c.Subscribe(c.t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
+	if err := c.Subscribe(soon(c.t), &sdk.SubscribeParams{URI: uri}); err != nil {
 		c.t.Fatal(err)
 	}
 	if c.modern() {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -32,14 +31,12 @@ func newWorld(t *testing.T, transport string) *world {
 	w := &world{nats: bustest.Server(t), held: make(chan struct{}, 1), let: make(chan struct{}, 1)}
 	w.svc = w.service()
 	for range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		running, err := w.svc.Start(ctx, bustest.Connect(t, w.nats))
-		cancel()
+		running, err := w.svc.Start(soon(t), bustest.Connect(t, w.nats))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 			defer cancel()
 			if err := running.Stop(ctx); err != nil {
 				t.Error(err)
@@ -55,8 +52,7 @@ func newWorld(t *testing.T, transport string) *world {
 // join adds an edge to the bus.
 func (w *world) join(t *testing.T) *edge.Edge {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
+	ctx := soon(t)
 	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
