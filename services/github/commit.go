@@ -86,7 +86,7 @@ func showCommit(c *gh.RepositoryCommit, budget *plain.Budget) Commit {
 
 func getCommit(ctx context.Context, api *gh.Client, in GetCommitIn) (out CommitWithFiles, err error) {
 	if in.Ref == "" {
-		return out, &badArgument{"ref: a commit's SHA, a branch or a tag is needed"}
+		return out, invalid("ref: a commit's SHA, a branch or a tag is needed")
 	}
 	o := in.options()
 	c, resp, err := api.Repositories.GetCommit(ctx, string(in.Owner), string(in.Repo), in.Ref.Segment(), &o)

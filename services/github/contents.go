@@ -113,7 +113,7 @@ func contentsOf(ctx context.Context, api *gh.Client, in ContentsIn, file *gh.Rep
 		return nil, errStrange
 	}
 	if file.GetSize() > limit.Body {
-		return nil, &badArgument{fmt.Sprintf("the file has %d bytes, more than the %d MiB that are read", file.GetSize(), limit.Body>>20)}
+		return nil, &refusal{"too large", fmt.Sprintf("the file has %d bytes, more than the %d MiB that are read", file.GetSize(), limit.Body>>20)}
 	}
 	data, _, err := api.Git.GetBlobRaw(ctx, string(in.Owner), string(in.Repo), sha.Segment())
 	return data, err
@@ -138,7 +138,7 @@ func (c *Contents) show(data []byte, in ContentsIn) error {
 	for n := 1; n < c.Line; n++ {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 || end == len(data)-1 {
-			return &badArgument{fmt.Sprintf("startLine: the file has only %d lines", n)}
+			return invalid("startLine: the file has only %d lines", n)
 		}
 		data = data[end+1:]
 	}

@@ -33,10 +33,10 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		return err
 	}
 	var (
-		own      *badArgument
+		own      *refusal
 		none     *noToken
 		failure  *upstream.Failure
-		refusal  *gh.ErrorResponse
+		theirs   *gh.ErrorResponse
 		accepted *gh.AcceptedError
 	)
 	warn := func(what string, status int) {
@@ -44,7 +44,7 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 	}
 	switch {
 	case errors.As(err, &own):
-		return service.Errorf("invalid: %s", own.text)
+		return service.Errorf("%s: %s", own.kind, own.text)
 	case errors.As(err, &none):
 		k.logger().ErrorContext(ctx, "no GitHub token for a call", "tool", tool, "call", call.ID(), "error", none.cause)
 		return service.Errorf("unavailable: no GitHub token could be had for this call; its operator's log says why")
@@ -55,11 +55,11 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		return ofFailure(failure)
 	case errors.As(err, &accepted):
 		return service.Errorf("unavailable: GitHub is still preparing the answer; call again in a few seconds")
-	case errors.As(err, &refusal):
-		if refusal.Response.StatusCode == http.StatusUnauthorized {
+	case errors.As(err, &theirs):
+		if theirs.Response.StatusCode == http.StatusUnauthorized {
 			warn("token refused", http.StatusUnauthorized)
 		}
-		return ofRefusal(refusal, token)
+		return ofRefusal(theirs, token)
 	case errors.Is(err, context.DeadlineExceeded):
 		return ofFailure(&upstream.Failure{Kind: upstream.TimedOut})
 	}
@@ -67,10 +67,14 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 	return service.Errorf("unavailable: GitHub's answer could not be read; call again, and tell the operator if it stays so")
 }
 
-// badArgument is an argument that only reading GitHub showed to be wrong.
-type badArgument struct{ text string }
+// refusal is our own, of what only reading GitHub showed to be wrong.
+type refusal struct{ kind, text string }
 
-func (b *badArgument) Error() string { return b.text }
+func (r *refusal) Error() string { return r.text }
+
+func invalid(format string, args ...any) error {
+	return &refusal{"invalid", fmt.Sprintf(format, args...)}
+}
 
 func ofFailure(f *upstream.Failure) error {
 	switch f.Kind {
@@ -113,6 +117,8 @@ func ofRefusal(r *gh.ErrorResponse, token string) error {
 		return service.Errorf("unauthorized: GitHub wants a valid token for this; the operator sets it (BUSBAR_GITHUB_TOKEN)")
 	case http.StatusForbidden:
 		return service.Errorf("forbidden: this service's token may not do that%s", said)
+	case http.StatusNotAcceptable:
+		return service.Errorf("too large: GitHub does not give it whole; ask for its parts, such as listPullRequestFiles%s", said)
 	case http.StatusUnavailableForLegalReasons:
 		return service.Errorf("forbidden: GitHub withholds it for legal reasons%s", said)
 	case http.StatusConflict:

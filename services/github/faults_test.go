@@ -46,6 +46,7 @@ func TestRefusals(t *testing.T) {
 		{"issues turned off", 410, `{"message":"Issues has been disabled in this repository."}`, "not found", "Issues has been disabled"},
 		{"arguments that fail validation", 422, `{"message":"Validation Failed","errors":[{"message":"The listed users cannot be searched","resource":"Search","field":"q","code":"invalid"},{"resource":"Search","field":"x","code":"missing"},"a string"]}`,
 			"invalid", "Validation Failed; The listed users cannot be searched; x: missing; a string"},
+		{"a diff beyond GitHub's limit", 406, `{"message":"Sorry, the diff exceeded the maximum number of lines (20000)","errors":[{"resource":"PullRequest","field":"diff","code":"too_large"}]}`, "too large", "listPullRequestFiles"},
 		{"a takedown", 451, `{"message":"Repository access blocked","block":{"reason":"dmca"}}`, "forbidden", "legal"},
 		{"an answer still to come", 202, `{}`, "unavailable", "few seconds"},
 		{"another status", 418, `no JSON`, "unavailable", "418"},

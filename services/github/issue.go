@@ -81,7 +81,7 @@ func listIssues(ctx context.Context, api *gh.Client, in ListIssuesIn) (out List[
 		Sort: string(in.Sort), Direction: string(in.Direction), ListOptions: in.options(),
 	}
 	if len(in.Labels) > limit.Labels {
-		return out, &badArgument{"labels: too many"}
+		return out, invalid("labels: too many")
 	}
 	for _, l := range in.Labels {
 		o.Labels = append(o.Labels, string(l))

@@ -157,6 +157,18 @@ func TestLargeFile(t *testing.T) {
 	c.fails("getFileContents", `{"owner":"octocat","repo":"hello","path":"large.txt","startLine":200000}`, "invalid", "only 100000 lines")
 }
 
+func TestFileBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, always(200, `{"type":"file","path":"x","size":99000000,"encoding":"none","content":"","sha":"c0ffee"}`))
+	start(t, f.config()).fails("getFileContents", `{"owner":"o","repo":"r","path":"x"}`, "too large", "99000000 bytes")
+	// GitHub's own words make no path either.
+	f = newFake(t, always(200, `{"type":"file","path":"x","size":9,"encoding":"none","content":"","sha":"../../user"}`))
+	start(t, f.config()).fails("getFileContents", `{"owner":"o","repo":"r","path":"x"}`, "unavailable")
+	if n := len(f.asked()); n != 1 {
+		t.Errorf("%d requests: %q", n, f.asked())
+	}
+}
+
 // A long list of long texts is cut, each with a note, and fits into a result.
 func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()
