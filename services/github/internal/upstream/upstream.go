@@ -59,7 +59,7 @@ func (c *Client) As(token string) (*gh.Client, error) {
 	s := &session{Client: c, token: token, identity: id, account: c.accounts.getOr(id, func() *account { return &account{} }, 1)}
 	base := c.base.String()
 	return gh.NewClient(
-		gh.WithHTTPClient(&http.Client{Transport: s, CheckRedirect: c.checkRedirect}),
+		gh.WithHTTPClient(&http.Client{Transport: s, CheckRedirect: checkRedirect}),
 		gh.WithURLs(&base, nil),
 		gh.WithUserAgent(c.agent),
 		// Limits are kept here, by token and over calls.
@@ -72,8 +72,9 @@ func (c *Client) within(u *url.URL) bool {
 	return u.Scheme == c.base.Scheme && u.Host == c.base.Host && u.User == nil && strings.HasPrefix(u.EscapedPath(), c.base.EscapedPath())
 }
 
-func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
-	if len(via) > limit.Redirects || !c.within(req.URL) {
+// checkRedirect only counts; where they lead is checked for every request.
+func checkRedirect(_ *http.Request, via []*http.Request) error {
+	if len(via) > limit.Redirects {
 		return &Failure{Kind: Redirected}
 	}
 	return nil
