@@ -29,7 +29,7 @@ const callTime = 20 * time.Second
 
 // client calls the service over the bus, the way an edge does.
 type client struct {
-	t        *testing.T
+	t        testing.TB
 	caller   *bus.Caller
 	registry *bus.Registry
 	log      *records
@@ -54,7 +54,7 @@ func (r *records) String() string {
 }
 
 // start puts the service on a bus of its own, with the API at url.
-func start(t *testing.T, config github.Config) *client {
+func start(t testing.TB, config github.Config) *client {
 	t.Helper()
 	log := &records{}
 	config.Logger = slog.New(slog.NewTextHandler(log, nil))
