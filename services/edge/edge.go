@@ -15,12 +15,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
+	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
 	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
@@ -188,6 +191,24 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// ServeAll is Serve for HTTP on l and, unless it is nil, gRPC on g, which is
+// closed with it.
+func (e *Edge) ServeAll(ctx context.Context, l, g net.Listener) error {
+	if g == nil {
+		return e.Serve(ctx, l)
+	}
+	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l) })
+	p.Go(func(ctx context.Context) error {
+		addr, ok := g.Addr().(*net.TCPAddr)
+		s := grpc.New(grpc.Config{
+			API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: ok && addr.IP.IsLoopback(),
+		})
+		return s.Serve(ctx, g, drainTime)
+	})
+	return p.Wait()
 }
 
 // drainTime bounds how long Serve waits for calls in flight at its end.

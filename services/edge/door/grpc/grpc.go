@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -141,7 +142,7 @@ func object(what string, b []byte) error {
 	if err := mcp.Valid(b, mcp.DefaultLimits()); err != nil {
 		return err
 	}
-	if b[0] != '{' && strings.TrimLeft(string(b[:1]), " \t\r\n") != "" {
+	if jsontext.Value(b).Kind() != '{' {
 		return fault.New(fault.InvalidParams, "%s must be a JSON object", what)
 	}
 	return nil
