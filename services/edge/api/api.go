@@ -215,7 +215,7 @@ func (r *Result) Text() string {
 }
 
 // Resources returns the resources after a cursor, as MCP has them.
-func (s *Server) Resources(cursor string, limit int) (resources []jsontext.Value, next string, err error) {
+func (s *Server) Resources(_ context.Context, _ Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
 	return s.slice(catalogue.Resources, cursor, limit)
 }
 

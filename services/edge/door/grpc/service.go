@@ -69,7 +69,11 @@ func (s *service) ListResources(ctx context.Context, r *gatewayv1.ListResourcesR
 	if err != nil {
 		return nil, err
 	}
-	resources, next, err := s.api.Resources(r.Cursor, limit)
+	who, err := caller(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	resources, next, err := s.api.Resources(ctx, who, r.Cursor, limit)
 	return &gatewayv1.ListResourcesResponse{Resources: raw(resources), NextCursor: next}, err
 }
 

@@ -54,8 +54,12 @@ var (
 		"prompts":     {http.MethodGet: (*Handler).listPrompts},
 	}
 	members = map[string]route{
-		"tools":     {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},
-		"prompts":   {http.MethodGet: (*Handler).getPrompt, http.MethodPost: (*Handler).runPrompt},
+		"tools":   {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},
+		"prompts": {http.MethodGet: (*Handler).getPrompt, http.MethodPost: (*Handler).runPrompt},
+		"resources": {
+			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
+			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
+		},
 		"approvals": {http.MethodPost: (*Handler).approve},
 	}
 )
