@@ -96,6 +96,26 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 	return send(w, r, http.StatusOK, v)
 }
 
+// sample asks the model that is configured.
+func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	if body == nil {
+		return fault.New(fault.InvalidRequest, "the body must be a JSON object with messages and max_tokens")
+	}
+	result, err := h.cfg.API.Sample(r.Context(), who, body)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, result)
+}
+
 // approve agrees to a held call, and answers as the call would have been, or
 // refuses it for good.
 func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
