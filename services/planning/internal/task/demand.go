@@ -1,0 +1,225 @@
+package task
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/services/planning/internal/words"
+)
+
+// newDemand reads one clause.
+func newDemand(id string, c clause, x *words.Lexicon) *Demand {
+	d := &Demand{ID: id, Text: c.text, place: c.place, tokens: words.Cut(c.text)}
+	d.hits = x.Find(d.tokens)
+	d.readAct()
+	for _, h := range d.hits {
+		if h.Class == "topic" && len(d.Topics) < maxTopics && !d.About(h.Name) {
+			d.Topics = append(d.Topics, h.Name)
+		}
+	}
+	d.Due = due(d.Text, d.tokens, d.hits)
+	for _, l := range limits(d.Text, d.tokens, d.hits) {
+		if d.Due == "" || !strings.Contains(d.Due, l.Text) && !strings.Contains(l.Text, d.Due) {
+			d.Limits = append(d.Limits, l)
+		}
+	}
+	d.Terms = terms(d.tokens, d.hits, 0, len(d.tokens))
+	d.readOrder()
+	d.readCondition()
+	d.readMove()
+	return d
+}
+
+// readAct finds the first act. One that stands first, or right behind words
+// that only order or join, makes the clause a step in its own words.
+func (d *Demand) readAct() {
+	next := 0 // token up to which nothing of weight has been seen
+	for _, h := range d.hits {
+		if h.Class == "mark" && h.From <= next && (h.Name == "then" || h.Name == "first" || h.Name == "last" || h.Name == "and") {
+			next = max(next, h.To)
+		}
+		if h.Class == "act" {
+			d.Act, d.Own = h.Name, h.From <= next
+			return
+		}
+	}
+}
+
+// readOrder finds the words that say what comes before what.
+func (d *Demand) readOrder() {
+	for _, h := range d.hits {
+		if h.Class != "mark" {
+			continue
+		}
+		switch h.Name {
+		case "then":
+			d.Then = d.Then || h.From <= 1
+		case "first":
+			d.First = d.First || h.From <= 1
+		case "last":
+			d.Last = d.Last || h.From <= 1
+		case "before":
+			if d.Due == "" {
+				d.Before = d.beside(h)
+			}
+		case "after":
+			d.After = d.beside(h)
+		case "prebefore": // Chinese: the word stands behind what it is about
+			if d.Due == "" {
+				d.Before = d.ahead(h)
+			}
+		case "preafter":
+			d.After = d.ahead(h)
+		}
+	}
+}
+
+// reach is how many tokens a word of order governs.
+const reach = 6
+
+// beside are the terms behind a hit, up to the next comma.
+func (d *Demand) beside(h words.Hit) map[string]bool {
+	to := h.To
+	for to < len(d.tokens) && to < h.To+reach && (to == h.To || !strings.ContainsAny(d.Text[d.tokens[to-1].End:d.tokens[to].Start], ",;，；:")) {
+		to++
+	}
+	return terms(d.tokens, d.hits, h.To, to)
+}
+
+// ahead are the terms before a hit, back to the comma before.
+func (d *Demand) ahead(h words.Hit) map[string]bool {
+	from := h.From
+	for from > 0 && from > h.From-2*reach && (from == h.From || !strings.ContainsAny(d.Text[d.tokens[from-1].End:d.tokens[from].Start], ",;，；:")) {
+		from--
+	}
+	return terms(d.tokens, d.hits, from, h.From)
+}
+
+func (d *Demand) readCondition() {
+	for _, h := range d.hits {
+		if h.Class != "mark" || h.Name != "if" {
+			continue
+		}
+		start := d.tokens[h.From].Start
+		rest := d.Text[start:]
+		if i := strings.IndexAny(rest, ",，;；"); i > 0 {
+			rest = rest[:i]
+		}
+		if utf8.RuneCountInString(rest) >= 8 {
+			d.Condition = strings.TrimSpace(rest)
+			return
+		}
+	}
+}
+
+// side is how many tokens one side of a move may have.
+const side = 5
+
+// readMove finds "from A to B".
+func (d *Demand) readMove() {
+	if d.Act != "migrate" && d.Act != "change" {
+		return
+	}
+	from := -1
+	for _, h := range d.hits {
+		if h.Class != "mark" {
+			continue
+		}
+		switch {
+		case h.Name == "from" && from < 0 && h.To < len(d.tokens):
+			from = h.To
+		case h.Name == "to" && from >= 0 && h.From > from && h.To < len(d.tokens):
+			d.From = d.phrase(from, h.From)
+			d.To = d.phrase(h.To, len(d.tokens))
+			return
+		}
+	}
+}
+
+// phrase is the text of tokens, up to the first comma and no longer than a
+// side.
+func (d *Demand) phrase(from, to int) string {
+	limit := side
+	if d.tokens[from].Kind == words.Han {
+		limit *= 3
+	}
+	to = min(to, from+limit)
+	s := d.Text[d.tokens[from].Start:d.tokens[to-1].End]
+	if i := strings.IndexAny(s, ",，;；（("); i > 0 {
+		s = s[:i]
+	}
+	return strings.TrimSpace(s)
+}
+
+// stem is how many letters of a word are compared: enough for its meaning,
+// few enough to leave the endings of Polish and Russian out.
+const stem = 5
+
+// terms are what the tokens from..to are about: stems of words, pairs of Han
+// characters, numbers with a point, and no function words.
+func terms(tokens []words.Token, hits []words.Hit, from, to int) map[string]bool {
+	skip := map[int]bool{}
+	for _, h := range hits {
+		if h.Class == "stop" || h.Class == "mark" || h.Class == "cmp" || h.Class == "num" {
+			for i := h.From; i < h.To; i++ {
+				skip[i] = true
+			}
+		}
+	}
+	out := map[string]bool{}
+	for i := from; i < to; i++ {
+		t := tokens[i]
+		switch {
+		case skip[i]:
+		case t.Kind == words.Han:
+			if i+1 < to && tokens[i+1].Kind == words.Han && !skip[i+1] {
+				out[t.Text+tokens[i+1].Text] = true
+			}
+		case t.Kind == words.Number:
+			if strings.Contains(t.Text, ".") {
+				out[t.Text] = true
+			}
+		case len(t.Text) > 1:
+			out[cutRunes(t.Text, stem)] = true
+		}
+	}
+	return out
+}
+
+func cutRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}
+
+// Object are the first n terms behind the act: what it is done to.
+func (d *Demand) Object(n int) map[string]bool {
+	from := 0
+	for _, h := range d.hits {
+		if h.Class == "act" {
+			from = h.To
+			break
+		}
+	}
+	return terms(d.tokens, d.hits, from, min(len(d.tokens), from+n))
+}
+
+// Thing is the text behind the act with which the demand begins; whole is
+// true where it begins with none, and Thing is all of it.
+func (d *Demand) Thing() (text string, whole bool) {
+	if d.Own {
+		for _, h := range d.hits {
+			if h.Class == "act" {
+				if h.To < len(d.tokens) {
+					return d.Text[d.tokens[h.To].Start:], false
+				}
+				break
+			}
+		}
+	}
+	return d.Text, true
+}

@@ -1,0 +1,89 @@
+package task
+
+// Kind is a kind of work.
+type Kind string
+
+// The kinds of work known. General is what speaks for none.
+const (
+	Build       Kind = "build"
+	Fix         Kind = "fix"
+	Migrate     Kind = "migrate"
+	Investigate Kind = "investigate"
+	Write       Kind = "write"
+	Analysis    Kind = "analysis"
+	Incident    Kind = "incident"
+	Event       Kind = "event"
+	Learn       Kind = "learn"
+	Buy         Kind = "buy"
+	General     Kind = "general"
+)
+
+// kinds in the order that decides between equals: the more special first.
+var kinds = []Kind{Incident, Fix, Migrate, Event, Buy, Analysis, Learn, Investigate, Write, Build}
+
+// acts say which kind of work an act speaks for.
+var acts = map[string]Kind{
+	"build": Build, "change": Build, "design": Build, "deploy": Build, "monitor": Build, "remove": Build,
+	"fix": Fix, "migrate": Migrate, "investigate": Investigate, "compare": Investigate, "write": Write,
+	"analyse": Analysis, "restore": Incident, "arrange": Event, "book": Event, "inform": Event,
+	"buy": Buy, "learn": Learn, "practise": Learn,
+}
+
+// Weights of evidence. What the goal does says most; what else stands in the
+// task and its requirements, less.
+const (
+	weightGoalAct  = 4
+	weightGoalNoun = 2
+	weightAct      = 1
+	weightNoun     = 1
+	most           = 4 // of what other clauses say for one kind
+	least          = 2 // below which no kind is named
+)
+
+// judge decides the kind of work by evidence.
+func (t *Task) judge() {
+	scores, others := map[Kind]int{}, map[Kind]int{}
+	var evidence = map[Kind][]string{}
+	note := func(k Kind, weight int, word string) {
+		scores[k] += weight
+		for _, e := range evidence[k] {
+			if e == word {
+				return
+			}
+		}
+		if len(evidence[k]) < 6 {
+			evidence[k] = append(evidence[k], word)
+		}
+	}
+	for i, d := range t.Demands {
+		goalAct := i == t.Goal
+		for _, h := range d.hits {
+			word := d.Text[d.tokens[h.From].Start:d.tokens[h.To-1].End]
+			switch {
+			case h.Class == "act" && acts[h.Name] != "" && goalAct:
+				note(acts[h.Name], weightGoalAct, word)
+				goalAct = false
+			case h.Class == "act" && acts[h.Name] != "":
+				if k := acts[h.Name]; others[k] < most {
+					others[k]++
+					note(k, weightAct, word)
+				}
+			case h.Class == "kind" && i == t.Goal:
+				note(Kind(h.Name), weightGoalNoun, word)
+			case h.Class == "kind":
+				if k := Kind(h.Name); others[k] < most {
+					others[k]++
+					note(k, weightNoun, word)
+				}
+			}
+		}
+	}
+	t.Kind = General
+	top := least - 1
+	for _, k := range kinds {
+		if scores[k] > top {
+			t.Kind, top = k, scores[k]
+		}
+	}
+	t.Evidence = evidence[t.Kind]
+}
