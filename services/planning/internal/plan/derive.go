@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/busbar-mcp/busbar/services/planning/internal/task"
+	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
 // draft is a step that has no number yet.
@@ -118,7 +119,7 @@ func (b *builder) demand(i int, d *task.Demand) {
 	what, own, only := b.what(d)
 	var steps []*draft
 	for _, topic := range d.Topics {
-		if x := extras[topic].before; x.action != "" && x.action != what.action && technical(b.task.Kind) && b.room() {
+		if x := extras[topic].before; x.action != "" && x.action != what.action && asks(b.task.Kind, topic) && b.room() {
 			s := b.once(x, i)
 			if s.covers[0] == i {
 				b.first[i] = s
@@ -133,7 +134,7 @@ func (b *builder) demand(i int, d *task.Demand) {
 		steps = append(steps, s)
 	}
 	for _, topic := range d.Topics {
-		if x := extras[topic].after; x.action != "" && x.action != what.action && technical(b.task.Kind) && b.room() {
+		if x := extras[topic].after; x.action != "" && x.action != what.action && asks(b.task.Kind, topic) && b.room() {
 			if x.stage == follow {
 				steps = append(steps, b.once(x, i))
 				continue
@@ -159,11 +160,17 @@ func (b *builder) demand(i int, d *task.Demand) {
 func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	k := b.task.Kind
 	late := func(x doing) doing {
-		if reports(k) && (x.action == "writeDocument" || x.action == "informPeople") {
+		switch {
+		case reports(k) && (x.action == "writeDocument" || x.action == "informPeople"):
 			x.stage = rollout
-		}
-		if k == task.Investigate && x.stage == analyse {
+		case (k == task.Investigate || k == task.Analysis) && x.stage == analyse:
 			x.stage = work // to compare and to gather is the work itself
+		case x.action == "test" && !technical(k):
+			x.action = "verifyResult"
+		case k == task.Incident && x.action == "writeDocument":
+			x.stage = follow
+		case k == task.Write && x.action == "obtainApproval":
+			x.stage = rollout
 		}
 		return x
 	}
@@ -173,12 +180,22 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	case task.Question:
 		return doing{"answerQuestion", analyse}, false, false
 	case task.Action:
-		if x, ok := byAct[d.Act]; ok {
+		x, known := byAct[d.Act]
+		switch {
+		case known && plain[d.Act] && !technical(k):
+			x = byKind[k]
+			if k == task.Buy {
+				x = byKind[task.General]
+			}
+		case d.Act == "fix":
+			x = byAct["change"]
+		}
+		if known {
 			return late(x), true, false
 		}
 	case task.Prohibition:
 		for _, topic := range d.Topics {
-			if technical(k) && measuredOnly[topic] {
+			if asks(k, topic) && measuredOnly[topic] {
 				return doing{}, false, true
 			}
 		}
@@ -187,15 +204,32 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 		}
 		return doing{"guardAgainst", verify}, false, false
 	}
+	own = d.Own // an infinitive that is in no list
+	if x, ok := byAct[d.Act]; ok && passive[d.Act] && !own {
+		return late(x), false, false
+	}
 	for _, topic := range d.Topics {
-		if technical(k) && measuredOnly[topic] {
+		if asks(k, topic) && measuredOnly[topic] && d.Act == "" {
 			return doing{}, false, true
 		}
-		if x, ok := byTopic[topic]; ok && (k != task.Buy || topic == "legal" || topic == "approval" || topic == "deadline") && k != task.Write {
-			return late(x), false, false
+		x, ok := byTopic[topic]
+		switch {
+		case !ok || eventTopics[topic] && k != task.Event:
+			continue
+		case (k == task.Buy || k == task.Write) && topic != "legal" && topic != "approval" && topic != "deadline":
+			continue
 		}
+		return late(x), own, false
 	}
-	return byKind[k], false, false
+	switch {
+	case k == task.Write && d.About("i18n"):
+		return byAct["translate"], own, false
+	case d.Bounded() && (k == task.Write || k == task.Analysis || k == task.Investigate):
+		return byAct["measure"], own, false
+	case d.Bounded() && k == task.Learn:
+		return doing{"schedule", decide}, own, false
+	}
+	return byKind[k], own, false
 }
 
 // goal puts the recipe of the kind of work around the demands.
@@ -219,7 +253,8 @@ func (b *builder) goal() {
 		}
 		if p.goal {
 			d := b.task.Demands[g]
-			s.own = d.Own
+			// Chinese says first for whom and until when.
+			s.own = d.Own || d.Act != "" && b.task.Language == words.Chinese
 			if p.action == "buildCore" && d.Act != "build" && d.Act != "design" && d.Act != "" && b.task.Kind == task.Build {
 				if x := byAct[d.Act]; x.stage == work {
 					s.action = x.action
@@ -239,7 +274,7 @@ func (b *builder) goal() {
 
 // goalExtras are the steps of the topics that the goal itself names.
 func (b *builder) goalExtras(g int) {
-	if !technical(b.task.Kind) {
+	if k := b.task.Kind; k != task.Build && k != task.Migrate {
 		return
 	}
 	for _, topic := range b.task.Demands[g].Topics {

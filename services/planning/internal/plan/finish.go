@@ -81,11 +81,11 @@ func (p *Plan) phase() {
 	}
 }
 
-// winner is the stage with most votes; of equals the later.
+// winner is the stage with most votes; of equals the earlier.
 func winner(votes map[stage]int) stage {
 	best, top := prepare, 0
 	for s := prepare; s <= follow; s++ {
-		if votes[s] >= top && votes[s] > 0 {
+		if votes[s] > top {
 			best, top = s, votes[s]
 		}
 	}
@@ -98,6 +98,8 @@ func (w *writer) phase(s stage) string {
 	name := phaseNames[s]
 	if s == rollout {
 		switch k := w.b.task.Kind; {
+		case k == task.Write:
+			name = "_rollout_write"
 		case k == task.Event:
 			name = "_rollout_event"
 		case k == task.Buy:

@@ -64,16 +64,24 @@ func (b *builder) said() {
 // sameSource reports whether both are of the task, or both requirements.
 func sameSource(a, o *task.Demand) bool { return a.ID[0] == o.ID[0] }
 
-// named is the step that terms speak of, other than those of demand i.
-func (b *builder) named(i int, terms map[string]bool) *draft {
+// named is the step that a word of order speaks of, other than those of
+// demand i: the goal's where it has a word of its kind ("before the cutover"),
+// else that of the demand with which it shares most.
+func (b *builder) named(i int, r task.Reference) *draft {
+	if r.Terms == nil {
+		return nil
+	}
+	if i != b.task.Goal && (r.Kinds[b.task.Kind] || len(r.Terms) == 0) {
+		return b.core
+	}
 	best, top := -1, 0
 	for j, d := range b.task.Demands {
 		if j == i || b.main[j] == nil {
 			continue
 		}
 		n := 0
-		for t := range terms {
-			if d.Terms[t] {
+		for t := range r.Terms {
+			if d.Terms[t] && !d.Before.Terms[t] && !d.After.Terms[t] {
 				n++
 			}
 		}
@@ -82,10 +90,6 @@ func (b *builder) named(i int, terms map[string]bool) *draft {
 		}
 	}
 	if best < 0 {
-		// "before the start", "после запуска": what is rolled out.
-		if len(terms) > 0 && b.core.stage == rollout {
-			return b.core
-		}
 		return nil
 	}
 	return b.main[best]
@@ -120,6 +124,9 @@ func (b *builder) made() {
 	}
 }
 
+// settles are decisions that the layout of the whole takes as given.
+var settles = map[string]bool{"decide": true, "sketchInterface": true, "estimateCost": true}
+
 // staged orders what nothing else does.
 func (b *builder) staged() {
 	k := b.task.Kind
@@ -135,7 +142,7 @@ func (b *builder) staged() {
 	}
 	for _, s := range b.drafts {
 		switch {
-		case s.stage <= analyse && base != nil && base.stage == decide:
+		case base != nil && base.stage == decide && (s.stage <= analyse || settles[s.action]):
 			b.link(s, base)
 		case s.stage == work:
 			b.link(base, s)
@@ -145,12 +152,12 @@ func (b *builder) staged() {
 			if k == task.Build {
 				b.link(b.core, s)
 			}
-			if k == task.Write {
+			if k == task.Write || k == task.General {
 				b.link(s, b.core)
 			}
 		}
 		// Money is counted before it is spent.
-		if s.action == "estimateCost" || s.action == "obtainApproval" {
+		if s.stage < work && (s.action == "estimateCost" || s.action == "obtainApproval") {
 			for _, o := range append(slices.Clone(of[work]), of[rollout]...) {
 				if s.action == "obtainApproval" || o.action == "book" || o.action == "buy" || o.action == "holdEvent" {
 					b.link(s, o)
@@ -188,6 +195,9 @@ func (b *builder) verifications(of map[stage][]*draft) {
 		found := false
 		for _, p := range s.after {
 			found = found || p.stage == work
+		}
+		if b.core.stage == work {
+			b.link(b.core, s)
 		}
 		inChain := slices.Contains(b.chain, s)
 		if !inChain {

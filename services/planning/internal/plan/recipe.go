@@ -106,6 +106,7 @@ var byAct = map[string]doing{
 	"monitor": {"setUpMonitoring", work}, "arrange": {"arrange", work}, "book": {"book", work}, "inform": {"informPeople", work}, "buy": {"buy", work},
 	"learn": {"study", work}, "practise": {"practise", work}, "teach": {"trainPeople", rollout}, "approve": {"obtainApproval", decide},
 	"backup": {"backUpData", prepare}, "restore": {"restoreService", work},
+	"present": {"presentResults", rollout}, "seek": {"arrange", work}, "keep": {"keepAsIs", work}, "translate": {"translate", rollout},
 }
 
 // byKind is the step for what has to be so, where no act is named.
@@ -119,7 +120,7 @@ var byKind = map[task.Kind]doing{
 var byTopic = map[string]doing{
 	"rollback": {"prepareRollback", decide}, "budget": {"estimateCost", decide}, "legal": {"clarifyRules", analyse},
 	"tests": {"test", verify}, "docs": {"writeDocument", work}, "monitoring": {"setUpMonitoring", work}, "approval": {"obtainApproval", decide},
-	"training": {"trainPeople", rollout}, "comms": {"informPeople", rollout}, "guests": {"informPeople", work}, "venue": {"book", work}, "transport": {"book", work},
+	"training": {"trainPeople", rollout}, "comms": {"informPeople", rollout}, "guests": {"arrange", work}, "venue": {"book", work}, "transport": {"book", work},
 	"lodging": {"book", work}, "weather": {"prepareAlternative", work}, "rollout": {"rollOut", rollout}, "deadline": {"schedule", decide},
 }
 
@@ -144,12 +145,37 @@ var extras = map[string]struct{ before, after part }{
 // are checked, and no step of work is theirs alone.
 var measuredOnly = map[string]bool{"performance": true, "availability": true, "dataloss": true, "accessibility": true, "compatibility": true}
 
-// technical reports whether topics of software mean what they say there.
+// technical reports whether a kind of work is about software.
 func technical(k task.Kind) bool {
 	return k == task.Build || k == task.Fix || k == task.Migrate || k == task.Incident
 }
 
+// asks reports whether a topic asks for its extra steps in a kind of work: who
+// repairs has neither screens to draw nor partners to get to know.
+func asks(k task.Kind, topic string) bool {
+	switch k {
+	case task.Build, task.Migrate:
+		return true
+	case task.Fix:
+		return topic != "ui" && topic != "integration"
+	case task.Incident:
+		return topic == "monitoring" || topic == "dataloss"
+	}
+	return false
+}
+
+// eventTopics mean what they say only where people meet.
+var eventTopics = map[string]bool{"venue": true, "transport": true, "lodging": true, "guests": true, "weather": true, "catering": true, "programme": true}
+
+// plain are acts whose steps are those of software; elsewhere they are what
+// the kind of work does anyway.
+var plain = map[string]bool{"build": true, "change": true, "remove": true, "deploy": true, "migrate": true, "fix": true, "monitor": true, "design": true}
+
+// passive are acts that name the step also where the demand does not begin
+// with them: "has to be tested".
+var passive = map[string]bool{"deploy": true, "inform": true, "teach": true, "approve": true, "monitor": true, "backup": true, "test": true, "review": true, "translate": true}
+
 // reports reports whether writing and telling come at the end.
 func reports(k task.Kind) bool {
-	return k == task.Investigate || k == task.Analysis || k == task.Buy || k == task.Incident
+	return k == task.Investigate || k == task.Analysis || k == task.Buy
 }

@@ -45,11 +45,12 @@ func Actions() []string {
 	return slices.DeleteFunc(names, func(n string) bool { return n[0] == '_' })
 }
 
-// Lengths in runes: of what is repeated of a demand in a step, in all and of
-// one of several.
+// Lengths in runes of what is repeated of a demand: as a step in its own words,
+// in a frame, and as one of several in a frame.
 const (
-	maxShown  = 240
-	maxQuoted = 120
+	maxOwn    = 300
+	maxShown  = 160
+	maxQuoted = 100
 )
 
 var quotes = map[words.Language][2]string{
@@ -74,10 +75,12 @@ func newWriter(b *builder) *writer {
 // our gives our own words in the characters of the task.
 func (w *writer) our(text string) string {
 	if w.b.task.Traditional {
-		return words.Traditional(text)
+		return traditionalQuotes.Replace(words.Traditional(text))
 	}
 	return text
 }
+
+var traditionalQuotes = strings.NewReplacer("“", "「", "”", "」")
 
 // step gives description and check.
 func (w *writer) step(s *draft) (description, check string) {
@@ -86,7 +89,10 @@ func (w *writer) step(s *draft) (description, check string) {
 	fill := w.fill(s)
 	description = upper(fill.Replace(w.our(f.description)))
 	if s.own {
-		description = upper(clip(d.Text, maxShown))
+		description = upper(clip(d.Shown, maxOwn))
+	}
+	if symptoms := w.symptoms(); len(symptoms) > 0 && (s.action == "reproduceDefect" || s.action == "assessImpact") {
+		description += " – " + w.join(symptoms, true)
 	}
 	check = upper(fill.Replace(w.our(f.check)))
 	if s.closes {
@@ -123,30 +129,9 @@ func (w *writer) conditions(d *task.Demand) string {
 // fill knows what stands for the slots of a step's frames.
 func (w *writer) fill(s *draft) *strings.Replacer {
 	t := w.b.task
-	about := []int{s.covers[0]}
-	switch {
-	case w.b.shared[s.action] == s || s.action == "reviewContext":
+	about := s.covers[:1]
+	if w.b.shared[s.action] == s || s.action == "reviewContext" {
 		about = s.covers
-	case s.action == "reproduceDefect" || s.action == "assessImpact" || s.action == "verifyFix":
-		if symptoms := w.symptoms(); len(symptoms) > 0 {
-			about = symptoms
-		}
-	}
-	var plain, quoted []string
-	size := 0
-	for i, j := range about {
-		limit := maxShown
-		if len(about) > 1 {
-			limit = maxQuoted
-		}
-		text := clip(t.Demands[j].Text, limit)
-		if n := utf8.RuneCountInString(text); i > 0 && size+n > maxShown {
-			plain, quoted = append(plain, "…"), append(quoted, "…")
-			break
-		} else {
-			size += n
-		}
-		plain, quoted = append(plain, text), append(quoted, w.quote(text))
 	}
 	d := t.Demands[s.covers[0]]
 	thing, whole := d.Thing()
@@ -162,8 +147,33 @@ func (w *writer) fill(s *draft) *strings.Replacer {
 	if g := t.Demands[t.Goal]; g.From != "" {
 		from, to = g.From, g.To
 	}
-	x := strings.Join(plain, "; ")
-	return strings.NewReplacer("{x}", w.lower(x), "{q}", strings.Join(quoted, "; "), "{o}", thing, "{r}", idList(ids), "{from}", from, "{to}", to)
+	return strings.NewReplacer("{x}", w.lower(w.join(about, false)), "{q}", w.join(about, true), "{o}", thing, "{r}", idList(ids), "{from}", from, "{to}", to)
+}
+
+// join lists what demands say, and breaks off where it grows too long.
+func (w *writer) join(demands []int, quoted bool) string {
+	var out []string
+	size := 0
+	for i, j := range demands {
+		limit := maxShown
+		if len(demands) > 1 {
+			limit = maxQuoted
+		}
+		text := clip(w.b.task.Demands[j].Shown, limit)
+		size += utf8.RuneCountInString(text)
+		if i > 0 && size > 2*maxShown {
+			out = append(out, "…")
+			break
+		}
+		if quoted {
+			text = w.quote(text)
+		}
+		out = append(out, text)
+	}
+	if w.b.task.Language == words.Chinese {
+		return strings.Join(out, "；")
+	}
+	return strings.Join(out, "; ")
 }
 
 // symptoms are the demands that say how a defect shows.

@@ -38,7 +38,7 @@ func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 		if i-start < left || len(tokens)-i < right {
 			continue
 		}
-		end, next, ok := boundary(sentence, tokens, at, i, l)
+		end, next, ok := boundary(sentence, tokens, at, start, i, l)
 		if !ok || end-start < left || inside(sentence[offset(tokens, start, sentence):tokens[i].Start]) {
 			continue
 		}
@@ -69,7 +69,7 @@ func offset(tokens []words.Token, i int, sentence string) int {
 
 // boundary reports whether a clause ends before token i: it then ends with
 // token end-1, and the next starts with token next.
-func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i int, l words.Language) (end, next int, ok bool) {
+func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, start, i int, l words.Language) (end, next int, ok bool) {
 	gap := sentence[tokens[i-1].End:tokens[i].Start]
 	comma := strings.ContainsAny(gap, ",，、:：—") || strings.Contains(gap, " - ")
 	semicolon := strings.ContainsAny(gap, ";；")
@@ -82,7 +82,7 @@ func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i i
 		case h.Class != "mark":
 		case h.Name == "and":
 			and, to = true, h.To
-		case h.Name == "then" || h.Name == "last" || h.Name == "first":
+		case h.Name == "then" || (h.Name == "last" || h.Name == "first") && comma:
 			then = true
 		case h.Name == "but":
 			but, to = true, h.To
@@ -94,6 +94,11 @@ func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i i
 	}
 	if semicolon {
 		return i, i, true
+	}
+	// "After the cutover, keep …": the comma ends what stands before its clause.
+	subordinate := false
+	for _, h := range at[start] {
+		subordinate = subordinate || h.Class == "mark" && (h.Name == "before" || h.Name == "after" || h.Name == "if")
 	}
 	if and {
 		// "and then", "and add"
@@ -108,7 +113,7 @@ func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i i
 		return i, to, true
 	case then && (comma || l != words.Chinese):
 		return i, i, true
-	case comma && act && !strings.ContainsAny(gap, "、"):
+	case comma && act && !strings.ContainsAny(gap, "、") && !subordinate:
 		return i, i, true
 	case comma && not && l == words.Chinese && !ifs:
 		return i, i, true

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -8,10 +9,11 @@ import (
 )
 
 // newDemand reads one clause.
-func newDemand(id string, c clause, x *words.Lexicon) *Demand {
+func newDemand(id string, c clause, x *words.Lexicon, l words.Language) *Demand {
 	d := &Demand{ID: id, Text: c.text, place: c.place, tokens: words.Cut(c.text)}
 	d.hits = x.Find(d.tokens)
-	d.readAct()
+	d.dropNegated()
+	d.readAct(l)
 	for _, h := range d.hits {
 		if h.Class == "topic" && len(d.Topics) < maxTopics && !d.About(h.Name) {
 			d.Topics = append(d.Topics, h.Name)
@@ -32,17 +34,80 @@ func newDemand(id string, c clause, x *words.Lexicon) *Demand {
 
 // readAct finds the first act. One that stands first, or right behind words
 // that only order or join, makes the clause a step in its own words.
-func (d *Demand) readAct() {
-	next := 0 // token up to which nothing of weight has been seen
+func (d *Demand) readAct(l words.Language) {
+	next := d.behindSubordinate() // token up to which nothing of weight has been seen
+	begin := next
+	d.Shown = d.Text
 	for _, h := range d.hits {
-		if h.Class == "mark" && h.From <= next && (h.Name == "then" || h.Name == "first" || h.Name == "last" || h.Name == "and") {
+		if h.From < begin {
+			continue
+		}
+		if begin == 0 && h.Class == "mark" && h.From <= next && (h.Name == "then" || h.Name == "first" || h.Name == "last" || h.Name == "and") && h.To < len(d.tokens) {
 			next = max(next, h.To)
+			d.Shown = d.Text[d.tokens[next].Start:]
 		}
 		if h.Class == "act" {
-			d.Act, d.Own = h.Name, h.From <= next
-			return
+			d.Act, d.Own, d.actEnd = h.Name, h.From <= next, h.To
+			break
 		}
 	}
+	// An infinitive that no list has still says what to do.
+	if !d.Own && next < len(d.tokens) && infinitive(d.tokens[next].Text, l) {
+		d.Act, d.Own, d.actEnd = "", true, 0
+	}
+}
+
+// behindSubordinate is the token behind the comma of a clause that begins with
+// "after", "before" or "if"; 0 where there is none.
+func (d *Demand) behindSubordinate() int {
+	if len(d.hits) == 0 {
+		return 0
+	}
+	for _, h := range d.hits {
+		if h.From > 0 {
+			return 0
+		}
+		if h.Class == "mark" && (h.Name == "before" || h.Name == "after" || h.Name == "if") {
+			break
+		}
+	}
+	for i := 1; i < len(d.tokens); i++ {
+		if strings.ContainsAny(d.Text[d.tokens[i-1].End:d.tokens[i].Start], ",，") {
+			return i
+		}
+	}
+	return 0
+}
+
+func infinitive(word string, l words.Language) bool {
+	switch l {
+	case words.Russian:
+		return endsIn(word, "ать", "ять", "ить", "еть", "уть", "ыть", "оть", "ться", "йти")
+	case words.Polish:
+		return endsIn(word, "ać", "ić", "yć", "eć")
+	}
+	return false
+}
+
+// nouns look like infinitives.
+var nouns = map[string]bool{"сеть": true, "память": true, "печать": true, "нить": true, "sieć": true, "pamięć": true, "postać": true, "chęć": true}
+
+func endsIn(word string, endings ...string) bool {
+	return !nouns[word] && slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) })
+}
+
+// dropNegated takes out negations that are part of a comparison: "no more
+// than" forbids nothing but more.
+func (d *Demand) dropNegated() {
+	covered := map[int]bool{}
+	for _, h := range d.hits {
+		if h.Class == "cmp" {
+			for i := h.From; i < h.To; i++ {
+				covered[i] = true
+			}
+		}
+	}
+	d.hits = slices.DeleteFunc(d.hits, func(h words.Hit) bool { return h.Class == "mark" && h.Name == "not" && covered[h.From] })
 }
 
 // readOrder finds the words that say what comes before what.
@@ -78,21 +143,31 @@ func (d *Demand) readOrder() {
 const reach = 6
 
 // beside are the terms behind a hit, up to the next comma.
-func (d *Demand) beside(h words.Hit) map[string]bool {
+func (d *Demand) beside(h words.Hit) Reference {
 	to := h.To
 	for to < len(d.tokens) && to < h.To+reach && (to == h.To || !strings.ContainsAny(d.Text[d.tokens[to-1].End:d.tokens[to].Start], ",;，；:")) {
 		to++
 	}
-	return terms(d.tokens, d.hits, h.To, to)
+	return d.reference(h.To, to)
+}
+
+func (d *Demand) reference(from, to int) Reference {
+	r := Reference{terms(d.tokens, d.hits, from, to), map[Kind]bool{}}
+	for _, h := range d.hits {
+		if h.Class == "kind" && h.From >= from && h.To <= to {
+			r.Kinds[Kind(h.Name)] = true
+		}
+	}
+	return r
 }
 
 // ahead are the terms before a hit, back to the comma before.
-func (d *Demand) ahead(h words.Hit) map[string]bool {
+func (d *Demand) ahead(h words.Hit) Reference {
 	from := h.From
 	for from > 0 && from > h.From-2*reach && (from == h.From || !strings.ContainsAny(d.Text[d.tokens[from-1].End:d.tokens[from].Start], ",;，；:")) {
 		from--
 	}
-	return terms(d.tokens, d.hits, from, h.From)
+	return d.reference(from, h.From)
 }
 
 func (d *Demand) readCondition() {
@@ -198,28 +273,26 @@ func cutRunes(s string, n int) string {
 
 // Object are the first n terms behind the act: what it is done to.
 func (d *Demand) Object(n int) map[string]bool {
-	from := 0
-	for _, h := range d.hits {
-		if h.Class == "act" {
-			from = h.To
-			break
-		}
+	return terms(d.tokens, d.hits, d.actEnd, min(len(d.tokens), d.actEnd+n))
+}
+
+// preposition reports whether token i is a function word other than an
+// article: what stands behind it is in no case of an object.
+func (d *Demand) preposition(i int) bool {
+	switch d.tokens[i].Text {
+	case "a", "an", "the", "all", "any", "some", "each", "every", "our", "your", "my", "их", "наш", "все", "nasz", "nasze":
+		return false
 	}
-	return terms(d.tokens, d.hits, from, min(len(d.tokens), from+n))
+	return slices.ContainsFunc(d.hits, func(h words.Hit) bool {
+		return h.From == i && (h.Class == "stop" || h.Class == "mark") && d.tokens[i].Kind != words.Han
+	})
 }
 
 // Thing is the text behind the act with which the demand begins; whole is
 // true where it begins with none, and Thing is all of it.
 func (d *Demand) Thing() (text string, whole bool) {
-	if d.Own {
-		for _, h := range d.hits {
-			if h.Class == "act" {
-				if h.To < len(d.tokens) {
-					return d.Text[d.tokens[h.To].Start:], false
-				}
-				break
-			}
-		}
+	if d.Own && d.actEnd > 0 && d.actEnd < len(d.tokens) && !d.preposition(d.actEnd) {
+		return d.Text[d.tokens[d.actEnd].Start:], false
 	}
-	return d.Text, true
+	return d.Shown, true
 }

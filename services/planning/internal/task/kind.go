@@ -78,6 +78,9 @@ func (t *Task) judge() {
 			}
 		}
 	}
+	if !t.software() {
+		delete(scores, Build)
+	}
 	t.Kind = General
 	top := least - 1
 	for _, k := range kinds {
@@ -86,4 +89,22 @@ func (t *Task) judge() {
 		}
 	}
 	t.Evidence = evidence[t.Kind]
+}
+
+// softwareTopics are those that only software has.
+var softwareTopics = []string{"performance", "integration", "ui", "security", "tests", "monitoring", "compatibility"}
+
+// software reports whether anything says that what is built is software.
+func (t *Task) software() bool {
+	for _, d := range t.Demands {
+		if d.has("kind", string(Build)) {
+			return true
+		}
+		for _, topic := range softwareTopics {
+			if d.About(topic) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -76,7 +76,7 @@ func limits(text string, tokens []words.Token, hits []words.Hit) []Limit {
 			}
 		}
 		l.Op = comparison(text, tokens, at, ending, l, start)
-		if l.Kind == "" && l.Op == "=" || numeral && l.Kind == "" {
+		if l.Op == "=" && (numeral || l.Kind == "") || numeral && l.Kind == "" {
 			continue
 		}
 		l.Text = text[start:end]
@@ -142,11 +142,23 @@ func due(text string, tokens []words.Token, hits []words.Hit) string {
 			return text[t.Start:end]
 		}
 	}
+	until := map[int]bool{}
+	for _, h := range hits {
+		if h.Class == "mark" && (h.Name == "by" || h.Name == "before") || h.Class == "cmp" && h.Name == "max" {
+			until[h.To] = true
+		}
+	}
 	for _, h := range hits {
 		if h.Class != "date" {
 			continue
 		}
 		from, to := h.From, h.To
+		if h.Name == "day" && !until[from] {
+			continue // "since Tuesday"
+		}
+		if h.Name == "month" && !(from > 0 && tokens[from-1].Kind == words.Number) && !(to < len(tokens) && tokens[to].Kind == words.Number) {
+			continue
+		}
 		if from > 0 && tokens[from-1].Kind == words.Number {
 			from--
 		} else if to < len(tokens) && tokens[to].Kind == words.Number {

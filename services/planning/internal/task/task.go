@@ -57,7 +57,9 @@ type Demand struct {
 	// requirement, and "R2.1" where that has several clauses.
 	ID   string
 	Text string
-	Type Type
+	// Shown is Text without words that only order it, such as "then".
+	Shown string
+	Type  Type
 	// Act is the first kind of doing named, or ""; Own that the clause begins
 	// with it, so that it can stand as a step in its own words.
 	Act string
@@ -76,11 +78,20 @@ type Demand struct {
 	// Then, First and Last order the demand among those of its source; Before
 	// and After hold terms of what it precedes and follows.
 	Then, First, Last bool
-	Before, After     map[string]bool
+	Before, After     Reference
 
 	hits   []words.Hit
 	tokens []words.Token
+	actEnd int // token behind the act
 	place  place
+}
+
+// Reference is what a word of order governs.
+type Reference struct {
+	// Terms are as in a demand, nil where there is no such word.
+	Terms map[string]bool
+	// Kinds of work that its words speak for: "before the cutover".
+	Kinds map[Kind]bool
 }
 
 // Required reports whether the plan has to see to the demand with a step that
@@ -121,7 +132,7 @@ func Read(text string, requirements []string, language words.Language) *Task {
 	t.Traditional = t.Language == words.Chinese && words.IsTraditional(whole)
 	x := words.For(t.Language)
 	for i, c := range split(text, x, t.Language, maxTaskDemands) {
-		t.Demands = append(t.Demands, newDemand(fmt.Sprintf("T%d", i+1), c, x))
+		t.Demands = append(t.Demands, newDemand(fmt.Sprintf("T%d", i+1), c, x, t.Language))
 	}
 	for i, r := range items {
 		left := maxDemands - len(t.Demands) - (len(items) - i - 1)
@@ -131,7 +142,7 @@ func Read(text string, requirements []string, language words.Language) *Task {
 			if len(clauses) > 1 {
 				id = fmt.Sprintf("R%d.%d", i+1, j+1)
 			}
-			t.Demands = append(t.Demands, newDemand(id, c, x))
+			t.Demands = append(t.Demands, newDemand(id, c, x, t.Language))
 		}
 	}
 	t.findGoal()
@@ -150,7 +161,7 @@ func (t *Task) findGoal() {
 			break
 		}
 		switch {
-		case d.Own && !d.negative():
+		case d.Own && !d.startsNegative():
 			t.Goal = i
 			return
 		case d.Act != "" && best < 0 && !d.negative():
@@ -180,26 +191,45 @@ func (d *Demand) typeOf(k Kind, goal bool) Type {
 		return Action
 	case strings.HasSuffix(d.Text, "?") || strings.HasSuffix(d.Text, "？"):
 		return Question
-	case d.Due != "" && d.bare():
+	case (k == Fix || k == Incident) && !listed && !d.Own && d.has("kind", string(k)) && !must:
+		return Symptom
+	case d.Due != "" && (d.bare() || d.Act == "" && !listed && !must):
 		return Deadline
 	case d.Own && !d.startsNegative():
 		return Action
-	case (k == Fix || k == Incident) && !listed && d.has("kind", string(k)) && !must:
-		return Symptom
 	case d.negative() && (must || listed || d.startsNegative()):
 		return Prohibition
 	case d.Act != "" && (must || listed):
 		return Property
-	case must, listed, len(d.Limits) > 0, d.Due != "", d.startsNegative():
+	case must, listed, d.limited(), d.Due != "", d.startsNegative():
 		return Property
-	case len(d.Topics) > 0 && len(d.tokens) <= 6:
-		return Property // a heading-like item: "Vegan catering"
+	case d.place.item:
+		return Property
 	}
 	return Context
 }
 
 // bare reports whether a demand says little besides a date.
-func (d *Demand) bare() bool { return d.Act == "" && len(d.Terms) <= 4 || d.About("deadline") }
+func (d *Demand) bare() bool {
+	return d.Act == "" && len(d.Topics) == 0 && len(d.Terms) <= 3 || d.About("deadline")
+}
+
+// limited reports whether a quantity of the demand is a bound, and not just
+// how much there is.
+func (d *Demand) limited() bool {
+	for _, l := range d.Limits {
+		if l.Op == "≤" || l.Op == "≥" {
+			return true
+		}
+	}
+	return false
+}
+
+// Bounded reports whether a demand is hardly more than a bound.
+func (d *Demand) Bounded() bool { return d.limited() && d.Act == "" }
+
+// HasKind reports whether a word of the demand speaks for a kind of work.
+func (d *Demand) HasKind(k Kind) bool { return d.has("kind", string(k)) }
 
 // startsNegative reports whether a negation stands among the first words.
 func (d *Demand) startsNegative() bool {
