@@ -117,14 +117,14 @@ func rate(l labelled, r result) score {
 		}
 	}
 	for _, must := range l.Musts {
-		if firstStep(r.Plan, must, true) != 0 {
+		if says(r.Plan, must) != 0 {
 			s.found++
 		} else {
 			s.missing = append(s.missing, "no step: "+strings.Join(must, "|"))
 		}
 	}
 	for _, o := range l.Orders {
-		before, after := firstStep(r.Plan, o[0], false), firstStep(r.Plan, o[1], false)
+		before, after := named(r.Plan, o[0]), named(r.Plan, o[1])
 		if before == 0 || after == 0 || !waits(r.Plan, after, before) {
 			s.violated++
 			s.missing = append(s.missing, fmt.Sprintf("no order: %s (%d) → %s (%d)", o[0][0], before, o[1][0], after))
@@ -134,16 +134,27 @@ func rate(l labelled, r result) score {
 	return s
 }
 
-// firstStep is the id of the first step that says one of words; checks count
-// too where a topic is looked for.
-func firstStep(plan []step, words []string, checks bool) int {
+// says is the id of the first step that says one of words, in description or
+// check; 0 if none does.
+func says(plan []step, words []string) int {
+	return first(plan, words, func(s step, w string) bool {
+		return strings.Contains(strings.ToLower(s.Description+" "+s.Check), w)
+	})
+}
+
+// named is the id of the first step whose description begins with one of
+// words, and else of the first that has them.
+func named(plan []step, words []string) int {
+	if id := first(plan, words, func(s step, w string) bool { return strings.HasPrefix(strings.ToLower(s.Description), w) }); id != 0 {
+		return id
+	}
+	return first(plan, words, func(s step, w string) bool { return strings.Contains(strings.ToLower(s.Description), w) })
+}
+
+func first(plan []step, words []string, matches func(step, string) bool) int {
 	for _, s := range plan {
-		text := strings.ToLower(s.Description)
-		if checks {
-			text += " " + strings.ToLower(s.Check)
-		}
 		for _, w := range words {
-			if strings.Contains(text, strings.ToLower(w)) {
+			if matches(s, strings.ToLower(w)) {
 				return s.ID
 			}
 		}
