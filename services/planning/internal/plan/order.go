@@ -50,11 +50,15 @@ func (b *builder) said() {
 				b.link(b.main[j], b.main[i])
 			}
 		}
-		if s := b.named(i, d.Before); s != nil {
+		if s := b.named(i, d.Before, nil); s != nil {
 			b.link(b.last[i], s)
 			b.link(b.main[i], s)
 		}
-		if s := b.named(i, d.After); s != nil {
+		var fallback *draft
+		if b.core.stage == rollout && i != b.task.Goal {
+			fallback = b.core // "only after 30 days"
+		}
+		if s := b.named(i, d.After, fallback); s != nil {
 			b.link(s, b.first[i])
 			b.link(s, b.main[i])
 		}
@@ -66,8 +70,8 @@ func sameSource(a, o *task.Demand) bool { return a.ID[0] == o.ID[0] }
 
 // named is the step that a word of order speaks of, other than those of
 // demand i: the goal's where it has a word of its kind ("before the cutover"),
-// else that of the demand with which it shares most.
-func (b *builder) named(i int, r task.Reference) *draft {
+// else that of the demand with which it shares most, else fallback.
+func (b *builder) named(i int, r task.Reference, fallback *draft) *draft {
 	if r.Terms == nil {
 		return nil
 	}
@@ -90,7 +94,7 @@ func (b *builder) named(i int, r task.Reference) *draft {
 		}
 	}
 	if best < 0 {
-		return nil
+		return fallback
 	}
 	return b.main[best]
 }
@@ -182,7 +186,7 @@ func (b *builder) staged() {
 			}
 		}
 	}
-	b.ends(of[rollout], func(s *draft) bool { return s.stage < rollout })
+	b.ends(of[rollout], func(s *draft) bool { return s.stage < rollout && !b.later(s) })
 	before := func(s *draft) bool { return s.stage < follow }
 	b.ends(of[follow], before)
 }
@@ -190,6 +194,8 @@ func (b *builder) staged() {
 // verifications lets each wait for the work it looks at: its own, what speaks
 // of the same, and all of it where nothing does.
 func (b *builder) verifications(of map[stage][]*draft) {
+	// What the text puts behind the rollout is no work to verify before it.
+	before := slices.DeleteFunc(slices.Clone(of[work]), b.later)
 	for _, s := range of[verify] {
 		d := b.task.Demands[s.covers[0]]
 		found := false
@@ -201,7 +207,7 @@ func (b *builder) verifications(of map[stage][]*draft) {
 		}
 		inChain := slices.Contains(b.chain, s)
 		if !inChain {
-			for _, w := range of[work] {
+			for _, w := range before {
 				if w != b.core && b.related(d, b.task.Demands[w.covers[0]]) {
 					b.link(w, s)
 					found = true
@@ -209,12 +215,16 @@ func (b *builder) verifications(of map[stage][]*draft) {
 			}
 		}
 		if !found || inChain {
-			for _, w := range of[work] {
+			for _, w := range before {
 				b.link(w, s)
 			}
 		}
 	}
 }
+
+// later reports whether the text puts a step behind the goal, which is the
+// rollout.
+func (b *builder) later(s *draft) bool { return b.core.stage == rollout && s.behind.has(b.core.index) }
 
 // related reports whether two demands speak of one thing that the goal does
 // not name anyway.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,11 +20,12 @@ const (
 // that joins stays out, the one that orders goes with what it orders.
 func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 	tokens := words.Cut(sentence)
-	hits := x.Find(tokens)
 	at := map[int][]words.Hit{}
-	for _, h := range hits {
+	for _, h := range x.Find(tokens) {
 		at[h.From] = append(at[h.From], h)
 	}
+	within := brackets(sentence, tokens)
+	lastIf := -1 // the last token before i that opens a condition
 	left, right := leastLeft, leastRight
 	if l == words.Chinese {
 		left, right = leastLeftHan, leastRightHan
@@ -35,11 +37,16 @@ func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 		start = next
 	}
 	for i := 1; i < len(tokens); i++ {
-		if i-start < left || len(tokens)-i < right {
+		if marked(at[i-1], "if") {
+			lastIf = i - 1
+		}
+		if within[i] || i-start < left || len(tokens)-i < right {
 			continue
 		}
-		end, next, ok := boundary(sentence, tokens, at, start, i, l)
-		if !ok || end-start < left || inside(sentence[offset(tokens, start, sentence):tokens[i].Start]) {
+		// "After the cutover, keep …": the comma ends what stands before its clause.
+		subordinate := lastIf >= start || marked(at[start], "before", "after")
+		end, next, ok := boundary(sentence, tokens, at, i, l, subordinate)
+		if !ok || end-start < left {
 			continue
 		}
 		cut(end, next)
@@ -69,7 +76,7 @@ func offset(tokens []words.Token, i int, sentence string) int {
 
 // boundary reports whether a clause ends before token i: it then ends with
 // token end-1, and the next starts with token next.
-func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, start, i int, l words.Language) (end, next int, ok bool) {
+func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i int, l words.Language, subordinate bool) (end, next int, ok bool) {
 	gap := sentence[tokens[i-1].End:tokens[i].Start]
 	comma := strings.ContainsAny(gap, ",，、:：—") || strings.Contains(gap, " - ")
 	semicolon := strings.ContainsAny(gap, ";；")
@@ -95,11 +102,6 @@ func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, sta
 	if semicolon {
 		return i, i, true
 	}
-	// "After the cutover, keep …": the comma ends what stands before its clause.
-	subordinate := false
-	for _, h := range at[start] {
-		subordinate = subordinate || h.Class == "mark" && (h.Name == "before" || h.Name == "after" || h.Name == "if")
-	}
 	if and {
 		// "and then", "and add"
 		for _, h := range at[to] {
@@ -121,12 +123,31 @@ func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, sta
 	return 0, 0, false
 }
 
-// inside reports whether a bracket or quotation mark is open at the end of
-// text: what is in one stays together.
-func inside(text string) bool {
-	return strings.Count(text, "(") > strings.Count(text, ")") || strings.Count(text, "（") > strings.Count(text, "）") ||
-		strings.Count(text, "„")+strings.Count(text, "“") > strings.Count(text, "”") || strings.Count(text, "«") > strings.Count(text, "»") ||
-		strings.Count(text, "\"")%2 == 1
+// marked reports whether one of hits is a mark of one of names.
+func marked(hits []words.Hit, names ...string) bool {
+	return slices.ContainsFunc(hits, func(h words.Hit) bool { return h.Class == "mark" && slices.Contains(names, h.Name) })
+}
+
+// brackets reports of each token whether a bracket or quotation mark is open
+// before it: what is in one stays together.
+func brackets(sentence string, tokens []words.Token) []bool {
+	out := make([]bool, len(tokens))
+	depth, quoted, token := 0, false, 0
+	for i, r := range sentence {
+		for token < len(tokens) && tokens[token].Start <= i {
+			out[token] = depth > 0 || quoted
+			token++
+		}
+		switch r {
+		case '(', '（', '«', '„', '「':
+			depth++
+		case ')', '）', '»', '」', '”':
+			depth = max(0, depth-1)
+		case '"':
+			quoted = !quoted
+		}
+	}
+	return out
 }
 
 // trimClause takes off the marks that join clauses.

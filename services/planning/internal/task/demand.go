@@ -25,7 +25,16 @@ func newDemand(id string, c clause, x *words.Lexicon, l words.Language) *Demand 
 			d.Limits = append(d.Limits, l)
 		}
 	}
-	d.Terms = terms(d.tokens, d.hits, 0, len(d.tokens))
+	for _, l := range d.Limits {
+		// Seconds as a bound are a matter of speed, whatever the words.
+		if l.Kind == "instant" && l.Op == "≤" && !d.About("performance") {
+			d.Topics = append([]string{"performance"}, d.Topics...)
+			d.Topics = d.Topics[:min(len(d.Topics), maxTopics)]
+			break
+		}
+	}
+	d.skip = skipped(d.hits, len(d.tokens))
+	d.Terms = d.terms(0, len(d.tokens))
 	d.readOrder()
 	d.readCondition()
 	d.readMove()
@@ -42,11 +51,12 @@ func (d *Demand) readAct(l words.Language) {
 		if h.From < begin {
 			continue
 		}
-		if begin == 0 && h.Class == "mark" && h.From <= next && (h.Name == "then" || h.Name == "first" || h.Name == "last" || h.Name == "and") && h.To < len(d.tokens) {
+		opens := h.Class == "open" || h.Class == "mark" && (h.Name == "then" || h.Name == "first" || h.Name == "last" || h.Name == "and")
+		if begin == 0 && opens && h.From <= next && h.To < len(d.tokens) {
 			next = max(next, h.To)
 			d.Shown = d.Text[d.tokens[next].Start:]
 		}
-		if h.Class == "act" {
+		if h.Class == "act" && (h.To >= len(d.tokens) || d.tokens[h.To].Text != "的") {
 			d.Act, d.Own, d.actEnd = h.Name, h.From <= next, h.To
 			break
 		}
@@ -58,8 +68,14 @@ func (d *Demand) readAct(l words.Language) {
 }
 
 // behindSubordinate is the token behind the comma of a clause that begins with
-// "after", "before" or "if"; 0 where there is none.
+// "after", "before" or "if", in Chinese behind the word that closes one; 0 where
+// there is none.
 func (d *Demand) behindSubordinate() int {
+	for _, h := range d.hits {
+		if h.Class == "mark" && (h.Name == "prebefore" || h.Name == "preafter") && h.From <= 2*reach {
+			return h.To
+		}
+	}
 	if len(d.hits) == 0 {
 		return 0
 	}
@@ -124,17 +140,21 @@ func (d *Demand) readOrder() {
 		case "last":
 			d.Last = d.Last || h.From <= 1
 		case "before":
-			if d.Due == "" {
+			if d.Due == "" && d.Before.Terms == nil {
 				d.Before = d.beside(h)
 			}
 		case "after":
-			d.After = d.beside(h)
+			if d.After.Terms == nil {
+				d.After = d.beside(h)
+			}
 		case "prebefore": // Chinese: the word stands behind what it is about
-			if d.Due == "" {
+			if d.Due == "" && d.Before.Terms == nil {
 				d.Before = d.ahead(h)
 			}
 		case "preafter":
-			d.After = d.ahead(h)
+			if d.After.Terms == nil {
+				d.After = d.ahead(h)
+			}
 		}
 	}
 }
@@ -152,7 +172,7 @@ func (d *Demand) beside(h words.Hit) Reference {
 }
 
 func (d *Demand) reference(from, to int) Reference {
-	r := Reference{terms(d.tokens, d.hits, from, to), map[Kind]bool{}}
+	r := Reference{d.terms(from, to), map[Kind]bool{}}
 	for _, h := range d.hits {
 		if h.Class == "kind" && h.From >= from && h.To <= to {
 			r.Kinds[Kind(h.Name)] = true
@@ -230,17 +250,24 @@ func (d *Demand) phrase(from, to int) string {
 // few enough to leave the endings of Polish and Russian out.
 const stem = 5
 
-// terms are what the tokens from..to are about: stems of words, pairs of Han
-// characters, numbers with a point, and no function words.
-func terms(tokens []words.Token, hits []words.Hit, from, to int) map[string]bool {
-	skip := map[int]bool{}
+// skipped are the tokens that carry no meaning of their own.
+func skipped(hits []words.Hit, n int) []bool {
+	skip := make([]bool, n)
 	for _, h := range hits {
-		if h.Class == "stop" || h.Class == "mark" || h.Class == "cmp" || h.Class == "num" {
+		switch h.Class {
+		case "stop", "mark", "open", "cmp", "cmpafter", "num":
 			for i := h.From; i < h.To; i++ {
 				skip[i] = true
 			}
 		}
 	}
+	return skip
+}
+
+// terms are what the tokens from..to are about: stems of words, pairs of Han
+// characters, numbers with a point, and no function words.
+func (d *Demand) terms(from, to int) map[string]bool {
+	tokens, skip := d.tokens, d.skip
 	out := map[string]bool{}
 	for i := from; i < to; i++ {
 		t := tokens[i]
@@ -273,7 +300,7 @@ func cutRunes(s string, n int) string {
 
 // Object are the first n terms behind the act: what it is done to.
 func (d *Demand) Object(n int) map[string]bool {
-	return terms(d.tokens, d.hits, d.actEnd, min(len(d.tokens), d.actEnd+n))
+	return d.terms(d.actEnd, min(len(d.tokens), d.actEnd+n))
 }
 
 // preposition reports whether token i is a function word other than an

@@ -13,7 +13,7 @@ type Limit struct {
 	// Text is number and unit as written; Metric, if any, stands for what is
 	// measured, such as "p99".
 	Text, Metric string
-	// Kind of the unit: time, size, rate, count, percent, money, or "".
+	// Kind of the unit: instant, time, size, rate, count, percent, money, or "".
 	Kind string
 	// From and To are the tokens.
 	from, to int
@@ -95,21 +95,28 @@ func unitAt(at map[int]map[string]words.Hit, i int) (words.Hit, bool) {
 // comparison looks for the words or signs before a number, or just behind it.
 func comparison(text string, tokens []words.Token, at map[int]map[string]words.Hit, ending map[int]string, l Limit, start int) string {
 	before := strings.TrimRight(text[:start], " ")
-	for sign, op := range map[string]string{"<": "≤", "<=": "≤", "≤": "≤", ">": "≥", ">=": "≥", "≥": "≥", "~": "≈"} {
-		if strings.HasSuffix(before, sign) && !strings.HasSuffix(before, "->") && !strings.HasSuffix(before, "=>") {
-			return op
+	for _, s := range comparisons {
+		if strings.HasSuffix(before, s.sign) {
+			return s.op
 		}
 	}
-	for i := l.from; i > l.from-near && i >= 0; i-- {
+	reach := near
+	if l.Kind == "" {
+		reach = 1 // a bare number may be a name: "to Microsoft 365"
+	}
+	for i := l.from; i > l.from-reach && i >= 0; i-- {
 		if name, ok := ending[i]; ok {
 			return signs[name]
 		}
 	}
-	if h, ok := at[l.to]["cmp"]; ok {
+	if h, ok := at[l.to]["cmpafter"]; ok {
 		return signs[h.Name]
 	}
 	return "="
 }
+
+// comparisons as signs; arrows are none.
+var comparisons = []struct{ sign, op string }{{"->", "="}, {"=>", "="}, {"<", "≤"}, {"<=", "≤"}, {"≤", "≤"}, {">", "≥"}, {">=", "≥"}, {"≥", "≥"}, {"~", "≈"}}
 
 var signs = map[string]string{"max": "≤", "min": "≥", "about": "≈"}
 

@@ -82,7 +82,8 @@ type Demand struct {
 
 	hits   []words.Hit
 	tokens []words.Token
-	actEnd int // token behind the act
+	skip   []bool // tokens without meaning of their own
+	actEnd int    // token behind the act
 	place  place
 }
 

@@ -53,7 +53,7 @@ func Detect(text string) (l Language, sure bool) {
 		return English, false
 	case hanRunes > 0 && 3*hanRunes*4 >= letters && 3*hanRunes >= cyrillic:
 		return Chinese, true
-	case cyrillic*4 >= letters:
+	case cyrillic*6 >= letters:
 		return Russian, true
 	case foreign*2 > letters:
 		return English, false
@@ -65,11 +65,11 @@ func Detect(text string) (l Language, sure bool) {
 	return English, english > 0
 }
 
-// stops counts function words.
+// stops counts function words, and verbs that tasks begin with.
 func stops(l Language, text string) int {
 	n := 0
 	for _, h := range For(l).Find(Cut(text)) {
-		if h.Class == "stop" {
+		if h.Class == "stop" || h.Class == "act" {
 			n += h.To - h.From
 		}
 	}
