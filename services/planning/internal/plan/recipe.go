@@ -106,7 +106,7 @@ var byAct = map[string]doing{
 	"monitor": {"setUpMonitoring", work}, "arrange": {"arrange", work}, "book": {"book", work}, "inform": {"informPeople", work}, "buy": {"buy", work},
 	"learn": {"study", work}, "practise": {"practise", work}, "teach": {"trainPeople", rollout}, "approve": {"obtainApproval", decide},
 	"backup": {"backUpData", prepare}, "restore": {"restoreService", work},
-	"present": {"presentResults", rollout}, "seek": {"arrange", work}, "keep": {"keepAsIs", work}, "translate": {"translate", rollout},
+	"present": {"presentResults", rollout}, "seek": {"arrange", work}, "do": {"carryOut", work}, "keep": {"keepAsIs", work}, "translate": {"translate", rollout},
 }
 
 // byKind is the step for what has to be so, where no act is named.
