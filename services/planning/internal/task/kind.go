@@ -1,5 +1,7 @@
 package task
 
+import "maps"
+
 // Kind is a kind of work.
 type Kind string
 
@@ -33,6 +35,7 @@ var acts = map[string]Kind{
 // task and its requirements, less.
 const (
 	weightGoalAct  = 4
+	weightNextAct  = 3 // of the next clause, where the goal's act says nothing
 	weightGoalNoun = 2
 	weightAct      = 1
 	weightNoun     = 1
@@ -44,8 +47,10 @@ const (
 func (t *Task) judge() {
 	scores, others := map[Kind]int{}, map[Kind]int{}
 	var evidence = map[Kind][]string{}
-	note := func(k Kind, weight int, word string) {
+	named := map[Kind]bool{} // by the task itself
+	note := func(d *Demand, k Kind, weight int, word string) {
 		scores[k] += weight
+		named[k] = named[k] || d.ID[0] == 'T'
 		for _, e := range evidence[k] {
 			if e == word {
 				return
@@ -55,29 +60,36 @@ func (t *Task) judge() {
 			evidence[k] = append(evidence[k], word)
 		}
 	}
+	next := !t.speaks(t.Goal)
 	for i, d := range t.Demands {
 		goalAct := i == t.Goal
+		if next && !goalAct && d.ID[0] == 'T' && d.Own && t.speaks(i) {
+			scores[acts[d.Act]] += weightNextAct
+			next = false
+		}
 		for _, h := range d.hits {
 			word := d.Text[d.tokens[h.From].Start:d.tokens[h.To-1].End]
 			switch {
 			case h.Class == "act" && acts[h.Name] != "" && goalAct:
-				note(acts[h.Name], weightGoalAct, word)
+				note(d, acts[h.Name], weightGoalAct, word)
 				goalAct = false
 			case h.Class == "act" && acts[h.Name] != "":
 				if k := acts[h.Name]; others[k] < most {
 					others[k]++
-					note(k, weightAct, word)
+					note(d, k, weightAct, word)
 				}
 			case h.Class == "kind" && i == t.Goal:
-				note(Kind(h.Name), weightGoalNoun, word)
+				note(d, Kind(h.Name), weightGoalNoun, word)
 			case h.Class == "kind":
 				if k := Kind(h.Name); others[k] < most {
 					others[k]++
-					note(k, weightNoun, word)
+					note(d, k, weightNoun, word)
 				}
 			}
 		}
 	}
+	// Requirements alone say how the work is to be, not what it is.
+	maps.DeleteFunc(scores, func(k Kind, _ int) bool { return !named[k] })
 	if !t.software() {
 		delete(scores, Build)
 	}
@@ -90,6 +102,9 @@ func (t *Task) judge() {
 	}
 	t.Evidence = evidence[t.Kind]
 }
+
+// speaks reports whether the act of a demand is one of a kind of work.
+func (t *Task) speaks(i int) bool { return acts[t.Demands[i].Act] != "" }
 
 // softwareTopics are those that only software has.
 var softwareTopics = []string{"performance", "integration", "ui", "security", "tests", "monitoring", "compatibility"}

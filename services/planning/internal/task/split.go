@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -28,12 +29,9 @@ func Clean(text string) string {
 	}, text)
 }
 
-// place is where a clause stands: clauses order each other only within one.
+// place is where a clause stands.
 type place struct {
-	// item is true for items of a list.
-	item bool
-	// heading is the line "…:" above, or "".
-	heading string
+	item bool // of a list
 }
 
 type clause struct {
@@ -45,7 +43,7 @@ type clause struct {
 // sentences, and else into that many runs of them.
 func split(text string, x *words.Lexicon, l words.Language, limit int) []clause {
 	var sentences, clauses []clause
-	for _, line := range lines(text) {
+	for _, line := range lines(text, x) {
 		for _, s := range cutSentences(line.text) {
 			sentences = append(sentences, clause{s, line.place})
 		}
@@ -84,11 +82,10 @@ func runs(sentences []clause, limit int) []clause {
 }
 
 // lines gives paragraphs and list items. Lines that were wrapped by hand are
-// joined; a short line that ends in a colon is a heading, and no demand where
-// something follows it.
-func lines(text string) []clause {
+// joined; a heading such as "Requirements:" is no demand where items follow it.
+func lines(text string, x *words.Lexicon) []clause {
 	var out []clause
-	heading, open := "", false
+	open := false
 	for raw := range strings.SplitSeq(text, "\n") {
 		line := strings.TrimSpace(raw)
 		if !strings.ContainsFunc(line, isWordRune) {
@@ -100,20 +97,24 @@ func lines(text string) []clause {
 			out[len(out)-1].text += " " + body
 			continue
 		}
-		if last := len(out) - 1; item && last >= 0 && isHeading(out[last]) {
-			heading = out[last].text
+		if last := len(out) - 1; item && last >= 0 && isHeading(out[last], x) {
 			out = out[:last]
-		} else if !item {
-			heading = ""
 		}
-		out = append(out, clause{body, place{item, heading}})
+		out = append(out, clause{body, place{item}})
 		open = true
 	}
 	return out
 }
 
-func isHeading(c clause) bool {
-	return !c.item && utf8.RuneCountInString(c.text) <= 40 && (strings.HasSuffix(c.text, ":") || strings.HasSuffix(c.text, "："))
+// headingWords is how many tokens a heading has at most.
+const headingWords = 4
+
+func isHeading(c clause, x *words.Lexicon) bool {
+	if c.item || len(c.text) > 80 || !strings.HasSuffix(c.text, ":") && !strings.HasSuffix(c.text, "：") {
+		return false
+	}
+	tokens := words.Cut(c.text)
+	return len(tokens) <= headingWords && !slices.ContainsFunc(x.Find(tokens), func(h words.Hit) bool { return h.Class == "act" })
 }
 
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -4,8 +4,9 @@
 // not happen and what comes before what. docs/planning.md describes the
 // method.
 //
-// Reading is a pure function of the text, takes time linear in it, and never
-// drops any of it: what cannot be told apart stays together in one demand.
+// Reading is a pure function of the text, takes time linear in it, and drops
+// nothing of it but bare headings: what cannot be told apart stays together in
+// one demand.
 package task
 
 import (
@@ -228,9 +229,6 @@ func (d *Demand) limited() bool {
 
 // Bounded reports whether a demand is hardly more than a bound.
 func (d *Demand) Bounded() bool { return d.limited() && d.Act == "" }
-
-// HasKind reports whether a word of the demand speaks for a kind of work.
-func (d *Demand) HasKind(k Kind) bool { return d.has("kind", string(k)) }
 
 // startsNegative reports whether a negation stands among the first words.
 func (d *Demand) startsNegative() bool {

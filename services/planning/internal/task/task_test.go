@@ -36,6 +36,8 @@ func TestRead(t *testing.T) {
 			"T1 action 开发一个订单查询服务\nT2 action 然后部署到生产环境\nT3 prohibition 不得泄露用户密码"},
 		"a list under a heading": {"Build a CLI tool:\nFeatures:\n- reads JSON\n- writes CSV\n", nil, task.Build,
 			"T1 action Build a CLI tool\nT2 property reads JSON\nT3 property writes CSV"},
+		"a goal over a list": {"Build a web shop:\n1. cart\n2. payment", nil, task.Build,
+			"T1 action Build a web shop\nT2 property cart\nT3 property payment"},
 		"marks of specifications": {"Implement the protocol handler of the service", []string{"[FR-1] Servers must log calls", "2) Errors are clear"}, task.Build,
 			"T1 action Implement the protocol handler of the service\nR1 property Servers must log calls\nR2 property Errors are clear"},
 		"lines wrapped by hand": {"Write a report about the noise\nin the old town.", nil, task.Write, "T1 action Write a report about the noise in the old town"},
