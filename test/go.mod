@@ -14,6 +14,7 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/services/planning v0.0.0
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
@@ -47,3 +48,5 @@ replace github.com/busbar-mcp/busbar/gen => ../gen
 replace github.com/busbar-mcp/busbar/libs => ../libs
 
 replace github.com/busbar-mcp/busbar/services/edge => ../services/edge
+
+replace github.com/busbar-mcp/busbar/services/planning => ../services/planning

@@ -42,6 +42,7 @@ require (
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
 	github.com/busbar-mcp/busbar/services/edge v0.0.0
 	github.com/busbar-mcp/busbar/services/github v0.0.0
+	github.com/busbar-mcp/busbar/services/planning v0.0.0
 	github.com/busbar-mcp/busbar/services/text v0.0.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 )
@@ -56,3 +57,5 @@ replace github.com/busbar-mcp/busbar/services/edge => ../edge
 replace github.com/busbar-mcp/busbar/services/text => ../text
 
 replace github.com/busbar-mcp/busbar/services/github => ../github
+
+replace github.com/busbar-mcp/busbar/services/planning => ../planning

@@ -6,6 +6,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/github"
+	"github.com/busbar-mcp/busbar/services/planning"
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
@@ -35,6 +36,7 @@ func parts() []part {
 	return []part{
 		{"text", plain(func() *service.Service { return text.New(version) })},
 		{"github", plain(func() *service.Service { return github.New(version, github.FromEnv()) })},
+		{"planning", plain(func() *service.Service { return planning.New(version) })},
 	}
 }
 
