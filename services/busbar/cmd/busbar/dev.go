@@ -50,7 +50,7 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	log := slog.Default()
-	nats, err := dir.Hold(c.NATSListen, "dev", false, log)
+	nats, err := dir.Hold(c.NATSListen, "dev", false, serviceNames(), log)
 	if err != nil {
 		return dir.InUse(err)
 	}

@@ -49,7 +49,9 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 	}
 	conn, err := dir.Connect(starting, "edge-stdio", slog.Default())
 	if err == nil {
-		err = serveStdio(ctx, starting, conn, out, serviceNames()...)
+		// The holder may be of another release, with other services.
+		holder, _ := dir.Address()
+		err = serveStdio(ctx, starting, conn, out, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
@@ -99,7 +101,7 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, erro
 }
 
 func (h *host) take(ctx context.Context) error {
-	nats, err := h.dir.Hold("", "stdio", true, slog.Default())
+	nats, err := h.dir.Hold("", "stdio", true, serviceNames(), slog.Default())
 	if err != nil {
 		return err
 	}
