@@ -33,7 +33,7 @@ type Config struct {
 type Handler struct{ cfg Config }
 
 // Roots are the first segments of the paths that Handler serves.
-var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals"}
+var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "openapi.json", "docs"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
@@ -49,9 +49,13 @@ type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, n
 // Routes of a collection and of one of its members.
 var (
 	collections = map[string]route{
-		"tools":       {http.MethodGet: (*Handler).listTools},
-		"tools:batch": {http.MethodPost: (*Handler).batch},
-		"prompts":     {http.MethodGet: (*Handler).listPrompts},
+		"tools":        {http.MethodGet: (*Handler).listTools},
+		"tools:batch":  {http.MethodPost: (*Handler).batch},
+		"prompts":      {http.MethodGet: (*Handler).listPrompts},
+		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
+		"sampling":     {http.MethodPost: (*Handler).sample},
+		"openapi.json": {http.MethodGet: (*Handler).openAPI},
+		"docs":         {http.MethodGet: (*Handler).docs},
 	}
 	members = map[string]route{
 		"tools":   {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},

@@ -1,0 +1,102 @@
+package rest_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/services/edge/door/rest"
+)
+
+type document struct {
+	OpenAPI    string                               `json:"openapi"`
+	Paths      map[string]map[string]jsontext.Value `json:"paths"`
+	Components struct {
+		Schemas map[string]jsontext.Value `json:"schemas"`
+	} `json:"components"`
+}
+
+// TestOpenAPI keeps the document true: the paths are those that are served, and
+// answers are what it says.
+func TestOpenAPI(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	var doc document
+	raw := w.do(t, "GET", "/openapi.json", "", nil)
+	raw.read(t, &doc)
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("openapi %s", doc.OpenAPI)
+	}
+	served := rest.Served()
+	for path, methods := range served {
+		for _, m := range methods {
+			if doc.Paths[path][strings.ToLower(m)] == nil {
+				t.Errorf("%s %s is served and not described", m, path)
+			}
+		}
+	}
+	for path, methods := range doc.Paths {
+		for m := range methods {
+			if !slices.Contains(served[path], strings.ToUpper(m)) {
+				t.Errorf("%s %s is described and not served", m, path)
+			}
+		}
+	}
+	// Its schemas, with the references between them made local to each.
+	is := func(name, body string) {
+		t.Helper()
+		s, err := schema.Compile([]byte(strings.ReplaceAll(string(doc.Components.Schemas[name]), "#/components/schemas/", "#/$defs/")))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := s.Validate([]byte(body)); err != nil {
+			t.Errorf("not a %s: %v: %s", name, err, body)
+		}
+	}
+	is("Tool", w.do(t, "GET", "/tools/strict", "", nil).body)
+	is("ToolResult", w.do(t, "POST", "/tools/number", `{"n":1}`, nil).body)
+	is("Problem", w.do(t, "POST", "/tools/nope", `{}`, nil).body)
+	is("Problem", w.do(t, "POST", "/tools/approved", `{}`, nil).body)
+	is("Contents", w.do(t, "GET", "/resources/note:%2F%2F%2Fone", "", nil).body)
+	is("Contents", w.do(t, "GET", "/resources?uri=note:///by/7", "", nil).body)
+	var batch struct {
+		Results []jsontext.Value `json:"results"`
+	}
+	w.do(t, "POST", "/tools:batch", `{"calls":[{"name":"safe"},{"name":"nope"}]}`, nil).read(t, &batch)
+	for _, slot := range batch.Results {
+		is("Slot", string(slot))
+	}
+	if json.Unmarshal([]byte(raw.body), &map[string]any{}) != nil {
+		t.Error("members stand twice")
+	}
+}
+
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	r := w.do(t, "GET", "/docs", "", nil)
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") || !strings.Contains(r.body, "<title>") || strings.Contains(r.body, "http://") || strings.Contains(r.body, "https://") {
+		t.Errorf("%v %.200s", r.Header, r.body)
+	}
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	if r := w.do(t, "GET", "/resources", "", nil); !strings.Contains(r.body, `"note:///one"`) {
+		t.Error(r.body)
+	}
+	// Not tidied by anything on the way.
+	if r := w.do(t, "GET", "/resources/note:///by/7", "", nil); !strings.Contains(r.body, "it is 7") {
+		t.Error(r.body)
+	}
+	w.do(t, "GET", "/resources/nothing:%2F%2F%2F", "", nil).refused(t, 404, "unknown_resource", "no")
+	w.do(t, "POST", "/resources", `{"uri":"example://document1","content":"x"}`, nil).refused(t, 503, "unavailable", "no")
+	w.do(t, "POST", "/resources", `{"url":"x"}`, nil).refused(t, 400, "invalid_request", "no")
+	w.do(t, "PUT", "/resources/example:%2F%2Fx", `{"uri":"other://x"}`, nil).refused(t, 400, "invalid_request", "no")
+	w.do(t, "DELETE", "/resources/example:%2F%2Fx", "", header{"If-Match": "x"}).refused(t, 400, "invalid_request", "no")
+}
