@@ -2,11 +2,4 @@ module github.com/busbar-mcp/busbar/services/model
 
 go 1.26.0
 
-require (
-	github.com/busbar-mcp/busbar/libs v0.0.0
-)
-
-replace (
-	github.com/busbar-mcp/busbar/gen => ../../gen
-	github.com/busbar-mcp/busbar/libs => ../../libs
-)
+replace github.com/busbar-mcp/busbar/libs => ../../libs
