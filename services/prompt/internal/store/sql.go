@@ -109,7 +109,7 @@ func (s *onSQL) All(ctx context.Context) ([]Version, int64, error) {
 			return nil, 0, unavailable(ctx, err)
 		}
 		if name.Valid {
-			all = append(all, Version{name.String, number.Int64, []byte(definition.String), author.String, at(made.Int64)})
+			all = append(all, Version{Name: name.String, Number: number.Int64, Definition: []byte(definition.String), Author: author.String, Made: at(made.Int64)})
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -141,7 +141,7 @@ func (s *onSQL) Get(ctx context.Context, name string, number int64) (Version, er
 
 // Versions implements Store.
 func (s *onSQL) Versions(ctx context.Context, name string) ([]Version, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT version, author, made FROM prompt_version WHERE name = $1 ORDER BY version DESC", name)
+	rows, err := s.db.QueryContext(ctx, "SELECT version, author, made, CASE WHEN definition IS NULL THEN 1 ELSE 0 END FROM prompt_version WHERE name = $1 ORDER BY version DESC", name)
 	if err != nil {
 		return nil, unavailable(ctx, err)
 	}
@@ -149,11 +149,11 @@ func (s *onSQL) Versions(ctx context.Context, name string) ([]Version, error) {
 	var all []Version
 	for rows.Next() {
 		v := Version{Name: name}
-		var made int64
-		if err := rows.Scan(&v.Number, &v.Author, &made); err != nil {
+		var made, deleted int64
+		if err := rows.Scan(&v.Number, &v.Author, &made, &deleted); err != nil {
 			return nil, unavailable(ctx, err)
 		}
-		v.Made = at(made)
+		v.Made, v.Deleted = at(made), deleted != 0
 		all = append(all, v)
 	}
 	if err := rows.Err(); err != nil {

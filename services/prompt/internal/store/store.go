@@ -30,6 +30,8 @@ type Version struct {
 	Number int64
 	// Definition is JSON; nil for a deletion.
 	Definition []byte
+	// Deleted says that the version is a deletion.
+	Deleted bool
 	// Author is the principal that made it.
 	Author string
 	// Made is in whole milliseconds, UTC.

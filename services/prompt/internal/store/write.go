@@ -12,7 +12,7 @@ import (
 
 // Write implements Store.
 func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
-	made := Version{Name: c.Name, Author: c.Author, Made: time.Now().UTC().Truncate(time.Millisecond)}
+	made := Version{Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		if c.Once != (Key{}) {
 			done, err := repeated(ctx, tx, c.Once)
@@ -137,11 +137,11 @@ func forget(ctx context.Context, tx *sql.Tx) error {
 func repeated(ctx context.Context, tx *sql.Tx, k Key) (*Version, error) {
 	v := &Version{}
 	var digest string
-	var made int64
-	err := tx.QueryRowContext(ctx, `SELECT k.digest, k.name, k.version, k.made, coalesce(v.author, '') FROM prompt_key k
+	var made, deleted int64
+	err := tx.QueryRowContext(ctx, `SELECT k.digest, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
 		LEFT JOIN prompt_version v ON v.name = k.name AND v.version = k.version
 		WHERE k.scope = $1 AND k.idempotency_key = $2 AND k.made > $3`,
-		k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()).Scan(&digest, &v.Name, &v.Number, &made, &v.Author)
+		k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()).Scan(&digest, &v.Name, &v.Number, &made, &v.Author, &deleted)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -150,7 +150,7 @@ func repeated(ctx context.Context, tx *sql.Tx, k Key) (*Version, error) {
 	case digest != k.Digest:
 		return nil, fault.New(fault.Conflict, "the idempotency key was used for another call: use a new one")
 	}
-	v.Made = at(made)
+	v.Made, v.Deleted = at(made), deleted != 0
 	return v, nil
 }
 

@@ -134,7 +134,7 @@ func versions(t *testing.T, open Open) {
 	_, err = s.Get(t.Context(), "p", 1<<60)
 	refused(t, err, fault.UnknownPrompt, "p")
 	all, err := s.Versions(t.Context(), "p")
-	if err != nil || len(all) != 4 || all[0].Number != 4 || all[3].Number != 1 || all[0].Author != "ada" || all[0].Made.IsZero() {
+	if err != nil || len(all) != 4 || all[0].Number != 4 || all[3].Number != 1 || all[0].Author != "ada" || all[0].Made.IsZero() || all[0].Deleted || !all[1].Deleted {
 		t.Errorf("%+v %v", all, err)
 	}
 	_, err = s.Versions(t.Context(), "q")
