@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/model/internal/anthropic"
@@ -40,6 +42,8 @@ type Config struct {
 	// Transport makes the requests; nil is one that knows the environment's
 	// proxies.
 	Transport http.RoundTripper
+	// Logger is told what the provider says of failures; nil is slog.Default().
+	Logger *slog.Logger
 }
 
 // FromEnv reads BUSBAR_MODEL_PROVIDER, BUSBAR_MODEL_URL, BUSBAR_MODEL_NAME,
@@ -123,7 +127,10 @@ func New(version string, cfg Config) (*service.Service, error) {
 		}
 		m.provider = &anthropic.Provider{Client: client}
 	}
-	s := service.New("model", service.WithVersion(version), service.WithDescription("A model of a provider, for sampling by callers without one"))
+	if m.log = cfg.Logger; m.log == nil {
+		m.log = slog.Default()
+	}
+	s := service.New("model", service.WithVersion(version), service.WithLogger(m.log), service.WithDescription("A model of a provider, for sampling by callers without one"))
 	s.HandleSampling(m.sample)
 	return s, nil
 }
@@ -133,11 +140,16 @@ type models struct {
 	provider api.Provider
 	names    []string
 	limit    int
+	log      *slog.Logger
 }
 
-func (m *models) sample(ctx context.Context, _ *service.Call, p *mcp.CreateMessageParams) (*service.Sampled, error) {
+func (m *models) sample(ctx context.Context, call *service.Call, p *mcp.CreateMessageParams) (*service.Sampled, error) {
 	p.MaxTokens = min(p.MaxTokens, m.limit)
-	return m.provider.Sample(ctx, m.choose(p.ModelPreferences), p)
+	answer, err := m.provider.Sample(ctx, m.choose(p.ModelPreferences), p)
+	if err != nil && !fault.Is(err, fault.InvalidParams) {
+		m.log.Warn("no answer of the model", "call", call.ID(), "error", err)
+	}
+	return answer, err
 }
 
 // choose takes the first hint that is part of a model's name. The priorities

@@ -105,12 +105,12 @@ func (c *Client) notSent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f := fault.New(fault.Unavailable, "the model's provider cannot be reached; try again later").Because(errors.New(c.clean(err.Error())))
+	cause := errors.New(c.clean(err.Error()))
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
-		return f
+		return fault.New(fault.Unavailable, "the model's provider cannot be reached; try again later").Because(cause)
 	}
-	return f.Ran(fault.Unknown)
+	return fault.New(fault.Unavailable, "the connection to the model's provider broke; try again").Because(cause).Ran(fault.Unknown)
 }
 
 // refused says what a status other than 200 means.
