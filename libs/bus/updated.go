@@ -55,11 +55,16 @@ func (c *Conn) PublishChanged(service string) error {
 
 // OnChanged calls f when an instance of the service says that what all of them
 // share, such as a database, has changed, and when the bus is back, since it
-// may have been said meanwhile. f must not block. stop ends that.
-func (c *Conn) OnChanged(service string, f func()) (stop func(), err error) {
+// may have been said meanwhile. What is said after it has returned is heard. f
+// must not block. stop ends that.
+func (c *Conn) OnChanged(ctx context.Context, service string, f func()) (stop func(), err error) {
 	sub, err := c.nc.Subscribe(changedSubject(service), func(*nats.Msg) { f() })
 	if err != nil {
 		return nil, publishFault(err)
+	}
+	if err := c.Flush(ctx); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, err
 	}
 	unhook := c.OnReconnect(f)
 	return func() {

@@ -55,20 +55,19 @@ func (r *refresh) now(ctx context.Context, s *Service) {
 }
 
 // start follows what other instances say until stop is called.
-func (r *refresh) start(s *Service, conn *bus.Conn) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(context.Background())
+func (r *refresh) start(starting context.Context, s *Service, conn *bus.Conn) (stop func(), err error) {
 	due := make(chan struct{}, 1)
 	due <- struct{}{}
-	unhook, err := conn.OnChanged(s.name, func() {
+	unhook, err := conn.OnChanged(starting, s.name, func() {
 		select {
 		case due <- struct{}{}:
 		default: // one that has not begun will see this change too
 		}
 	})
 	if err != nil {
-		cancel()
 		return nil, err
 	}
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

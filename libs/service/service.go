@@ -142,7 +142,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	}
 	s.mu.Unlock()
 	if err == nil && s.refresh != nil {
-		if r.unrefresh, err = s.refresh.start(s, conn); err != nil {
+		if r.unrefresh, err = s.refresh.start(ctx, s, conn); err != nil {
 			r.leave(ctx)
 		}
 	}
