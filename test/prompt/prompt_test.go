@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/prompt"
 )
 
 const greet = `"name":"greet","description":"Greets","arguments":[{"name":"who","required":true},{"name":"times","type":"integer","default":"1"},{"name":"mood","type":"enum","values":["warm","cool"]}],` +
@@ -221,4 +223,43 @@ func TestRepetition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Without the database prompts are served as before, and changes are refused.
+func TestDatabaseAway(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		s, err := prompt.New(t.Context(), "1.0.0", w.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = running.Stop(context.Background()) })
+		c := connect(t, w.edge(t), modern)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.get(t, "code_review", map[string]string{"code": "x"}); err != nil || len(got) != 1 {
+			t.Errorf("%q %v", got, err)
+		}
+		_, err = c.call(t, "create_prompt", "{"+greeting("x")+"}", "")
+		if wire := refused(t, err, 1503); !strings.Contains(string(wire.Data), `"executed":"no"`) {
+			t.Errorf("%s %s", wire.Message, wire.Data)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for says, cfg := range map[string]prompt.Config{
+		"BUSBAR_DATABASE_URL or BUSBAR_DATA_DIR": {},
+		"not one of Postgres":                    {DatabaseURL: "mysql://u:secret@127.0.0.1/x"},
+		"is not one: use postgres://":            {DatabaseURL: "postgres://u:secret@[::1"},
+	} {
+		if _, err := prompt.New(t.Context(), "1", cfg); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v; want %s", err, says)
+		}
+	}
 }

@@ -18,7 +18,7 @@ const (
 	// KeptVersions is how many versions of a prompt are kept, KeptDeleted of how
 	// many deleted prompts.
 	KeptVersions = 100
-	KeptDeleted  = 1000
+	KeptDeleted  = 100
 	// KeptKeys is how long an idempotency key counts.
 	KeptKeys = 24 * time.Hour
 )
