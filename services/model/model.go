@@ -89,7 +89,7 @@ func loopback(host string) bool {
 
 // New makes the service "model".
 func New(version string, cfg Config) (*service.Service, error) {
-	m := &models{limit: defaultMaxTokens}
+	m := &models{limit: defaultMaxTokens, log: cfg.Logger}
 	for _, name := range strings.Split(cfg.Name, ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			m.names = append(m.names, name)
@@ -127,10 +127,7 @@ func New(version string, cfg Config) (*service.Service, error) {
 		}
 		m.provider = &anthropic.Provider{Client: client}
 	}
-	if m.log = cfg.Logger; m.log == nil {
-		m.log = slog.Default()
-	}
-	s := service.New("model", service.WithVersion(version), service.WithLogger(m.log), service.WithDescription("A model of a provider, for sampling by callers without one"))
+	s := service.New("model", service.WithVersion(version), service.WithLogger(cfg.Logger), service.WithDescription("A model of a provider, for sampling by callers without one"))
 	s.HandleSampling(m.sample)
 	return s, nil
 }
@@ -147,7 +144,11 @@ func (m *models) sample(ctx context.Context, call *service.Call, p *mcp.CreateMe
 	p.MaxTokens = min(p.MaxTokens, m.limit)
 	answer, err := m.provider.Sample(ctx, m.choose(p.ModelPreferences), p)
 	if err != nil && !fault.Is(err, fault.InvalidParams) {
-		m.log.Warn("no answer of the model", "call", call.ID(), "error", err)
+		log := m.log
+		if log == nil {
+			log = slog.Default() // at use: service.Main sets it up after this
+		}
+		log.Warn("no answer of the model", "call", call.ID(), "error", err)
 	}
 	return answer, err
 }

@@ -94,9 +94,6 @@ type served struct {
 // New opens the store, until ctx ends, brings its tables and the prompts that
 // Busbar comes with up to date, and makes the service.
 func New(ctx context.Context, version string, cfg Config) (*Service, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
 	if cfg.Reread <= 0 {
 		cfg.Reread = 30 * time.Second
 	}
@@ -119,6 +116,14 @@ func New(ctx context.Context, version string, cfg Config) (*Service, error) {
 		return nil, errors.Join(err, kept.Close())
 	}
 	return s, nil
+}
+
+// logger is read at use: service.Main sets up slog after the service is made.
+func (s *Service) logger() *slog.Logger {
+	if s.log != nil {
+		return s.log
+	}
+	return slog.Default()
 }
 
 // Close closes the store.
@@ -180,7 +185,7 @@ func (s *Service) refresh(ctx context.Context) error {
 		}
 		if err != nil {
 			// A later release may know more.
-			s.log.Error("a prompt in the store is not understood and left out", "prompt", v.Name, "version", v.Number, "error", err)
+			s.logger().Error("a prompt in the store is not understood and left out", "prompt", v.Name, "version", v.Number, "error", err)
 			continue
 		}
 		prompts[v.Name] = served{v.Number, t}

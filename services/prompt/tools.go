@@ -190,7 +190,7 @@ func (s *Service) write(ctx context.Context, call *service.Call, tool string, c 
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := s.refresh(after); err != nil {
-		s.log.Warn("a change is not served yet", "prompt", c.Name, "error", err)
+		s.logger().Warn("a change is not served yet", "prompt", c.Name, "error", err)
 	}
 	s.Changed()
 	return WrittenOut{Name: v.Name, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
