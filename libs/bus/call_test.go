@@ -233,7 +233,7 @@ func TestCallAnswersDoNotCross(t *testing.T) {
 	}
 	callers := []*bus.Caller{newCaller(t, url), newCaller(t, url)}
 	errs := make(chan error)
-	const n = 1000
+	const n = 300
 	for i := range n {
 		go func() {
 			nonce := fmt.Sprintf(`{"nonce":%d}`, i)

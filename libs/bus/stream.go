@@ -13,14 +13,15 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// maxRoundFrames bounds the frames kept of one call; older ones make room.
+// maxRoundFrames bounds the frames kept of one call, and the updates of one
+// service; older ones make room.
 const maxRoundFrames = 4096
 
 // eventStream is the JetStream stream of all that clients may come back for.
 var eventStream = jetstream.StreamConfig{
 	Name: "EVT", Description: "what clients may come back for", Subjects: []string{eventRoot + ">"},
 	Storage: jetstream.FileStorage, AllowDirect: true, Discard: jetstream.DiscardOld,
-	MaxAge: StreamTTL, MaxBytes: 1 << 30, MaxMsgsPerSubject: maxRoundFrames,
+	MaxAge: StreamTTL, MaxBytes: 512 << 20, MaxMsgsPerSubject: maxRoundFrames,
 }
 
 // Position is a place in a stream: the frame with that number in the answer of

@@ -21,6 +21,7 @@ const (
 	KeysBucket      = "keys"
 	TasksBucket     = "tasks"
 	StreamsBucket   = "streams"
+	ApprovalsBucket = "approvals"
 )
 
 const (
@@ -73,8 +74,13 @@ func roundOf(subject string) (service string, round uint32, call string, ok bool
 	if len(tokens) != 7 {
 		return "", 0, "", false
 	}
+	for _, t := range tokens[2:] {
+		if ValidName(t) != nil {
+			return "", 0, "", false
+		}
+	}
 	n, err := strconv.ParseUint(tokens[5], 10, 32)
-	return tokens[2], uint32(n), tokens[6], err == nil
+	return tokens[2], uint32(n), tokens[6], err == nil && n > 0
 }
 
 // ownStream reports whether a service may keep frames there.

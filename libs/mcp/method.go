@@ -86,15 +86,16 @@ const (
 	CodeMissingCapability  = -32021
 	CodeUnsupportedVersion = -32022
 	// Busbar's own codes lie outside the range JSON-RPC reserves.
-	CodeUnauthenticated = 1401
-	CodeForbidden       = 1403
-	CodeConflict        = 1409
-	CodeHistoryLost     = 1410
-	CodeTooLarge        = 1413
-	CodeRateLimited     = 1429
-	CodeCancelled       = 1499
-	CodeUnavailable     = 1503
-	CodeDeadline        = 1504
+	CodeApprovalRequired = 1202
+	CodeUnauthenticated  = 1401
+	CodeForbidden        = 1403
+	CodeConflict         = 1409
+	CodeHistoryLost      = 1410
+	CodeTooLarge         = 1413
+	CodeRateLimited      = 1429
+	CodeCancelled        = 1499
+	CodeUnavailable      = 1503
+	CodeDeadline         = 1504
 )
 
 // LogLevels of MCP logging (RFC 5424), least severe first.

@@ -105,7 +105,7 @@ func TestStdioJoinsEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nats.Stop()
-	address := fmt.Sprintf(`{"hostPort":%q,"pid":%d,"command":"stdio"}`, strings.TrimPrefix(nats.URL(), "nats://"), os.Getpid())
+	address := fmt.Sprintf(`{"hostPort":%q,"pid":%d,"command":"stdio","services":["text"]}`, strings.TrimPrefix(nats.URL(), "nats://"), os.Getpid())
 	if err := os.WriteFile(filepath.Join(dir, "bus.json"), []byte(address), 0o600); err != nil {
 		t.Fatal(err)
 	}

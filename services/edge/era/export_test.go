@@ -2,8 +2,10 @@ package era
 
 import (
 	"math"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -22,6 +24,14 @@ func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
 		n.forward(f)
 	}
 }
+
+// ParseEventID and EventID read and write the ids of events of an answer,
+// ParseChangeID and ChangeID those of a stream of changes.
+var ParseEventID, ParseChangeID = parseEventID, parseChangeID
+
+func EventID(name string, at bus.Position) string { return eventID(&bus.Stream{Name: name}, at) }
+
+func ChangeID(then time.Time, digest string) string { return changeID(then, digest, nil) }
 
 // Know takes note of a client and returns how many are remembered.
 func (s *Server) Know(info, capabilities []byte) int {

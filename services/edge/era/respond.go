@@ -159,6 +159,8 @@ var forms = map[fault.Reason]form{
 	fault.UnknownSession:     {http.StatusNotFound, mcp.CodeInvalidRequest},
 	fault.Unauthenticated:    {http.StatusUnauthorized, mcp.CodeUnauthenticated},
 	fault.Forbidden:          {http.StatusForbidden, mcp.CodeForbidden},
+	fault.ApprovalRequired:   {http.StatusOK, mcp.CodeApprovalRequired},
+	fault.UnknownApproval:    {http.StatusOK, mcp.CodeInvalidParams},
 	fault.Conflict:           {http.StatusOK, mcp.CodeConflict},
 	fault.RateLimited:        {http.StatusOK, mcp.CodeRateLimited},
 	fault.Overloaded:         {http.StatusOK, mcp.CodeUnavailable},

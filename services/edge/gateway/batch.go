@@ -49,6 +49,10 @@ func (g *Gateway) Batch(ctx context.Context, parallel int, calls iter.Seq[*Call]
 				report(place, nil, notBegun())
 				return
 			}
+			if c.Refused != nil {
+				report(place, nil, c.Refused)
+				return
+			}
 			a, err := g.Do(ctx, c, nil)
 			report(place, a, err)
 		})

@@ -45,6 +45,11 @@ type Call struct {
 	Traceparent string
 	Tracestate  string
 
+	// approved says that a person agreed to the call.
+	approved bool
+	// Refused is why a call of a batch cannot be made; nil for one that can.
+	Refused error
+
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
 	// Received is when the door had the whole request.

@@ -10,7 +10,7 @@ import (
 )
 
 // Config holds the policies of a gateway. A nil policy is open, but for
-// approval: without an Approver, calls that need one are refused.
+// approvals: without any, calls that need one are refused.
 type Config struct {
 	Caller    *bus.Caller
 	Catalogue *catalogue.Live
@@ -20,7 +20,7 @@ type Config struct {
 	Authenticator Authenticator
 	Authorizer    Authorizer
 	Limiter       Limiter
-	Approver      Approver
+	Approvals     Approvals
 	Deduplicator  Deduplicator
 	Auditor       Auditor
 	// Sealer defaults to one whose key dies with the process.
@@ -35,6 +35,7 @@ type Gateway struct {
 	authenticator Authenticator
 	sealer        *Sealer
 	auditor       Auditor
+	approvals     Approvals
 	chain         Next
 }
 
@@ -53,9 +54,6 @@ func New(cfg Config) *Gateway {
 	if cfg.Limiter == nil {
 		cfg.Limiter = NewInFlight(DefaultInFlight)
 	}
-	if cfg.Approver == nil {
-		cfg.Approver = nobody{}
-	}
 	if cfg.Deduplicator == nil {
 		cfg.Deduplicator = open{}
 	}
@@ -73,7 +71,7 @@ func New(cfg Config) *Gateway {
 		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
-		approve(cfg.Approver),
+		approve(cfg.Approvals),
 		deduplicate(cfg.Deduplicator),
 	}
 	next := dispatch(cfg.Caller, cfg.Tasks)
@@ -85,7 +83,7 @@ func New(cfg Config) *Gateway {
 	}
 	return &Gateway{
 		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
-		sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next,
+		sealer: cfg.Sealer, auditor: cfg.Auditor, approvals: cfg.Approvals, chain: next,
 	}
 }
 

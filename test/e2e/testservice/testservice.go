@@ -88,6 +88,12 @@ func New(ledger *Ledger) *service.Service {
 	service.AddTool(s, service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, _ *service.Call, in value) (value, error) {
 		return in, nil
 	})
+	service.AddTool(s, service.Tool{Name: "repeat", ReadOnly: true}, func(_ context.Context, call *service.Call, in value) (value, error) {
+		call.Progress(1, 2, in.Value)
+		call.Log("info", "testservice", in.Value)
+		call.Progress(2, 2, in.Value)
+		return in, nil
+	})
 	service.AddTool(s, service.Tool{Name: "raw", ReadOnly: true, InputSchema: []byte(`{"type":"object"}`)},
 		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil

@@ -1389,7 +1389,8 @@ func (x *ClientAnswer) GetError() []byte {
 type ClientCancel struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// The id as the client wrote it.
+	// The id as the client wrote it; empty for all requests of a session that
+	// has ended.
 	RequestId     []byte `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -46,6 +46,9 @@ type Address struct {
 	// PID and Command of the holder, for messages to people.
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
+	// Services are those that the holder runs, for who joins and has to wait for
+	// them.
+	Services []string `json:"services,omitempty"`
 }
 
 // Dir is a data directory.
@@ -65,10 +68,11 @@ func (d Dir) Address() (Address, error) {
 
 // Hold takes the directory and runs a NATS server in it. When another process
 // has it the error is natsd.ErrInUse. A port that is taken is replaced by a
-// free one. With private set, clients need the directory's token.
-func (d Dir) Hold(listen, command string, private bool, log *slog.Logger) (*natsd.Server, error) {
+// free one. With private set, clients need the directory's token. services are
+// those that this process is about to run.
+func (d Dir) Hold(listen, command string, private bool, services []string, log *slog.Logger) (*natsd.Server, error) {
 	last, _ := d.Address() // none yet is fine
-	a := Address{Token: last.Token, PID: os.Getpid(), Command: command}
+	a := Address{Token: last.Token, PID: os.Getpid(), Command: command, Services: services}
 	switch {
 	case !private:
 		a.Token = ""
