@@ -97,6 +97,10 @@ func updatedSubject(service string) string { return eventRoot + service + update
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
 
+// changedSubject is where an instance tells the others that what they share has
+// changed.
+func changedSubject(service string) string { return ctlRoot + service + ".changed" }
+
 // taskSubject is where runs of a service's tasks are queued.
 func taskSubject(service string) string { return taskRoot + service }
 
@@ -135,7 +139,8 @@ func ValidName(name string) error {
 // reachable are the methods a service can be called with.
 var reachable = map[string]bool{
 	"tools/call": true, "resources/read": true, "prompts/get": true, "completion/complete": true,
-	selfCheck: true,
+	"sampling/createMessage": true,
+	selfCheck:                true,
 }
 
 // selfCheck is the call that asks a service whether it takes calls.

@@ -44,6 +44,35 @@ func readUpdated(msg *nats.Msg, f func(service, uri string)) {
 	}
 }
 
+// PublishChanged tells every instance of the service, this one too, that what
+// they share has changed: see OnChanged.
+func (c *Conn) PublishChanged(service string) error {
+	if err := c.nc.Publish(changedSubject(service), nil); err != nil {
+		return publishFault(err)
+	}
+	return nil
+}
+
+// OnChanged calls f when an instance of the service says that what all of them
+// share, such as a database, has changed, and when the bus is back, since it
+// may have been said meanwhile. What is said after it has returned is heard. f
+// must not block. stop ends that.
+func (c *Conn) OnChanged(ctx context.Context, service string, f func()) (stop func(), err error) {
+	sub, err := c.nc.Subscribe(changedSubject(service), func(*nats.Msg) { f() })
+	if err != nil {
+		return nil, publishFault(err)
+	}
+	if err := c.Flush(ctx); err != nil {
+		_ = sub.Unsubscribe()
+		return nil, err
+	}
+	unhook := c.OnReconnect(f)
+	return func() {
+		unhook()
+		_ = sub.Unsubscribe()
+	}, nil
+}
+
 // maxMissed bounds the updates that are read for a client that was away.
 const maxMissed = 20_000
 

@@ -45,6 +45,8 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 		return s.getPrompt(ctx, call)
 	case mcp.MethodComplete:
 		return s.complete(ctx, call)
+	case mcp.MethodSample:
+		return s.createMessage(ctx, call)
 	}
 	return nil, methodNotFound(call.req.Method)
 }

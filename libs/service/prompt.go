@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-json-experiment/json"
 
@@ -26,23 +27,50 @@ type prompt struct {
 	complete map[string]CompleteFunc
 }
 
+// ServedPrompt is a prompt with what serves it; see AddPrompt.
+type ServedPrompt struct {
+	Prompt   mcp.Prompt
+	Render   PromptFunc
+	Complete map[string]CompleteFunc
+}
+
 // AddPrompt adds a prompt. complete suggests values by argument name; nil for
 // none.
 func (s *Service) AddPrompt(p mcp.Prompt, render PromptFunc, complete map[string]CompleteFunc) {
 	s.register("prompt "+p.Name, func() error {
-		switch {
-		case p.Name == "":
-			return errors.New("a prompt needs a name")
-		case s.prompts[p.Name] != nil:
-			return errors.New("added twice")
+		return addPrompt(s.prompts, ServedPrompt{p, render, complete})
+	})
+}
+
+// SetPrompts replaces all prompts of the service at once, so that clients hear
+// of one change. When one of them cannot be added, none is changed.
+func (s *Service) SetPrompts(all []ServedPrompt) {
+	s.register("prompts", func() error {
+		prompts := map[string]*prompt{}
+		for _, p := range all {
+			if err := addPrompt(prompts, p); err != nil {
+				return fmt.Errorf("%s: %w", p.Prompt.Name, err)
+			}
 		}
-		data, err := marshal(p)
-		if err != nil {
-			return err
-		}
-		s.prompts[p.Name] = &prompt{wire: &busv1.Prompt{Name: p.Name, Json: data}, prompt: p, render: render, complete: complete}
+		s.prompts = prompts
 		return nil
 	})
+}
+
+func addPrompt(prompts map[string]*prompt, p ServedPrompt) error {
+	name := p.Prompt.Name
+	switch {
+	case name == "":
+		return errors.New("a prompt needs a name")
+	case prompts[name] != nil:
+		return errors.New("added twice")
+	}
+	data, err := marshal(p.Prompt)
+	if err != nil {
+		return err
+	}
+	prompts[name] = &prompt{wire: &busv1.Prompt{Name: name, Json: data}, prompt: p.Prompt, render: p.Render, complete: p.Complete}
+	return nil
 }
 
 // RemovePrompt takes a prompt away.
@@ -53,12 +81,24 @@ func (s *Service) RemovePrompt(name string) {
 	})
 }
 
+// prompt finds a prompt. An edge asks only for one that some instance announced:
+// one that is missing here, others have already.
+func (s *Service) prompt(ctx context.Context, name string) *prompt {
+	find := func() *prompt { return s.prompts[name] }
+	p := look(s, find)
+	if p == nil && s.refresh != nil {
+		s.refresh.now(ctx, s)
+		p = look(s, find)
+	}
+	return p
+}
+
 func unknownPrompt(name string) error {
 	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
 }
 
 func (s *Service) getPrompt(ctx context.Context, call *Call) (*busv1.Result, error) {
-	p := look(s, func() *prompt { return s.prompts[call.req.Name] })
+	p := s.prompt(ctx, call.req.Name)
 	if p == nil {
 		return nil, unknownPrompt(call.req.Name)
 	}
@@ -105,7 +145,7 @@ func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, erro
 	if err := json.Unmarshal(call.req.Arguments, &p); err != nil {
 		return nil, fault.New(fault.InvalidParams, "params of completion/complete need a ref and an argument").Because(err)
 	}
-	f, err := s.completer(&p)
+	f, err := s.completer(ctx, &p)
 	if err != nil {
 		return nil, err
 	}
@@ -129,16 +169,16 @@ func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, erro
 }
 
 // completer finds who completes an argument; nil when nobody does.
-func (s *Service) completer(p *mcp.CompleteParams) (CompleteFunc, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Service) completer(ctx context.Context, p *mcp.CompleteParams) (CompleteFunc, error) {
 	switch p.Ref.Type {
 	case "ref/prompt":
-		if found := s.prompts[p.Ref.Name]; found != nil {
+		if found := s.prompt(ctx, p.Ref.Name); found != nil {
 			return found.complete[p.Argument.Name], nil
 		}
 		return nil, unknownPrompt(p.Ref.Name)
 	case "ref/resource":
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for _, t := range s.templates {
 			if t.wire.UriTemplate == p.Ref.URI {
 				return t.complete[p.Argument.Name], nil

@@ -34,6 +34,8 @@ type Service struct {
 	prompts   map[string]*prompt
 	skills    map[string]*servedSkill
 	errs      []error
+	sample    SampleFunc
+	refresh   *refresh
 	running   map[*Running]struct{}
 }
 
@@ -120,6 +122,8 @@ type Running struct {
 	server     *bus.Server
 	announcer  *bus.Announcer
 	undescribe func()
+	// unrefresh is nil for a service that shares nothing.
+	unrefresh func()
 }
 
 // Start puts the service on the bus and returns once it takes calls. Stop it
@@ -147,6 +151,11 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 		r.serveTasksLocked()
 	}
 	s.mu.Unlock()
+	if err == nil && s.refresh != nil {
+		if r.unrefresh, err = s.refresh.start(ctx, s, conn); err != nil {
+			r.leave(ctx)
+		}
+	}
 	if err != nil {
 		r.undescribe()
 		return nil, errors.Join(err, r.server.Drain(ctx))
@@ -174,12 +183,20 @@ func (r *Running) announceLocked() {
 // Stop leaves the bus: no new calls, those in flight finish. When ctx ends
 // first they are cancelled.
 func (r *Running) Stop(ctx context.Context) error {
+	if r.unrefresh != nil {
+		r.unrefresh()
+	}
+	r.leave(ctx)
+	r.undescribe()
+	return r.server.Drain(ctx)
+}
+
+// leave takes the instance out of the registry.
+func (r *Running) leave(ctx context.Context) {
 	r.service.mu.Lock()
 	delete(r.service.running, r)
 	r.service.mu.Unlock()
 	r.announcer.Withdraw(ctx)
-	r.undescribe()
-	return r.server.Drain(ctx)
 }
 
 // Run serves until ctx ends, then drains for at most lifecycle.DrainTimeout.
@@ -213,5 +230,6 @@ func (s *Service) catalogueLocked() *busv1.Catalogue {
 		c.Resources = append(c.Resources, k.main)
 		c.Skills = append(c.Skills, k.wire)
 	}
+	c.Samples = s.sample != nil
 	return c
 }

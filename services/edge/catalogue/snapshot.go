@@ -45,6 +45,7 @@ type Snapshot struct {
 	digest                    string
 	problems                  []string
 	services                  []bus.Service
+	sampler                   string
 }
 
 type template struct {
@@ -62,6 +63,9 @@ func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; re
 
 // Prompt returns the prompt of a name.
 func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]; return t, ok }
+
+// Sampler returns the service with a model, for calls that bring none.
+func (s *Snapshot) Sampler() (Target, bool) { return Target{Service: s.sampler}, s.sampler != "" }
 
 // Resource returns who reads a URI: the service whose skill has that file,
 // then a resource of that URI, then any template it matches.
@@ -156,6 +160,9 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, Target{Service: svc.Name}) {
 				s.templates = append(s.templates, template{r.UriTemplate, pattern, Target{Service: svc.Name}})
 			}
+		}
+		if svc.Catalogue.GetSamples() && s.sampler == "" {
+			s.sampler = svc.Name
 		}
 		items[Skills] = append(items[Skills], s.addSkills(svc.Name, svc.Catalogue.GetSkills(), skills)...)
 	}

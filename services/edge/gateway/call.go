@@ -19,12 +19,13 @@ type Call struct {
 	// Door names the front door, for audit and metrics.
 	Door string
 	// Method is an MCP method: tools/call, resources/read, prompts/get,
-	// completion/complete, or one of tasks.
+	// completion/complete, one of tasks, or, for doors that are not MCP's,
+	// sampling/createMessage.
 	Method string
 	// Name is the tool's or prompt's name, the resource's URI, or the task's id.
 	Name string
-	// Arguments is a JSON object, or empty. For completion/complete it is the
-	// whole params.
+	// Arguments is a JSON object, or empty. For completion/complete and
+	// sampling/createMessage it is the whole params.
 	Arguments []byte
 
 	// Credentials are what the door found; empty for none.

@@ -7,15 +7,22 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
+
+// SamplingTimeout bounds a call of sampling/createMessage: models think.
+const SamplingTimeout = 2 * time.Minute
 
 // dispatch puts the call on the bus. It bounds it by the tool's time limit,
 // and repeats it once where that can do no harm.
 func dispatch(caller *bus.Caller, store Tasks) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		timeout := bus.DefaultTimeout
-		if t := c.Target.Tool; t != nil && t.Timeout > 0 {
+		switch t := c.Target.Tool; {
+		case t != nil && t.Timeout > 0:
 			timeout = t.Timeout
+		case c.Method == mcp.MethodSample:
+			timeout = SamplingTimeout
 		}
 		deadline := time.Now().Add(timeout)
 		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
@@ -51,6 +58,9 @@ func repeatable(c *Call, err error) bool {
 	case fault.Is(err, fault.Overloaded):
 		return true
 	case fault.Is(err, fault.PeerLost):
+		if c.Method == mcp.MethodSample {
+			return false // no effect, but somebody pays for each
+		}
 		return c.Target.Tool == nil || c.Target.Tool.ReadOnly
 	}
 	return false

@@ -55,6 +55,8 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		return catalogue.Target{}, UnknownResource(c.Name)
 	case mcp.MethodComplete:
 		return findReference(now, c.Arguments)
+	case mcp.MethodSample:
+		return findModel(now, c.Arguments)
 	}
 	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(c.Method))
 }
@@ -79,6 +81,18 @@ func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, er
 		return catalogue.Target{}, UnknownResource(p.Ref.URI)
 	}
 	return catalogue.Target{}, fault.New(fault.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
+}
+
+// findModel finds the service with a model. Should one day a connected client
+// lend its own, it is chosen here, as a Target of another kind.
+func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error) {
+	t, ok := now.Sampler()
+	if !ok {
+		return t, fault.New(fault.Unavailable, "No model is configured. Run the model service with BUSBAR_MODEL_PROVIDER=openai or anthropic, "+
+			"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/prompts.md tells more")
+	}
+	_, err := mcp.ReadCreateMessage(params)
+	return t, err
 }
 
 func unknownPrompt(name string) error {

@@ -1,0 +1,115 @@
+package service_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+func saying(name, text string) service.ServedPrompt {
+	return service.ServedPrompt{
+		Prompt: mcp.Prompt{Name: name},
+		Render: func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) {
+			return []mcp.PromptMessage{{Role: "user", Content: mcp.Text(text)}}, nil
+		},
+	}
+}
+
+func prompt(name string) *busv1.Request { return &busv1.Request{Method: "prompts/get", Name: name} }
+
+func TestSetPrompts(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "prompts")
+	s.AddPrompt(mcp.Prompt{Name: "old"}, saying("", "").Render, nil)
+	c := run(t, s)
+	s.SetPrompts([]service.ServedPrompt{saying("b", "B"), saying("a", "A")})
+	if got := c.result(prompt("b")); !strings.Contains(got, `"text":"B"`) {
+		t.Error(got)
+	}
+	if _, err := c.do(prompt("old"), nil); !fault.Is(err, fault.UnknownPrompt) {
+		t.Errorf("%v", err)
+	}
+	bustest.Eventually(t, "edges see both and no other", func() bool {
+		prompts := c.watch.Services()[0].Catalogue.GetPrompts()
+		return len(prompts) == 2 && prompts[0].Name == "a" && prompts[1].Name == "b"
+	})
+	s.SetPrompts([]service.ServedPrompt{saying("c", "C"), saying("c", "twice")})
+	if got := c.result(prompt("a")); !strings.Contains(got, `"text":"A"`) {
+		t.Errorf("a set that is not well formed changes something: %s", got)
+	}
+}
+
+// An instance that is asked for a prompt it does not know looks whether others
+// have it from the database already.
+func TestPromptOfAnotherInstance(t *testing.T) {
+	t.Parallel()
+	runs := 0
+	s := quiet(t, "prompts", service.WithRefresh(time.Hour, func(_ context.Context, s *service.Service) error {
+		if runs++; runs > 1 { // not at the start
+			s.SetPrompts([]service.ServedPrompt{saying("new", "here")})
+		}
+		return nil
+	}))
+	c := run(t, s)
+	bustest.Eventually(t, "it is found", func() bool {
+		frame, err := c.do(prompt("new"), nil)
+		return err == nil && strings.Contains(string(frame.GetResult().GetJson()), "here")
+	})
+}
+
+func TestSampling(t *testing.T) {
+	t.Parallel()
+	sample := &busv1.Request{Method: "sampling/createMessage", Arguments: []byte(`{"maxTokens":5,"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)}
+	t.Run("a service without a model has none", func(t *testing.T) {
+		t.Parallel()
+		if _, err := run(t, quiet(t, "none")).do(sample, nil); !fault.Is(err, fault.MethodNotFound) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a model answers, and edges know of it", func(t *testing.T) {
+		t.Parallel()
+		s := quiet(t, "model")
+		s.HandleSampling(func(_ context.Context, _ *service.Call, p *mcp.CreateMessageParams) (*service.Sampled, error) {
+			if p.MaxTokens != 5 || p.Messages[0].Content[0].Text != "x" {
+				t.Errorf("%+v", p)
+			}
+			return &service.Sampled{Role: "assistant", Content: []byte(`{"type":"text","text":"y"}`), Model: "m"}, nil
+		})
+		c := run(t, s)
+		if !c.watch.Services()[0].Catalogue.GetSamples() {
+			t.Error("its catalogue does not say so")
+		}
+		if got := c.result(sample); got != `{"role":"assistant","content":{"type":"text","text":"y"},"model":"m"}` {
+			t.Error(got)
+		}
+	})
+	t.Run("half an answer is a defect", func(t *testing.T) {
+		t.Parallel()
+		s := quiet(t, "model")
+		s.HandleSampling(func(context.Context, *service.Call, *mcp.CreateMessageParams) (*service.Sampled, error) {
+			return &service.Sampled{Role: "assistant"}, nil
+		})
+		if _, err := run(t, s).do(sample, nil); !fault.Is(err, fault.Internal) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("two models in a service are a mistake", func(t *testing.T) {
+		t.Parallel()
+		s := quiet(t, "model")
+		f := func(context.Context, *service.Call, *mcp.CreateMessageParams) (*service.Sampled, error) {
+			return nil, nil
+		}
+		s.HandleSampling(f)
+		s.HandleSampling(f)
+		if _, err := s.Start(t.Context(), bustest.Connect(t, bustest.Server(t))); err == nil || !strings.Contains(err.Error(), "added twice") {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	ran := make(chan string, 64)
+	instance := func(name string, every time.Duration, err error) *service.Service {
+		return service.New("shared", service.WithLogger(bustest.Logger(t)), service.WithRefresh(every, func(context.Context, *service.Service) error {
+			ran <- name
+			return err
+		}))
+	}
+	await := func(t *testing.T, names ...string) {
+		t.Helper()
+		open := map[string]bool{}
+		for _, n := range names {
+			open[n] = true
+		}
+		for deadline := time.After(10 * time.Second); len(open) > 0; {
+			select {
+			case name := <-ran:
+				delete(open, name)
+			case <-deadline:
+				t.Fatalf("did not refresh: %v", open)
+			}
+		}
+	}
+	url := bustest.Server(t)
+	start := func(t *testing.T, s *service.Service) (stop func()) {
+		t.Helper()
+		r, err := s.Start(t.Context(), bustest.Connect(t, url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := r.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	a := instance("a", time.Hour, nil)
+	a.Changed() // before it runs: nobody to tell
+	stopA := start(t, a)
+	await(t, "a") // at its start
+	stopB := start(t, instance("b", time.Hour, errors.New("the database is away")))
+	await(t, "b")
+	a.Changed()
+	await(t, "a", "b")
+	stopB()
+	a.Changed()
+	await(t, "a")
+	stopA()
+	stopC := start(t, instance("c", time.Millisecond, nil))
+	await(t, "c")
+	await(t, "c") // by itself
+	stopC()
+}

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// SampleFunc asks a model. The params have been checked. An answer of several
+// blocks has an array for its content.
+type SampleFunc func(ctx context.Context, call *Call, params *mcp.CreateMessageParams) (*Sampled, error)
+
+// HandleSampling makes this a service with a model. Callers that are no MCP
+// clients, such as scripts over REST, reach it with sampling/createMessage
+// through an edge; MCP clients bring models of their own, and do not. Of
+// several such services on a bus, the first by name is asked.
+func (s *Service) HandleSampling(f SampleFunc) {
+	s.register("sampling", func() error {
+		if s.sample != nil {
+			return errors.New("added twice")
+		}
+		s.sample = f
+		return nil
+	})
+}
+
+func (s *Service) createMessage(ctx context.Context, call *Call) (*busv1.Result, error) {
+	f := look(s, func() SampleFunc { return s.sample })
+	if f == nil {
+		return nil, methodNotFound(call.req.Method)
+	}
+	params, err := mcp.ReadCreateMessage(call.req.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	sampled, err := f(ctx, call, params)
+	if err != nil {
+		return nil, err
+	}
+	if sampled == nil || sampled.Role == "" || sampled.Model == "" || len(sampled.Content) == 0 {
+		return nil, fault.New(fault.Internal, "service %s gave an answer without role, content or model", s.name)
+	}
+	data, err := marshal(sampled)
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
+}

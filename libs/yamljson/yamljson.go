@@ -1,0 +1,107 @@
+// Package yamljson reads YAML as the JSON that it stands for. YAML that its
+// readers disagree about is refused: values that some take for text and others
+// for numbers, dates or booleans, tags, anchors, and keys that are no text.
+package yamljson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxDepth is how far a document may be nested.
+const maxDepth = 16
+
+// Object reads one YAML document, of names and values, as a JSON object. Who
+// calls it bounds the size. Errors name the line.
+func Object(document []byte) (jsontext.Value, error) {
+	if !utf8.Valid(document) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	d := yaml.NewDecoder(bytes.NewReader(document))
+	var first, more yaml.Node
+	if err := d.Decode(&first); err != nil {
+		return nil, err
+	}
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it is more than one YAML document")
+	}
+	if first.Kind != yaml.DocumentNode || len(first.Content) != 1 || first.Content[0].Kind != yaml.MappingNode {
+		return nil, errors.New("it is not a list of names and values")
+	}
+	return appendNode(nil, first.Content[0], 0)
+}
+
+func appendNode(b []byte, n *yaml.Node, depth int) ([]byte, error) {
+	at := func(format string, args ...any) error {
+		return fmt.Errorf("line %d: %s", n.Line, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case depth > maxDepth:
+		return nil, at("more than %d levels", maxDepth)
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		return nil, at("anchors and aliases are not read")
+	case n.Style&yaml.TaggedStyle != 0:
+		return nil, at("tags are not read")
+	case n.Kind == yaml.ScalarNode:
+		return appendScalar(b, n)
+	}
+	opens, closes := byte('['), byte(']')
+	if n.Kind == yaml.MappingNode {
+		opens, closes = '{', '}'
+	}
+	b = append(b, opens)
+	seen := map[string]bool{}
+	for i, c := range n.Content {
+		key := n.Kind == yaml.MappingNode && i%2 == 0
+		switch {
+		case key && (c.Kind != yaml.ScalarNode || c.Tag != "!!str"):
+			return nil, fmt.Errorf("line %d: a key has to be text; put it in quotes", c.Line)
+		case key && seen[c.Value]:
+			return nil, fmt.Errorf("line %d: %.80q stands twice", c.Line, c.Value)
+		case key:
+			seen[c.Value] = true
+		}
+		if n.Kind == yaml.MappingNode && !key {
+			b = append(b, ':')
+		} else if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = appendNode(b, c, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, closes), nil
+}
+
+var (
+	// number is one to every reader, and kept by those that compute in doubles.
+	number = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?$`)
+	// sometimes are texts that readers of YAML 1.1 take for something else:
+	// truth, and numbers to the base 60.
+	sometimes = regexp.MustCompile(`^(?i:yes|no|on|off|=|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?)$`)
+)
+
+func appendScalar(b []byte, n *yaml.Node) ([]byte, error) {
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	plain := n.Style&quoted == 0
+	switch {
+	case n.Tag == "!!str" && !(plain && sometimes.MatchString(n.Value)):
+		return jsontext.AppendQuote(b, n.Value)
+	case n.Tag == "!!null":
+		return append(b, "null"...), nil
+	case n.Tag == "!!bool":
+		return append(b, strings.ToLower(n.Value)...), nil
+	case (n.Tag == "!!int" || n.Tag == "!!float") && number.MatchString(n.Value):
+		return append(b, n.Value...), nil
+	}
+	return nil, fmt.Errorf("line %d: %.80q is not the same to every reader of YAML; put it in quotes", n.Line, n.Value)
+}

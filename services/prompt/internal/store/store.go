@@ -1,0 +1,114 @@
+// Package store keeps prompts, all their versions, and which calls have been
+// carried out. Package storetest has the tests that every implementation
+// passes.
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Limits of a store.
+const (
+	// MaxPrompts is how many prompts there can be, MaxCatalogue how many bytes
+	// their entries take together: all have to fit one message of the bus, with
+	// room for the service's tools.
+	MaxPrompts   = 1000
+	MaxCatalogue = 768 << 10
+	// KeptVersions is how many versions of a prompt are kept, KeptDeleted of how
+	// many deleted prompts.
+	KeptVersions = 100
+	KeptDeleted  = 100
+	// KeptKeys is how long an idempotency key counts.
+	KeptKeys = 24 * time.Hour
+)
+
+// Version is one version of a prompt.
+type Version struct {
+	Name string
+	// Number counts from 1. It goes on after a deletion, which has a number too.
+	Number int64
+	// Definition is JSON; nil for a deletion.
+	Definition []byte
+	// Deleted says that the version is a deletion.
+	Deleted bool
+	// Author is the principal that made it.
+	Author string
+	// Made is in whole milliseconds, UTC.
+	Made time.Time
+}
+
+// Change is a version to be.
+type Change struct {
+	Name string
+	// Definition is nil to delete.
+	Definition []byte
+	// Seen is the number of the version that the change is made to; 0 for a
+	// prompt that is not there.
+	Seen   int64
+	Author string
+	// Entry is how many bytes the prompt takes in the catalogue.
+	Entry int
+	// Once makes a repetition of the change have no effect; zero for none.
+	Once Key
+}
+
+// Key is an idempotency key.
+type Key struct {
+	// Scope is whose key it is.
+	Scope, Key string
+	// Digest is that of what the call asked for.
+	Digest string
+}
+
+// Starter is a prompt that Busbar brings.
+type Starter struct {
+	Name       string
+	Definition []byte
+	Entry      int
+}
+
+// StarterAuthor is the author of what Busbar brings.
+const StarterAuthor = "busbar"
+
+// Store keeps prompts. Any number of instances use the same one at once. A
+// store that cannot be reached is a *fault.Error with reason Unavailable, whose
+// Executed says whether a change may have been made.
+type Store interface {
+	// Revision counts the changes made to the prompts so far.
+	Revision(ctx context.Context) (int64, error)
+
+	// All returns the present version of every prompt that is not deleted, in
+	// the order of names, and the revision that this is.
+	All(ctx context.Context) ([]Version, int64, error)
+
+	// Get returns a version of a prompt; 0 stands for the present one. When
+	// there is none, or the prompt was deleted with it, that is a *fault.Error
+	// with reason UnknownPrompt.
+	Get(ctx context.Context, name string, number int64) (Version, error)
+
+	// Versions returns all versions of a prompt that are kept, deletions too,
+	// the newest first, without their definitions. A name that was never one is
+	// UnknownPrompt.
+	Versions(ctx context.Context, name string) ([]Version, error)
+
+	// Write makes a change, and returns the version that came of it without the
+	// definition. Of the changes of all instances, each sees those before it.
+	// Errors for the client, with nothing changed: Conflict when the prompt
+	// has another version than the one seen, with that number as data.version;
+	// UnknownPrompt when one was seen and there is none; TooLarge when the
+	// prompts would not fit the bus.
+	//
+	// A change with a key that was used before, by a change with the same
+	// digest, is not made again: its version is returned. With another digest
+	// it is a Conflict. The key is kept in the same transaction as the change.
+	Write(ctx context.Context, c Change) (Version, error)
+
+	// Seed brings prompts. One that is not there is created, and one whose last
+	// author is StarterAuthor is brought up to date, unless it had the very
+	// definition before. What somebody has changed or deleted stays so.
+	Seed(ctx context.Context, starters []Starter) error
+
+	// Close gives up the connection.
+	Close() error
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Write implements Store.
+func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
+	made := Version{Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		if c.Once != (Key{}) {
+			done, err := repeated(ctx, tx, c.Once)
+			if err != nil {
+				return err
+			}
+			if done != nil {
+				made = *done
+				return errNothing
+			}
+		}
+		has, err := read(ctx, tx, c.Name)
+		if err != nil {
+			return err
+		}
+		if err := has.admits(c); err != nil {
+			return err
+		}
+		if c.Definition != nil {
+			if err := fits(ctx, tx, c.Name, c.Entry); err != nil {
+				return err
+			}
+		}
+		made.Number = has.version + 1
+		if err := put(ctx, tx, made, c.Definition, has.starter, c.Entry); err != nil {
+			return err
+		}
+		if c.Definition == nil {
+			if err := forget(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if c.Once == (Key{}) {
+			return nil
+		}
+		return remember(ctx, tx, c.Once, made)
+	})
+	return made, err
+}
+
+// present is what there is of a prompt; version 0 for nothing.
+type present struct {
+	version int64
+	deleted bool
+	starter bool
+}
+
+func read(ctx context.Context, tx *sql.Tx, name string) (p present, err error) {
+	var deleted, starter int
+	err = tx.QueryRowContext(ctx, "SELECT version, deleted, starter FROM prompt WHERE name = $1", name).Scan(&p.version, &deleted, &starter)
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, nil
+	}
+	p.deleted, p.starter = deleted != 0, starter != 0
+	return p, err
+}
+
+// admits refuses a change that was made to another version than there is.
+func (p present) admits(c Change) error {
+	there := p.version > 0 && !p.deleted
+	data := fmt.Appendf(nil, `{"version":%d}`, p.version)
+	switch {
+	case !there && c.Seen != 0:
+		return unknown(c.Name)
+	case there && c.Seen == 0:
+		return fault.New(fault.Conflict, "There is a prompt %s already, in version %d: update it, or choose another name", c.Name, p.version).With(data)
+	case there && c.Seen != p.version:
+		return fault.New(fault.Conflict, "Prompt %s has version %d by now, not %d: read it, and make your change to that", c.Name, p.version, c.Seen).With(data)
+	}
+	return nil
+}
+
+// fits requires that the prompts with this one are not too many for the bus.
+func fits(ctx context.Context, tx *sql.Tx, name string, entry int) error {
+	var count, size int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(entry), 0) FROM prompt WHERE deleted = 0 AND name <> $1", name).Scan(&count, &size); err != nil {
+		return err
+	}
+	switch {
+	case count+1 > MaxPrompts:
+		return notFits("it has %d prompts, and takes %d", count, MaxPrompts)
+	case size+entry > MaxCatalogue:
+		return notFits("names, descriptions and arguments would take %d bytes; %d are allowed", size+entry, MaxCatalogue)
+	}
+	return nil
+}
+
+// put writes a version, and drops those that are too old.
+func put(ctx context.Context, tx *sql.Tx, v Version, definition []byte, starter bool, entry int) error {
+	var text sql.NullString
+	deleted := 1
+	if definition != nil {
+		text, deleted = sql.NullString{String: string(definition), Valid: true}, 0
+	}
+	brought := 0
+	if starter {
+		brought = 1
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO prompt (name, version, deleted, starter, entry) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (name) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, starter = excluded.starter, entry = excluded.entry`,
+		v.Name, v.Number, deleted, brought, entry); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO prompt_version (name, version, definition, author, made) VALUES ($1, $2, $3, $4, $5)",
+		v.Name, v.Number, text, v.Author, v.Made.UnixMilli()); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM prompt_version WHERE name = $1 AND version <= $2", v.Name, v.Number-KeptVersions)
+	return err
+}
+
+// forget drops the prompts that were deleted longest ago. Those that Busbar
+// brought stay deleted only as long as it is known that they were.
+func forget(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM prompt WHERE name IN (
+		SELECT p.name FROM prompt p JOIN prompt_version v ON v.name = p.name AND v.version = p.version
+		WHERE p.deleted = 1 AND p.starter = 0 ORDER BY v.made DESC, p.name LIMIT 1000000 OFFSET $1)`, KeptDeleted)
+	return err
+}
+
+// repeated returns what a key was used for; nil for a new one.
+func repeated(ctx context.Context, tx *sql.Tx, k Key) (*Version, error) {
+	v := &Version{}
+	var digest string
+	var made, deleted int64
+	err := tx.QueryRowContext(ctx, `SELECT k.digest, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
+		LEFT JOIN prompt_version v ON v.name = k.name AND v.version = k.version
+		WHERE k.scope = $1 AND k.idempotency_key = $2 AND k.made > $3`,
+		k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()).Scan(&digest, &v.Name, &v.Number, &made, &v.Author, &deleted)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case digest != k.Digest:
+		return nil, fault.New(fault.Conflict, "the idempotency key was used for another call: use a new one")
+	}
+	v.Made, v.Deleted = at(made), deleted != 0
+	return v, nil
+}
+
+// remember keeps a key, and drops the old ones.
+func remember(ctx context.Context, tx *sql.Tx, k Key, v Version) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM prompt_key WHERE made <= $1", v.Made.Add(-KeptKeys).UnixMilli()); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO prompt_key (scope, idempotency_key, digest, name, version, made) VALUES ($1, $2, $3, $4, $5, $6)",
+		k.Scope, k.Key, k.Digest, v.Name, v.Number, v.Made.UnixMilli())
+	return err
+}
+
+// Seed implements Store.
+func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		changed := false
+		for _, b := range starters {
+			due, number, err := behind(ctx, tx, b)
+			if err != nil {
+				return err
+			}
+			if !due {
+				continue
+			}
+			if err := fits(ctx, tx, b.Name, b.Entry); err != nil {
+				continue // a full catalogue is no reason not to start
+			}
+			changed = true
+			v := Version{Name: b.Name, Number: number + 1, Author: StarterAuthor, Made: time.Now()}
+			if err := put(ctx, tx, v, b.Definition, true, b.Entry); err != nil {
+				return err
+			}
+		}
+		if !changed {
+			return errNothing
+		}
+		return nil
+	})
+}
+
+// behind reports whether a starter is missing or out of date. An older release
+// that starts again does not bring its own back.
+func behind(ctx context.Context, tx *sql.Tx, b Starter) (bool, int64, error) {
+	has, err := read(ctx, tx, b.Name)
+	if err != nil || has.version == 0 {
+		return err == nil, 0, err
+	}
+	var author string
+	var had int
+	if err := tx.QueryRowContext(ctx, "SELECT author FROM prompt_version WHERE name = $1 AND version = $2", b.Name, has.version).Scan(&author); err != nil {
+		return false, 0, err
+	}
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM prompt_version WHERE name = $1 AND definition = $2", b.Name, string(b.Definition)).Scan(&had); err != nil {
+		return false, 0, err
+	}
+	return !has.deleted && has.starter && author == StarterAuthor && had == 0, has.version, nil
+}

@@ -1,0 +1,252 @@
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
+	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
+)
+
+//go:embed schema/definition.json
+var definitionSchema []byte
+
+// UpdateIn is what update_prompt takes: a definition, and what it replaces.
+type UpdateIn struct {
+	template.Definition
+	Version int64 `json:"version"`
+}
+
+// NameIn is what list_prompt_versions takes.
+type NameIn struct {
+	Name string `json:"name" jsonschema:"Name of the prompt"`
+}
+
+// VersionIn is what get_prompt and delete_prompt take.
+type VersionIn struct {
+	Name string `json:"name"`
+	// Version 0 is the present one, for get_prompt.
+	Version int64 `json:"version,omitzero"`
+}
+
+// WrittenOut is what a change comes to.
+type WrittenOut struct {
+	Name    string `json:"name"`
+	Version int64  `json:"version" jsonschema:"Number of the version that the change made; needed to change the prompt again"`
+	Made    string `json:"made" jsonschema:"When, RFC 3339"`
+	Author  string `json:"author" jsonschema:"Who made it"`
+}
+
+// GetOut is what get_prompt returns.
+type GetOut struct {
+	template.Definition
+	Version int64  `json:"version"`
+	Made    string `json:"made"`
+	Author  string `json:"author"`
+}
+
+// VersionsOut is what list_prompt_versions returns.
+type VersionsOut struct {
+	Name     string       `json:"name"`
+	Versions []VersionOut `json:"versions" jsonschema:"The newest first; the oldest may be forgotten"`
+}
+
+// VersionOut is one version of a prompt.
+type VersionOut struct {
+	Version int64  `json:"version"`
+	Made    string `json:"made" jsonschema:"When, RFC 3339"`
+	Author  string `json:"author" jsonschema:"Who made it"`
+	Deleted bool   `json:"deleted" jsonschema:"The prompt was deleted with this version"`
+}
+
+// ListOut is what list_prompts returns.
+type ListOut struct {
+	Prompts []ListedOut `json:"prompts"`
+}
+
+// ListedOut is one prompt of a list.
+type ListedOut struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitzero"`
+	Description string `json:"description,omitzero"`
+	Version     int64  `json:"version"`
+}
+
+const (
+	namePart    = `"name":{"type":"string","pattern":"^[A-Za-z0-9_.-]{1,64}$","description":"Name of the prompt"}`
+	versionPart = `"version":{"type":"integer","minimum":1,"description":"Number of the version that this change is made to. When there is a newer one, the call ends as a conflict and changes nothing"}`
+	madeParts   = `"version":{"type":"integer"},"made":{"type":"string","description":"When, RFC 3339"},"author":{"type":"string","description":"Who made it"}`
+)
+
+// object is the schema of a definition with further properties.
+func object(more string, required ...string) ([]byte, error) {
+	var s struct {
+		Properties jsontext.Value `json:"properties"`
+		Defs       jsontext.Value `json:"$defs"`
+	}
+	if err := json.Unmarshal(definitionSchema, &s); err != nil {
+		return nil, err
+	}
+	properties := bytes.TrimPrefix(s.Properties, []byte("{"))
+	if more != "" {
+		more += ","
+	}
+	return fmt.Appendf(nil, `{"type":"object","properties":{%s%s,"required":["%s"],"additionalProperties":false,"$defs":%s}`,
+		more, properties, strings.Join(required, `","`), s.Defs), nil
+}
+
+func (s *Service) addTools() error {
+	create, err := object("", "name", "messages")
+	if err != nil {
+		return err
+	}
+	update, err := object(versionPart, "version", "name", "messages")
+	if err != nil {
+		return err
+	}
+	got, err := object(madeParts, "name", "messages", "version", "made", "author")
+	if err != nil {
+		return err
+	}
+	yes, no := true, false
+	safe := mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
+	service.AddTool(s.Service, service.Tool{
+		Name: "create_prompt", Title: "Create a prompt", InputSchema: create, Annotations: safe,
+		Description: "Creates a prompt from a template. Arguments are put into texts by {{name}}; texts have conditions and loops. Everybody sees the prompt at once.",
+	}, func(ctx context.Context, call *service.Call, in template.Definition) (WrittenOut, error) {
+		return s.put(ctx, call, "create_prompt", in, 0)
+	})
+	service.AddTool(s.Service, service.Tool{
+		Name: "update_prompt", Title: "Update a prompt", InputSchema: update, Annotations: safe,
+		Description: "Replaces a prompt by a new version. Earlier versions are kept: see list_prompt_versions and get_prompt.",
+	}, func(ctx context.Context, call *service.Call, in UpdateIn) (WrittenOut, error) {
+		return s.put(ctx, call, "update_prompt", in.Definition, in.Version)
+	})
+	service.AddTool(s.Service, service.Tool{
+		Name: "delete_prompt", Title: "Delete a prompt",
+		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `,` + versionPart + `},"required":["name","version"],"additionalProperties":false}`),
+		Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
+		Description: "Deletes a prompt. Its versions are kept, and create_prompt brings the name back.",
+	}, func(ctx context.Context, call *service.Call, in VersionIn) (WrittenOut, error) {
+		return s.write(ctx, call, "delete_prompt", store.Change{Name: in.Name, Seen: in.Version})
+	})
+	service.AddTool(s.Service, service.Tool{
+		Name: "get_prompt", Title: "Get a prompt's template", ReadOnly: true, Annotations: safe, OutputSchema: got,
+		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `,"version":{"type":"integer","minimum":1,"description":"The present one if absent"}},"required":["name"],"additionalProperties":false}`),
+		Description: "Returns the template of a prompt, as it is now or as it was in an earlier version.",
+	}, s.get)
+	service.AddTool(s.Service, service.Tool{
+		Name: "list_prompt_versions", Title: "List the versions of a prompt", ReadOnly: true, Annotations: safe,
+		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `},"required":["name"],"additionalProperties":false}`),
+		Description: "Lists who changed a prompt and when, also after it was deleted.",
+	}, s.versions)
+	service.AddTool(s.Service, service.Tool{
+		Name: "list_prompts", Title: "List prompts", ReadOnly: true, Annotations: safe,
+		Description: "Lists the prompts there are, with the numbers of their versions.",
+	}, s.list)
+	return nil
+}
+
+// put makes a definition the present version of its prompt.
+func (s *Service) put(ctx context.Context, call *service.Call, tool string, d template.Definition, seen int64) (WrittenOut, error) {
+	t, err := template.Compile(d)
+	if err != nil {
+		return WrittenOut{}, service.Errorf("This is not a template: %v", err)
+	}
+	definition, err := d.JSON()
+	if err != nil {
+		return WrittenOut{}, err
+	}
+	return s.write(ctx, call, tool, store.Change{Name: d.Name, Definition: definition, Seen: seen, Entry: entry(t)})
+}
+
+func (s *Service) write(ctx context.Context, call *service.Call, tool string, c store.Change) (WrittenOut, error) {
+	c.Author = clip(call.Principal())
+	if key := call.IdempotencyKey(); key != "" {
+		c.Once = store.Key{
+			Scope: digest(call.Tenant(), call.Principal()), Key: digest(key),
+			Digest: digest(tool, c.Name, fmt.Sprint(c.Seen), string(c.Definition)),
+		}
+	}
+	v, err := s.store.Write(ctx, c)
+	if err != nil {
+		return WrittenOut{}, err
+	}
+	// The change is made, whatever comes now: who reads next here finds it, and
+	// the other instances are told.
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := s.refresh(after); err != nil {
+		s.logger().Warn("a change is not served yet", "prompt", c.Name, "error", err)
+	}
+	s.Changed()
+	return WrittenOut{Name: v.Name, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
+}
+
+// clip makes a name fit for every database.
+func clip(s string) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "")
+	}
+	return s
+}
+
+// digest is one of texts; where one ends counts.
+func digest(texts ...string) string {
+	h := sha256.New()
+	for _, s := range texts {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (s *Service) get(ctx context.Context, _ *service.Call, in VersionIn) (GetOut, error) {
+	v, err := s.store.Get(ctx, in.Name, in.Version)
+	if err != nil {
+		return GetOut{}, err
+	}
+	d, err := template.FromJSON(v.Definition)
+	if err != nil {
+		return GetOut{}, fmt.Errorf("prompt %s in version %d: %w", v.Name, v.Number, err)
+	}
+	return GetOut{Definition: *d, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
+}
+
+func (s *Service) versions(ctx context.Context, _ *service.Call, in NameIn) (VersionsOut, error) {
+	all, err := s.store.Versions(ctx, in.Name)
+	if err != nil {
+		return VersionsOut{}, err
+	}
+	out := VersionsOut{Name: in.Name}
+	for _, v := range all {
+		out.Versions = append(out.Versions, VersionOut{v.Number, v.Made.Format(time.RFC3339Nano), v.Author, v.Deleted})
+	}
+	return out, nil
+}
+
+func (s *Service) list(context.Context, *service.Call, struct{}) (ListOut, error) {
+	s.mu.Lock()
+	prompts := s.prompts // replaced, never changed
+	s.mu.Unlock()
+	out := ListOut{Prompts: []ListedOut{}}
+	for _, name := range slices.Sorted(maps.Keys(prompts)) {
+		p := prompts[name]
+		d := p.template.Definition()
+		out.Prompts = append(out.Prompts, ListedOut{d.Name, d.Title, d.Description, p.version})
+	}
+	return out, nil
+}
