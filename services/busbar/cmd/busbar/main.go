@@ -30,6 +30,8 @@ type commandLine struct {
 	Edge   edgeCommand  `cmd:"" help:"Run one edge of a fleet."`
 	Text   partCommand  `cmd:"" group:"services" help:"Run one instance of the text service."`
 	Github partCommand  `cmd:"" group:"services" help:"Run one instance of the github service."`
+	Prompt partCommand  `cmd:"" group:"services" help:"Run one instance of the prompt service."`
+	Model  partCommand  `cmd:"" group:"services" help:"Run one instance of the model service, for sampling; it needs BUSBAR_MODEL_PROVIDER."`
 	Tools  toolsCommand `cmd:"" help:"List the tools of an edge."`
 	Call   callCommand  `cmd:"" help:"Call a tool."`
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/github"
+	"github.com/busbar-mcp/busbar/services/model"
 	"github.com/busbar-mcp/busbar/services/planning"
+	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
@@ -33,11 +36,36 @@ type part struct {
 
 // parts are all services, in the order in which they start.
 func parts() []part {
-	return []part{
+	all := []part{
 		{"text", plain(func() *service.Service { return text.New(version) })},
 		{"github", plain(func() *service.Service { return github.New(version, github.FromEnv()) })},
 		{"planning", plain(func() *service.Service { return planning.New(version) })},
+		{"prompt", startPrompt},
 	}
+	if model.FromEnv().Enabled() {
+		all = append(all, part{"model", startModel})
+	}
+	return all
+}
+
+func startPrompt(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
+	p, err := prompt.New(ctx, version, prompt.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir})
+	if err != nil {
+		return nil, err
+	}
+	started, err := p.Start(ctx, conn)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return closing{started, p.Close}, nil
+}
+
+func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
+	m, err := model.New(version, model.FromEnv())
+	if err != nil {
+		return nil, err
+	}
+	return m.Start(ctx, conn)
 }
 
 // plain starts a service that opens nothing.
@@ -48,11 +76,8 @@ func plain(make func() *service.Service) func(context.Context, *bus.Conn, settin
 // closing closes what a service has opened when it has stopped.
 type closing struct {
 	running
-	close func()
+	close func() error
 }
 
 // Stop implements running.
-func (c closing) Stop(ctx context.Context) error {
-	defer c.close()
-	return c.running.Stop(ctx)
-}
+func (c closing) Stop(ctx context.Context) error { return errors.Join(c.running.Stop(ctx), c.close()) }
