@@ -120,7 +120,8 @@ func ValidName(name string) error {
 // reachable are the methods a service can be called with.
 var reachable = map[string]bool{
 	"tools/call": true, "resources/read": true, "prompts/get": true, "completion/complete": true,
-	selfCheck: true,
+	"resources/list": true,
+	selfCheck:        true,
 }
 
 // selfCheck is the call that asks a service whether it takes calls.

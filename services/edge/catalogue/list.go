@@ -95,8 +95,10 @@ func (l *list) page(from int) []byte {
 
 // cursor says after which name the next page starts. A position by name stays
 // true when entries come and go.
-func (l *list) cursor(after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(l.scope + "\n" + after))
+func (l *list) cursor(after string) string { return cursorAt(l.scope, after) }
+
+func cursorAt(scope, at string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(scope + "\n" + at))
 }
 
 // maxCursor leaves room for the longest name that a catalogue may hold.
@@ -112,24 +114,44 @@ func (l *list) read(cursor []byte) ([]byte, error) {
 	if cursor == nil {
 		return l.first, nil
 	}
-	bad := fault.New(fault.InvalidParams, "params.cursor is not one that this server gave for this list; start again without it")
-	// The decoder skips line ends.
-	if len(cursor) > maxCursor || bytes.ContainsAny(cursor, "\r\n") {
-		return nil, bad
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(cursor))
+	i, err := l.from(cursor)
 	if err != nil {
-		return nil, bad
+		return nil, err
 	}
-	after, ok := bytes.CutPrefix(raw, []byte(l.scope+"\n"))
+	return l.page(i), nil
+}
+
+// from is where the page of a cursor starts.
+func (l *list) from(cursor []byte) (int, error) {
+	if cursor == nil {
+		return 0, nil
+	}
+	after, ok := position(cursor, l.scope)
 	if !ok {
-		return nil, bad
+		return 0, badCursor()
 	}
-	i, found := slices.BinarySearchFunc(l.items, string(after), byName)
+	i, found := slices.BinarySearchFunc(l.items, after, byName)
 	if found {
 		i++
 	}
-	return l.page(i), nil
+	return i, nil
+}
+
+func badCursor() error {
+	return fault.New(fault.InvalidParams, "params.cursor is not one that this server gave for this list; start again without it")
+}
+
+// position reads a cursor of a scope.
+func position(cursor []byte, scope string) (at string, ok bool) {
+	// The decoder skips line ends.
+	if len(cursor) > maxCursor || bytes.ContainsAny(cursor, "\r\n") {
+		return "", false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(cursor))
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(raw), scope+"\n")
 }
 
 // entry checks what a service wrote about one of its tools, prompts or

@@ -18,10 +18,11 @@ import (
 type Call struct {
 	// Door names the front door, for audit and metrics.
 	Door string
-	// Method is an MCP method: tools/call, resources/read, prompts/get or
-	// completion/complete.
+	// Method is an MCP method: tools/call, resources/read, prompts/get,
+	// completion/complete, or resources/list of one service.
 	Method string
-	// Name is the tool's or prompt's name, or the resource's URI.
+	// Name is the tool's or prompt's name, or the resource's URI; for
+	// resources/list the service that is asked.
 	Name string
 	// Arguments is a JSON object, or empty. For completion/complete it is the
 	// whole params.
