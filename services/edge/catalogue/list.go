@@ -151,7 +151,11 @@ func position(cursor []byte, scope string) (at string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	return strings.CutPrefix(string(raw), scope+"\n")
+	of, at, ok := strings.Cut(string(raw), "\n")
+	if !ok || of != scope {
+		return "", false
+	}
+	return at, true
 }
 
 // entry checks what a service wrote about one of its tools, prompts or
