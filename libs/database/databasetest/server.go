@@ -39,6 +39,9 @@ func Own(t testing.TB, settings ...string) *Server {
 // URL is that of its one database.
 func (s *Server) URL() string { return s.url("postgres") }
 
+// Tool is the path of a program that comes with the server, such as pgbench.
+func (s *Server) Tool(name string) string { return filepath.Join(s.bin, name) }
+
 func (s *Server) url(database string) string {
 	return "postgres://postgres@127.0.0.1:" + s.port + "/" + database + "?sslmode=disable"
 }
