@@ -97,7 +97,9 @@ func (r *Resource) read(ctx context.Context, tenant, uri string) (entry *store.R
 	}
 	c = mcp.ResourceContents{URI: uri, MIMEType: stored.MIMEType}
 	if content.Binary {
-		c.Blob = append([]byte{}, content.Bytes...) // never nil, which would be text
+		if c.Blob = content.Bytes; c.Blob == nil {
+			c.Blob = []byte{} // nil would be text
+		}
 	} else {
 		c.Text = string(content.Bytes)
 	}

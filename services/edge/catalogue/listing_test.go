@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -248,6 +249,12 @@ func TestUpdatesOfLists(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	digest := live.Now().Digest()
+	for tenant, want := range map[string]catalogue.Change{"us": catalogue.ResourcesChanged, "them": 0, "others": 0} {
+		if c, uris := live.Missed(t.Context(), tenant, digest, time.Now().Add(-time.Minute), []string{"x:3"}); c != want || (len(uris) == 1) != (tenant == "them") {
+			t.Errorf("%s missed %v %v", tenant, c, uris)
+		}
 	}
 	<-theirs.C
 	if c, uris := theirs.Take(); c != 0 || !slices.Equal(uris, []string{"x:3"}) {

@@ -75,16 +75,14 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 		if r.Updated = t.now().UTC().Truncate(time.Microsecond); r.Updated.Before(was.Updated) {
 			r.Updated = was.Updated
 		}
+		set, args := "", []any(nil)
 		if c.Content != nil {
 			content, err := joined(ctx, tx, was, c)
 			if err != nil {
 				return r, err
 			}
 			r.Size, r.Binary = int64(len(content.Bytes)), content.Binary
-			if _, err := tx.Exec(ctx, `UPDATE resource SET words = $3, content = $4 WHERE tenant = $1 AND uri = $2`,
-				tenant, uri, words(content), some(content.Bytes)); err != nil {
-				return r, err
-			}
+			set, args = `, words = $14, content = $15`, []any{words(content), some(content.Bytes)}
 		}
 		if err := r.Check(); err != nil {
 			return r, err
@@ -95,9 +93,9 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 		}
 		names, about := searched(r)
 		if _, err := tx.Exec(ctx, `UPDATE resource SET name = $3, title = $4, description = $5, mime_type = $6, annotations = $7,
-			is_binary = $8, size = $9, revision = $10, updated = $11, names = $12, about = $13 WHERE tenant = $1 AND uri = $2`,
-			tenant, uri, r.Name, r.Title, r.Description, r.MIMEType, annotations,
-			r.Binary, r.Size, r.Revision, r.Updated.UnixMicro(), names, about); err != nil {
+			is_binary = $8, size = $9, revision = $10, updated = $11, names = $12, about = $13`+set+` WHERE tenant = $1 AND uri = $2`,
+			append([]any{tenant, uri, r.Name, r.Title, r.Description, r.MIMEType, annotations,
+				r.Binary, r.Size, r.Revision, r.Updated.UnixMicro(), names, about}, args...)...); err != nil {
 			return r, err
 		}
 		listed := r.Name != was.Name || r.Title != was.Title || r.Description != was.Description || r.MIMEType != was.MIMEType || c.Annotations != nil
