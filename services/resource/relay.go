@@ -52,9 +52,9 @@ func (r *Resource) relay(ctx context.Context) {
 		}
 		switch {
 		case err != nil && !failing && ctx.Err() == nil:
-			r.log.Warn("events of resources wait to be published", "error", err)
+			r.logger().Warn("events of resources wait to be published", "error", err)
 		case err == nil && failing:
-			r.log.Info("events of resources are published again")
+			r.logger().Info("events of resources are published again")
 		}
 		if failing = err != nil; failing {
 			wait = relayEvery

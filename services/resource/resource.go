@@ -47,9 +47,6 @@ type source struct {
 // ends, and makes the service "resource" in the given version. Close it after
 // the service was stopped.
 func New(ctx context.Context, version string, cfg Config) (*Resource, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
 	r := &Resource{
 		log: cfg.Logger, wake: make(chan struct{}, 1),
 		Service: service.New("resource", service.WithVersion(version), service.WithLogger(cfg.Logger),
@@ -107,6 +104,14 @@ func (r *Resource) open(ctx context.Context, cfg Config) (err error) {
 		r.close = append(r.close, func() { _ = repositories.Close() })
 	}
 	return nil
+}
+
+// logger is read at use: service.Main sets up slog after New.
+func (r *Resource) logger() *slog.Logger {
+	if r.log != nil {
+		return r.log
+	}
+	return slog.Default()
 }
 
 // Close stops what runs beside the calls and closes what New opened.

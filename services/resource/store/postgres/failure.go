@@ -90,7 +90,7 @@ func (e *engine) bounded(ctx context.Context, f func(context.Context) error) err
 	return e.fail(ctx, f(bounded))
 }
 
-var errRolledBack = errors.New("Postgres rolled the transaction back")
+var errRolledBack = errors.New("the transaction was rolled back")
 
 // doubt marks a commit whose outcome nobody heard of.
 type doubt struct{ error }
