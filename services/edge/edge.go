@@ -10,13 +10,21 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
+	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
+	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/era"
@@ -81,7 +89,15 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Authenticator: cfg.Authenticator, Logger: cfg.Logger, Sealer: sealer})
+	tasks, err := conn.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	approvals, err := gateway.NewApprovals(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
@@ -95,18 +111,17 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	return e, nil
 }
 
-// sharedSealer seals with the key that all edges of the bus have, so that a
-// client may come back to any of them.
+// sharedSealer seals with keys that all edges of the bus have, so that a client
+// may come back to any of them. The first edge that needs a period's key makes
+// it; the bucket forgets it when it is of no more use.
 func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
 	keys, err := conn.Bucket(ctx, bus.KeysBucket)
 	if err != nil {
 		return nil, err
 	}
-	key, err := keys.Shared(ctx, "request-state", gateway.NewKey())
-	if err != nil {
-		return nil, err
-	}
-	return gateway.NewSealer(key)
+	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
+		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
+	}), nil
 }
 
 // Server answers MCP messages, for doors other than HTTP.
@@ -147,8 +162,8 @@ func (e *Edge) close() {
 	}
 }
 
-// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /healthz and
-// /readyz.
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
+// rest.Roots, /v1, /healthz and /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -157,6 +172,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
+	plain := api.New(e.gateway, e.server.Closing())
+	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
+	web := rest.New(rest.Config{API: plain, Guard: guard})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
@@ -165,7 +183,32 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		}
 		_, _ = w.Write([]byte("ready\n"))
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not through the mux, which tidies paths: a resource's URI is part of one.
+		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
+			web.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// ServeAll is Serve for HTTP on l and, unless it is nil, gRPC on g, which is
+// closed with it.
+func (e *Edge) ServeAll(ctx context.Context, l, g net.Listener) error {
+	if g == nil {
+		return e.Serve(ctx, l)
+	}
+	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l) })
+	p.Go(func(ctx context.Context) error {
+		addr, ok := g.Addr().(*net.TCPAddr)
+		s := grpc.New(grpc.Config{
+			API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: ok && addr.IP.IsLoopback(),
+		})
+		return s.Serve(ctx, g, drainTime)
+	})
+	return p.Wait()
 }
 
 // drainTime bounds how long Serve waits for calls in flight at its end.

@@ -180,3 +180,37 @@ func (k Kind) entry(name string, raw []byte) ([]byte, error) {
 	v := jsontext.Value(bytes.Clone(raw))
 	return v, v.Compact()
 }
+
+// Entry returns the entry of a name in a list, a JSON object. Don't change it.
+func (s *Snapshot) Entry(kind Kind, name string) (entry []byte, ok bool) {
+	items := s.lists[kind].items
+	i, ok := slices.BinarySearchFunc(items, name, byName)
+	if !ok {
+		return nil, false
+	}
+	return items[i].json, true
+}
+
+// Slice returns the entries of a list after a cursor, up to limit of them, and
+// the cursor of what follows, empty at the end. An empty cursor is the list's
+// beginning. Don't change the entries.
+func (s *Snapshot) Slice(kind Kind, cursor string, limit int) (entries [][]byte, next string, err error) {
+	l := &s.lists[kind]
+	from := 0
+	if cursor != "" {
+		if from, err = l.from([]byte(cursor)); err != nil {
+			return nil, "", err
+		}
+	}
+	to := len(l.items)
+	if limit > 0 {
+		to = min(to, from+limit)
+	}
+	for _, it := range l.items[from:to] {
+		entries = append(entries, it.json)
+	}
+	if to < len(l.items) && to > from {
+		next = l.cursor(l.items[to-1].name)
+	}
+	return entries, next, nil
+}

@@ -66,25 +66,31 @@ const (
 // listingScope is that of cursors within the list of a service.
 const listingScope = "listing"
 
-// ListResources is Page of the resources with those that services list
-// themselves: first the catalogue's, then each such service's, by the name of
-// the service. ask gets a page of at most limit entries from a service. A
-// service that cannot answer fails the page that would begin with it, and ends
-// the page before. An entry that another service would be asked to read is left
-// out.
-func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, ask func(ctx context.Context, service, cursor string, limit int) ([]byte, error)) ([]byte, error) {
-	p := resourcePage{json: []byte(`"resources":[`)}
+// Ask gets a page of at most limit resources from a service that lists them.
+type Ask func(ctx context.Context, service, cursor string, limit int) ([]byte, error)
+
+// ListResources returns resources from a cursor on, nil for the first, with
+// those that services list themselves: first the catalogue's, then each such
+// service's, by the name of the service. limit bounds the entries; 0 is as many
+// as a page has. next is empty at the end. A service that cannot answer fails
+// the page that would begin with it, and ends the page before. An entry that
+// another service would be asked to read is left out. Don't change the entries.
+func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, limit int, ask Ask) (entries [][]byte, next string, err error) {
+	if limit <= 0 || limit > pageItems {
+		limit = pageItems
+	}
+	p := resourcePage{limit: limit}
 	at, inService := position(cursor, listingScope)
 	service, at, _ := strings.Cut(at, "\n")
 	if !inService {
 		own := &s.lists[Resources]
 		i, err := own.from(cursor)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for ; i < len(own.items); i++ {
 			if p.full() {
-				return p.end(own.cursor(own.items[i-1].name)), nil
+				return p.entries, own.cursor(own.items[i-1].name), nil
 			}
 			p.add(own.items[i].json)
 		}
@@ -98,24 +104,24 @@ func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, ask func(ct
 		}
 		here := cursorAt(listingScope, name+"\n"+at)
 		if p.full() {
-			return p.end(here), nil
+			return p.entries, here, nil
 		}
-		raw, err := ask(ctx, name, at, pageItems-p.count)
+		raw, err := ask(ctx, name, at, limit-len(p.entries))
 		var next string
 		if err == nil {
 			next, err = s.addPage(&p, name, at, raw)
 		}
-		if err != nil && p.count > 0 {
-			return p.end(here), nil
+		if err != nil && len(p.entries) > 0 {
+			return p.entries, here, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		if next != "" {
-			return p.end(cursorAt(listingScope, name+"\n"+next)), nil
+			return p.entries, cursorAt(listingScope, name+"\n"+next), nil
 		}
 	}
-	return p.end(""), nil
+	return p.entries, "", nil
 }
 
 // addPage adds what a service gave, which is not to be trusted.
@@ -132,7 +138,7 @@ func (s *Snapshot) addPage(p *resourcePage, service, at string, raw []byte) (nex
 		return "", bad.Because(err)
 	}
 	// One that does not move would have clients ask for ever.
-	if len(page.Resources) > pageItems || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
+	if len(page.Resources) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
 		return "", bad
 	}
 	for _, entry := range page.Resources {
@@ -151,24 +157,14 @@ func (s *Snapshot) addPage(p *resourcePage, service, at string, raw []byte) (nex
 
 // resourcePage is a page in the making.
 type resourcePage struct {
-	json  []byte
-	count int
+	limit   int
+	entries [][]byte
+	bytes   int
 }
 
-func (p *resourcePage) full() bool { return p.count >= pageItems || len(p.json) >= pageBytes }
+func (p *resourcePage) full() bool { return len(p.entries) >= p.limit || p.bytes >= pageBytes }
 
 func (p *resourcePage) add(entry []byte) {
-	if p.count > 0 {
-		p.json = append(p.json, ',')
-	}
-	p.json = append(p.json, entry...)
-	p.count++
-}
-
-func (p *resourcePage) end(cursor string) []byte {
-	b := append(p.json, ']')
-	if cursor != "" {
-		b = append(append(append(b, `,"nextCursor":"`...), cursor...), '"')
-	}
-	return b
+	p.entries = append(p.entries, entry)
+	p.bytes += len(entry)
 }

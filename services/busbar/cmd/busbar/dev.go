@@ -18,6 +18,7 @@ import (
 
 type devCommand struct {
 	Listen     string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
+	GRPCListen string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
 	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
 	DataDir    string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
 }
@@ -43,6 +44,10 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer func() { _ = l.Close() }()
+	g, err := edge.ListenGRPC(c.GRPCListen, false)
+	if err != nil {
+		return err
+	}
 	log := slog.Default()
 	nats, err := dir.Hold(c.NATSListen, "dev", false, log)
 	if err != nil {
@@ -69,9 +74,9 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	if err := e.Await(starting, fleet.names()...); err != nil {
 		return errors.Join(err, fleet.stop(ctx))
 	}
-	fmt.Fprintf(out, "busbar dev is ready: mcp=%s nats=%s data=%s\n", edge.Endpoint(l), nats.URL(), dir)
+	fmt.Fprintf(out, "busbar dev is ready: mcp=%s%s nats=%s data=%s\n", edge.Endpoint(l), edge.GRPCEndpoint(g), nats.URL(), dir)
 	// The edge first: its calls in flight need the services.
-	err = e.Serve(ctx, l)
+	err = e.ServeAll(ctx, l, g)
 	return errors.Join(err, fleet.stop(ctx))
 }
 
