@@ -6,6 +6,7 @@ require (
 	github.com/busbar-mcp/busbar/gen v0.0.0
 	github.com/busbar-mcp/busbar/libs v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0
+	github.com/busbar-mcp/busbar/services/resource v0.0.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/nats-io/nats.go v1.55.0
@@ -75,3 +76,5 @@ replace github.com/busbar-mcp/busbar/services/model => ../services/model
 replace github.com/busbar-mcp/busbar/services/prompt => ../services/prompt
 
 replace github.com/busbar-mcp/busbar/services/planning => ../services/planning
+
+replace github.com/busbar-mcp/busbar/services/resource => ../services/resource

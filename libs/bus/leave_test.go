@@ -123,7 +123,7 @@ func TestUpdatedSince(t *testing.T) {
 	since := func(t *testing.T, conn *bus.Conn, then time.Time) (seen map[string]int, all bool) {
 		t.Helper()
 		seen = map[string]int{}
-		all, err := conn.UpdatedSince(within(t, 10*time.Second), then, func(service, uri string) { seen[service+" "+uri]++ })
+		all, err := conn.UpdatedSince(within(t, 10*time.Second), then, func(u bus.Updated) { seen[u.Service+" "+u.URI]++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestUpdatedSince(t *testing.T) {
 		if err := keptOn(t, url).js.DeleteStream(t.Context(), "EVT"); err != nil {
 			t.Fatal(err)
 		}
-		all, err := conn.UpdatedSince(within(t, 10*time.Second), time.Now(), func(string, string) {})
+		all, err := conn.UpdatedSince(within(t, 10*time.Second), time.Now(), func(bus.Updated) {})
 		if all || !fault.Is(err, fault.Unavailable) {
 			t.Errorf("all %v, %v", all, err)
 		}

@@ -140,6 +140,7 @@ func ValidName(name string) error {
 var reachable = map[string]bool{
 	"tools/call": true, "resources/read": true, "prompts/get": true, "completion/complete": true,
 	"sampling/createMessage": true,
+	"resources/list":         true,
 	selfCheck:                true,
 }
 

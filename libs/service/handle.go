@@ -41,6 +41,8 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 		return s.callTool(ctx, call)
 	case mcp.MethodResourcesRead:
 		return s.readResource(ctx, call)
+	case mcp.MethodResourcesList:
+		return s.listResources(ctx, call)
 	case mcp.MethodPromptsGet:
 		return s.getPrompt(ctx, call)
 	case mcp.MethodComplete:

@@ -58,16 +58,11 @@ func (s *Service) RemoveResource(uri string) {
 // changed. Only for resources of this service. Before the service runs it does
 // nothing.
 func (s *Service) ResourceUpdated(uri string) {
-	s.mu.Lock()
-	var any *Running
-	for r := range s.running {
-		any = r // whichever: every edge hears each of them
-	}
-	s.mu.Unlock()
-	if any == nil {
+	conn := s.anyConn()
+	if conn == nil {
 		return
 	}
-	if err := any.conn.PublishUpdated(s.name, uri); err != nil {
+	if err := conn.PublishUpdated(s.name, uri); err != nil {
 		s.logger().Warn("an update was not told", "service", s.name, "uri", uri, "error", err)
 	}
 }
@@ -147,7 +142,7 @@ func (s *Service) reader(uri string) (ReadFunc, map[string]string) {
 			return t.read, vars
 		}
 	}
-	return nil, nil
+	return s.prefixReaderLocked(uri), nil
 }
 
 func unknownResource(uri string) error {

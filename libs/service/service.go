@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -31,6 +33,8 @@ type Service struct {
 	tools     map[string]*tool
 	resources map[string]*resource
 	templates []*template
+	prefixes  map[string]ReadFunc
+	list      ListFunc
 	prompts   map[string]*prompt
 	skills    map[string]*servedSkill
 	errs      []error
@@ -71,7 +75,7 @@ func WithError(err error) Option {
 func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",
-		tools: map[string]*tool{}, resources: map[string]*resource{}, prompts: map[string]*prompt{},
+		tools: map[string]*tool{}, resources: map[string]*resource{}, prompts: map[string]*prompt{}, prefixes: map[string]ReadFunc{},
 		skills: map[string]*servedSkill{}, running: map[*Running]struct{}{},
 	}
 	for _, o := range opts {
@@ -223,6 +227,8 @@ func (s *Service) catalogueLocked() *busv1.Catalogue {
 	for _, t := range s.templates {
 		c.ResourceTemplates = append(c.ResourceTemplates, t.wire)
 	}
+	c.ListsResources = s.list != nil
+	c.ResourcePrefixes = slices.Sorted(maps.Keys(s.prefixes))
 	for _, p := range sorted(s.prompts) {
 		c.Prompts = append(c.Prompts, p.wire)
 	}

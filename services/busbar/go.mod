@@ -62,6 +62,7 @@ require (
 	github.com/busbar-mcp/busbar/services/model v0.0.0
 	github.com/busbar-mcp/busbar/services/planning v0.0.0
 	github.com/busbar-mcp/busbar/services/prompt v0.0.0
+	github.com/busbar-mcp/busbar/services/resource v0.0.0
 	github.com/busbar-mcp/busbar/services/text v0.0.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 )
@@ -82,3 +83,5 @@ replace github.com/busbar-mcp/busbar/services/planning => ../planning
 replace github.com/busbar-mcp/busbar/services/model => ../model
 
 replace github.com/busbar-mcp/busbar/services/prompt => ../prompt
+
+replace github.com/busbar-mcp/busbar/services/resource => ../resource

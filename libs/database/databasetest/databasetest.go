@@ -83,7 +83,10 @@ func (s *server) url() (string, error) {
 	defer s.mu.Unlock()
 	if s.address == "" && s.err == nil {
 		if s.address = os.Getenv("BUSBAR_TEST_DATABASE_URL"); s.address == "" {
-			s.address, s.shutdown, s.err = start()
+			var own *Server
+			if own, s.err = newServer(); s.err == nil {
+				s.address, s.shutdown = own.url("postgres"), own.remove
+			}
 		}
 	}
 	return s.address, s.err
@@ -94,69 +97,6 @@ func (s *server) stop() {
 	defer s.mu.Unlock()
 	if s.shutdown != nil {
 		s.shutdown()
-	}
-}
-
-// start runs a server of its own in a directory that goes with it.
-func start() (address string, stop func(), err error) {
-	bin, err := binaries()
-	if err != nil {
-		return "", nil, err
-	}
-	dir, err := os.MkdirTemp("", "busbar-postgres-")
-	if err != nil {
-		return "", nil, err
-	}
-	discard := func(err error) (string, func(), error) { return "", nil, errors.Join(err, os.RemoveAll(dir)) }
-	// Postgres refuses to run as root.
-	var as *syscall.Credential
-	if os.Getuid() == 0 {
-		if as, err = other(); err != nil {
-			return discard(err)
-		}
-		if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
-			return discard(err)
-		}
-	}
-	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(filepath.Join(bin, name), args...)
-		c.Dir, c.Env = dir, append(os.Environ(), "LC_ALL=C", "HOME="+dir)
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
-		return c
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
-		return discard(fmt.Errorf("initdb: %w\n%s", err, out))
-	}
-	port, err := freePort()
-	if err != nil {
-		return discard(err)
-	}
-	run := command("postgres", "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "max_connections=200", "-c", "fsync=off")
-	var log strings.Builder
-	run.Stderr = &log
-	// The server must not outlive a test that is killed.
-	run.SysProcAttr.Pdeathsig = syscall.SIGQUIT
-	if err := run.Start(); err != nil {
-		return discard(err)
-	}
-	stop = func() {
-		_ = run.Process.Signal(syscall.SIGQUIT)
-		_ = run.Wait()
-		_ = os.RemoveAll(dir)
-	}
-	address = "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		conn, err := pgx.Connect(ctx, address)
-		cancel()
-		if err == nil {
-			return address, stop, conn.Close(context.Background())
-		}
-		if time.Now().After(deadline) {
-			stop()
-			return "", nil, fmt.Errorf("postgres did not start: %w\n%s", err, log.String())
-		}
 	}
 }
 

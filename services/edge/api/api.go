@@ -215,8 +215,20 @@ func (r *Result) Text() string {
 }
 
 // Resources returns the resources after a cursor, as MCP has them.
-func (s *Server) Resources(_ context.Context, _ Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
-	return s.slice(catalogue.Resources, cursor, limit)
+func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
+	if !s.Catalogue().Lists() {
+		return s.slice(catalogue.Resources, cursor, limit)
+	}
+	var at []byte
+	if cursor != "" {
+		at = []byte(cursor)
+	}
+	entries, next, err := s.gateway.ListResources(ctx, c.Call(mcp.MethodResourcesList, "", nil, nil), at, limit)
+	resources = make([]jsontext.Value, len(entries))
+	for i, e := range entries {
+		resources[i] = e
+	}
+	return resources, next, err
 }
 
 // Admit reports whether the edge knows who calls, for what is not a call.
@@ -225,10 +237,14 @@ func (s *Server) Admit(ctx context.Context, c Caller) error {
 	return err
 }
 
-// Subscribe hears of changes of the lists and of the resources that wants
-// reports true for; see catalogue.Live.
-func (s *Server) Subscribe(wants func(uri string) bool) *catalogue.Subscription {
-	return s.gateway.Catalogue().Subscribe(wants)
+// Subscribe hears of changes of the lists and of the resources of the caller's
+// tenant that wants reports true for; see catalogue.Live.
+func (s *Server) Subscribe(ctx context.Context, c Caller, wants func(uri string) bool) *catalogue.Subscription {
+	who, err := s.gateway.Authenticate(ctx, c.Credentials)
+	if err != nil {
+		who.Tenant = "" // Admit refuses those; they hear of no tenant's
+	}
+	return s.gateway.Catalogue().Subscribe(who.Tenant, wants)
 }
 
 // Closing is closed when the edge stops, and open streams have to end.

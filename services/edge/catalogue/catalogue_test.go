@@ -201,7 +201,7 @@ func TestSubscribe(t *testing.T) {
 	prompt := &busv1.Prompt{Name: "p", Json: []byte(`{"name":"p"}`)}
 	a := announce(t, url, tools("svc", "one"))
 	becomes(t, live, "one")
-	sub, closed := live.Subscribe(nil), live.Subscribe(nil)
+	sub, closed := live.Subscribe("", nil), live.Subscribe("", nil)
 	defer sub.Close()
 	closed.Close()
 	takes := func(what string, want catalogue.Change) {

@@ -95,8 +95,10 @@ func (l *list) page(from int) []byte {
 
 // cursor says after which name the next page starts. A position by name stays
 // true when entries come and go.
-func (l *list) cursor(after string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(l.scope + "\n" + after))
+func (l *list) cursor(after string) string { return cursorAt(l.scope, after) }
+
+func cursorAt(scope, at string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(scope + "\n" + at))
 }
 
 // maxCursor leaves room for the longest name that a catalogue may hold.
@@ -112,33 +114,48 @@ func (l *list) read(cursor []byte) ([]byte, error) {
 	if cursor == nil {
 		return l.first, nil
 	}
-	from, err := l.position(cursor)
+	i, err := l.from(cursor)
 	if err != nil {
 		return nil, err
 	}
-	return l.page(from), nil
+	return l.page(i), nil
 }
 
-// position is where a cursor points to.
-func (l *list) position(cursor []byte) (int, error) {
-	bad := fault.New(fault.InvalidParams, "params.cursor is not one that this server gave for this list; start again without it")
-	// The decoder skips line ends.
-	if len(cursor) > maxCursor || bytes.ContainsAny(cursor, "\r\n") {
-		return 0, bad
+// from is where the page of a cursor starts.
+func (l *list) from(cursor []byte) (int, error) {
+	if cursor == nil {
+		return 0, nil
 	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(cursor))
-	if err != nil {
-		return 0, bad
-	}
-	after, ok := bytes.CutPrefix(raw, []byte(l.scope+"\n"))
+	after, ok := position(cursor, l.scope)
 	if !ok {
-		return 0, bad
+		return 0, badCursor()
 	}
-	i, found := slices.BinarySearchFunc(l.items, string(after), byName)
+	i, found := slices.BinarySearchFunc(l.items, after, byName)
 	if found {
 		i++
 	}
 	return i, nil
+}
+
+func badCursor() error {
+	return fault.New(fault.InvalidParams, "params.cursor is not one that this server gave for this list; start again without it")
+}
+
+// position reads a cursor of a scope.
+func position(cursor []byte, scope string) (at string, ok bool) {
+	// The decoder skips line ends.
+	if len(cursor) > maxCursor || bytes.ContainsAny(cursor, "\r\n") {
+		return "", false
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(cursor))
+	if err != nil {
+		return "", false
+	}
+	of, at, ok := strings.Cut(string(raw), "\n")
+	if !ok || of != scope {
+		return "", false
+	}
+	return at, true
 }
 
 // entry checks what a service wrote about one of its tools, prompts or
@@ -181,7 +198,7 @@ func (s *Snapshot) Slice(kind Kind, cursor string, limit int) (entries [][]byte,
 	l := &s.lists[kind]
 	from := 0
 	if cursor != "" {
-		if from, err = l.position([]byte(cursor)); err != nil {
+		if from, err = l.from([]byte(cursor)); err != nil {
 			return nil, "", err
 		}
 	}

@@ -116,15 +116,22 @@ func (l *Live) updateLocked() {
 // Missed returns what changed since a snapshot had that digest, and which of
 // the resources given were updated since then. Resources may be named although
 // they were not: when it cannot be told any more, all of them.
-func (l *Live) Missed(ctx context.Context, digest string, then time.Time, resources []string) (Change, []string) {
+func (l *Live) Missed(ctx context.Context, tenant, digest string, then time.Time, resources []string) (Change, []string) {
 	now := l.Now()
-	if len(resources) == 0 {
+	if len(resources) == 0 && !now.Lists() {
 		return now.since(digest), nil
 	}
 	var updated []string
-	all, err := l.conn.UpdatedSince(ctx, then, func(service, uri string) {
-		if target, ok := now.Resource(uri); ok && target.Service == service && slices.Contains(resources, uri) && !slices.Contains(updated, uri) {
-			updated = append(updated, uri)
+	changed := now.since(digest)
+	all, err := l.conn.UpdatedSince(ctx, then, func(u bus.Updated) {
+		if !concerns(u, tenant) {
+			return
+		}
+		if u.Listed && now.isLister(u.Service) {
+			changed |= ResourcesChanged
+		}
+		if now.reads(u.Service, u.URI) && slices.Contains(resources, u.URI) && !slices.Contains(updated, u.URI) {
+			updated = append(updated, u.URI)
 		}
 	})
 	if err != nil {
@@ -132,8 +139,11 @@ func (l *Live) Missed(ctx context.Context, digest string, then time.Time, resour
 	}
 	if !all {
 		updated = resources
+		if now.Lists() {
+			changed |= ResourcesChanged
+		}
 	}
-	return now.since(digest), updated
+	return changed, updated
 }
 
 func difference(a, b *Snapshot) Change {
@@ -148,26 +158,38 @@ func difference(a, b *Snapshot) Change {
 
 // updated hears that a service says one of its resources has changed. Of
 // another's it has nothing to say.
-func (l *Live) updated(service, uri string) {
-	if target, ok := l.Now().Resource(uri); !ok || target.Service != service {
+func (l *Live) updated(u bus.Updated) {
+	now := l.Now()
+	listed, reads := u.Listed && now.isLister(u.Service), now.reads(u.Service, u.URI)
+	if !listed && !reads {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.subscribers {
-		if s.wants != nil && s.wants(uri) {
-			s.tellUpdated(uri)
+		if !concerns(u, s.tenant) {
+			continue
+		}
+		if listed {
+			s.tell(ResourcesChanged)
+		}
+		if reads && s.wants != nil && s.wants(u.URI) {
+			s.tellUpdated(u.URI)
 		}
 	}
 }
+
+// concerns reports whether a tenant may hear of an update.
+func concerns(u bus.Updated, tenant string) bool { return u.Tenant == "" || u.Tenant == tenant }
 
 // Subscription hears of changes. Those that come faster than they are taken
 // become one.
 type Subscription struct {
 	// C has a value when Take has something.
-	C     chan struct{}
-	live  *Live
-	wants func(uri string) bool
+	C      chan struct{}
+	live   *Live
+	tenant string
+	wants  func(uri string) bool
 
 	mu      sync.Mutex
 	changes Change
@@ -179,10 +201,10 @@ type Subscription struct {
 const maxPending = 4096
 
 // Subscribe hears of every change of the lists from now on, and of updates of
-// the resources that wants reports true for; nil for none. wants must not
-// block. Close the subscription.
-func (l *Live) Subscribe(wants func(uri string) bool) *Subscription {
-	s := &Subscription{C: make(chan struct{}, 1), live: l, wants: wants}
+// the resources that wants reports true for; nil for none. Resources of other
+// tenants do not count. wants must not block. Close the subscription.
+func (l *Live) Subscribe(tenant string, wants func(uri string) bool) *Subscription {
+	s := &Subscription{C: make(chan struct{}, 1), live: l, tenant: tenant, wants: wants}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.subscribers[s] = struct{}{}

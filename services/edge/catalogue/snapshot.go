@@ -39,6 +39,8 @@ type Tool struct {
 type Snapshot struct {
 	tools, prompts, resources map[string]Target
 	templates                 []template
+	prefixes                  []prefix
+	listers                   []string
 	files                     map[string]Target
 	directories               map[string]*list
 	lists                     [kinds]list
@@ -68,7 +70,8 @@ func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]
 func (s *Snapshot) Sampler() (Target, bool) { return Target{Service: s.sampler}, s.sampler != "" }
 
 // Resource returns who reads a URI: the service whose skill has that file,
-// then a resource of that URI, then any template it matches.
+// then a resource of that URI, then any template it matches, then the longest
+// prefix it has.
 func (s *Snapshot) Resource(uri string) (Target, bool) {
 	if t, ok := s.files[uri]; ok {
 		return t, true
@@ -79,6 +82,11 @@ func (s *Snapshot) Resource(uri string) (Target, bool) {
 	for _, t := range s.templates {
 		if t.pattern.Match(uri) != nil {
 			return t.target, true
+		}
+	}
+	for _, p := range s.prefixes {
+		if strings.HasPrefix(uri, p.begins) {
+			return p.target, true
 		}
 	}
 	return Target{}, false
@@ -164,6 +172,7 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 		if svc.Catalogue.GetSamples() && s.sampler == "" {
 			s.sampler = svc.Name
 		}
+		s.addListing(svc)
 		items[Skills] = append(items[Skills], s.addSkills(svc.Name, svc.Catalogue.GetSkills(), skills)...)
 	}
 	slices.SortFunc(s.templates, func(a, b template) int { return strings.Compare(a.uri, b.uri) })

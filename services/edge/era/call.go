@@ -169,11 +169,16 @@ var lists = map[string]catalogue.Kind{
 }
 
 // list answers from ready-made bytes.
-func (s *Server) list(r *Request, x Exchange, kind catalogue.Kind) {
+func (s *Server) list(ctx context.Context, r *Request, x Exchange, kind catalogue.Kind) {
 	if kind == catalogue.Tools && !r.Modern() {
 		kind = catalogue.LegacyTools
 	}
-	page, err := s.gateway.Catalogue().Now().Page(kind, r.Message.P.Cursor)
+	now := s.gateway.Catalogue().Now()
+	if kind == catalogue.Resources && now.Lists() {
+		s.listResources(ctx, r, x)
+		return
+	}
+	page, err := now.Page(kind, r.Message.P.Cursor)
 	if err != nil {
 		s.Refuse(r, x, err)
 		return

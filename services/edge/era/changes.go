@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -18,9 +19,18 @@ import (
 // resources its session subscribes to, until ctx ends or the server closes.
 // session returns the session as it is now, nil when it has ended. Changes
 // calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, x Exchange, session func(context.Context) *session.Session, open func()) {
-	c := changeStream{server: s, x: x, session: session}
-	c.run(ctx, open)
+func (s *Server) Changes(ctx context.Context, c gateway.Credentials, x Exchange, session func(context.Context) *session.Session, open func()) {
+	stream := changeStream{server: s, x: x, tenant: s.tenant(ctx, c), session: session}
+	stream.run(ctx, open)
+}
+
+// tenant is that of who calls; empty for who may not.
+func (s *Server) tenant(ctx context.Context, c gateway.Credentials) string {
+	who, err := s.gateway.Authenticate(ctx, c)
+	if err != nil {
+		return ""
+	}
+	return who.Tenant
 }
 
 // ChangesOf is Changes for a client that can come back to any edge: events have
@@ -43,7 +53,7 @@ func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable,
 	}); err != nil {
 		return err
 	}
-	c := changeStream{server: s, x: x, resumable: x, session: func(ctx context.Context) *session.Session {
+	c := changeStream{server: s, x: x, resumable: x, tenant: gateway.TenantOf(n.Principal), session: func(ctx context.Context) *session.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
 		case fault.Is(err, fault.UnknownSession):
@@ -64,7 +74,7 @@ func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable,
 			return
 		}
 		if now := c.session(ctx); now != nil {
-			changed, updated := s.gateway.Catalogue().Missed(ctx, digest, then.Add(-clockSkew), now.Subscribed)
+			changed, updated := s.gateway.Catalogue().Missed(ctx, c.tenant, digest, then.Add(-clockSkew), now.Subscribed)
 			c.send(changed, updated, now)
 		}
 	})
@@ -80,11 +90,12 @@ type changeStream struct {
 	server    *Server
 	x         Exchange
 	resumable Resumable // x, or nil
+	tenant    string
 	session   func(context.Context) *session.Session
 }
 
 func (c *changeStream) run(ctx context.Context, open func()) {
-	sub := c.server.gateway.Catalogue().Subscribe(func(string) bool { return true })
+	sub := c.server.gateway.Catalogue().Subscribe(c.tenant, func(string) bool { return true })
 	defer sub.Close()
 	open()
 	for {

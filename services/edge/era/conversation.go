@@ -181,7 +181,7 @@ func (c *Conversation) initialize(ctx context.Context, r *Request) {
 	answered := make(chan struct{})
 	c.running.Go(func() {
 		now := func(context.Context) *session.Session { return c.base.Peer.Session.Load() }
-		c.cfg.Server.Changes(ctx, c.x, now, func() {
+		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.x, now, func() {
 			c.cfg.Out.Send(response)
 			close(answered)
 		})

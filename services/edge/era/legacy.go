@@ -19,7 +19,7 @@ const defaultLogLevel = "info"
 func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
 	m := r.Message
 	if kind, ok := lists[m.Method]; ok {
-		s.list(r, x, kind)
+		s.list(ctx, r, x, kind)
 		return
 	}
 	switch m.Method {

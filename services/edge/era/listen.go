@@ -89,7 +89,7 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 	}
 	agreed = append(agreed, '}')
 
-	sub := s.gateway.Catalogue().Subscribe(wants)
+	sub := s.gateway.Catalogue().Subscribe(s.tenant(ctx, r.Credentials), wants)
 	defer sub.Close()
 	meta := []byte(`"` + mcp.MetaSubscriptionID + `":`)
 	meta = append(meta, r.Message.ID...)

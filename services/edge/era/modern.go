@@ -16,14 +16,14 @@ func (s *Server) modern(ctx context.Context, r *Request, x Exchange) {
 		return
 	}
 	if kind, ok := lists[m.Method]; ok {
-		s.list(r, x, kind)
+		s.list(ctx, r, x, kind)
 		return
 	}
 	switch m.Method {
 	case mcp.MethodDiscover:
 		s.result(r, x, complete, s.discover, nil, caching)
 	case mcp.MethodSkillsList:
-		s.list(r, x, catalogue.Skills)
+		s.list(ctx, r, x, catalogue.Skills)
 	case mcp.MethodSkillsGet:
 		s.skill(r, x)
 	case mcp.MethodDirectoryRead:

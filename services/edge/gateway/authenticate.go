@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -37,3 +38,13 @@ func (g *Gateway) Authenticate(ctx context.Context, c Credentials) (Principal, e
 
 // ID names a principal among those of all tenants.
 func (p Principal) ID() string { return strconv.Itoa(len(p.Tenant)) + ":" + p.Tenant + p.Name }
+
+// TenantOf is the tenant of a principal's ID; empty for what is none.
+func TenantOf(id string) string {
+	size, rest, _ := strings.Cut(id, ":")
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 || n > len(rest) {
+		return ""
+	}
+	return rest[:n]
+}

@@ -19,10 +19,11 @@ type Call struct {
 	// Door names the front door, for audit and metrics.
 	Door string
 	// Method is an MCP method: tools/call, resources/read, prompts/get,
-	// completion/complete, one of tasks, or, for doors that are not MCP's,
-	// sampling/createMessage.
+	// completion/complete, one of tasks, resources/list of one service, or, for
+	// doors that are not MCP's, sampling/createMessage.
 	Method string
-	// Name is the tool's or prompt's name, the resource's URI, or the task's id.
+	// Name is the tool's or prompt's name, the resource's URI, or the task's id; for
+	// resources/list the service that is asked.
 	Name string
 	// Arguments is a JSON object, or empty. For completion/complete and
 	// sampling/createMessage it is the whole params.

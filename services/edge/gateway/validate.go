@@ -53,6 +53,11 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 			return t, nil
 		}
 		return catalogue.Target{}, UnknownResource(c.Name)
+	case mcp.MethodResourcesList:
+		if t, ok := now.Lister(c.Name); ok {
+			return t, nil
+		}
+		return catalogue.Target{}, fault.New(fault.Unavailable, "service %s lists no resources now", c.Name)
 	case mcp.MethodComplete:
 		return findReference(now, c.Arguments)
 	case mcp.MethodSample:

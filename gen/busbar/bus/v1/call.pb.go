@@ -1557,8 +1557,13 @@ func (x *ClientMessageTaken) GetReason() string {
 // ResourceUpdated says that a resource has changed. A service publishes it on
 // mcp.evt.<service>.updated, to every edge.
 type ResourceUpdated struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	// Whose resource it is. Empty: everybody's.
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// It was created or deleted, or is described otherwise: the list of resources
+	// that the service gives has changed.
+	Listed        bool `protobuf:"varint,3,opt,name=listed,proto3" json:"listed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1598,6 +1603,20 @@ func (x *ResourceUpdated) GetUri() string {
 		return x.Uri
 	}
 	return ""
+}
+
+func (x *ResourceUpdated) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ResourceUpdated) GetListed() bool {
+	if x != nil {
+		return x.Listed
+	}
+	return false
 }
 
 var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
@@ -1701,9 +1720,11 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12-\n" +
 	"\x12credentials_digest\x18\x03 \x01(\fR\x11credentialsDigest\",\n" +
 	"\x12ClientMessageTaken\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"#\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"S\n" +
 	"\x0fResourceUpdated\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri*\xd6\x01\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
+	"\x06listed\x18\x03 \x01(\bR\x06listed*\xd6\x01\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +

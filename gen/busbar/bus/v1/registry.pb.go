@@ -125,9 +125,15 @@ type Catalogue struct {
 	Prompts           []*Prompt              `protobuf:"bytes,5,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	Skills            []*Skill               `protobuf:"bytes,6,rep,name=skills,proto3" json:"skills,omitempty"`
 	// The service has a model: it is called with sampling/createMessage.
-	Samples       bool `protobuf:"varint,9,opt,name=samples,proto3" json:"samples,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Samples bool `protobuf:"varint,9,opt,name=samples,proto3" json:"samples,omitempty"`
+	// The service has more resources than stand here. It is called with
+	// resources/list for them.
+	ListsResources bool `protobuf:"varint,7,opt,name=lists_resources,json=listsResources,proto3" json:"lists_resources,omitempty"`
+	// What a URI begins with for this service to read it, where no skill,
+	// resource or template has it. Empty: any URI.
+	ResourcePrefixes []string `protobuf:"bytes,8,rep,name=resource_prefixes,json=resourcePrefixes,proto3" json:"resource_prefixes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Catalogue) Reset() {
@@ -207,6 +213,20 @@ func (x *Catalogue) GetSamples() bool {
 		return x.Samples
 	}
 	return false
+}
+
+func (x *Catalogue) GetListsResources() bool {
+	if x != nil {
+		return x.ListsResources
+	}
+	return false
+}
+
+func (x *Catalogue) GetResourcePrefixes() []string {
+	if x != nil {
+		return x.ResourcePrefixes
+	}
+	return nil
 }
 
 // Tool is one tool of a catalogue.
@@ -619,7 +639,7 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12*\n" +
 	"\x11started_unix_nano\x18\x04 \x01(\x06R\x0fstartedUnixNano\x12)\n" +
 	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\x12.\n" +
-	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\"\xd0\x02\n" +
+	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\"\xa6\x03\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12)\n" +
 	"\x05tools\x18\x02 \x03(\v2\x13.busbar.bus.v1.ToolR\x05tools\x125\n" +
@@ -627,7 +647,9 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x12resource_templates\x18\x04 \x03(\v2\x1f.busbar.bus.v1.ResourceTemplateR\x11resourceTemplates\x12/\n" +
 	"\aprompts\x18\x05 \x03(\v2\x15.busbar.bus.v1.PromptR\aprompts\x12,\n" +
 	"\x06skills\x18\x06 \x03(\v2\x14.busbar.bus.v1.SkillR\x06skills\x12\x18\n" +
-	"\asamples\x18\t \x01(\bR\asamples\"\xe3\x01\n" +
+	"\asamples\x18\t \x01(\bR\asamples\x12'\n" +
+	"\x0flists_resources\x18\a \x01(\bR\x0elistsResources\x12+\n" +
+	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xe3\x01\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12!\n" +

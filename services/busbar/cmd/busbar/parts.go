@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -10,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/model"
 	"github.com/busbar-mcp/busbar/services/planning"
 	"github.com/busbar-mcp/busbar/services/prompt"
+	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
@@ -41,6 +43,7 @@ func parts() []part {
 		{"github", plain(func() *service.Service { return github.New(version, github.FromEnv()) })},
 		{"planning", plain(func() *service.Service { return planning.New(version) })},
 		{"prompt", startPrompt},
+		{"resource", startResource},
 	}
 	if model.FromEnv().Enabled() {
 		all = append(all, part{"model", startModel})
@@ -58,6 +61,21 @@ func startPrompt(ctx context.Context, conn *bus.Conn, s settings) (running, erro
 		return nil, errors.Join(err, p.Close())
 	}
 	return closing{started, p.Close}, nil
+}
+
+func startResource(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
+	cfg := resource.FromEnv()
+	cfg.DatabaseURL, cfg.File = s.databaseURL, filepath.Join(s.dataDir, "resource.db")
+	r, err := resource.New(ctx, version, cfg)
+	if err != nil {
+		return nil, err
+	}
+	started, err := r.Start(ctx, conn)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return closing{started, func() error { r.Close(); return nil }}, nil
 }
 
 func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {

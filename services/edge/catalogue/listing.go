@@ -1,0 +1,170 @@
+package catalogue
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// prefix is what the URIs begin with that a service reads although no entry
+// names them.
+type prefix struct {
+	begins string
+	target Target
+}
+
+// addListing adds what a service says of resources that its catalogue does not
+// hold. Of two services with a prefix the first has it, as with names.
+func (s *Snapshot) addListing(svc bus.Service) {
+	if svc.Catalogue.GetListsResources() {
+		s.listers = append(s.listers, svc.Name)
+	}
+	for _, begins := range svc.Catalogue.GetResourcePrefixes() {
+		// The longest first.
+		at, taken := slices.BinarySearchFunc(s.prefixes, begins, func(p prefix, begins string) int {
+			if len(p.begins) != len(begins) {
+				return len(begins) - len(p.begins)
+			}
+			return strings.Compare(p.begins, begins)
+		})
+		if !taken {
+			s.prefixes = slices.Insert(s.prefixes, at, prefix{begins, Target{Service: svc.Name}})
+		} else if other := s.prefixes[at].target.Service; other != svc.Name {
+			s.problems = append(s.problems, "resource prefix \""+begins+"\" of service "+svc.Name+" is left out: service "+other+" has it")
+		}
+	}
+}
+
+// Lists reports whether some service lists resources that are not here.
+func (s *Snapshot) Lists() bool { return len(s.listers) > 0 }
+
+// Lister returns the service of a name that lists resources.
+func (s *Snapshot) Lister(service string) (Target, bool) {
+	return Target{Service: service}, s.isLister(service)
+}
+
+func (s *Snapshot) isLister(service string) bool { return slices.Contains(s.listers, service) }
+
+// reads reports whether a service is the one that reads a URI.
+func (s *Snapshot) reads(service, uri string) bool {
+	target, ok := s.Resource(uri)
+	return ok && target.Service == service
+}
+
+// Bounds of what a service gives as one page.
+const (
+	maxListed        = 1 << 20
+	maxServiceCursor = 8 << 10
+)
+
+// listingScope is that of cursors within the list of a service.
+const listingScope = "listing"
+
+// Ask gets a page of at most limit resources from a service that lists them.
+type Ask func(ctx context.Context, service, cursor string, limit int) ([]byte, error)
+
+// ListResources returns resources from a cursor on, nil for the first, with
+// those that services list themselves: first the catalogue's, then each such
+// service's, by the name of the service. limit bounds the entries; 0 is as many
+// as a page has. next is empty at the end. A service that cannot answer fails
+// the page that would begin with it, and ends the page before. An entry that
+// another service would be asked to read is left out. Don't change the entries.
+func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, limit int, ask Ask) (entries [][]byte, next string, err error) {
+	if limit <= 0 || limit > pageItems {
+		limit = pageItems
+	}
+	p := resourcePage{limit: limit}
+	at, inService := position(cursor, listingScope)
+	service, at, _ := strings.Cut(at, "\n")
+	if !inService {
+		own := &s.lists[Resources]
+		i, err := own.from(cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		for ; i < len(own.items); i++ {
+			if p.full() {
+				return p.entries, own.cursor(own.items[i-1].name), nil
+			}
+			p.add(own.items[i].json)
+		}
+	}
+	for _, name := range s.listers {
+		if name < service {
+			continue
+		}
+		if name > service {
+			at = ""
+		}
+		here := cursorAt(listingScope, name+"\n"+at)
+		if p.full() {
+			return p.entries, here, nil
+		}
+		raw, err := ask(ctx, name, at, limit-len(p.entries))
+		var next string
+		if err == nil {
+			next, err = s.addPage(&p, name, at, raw)
+		}
+		if err != nil && len(p.entries) > 0 {
+			return p.entries, here, nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if next != "" {
+			return p.entries, cursorAt(listingScope, name+"\n"+next), nil
+		}
+	}
+	return p.entries, "", nil
+}
+
+// addPage adds what a service gave, which is not to be trusted.
+func (s *Snapshot) addPage(p *resourcePage, service, at string, raw []byte) (next string, err error) {
+	var page struct {
+		Resources []jsontext.Value `json:"resources"`
+		Next      string           `json:"nextCursor,omitzero"`
+	}
+	bad := fault.New(fault.Internal, "service %s gave a page of resources that is none", service).Ran(fault.Yes)
+	if len(raw) > maxListed {
+		return "", bad
+	}
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return "", bad.Because(err)
+	}
+	// One that does not move would have clients ask for ever.
+	if len(page.Resources) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
+		return "", bad
+	}
+	for _, entry := range page.Resources {
+		var about struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(entry, &about) != nil || !s.reads(service, about.URI) {
+			continue
+		}
+		if line, err := Resources.entry(about.URI, entry); err == nil {
+			p.add(line)
+		}
+	}
+	return page.Next, nil
+}
+
+// resourcePage is a page in the making.
+type resourcePage struct {
+	limit   int
+	entries [][]byte
+	bytes   int
+}
+
+func (p *resourcePage) full() bool { return len(p.entries) >= p.limit || p.bytes >= pageBytes }
+
+func (p *resourcePage) add(entry []byte) {
+	p.entries = append(p.entries, entry)
+	p.bytes += len(entry)
+}

@@ -1,0 +1,227 @@
+package resource
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/resource/store"
+)
+
+func (r *Resource) create(ctx context.Context, call *service.Call, in CreateIn) (Entry, error) {
+	if err := r.owned(in.URI); err != nil {
+		return Entry{}, err
+	}
+	c, err := content(in.Text, in.Blob)
+	if err != nil {
+		return Entry{}, err
+	}
+	if c == nil {
+		c = &store.Content{}
+	}
+	once, err := onceOf(call, "create_resource", in)
+	if err != nil {
+		return Entry{}, err
+	}
+	if in.Name == "" {
+		in.Name = path.Base(strings.TrimRight(in.URI, "/"))
+		in.Name = fit(in.Name)
+	}
+	if in.MIMEType == "" {
+		in.MIMEType = "text/plain"
+		if c.Binary {
+			in.MIMEType = "application/octet-stream"
+		}
+	}
+	made, err := r.store.Create(ctx, store.Resource{
+		Tenant: call.Tenant(), URI: in.URI, Name: in.Name, Title: in.Title, Description: in.Description,
+		MIMEType: in.MIMEType, Annotations: in.Annotations,
+	}, *c, once)
+	if err != nil {
+		return Entry{}, err
+	}
+	r.written()
+	return entry(made), nil
+}
+
+func (r *Resource) update(ctx context.Context, call *service.Call, in UpdateIn) (Entry, error) {
+	if err := r.owned(in.URI); err != nil {
+		return Entry{}, err
+	}
+	c, err := content(in.Text, in.Blob)
+	if err != nil {
+		return Entry{}, err
+	}
+	if in.ExpectedRevision < 0 {
+		return Entry{}, fault.New(fault.InvalidParams, "expectedRevision must be at least 1")
+	}
+	once, err := onceOf(call, "update_resource", in)
+	if err != nil {
+		return Entry{}, err
+	}
+	changed, err := r.store.Update(ctx, call.Tenant(), in.URI, in.ExpectedRevision, store.Change{
+		Name: in.Name, Title: in.Title, Description: in.Description, MIMEType: in.MIMEType,
+		Annotations: in.Annotations, Content: c, Append: in.Append,
+	}, once)
+	if err != nil {
+		return Entry{}, err
+	}
+	r.written()
+	return entry(changed), nil
+}
+
+func (r *Resource) delete(ctx context.Context, call *service.Call, in DeleteIn) (Entry, error) {
+	if err := r.owned(in.URI); err != nil {
+		return Entry{}, err
+	}
+	once, err := onceOf(call, "delete_resource", in)
+	if err != nil {
+		return Entry{}, err
+	}
+	gone, err := r.store.Delete(ctx, call.Tenant(), in.URI, in.ExpectedRevision, once)
+	if err != nil {
+		return Entry{}, err
+	}
+	r.written()
+	return entry(gone), nil
+}
+
+func (r *Resource) list(ctx context.Context, call *service.Call, in ListIn) (ListOut, error) {
+	return r.find(ctx, call, store.Query{Prefix: in.Prefix}, in.Cursor, in.Limit)
+}
+
+func (r *Resource) search(ctx context.Context, call *service.Call, in SearchIn) (ListOut, error) {
+	return r.find(ctx, call, store.Query{Prefix: in.Prefix, Name: in.Name, Text: in.Query, MIMEType: in.MIMEType}, in.Cursor, in.Limit)
+}
+
+const defaultPage = 50
+
+func (r *Resource) find(ctx context.Context, call *service.Call, q store.Query, cursor string, limit int) (ListOut, error) {
+	if limit < 0 {
+		return ListOut{}, fault.New(fault.InvalidParams, "limit must be at least 1")
+	}
+	if limit == 0 {
+		limit = defaultPage
+	}
+	page, next, err := r.page(ctx, call.Tenant(), q, cursor, limit)
+	out := ListOut{Resources: []Entry{}, NextCursor: next}
+	for _, e := range page {
+		out.Resources = append(out.Resources, entry(e))
+	}
+	return out, err
+}
+
+const (
+	defaultPart = 64 << 10
+	maxPart     = 1 << 20
+)
+
+func (r *Resource) readPart(ctx context.Context, call *service.Call, in ReadIn) (ReadOut, error) {
+	if in.Offset < 0 || in.Limit < 0 {
+		return ReadOut{}, fault.New(fault.InvalidParams, "offset and limit must not be negative")
+	}
+	if in.Limit == 0 {
+		in.Limit = defaultPart
+	}
+	stored, c, err := r.read(ctx, call.Tenant(), in.URI)
+	if err != nil {
+		return ReadOut{}, err
+	}
+	out := ReadOut{URI: in.URI, MIMEType: c.MIMEType}
+	if stored != nil {
+		out.Revision = stored.Revision
+	}
+	if c.Blob != nil {
+		out.Size = int64(len(c.Blob))
+		from, to := part(out.Size, in)
+		blob := base64.StdEncoding.EncodeToString(c.Blob[from:to])
+		out.Blob, out.NextOffset = &blob, next(to, out.Size)
+		return out, nil
+	}
+	out.Size = int64(len(c.Text))
+	from, to := part(out.Size, in)
+	// Characters are not cut: a part begins with one, and the next has what is
+	// not whole in this.
+	for from < out.Size && !utf8.RuneStart(c.Text[from]) {
+		from++
+	}
+	for to < out.Size && to > from && !utf8.RuneStart(c.Text[to]) {
+		to--
+	}
+	if to <= from && from < out.Size {
+		_, size := utf8.DecodeRuneInString(c.Text[from:])
+		to = from + int64(size)
+	}
+	text := c.Text[from:max(from, to)]
+	out.Text, out.NextOffset = &text, next(to, out.Size)
+	return out, nil
+}
+
+func part(size int64, in ReadIn) (from, to int64) {
+	from = min(in.Offset, size)
+	return from, min(from+int64(min(in.Limit, maxPart)), size)
+}
+
+// next is where to read on; 0 at the end.
+func next(to, size int64) int64 {
+	if to >= size {
+		return 0
+	}
+	return to
+}
+
+// owned refuses to write what is not stored here.
+func (r *Resource) owned(uri string) error {
+	if err := store.CheckURI(uri); err != nil {
+		return err
+	}
+	if s := r.source(uri); s != nil {
+		return fault.New(fault.InvalidParams, "resources under %s can only be read", s.scheme)
+	}
+	return nil
+}
+
+// content is what was given of text and blob; nil for neither.
+func content(text, blob *string) (*store.Content, error) {
+	switch {
+	case text != nil && blob != nil:
+		return nil, fault.New(fault.InvalidParams, "give text or blob, not both")
+	case text != nil:
+		return &store.Content{Bytes: []byte(*text)}, nil
+	case blob != nil:
+		b, err := base64.StdEncoding.Strict().DecodeString(*blob)
+		if err != nil {
+			return nil, fault.New(fault.InvalidParams, "blob is not base64").Because(err)
+		}
+		return &store.Content{Bytes: b, Binary: true}, nil
+	}
+	return nil, nil
+}
+
+// onceOf is the idempotency key of a call with what stands for its arguments.
+func onceOf(call *service.Call, tool string, in any) (store.Once, error) {
+	if call.IdempotencyKey() == "" {
+		return store.Once{}, nil
+	}
+	b, err := json.Marshal(in, json.Deterministic(true))
+	if err != nil {
+		return store.Once{}, err
+	}
+	sum := sha256.Sum256(append([]byte(tool+"\n"), b...))
+	return store.Once{Caller: call.Principal(), Key: call.IdempotencyKey(), Digest: sum[:]}, nil
+}
+
+// fit shortens a name that was not given to one that is allowed.
+func fit(name string) string {
+	if len(name) <= store.MaxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:store.MaxName], "")
+}

@@ -1,0 +1,186 @@
+// Package web reads https:// URIs of hosts that are allowed, and of no address
+// that is not public.
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/resource/internal/file"
+	"github.com/busbar-mcp/busbar/services/resource/store"
+)
+
+// Scheme is what its URIs begin with.
+const Scheme = "https://"
+
+const (
+	maxRedirects = 5
+	// readTime bounds a read with its redirects.
+	readTime = 10 * time.Second
+)
+
+// Config says what may be read.
+type Config struct {
+	// Allow are hosts: example.com, example.com:8443, or *.example.com for those
+	// below it. Without a port it is 443.
+	Allow []string
+	// Permit decides about an address that is to be dialled; nil is Public.
+	Permit func(netip.AddrPort) bool
+	// TLS and Resolver are for tests.
+	TLS      *tls.Config
+	Resolver *net.Resolver
+}
+
+// Web reads.
+type Web struct {
+	allow  map[string]bool
+	client *http.Client
+}
+
+// New makes a reader. Close it.
+func New(cfg Config) (*Web, error) {
+	w := &Web{allow: map[string]bool{}}
+	for _, host := range cfg.Allow {
+		entry := strings.ToLower(host)
+		if !strings.Contains(entry, ":") {
+			entry += ":443"
+		}
+		name, port, err := net.SplitHostPort(entry)
+		if err != nil || name == "" || port == "" || strings.Trim(port, "0123456789") != "" || strings.Contains(strings.TrimPrefix(name, "*."), "*") || strings.ContainsAny(name, "/@ ") {
+			return nil, fmt.Errorf("%q is no host to allow: write example.com, example.com:8443 or *.example.com", host)
+		}
+		w.allow[entry] = true
+	}
+	permit := cfg.Permit
+	if permit == nil {
+		permit = Public
+	}
+	dialer := &net.Dialer{
+		Timeout: 5 * time.Second, Resolver: cfg.Resolver,
+		// The address that is dialled is looked at, not one that a name had before.
+		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil || !permit(at) {
+				return errNotPublic
+			}
+			return nil
+		},
+	}
+	w.client = &http.Client{
+		Transport: &http.Transport{
+			// No proxy: it would dial for us, and look at nothing.
+			DialContext: dialer.DialContext, TLSClientConfig: cfg.TLS, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: 5 * time.Second, ResponseHeaderTimeout: 5 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10, MaxIdleConns: 16, IdleConnTimeout: 30 * time.Second,
+		},
+		CheckRedirect: func(to *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects {
+				return errRedirects
+			}
+			return w.check(to.URL)
+		},
+	}
+	return w, nil
+}
+
+var (
+	errNotPublic = errors.New("the address is not public")
+	errRedirects = errors.New("too many redirects")
+)
+
+// Close closes idle connections.
+func (w *Web) Close() { w.client.CloseIdleConnections() }
+
+// check refuses URLs of hosts that are not allowed.
+func (w *Web) check(u *url.URL) error {
+	if u.Scheme != "https" || u.Host == "" || u.User != nil || u.Opaque != "" {
+		return fault.New(fault.InvalidParams, "only https:// URIs without a user can be read")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	// A final dot makes a name another one to TLS and to us, and the same to DNS.
+	name := strings.ToLower(u.Hostname())
+	allowed := w.allow[net.JoinHostPort(name, port)]
+	for rest, below := name, true; below && !allowed; {
+		if _, rest, below = strings.Cut(rest, "."); below {
+			allowed = w.allow["*."+rest+":"+port]
+		}
+	}
+	if !allowed {
+		return fault.New(fault.Forbidden, "host %s is not among those that may be read", fault.Clip(name))
+	}
+	return nil
+}
+
+// Read reads a URI. Forbidden if its host, or one it redirects to, is not
+// allowed or not public; UnknownResource for 404 and 410; TooLarge beyond
+// store.MaxContent; Unavailable when the host does not answer as it should.
+func (w *Web) Read(ctx context.Context, uri string) (out mcp.ResourceContents, err error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return out, fault.New(fault.InvalidParams, "this is no https:// URI").Because(err)
+	}
+	if err := w.check(u); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return out, fault.New(fault.InvalidParams, "this is no https:// URI").Because(err)
+	}
+	req.Header.Set("User-Agent", "busbar")
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return out, failed(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch {
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		return out, store.NotFound(uri)
+	case resp.StatusCode != http.StatusOK:
+		return out, fault.New(fault.Unavailable, "the host answered with status %d", resp.StatusCode)
+	}
+	// What it says its length is may be wrong, and compressed.
+	data, err := io.ReadAll(io.LimitReader(resp.Body, store.MaxContent+1))
+	if err != nil {
+		return out, failed(err)
+	}
+	if len(data) > store.MaxContent {
+		return out, fault.New(fault.TooLarge, "the resource has more than %d MiB", store.MaxContent>>20)
+	}
+	mimeType := resp.Header.Get("Content-Type")
+	if _, _, err := mime.ParseMediaType(mimeType); err != nil || len(mimeType) > store.MaxName {
+		mimeType = ""
+	}
+	return file.Contents(uri, mimeType, data), nil
+}
+
+// failed says nothing of where a connection went.
+func failed(err error) error {
+	var known *fault.Error
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, errNotPublic):
+		return fault.New(fault.Forbidden, "the host has no public address").Because(err)
+	case errors.Is(err, errRedirects):
+		return fault.New(fault.Unavailable, "the host redirects more than %d times", maxRedirects).Because(err)
+	}
+	return fault.New(fault.Unavailable, "the host does not answer").Because(err)
+}

@@ -1,0 +1,83 @@
+package resource
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/resource/store"
+)
+
+const (
+	// relayBatch is how many events are published at a time.
+	relayBatch = 256
+	// relayEvery is how often an instance looks for events of others that did not
+	// come to publish them; after a write of its own, it looks again soon, since
+	// another may have been relaying at that moment.
+	relayEvery = time.Second
+	relaySoon  = 50 * time.Millisecond
+	// keyLife is how long a write with an idempotency key is remembered.
+	keyLife     = 24 * time.Hour
+	forgetEvery = time.Hour
+)
+
+// written has the relay look at once.
+func (r *Resource) written() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// relay publishes the events of the outbox until ctx ends.
+func (r *Resource) relay(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var forgot time.Time
+	failing := false
+	for {
+		wait := time.Duration(float64(relayEvery) * (0.8 + 0.4*rand.Float64()))
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-r.wake:
+			wait = relaySoon
+		}
+		err := r.publish(ctx)
+		if err == nil && time.Since(forgot) > forgetEvery {
+			forgot = time.Now()
+			err = r.store.Forget(ctx, forgot.Add(-keyLife))
+		}
+		switch {
+		case err != nil && !failing && ctx.Err() == nil:
+			r.logger().Warn("events of resources wait to be published", "error", err)
+		case err == nil && failing:
+			r.logger().Info("events of resources are published again")
+		}
+		if failing = err != nil; failing {
+			wait = relayEvery
+		}
+		timer.Reset(wait)
+	}
+}
+
+// publish publishes all events there are. While the service is not on the bus
+// there is nothing to do.
+func (r *Resource) publish(ctx context.Context) error {
+	for {
+		n, err := r.store.Relay(ctx, relayBatch, func(ctx context.Context, events []store.Event) error {
+			updates := make([]service.ResourceUpdate, len(events))
+			for i, e := range events {
+				updates[i] = service.ResourceUpdate{URI: e.URI, Tenant: e.Tenant, Listed: e.Listed}
+			}
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			return r.ResourcesUpdated(ctx, updates...)
+		})
+		if err != nil || n < relayBatch {
+			return err
+		}
+	}
+}

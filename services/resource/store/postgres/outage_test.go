@@ -1,0 +1,205 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/resource/store"
+	"github.com/busbar-mcp/busbar/services/resource/store/storetest"
+)
+
+// slack is what a loaded machine may take beyond the bound.
+const slack = 250 * time.Millisecond
+
+// away requires that calls fail as they should while the database is away.
+func away(t *testing.T, s store.Store, what string) {
+	t.Helper()
+	for range 5 {
+		begin := time.Now()
+		_, err := s.Create(t.Context(), store.Resource{URI: "x:1", Name: "n"}, storetest.Text("x"), store.Once{})
+		var f *fault.Error
+		if took := time.Since(begin); !errors.As(err, &f) || f.Reason != fault.Unavailable || f.Executed != fault.No || f.RetryAfter == 0 || took > 250*time.Millisecond+slack {
+			t.Errorf("%s: %v after %v", what, err, took)
+		}
+		if _, _, err := s.Read(t.Context(), "", "x:1"); !fault.Is(err, fault.Unavailable) {
+			t.Errorf("%s: read: %v", what, err)
+		}
+	}
+}
+
+func TestServerAway(t *testing.T) {
+	t.Parallel()
+	server := databasetest.Own(t)
+	s := open(t, server.URL()+"&pool_max_conns=4")
+	back := func(what string) {
+		t.Helper()
+		bustest.Eventually(t, what, func() bool {
+			_, _, err := s.List(t.Context(), "", store.Query{}, "", 1)
+			return err == nil
+		})
+		storetest.Make(t, s, "", fmt.Sprintf("back:%d", time.Now().UnixNano()), "x")
+	}
+	server.Freeze()
+	away(t, s, "frozen")
+	server.Thaw()
+	back("it thaws")
+	server.Kill()
+	away(t, s, "killed")
+	server.Start(t)
+	begin := time.Now()
+	back("it is back")
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("served again only after %v", took)
+	}
+}
+
+// TestKilledUnderWrites: what was acknowledged is there, and what was not is
+// said to be unknown or not done, truthfully.
+func TestKilledUnderWrites(t *testing.T) {
+	t.Parallel()
+	server := databasetest.Own(t, "fsync=on")
+	s := open(t, server.URL())
+	var mu sync.Mutex
+	said := map[string]fault.Executed{} // yes for acknowledged
+	var count atomic.Int64
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var acknowledged atomic.Int64
+		for range 6 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					uri := fmt.Sprintf("k:%d", count.Add(1))
+					_, err := s.Create(t.Context(), store.Resource{URI: uri, Name: "n"}, storetest.Text("x"), store.Once{})
+					executed := fault.Yes
+					if err != nil {
+						executed = fault.From(err).Executed
+						if !fault.Is(err, fault.Unavailable) {
+							t.Error(err)
+						}
+					} else {
+						acknowledged.Add(1)
+					}
+					mu.Lock()
+					said[uri] = executed
+					mu.Unlock()
+				}
+			})
+		}
+		bustest.Eventually(t, "writes succeed", func() bool { return acknowledged.Load() > 20 })
+		server.Kill()
+		cancel()
+		wg.Wait()
+		server.Start(t)
+		bustest.Eventually(t, "it is back", func() bool { _, err := s.Stat(t.Context(), "", "k:1"); return err == nil })
+	}
+	counts := map[fault.Executed]int{}
+	for uri, executed := range said {
+		counts[executed]++
+		_, err := s.Stat(t.Context(), "", uri)
+		if executed == fault.Yes && err != nil || executed == fault.No && !fault.Is(err, fault.UnknownResource) {
+			t.Errorf("%s was said to be executed: %s; %v", uri, executed, err)
+		}
+	}
+	t.Logf("%v", counts)
+}
+
+func TestNoFreeConnection(t *testing.T) {
+	t.Parallel()
+	url := databasetest.Postgres(t)
+	s := open(t, url+"&pool_max_conns=2")
+	storetest.Make(t, s, "", "x:1", "x")
+	other, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close(context.Background()) }()
+	lock, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.Exec(t.Context(), "SELECT 1 FROM resource FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			y := storetest.Text("y")
+			if _, err := s.Update(t.Context(), "", "x:1", 0, store.Change{Content: &y}, store.Once{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	bustest.Eventually(t, "both connections wait for the row", func() bool {
+		var n int
+		// Inside a transaction the view would not change.
+		watch, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = watch.Close(context.Background()) }()
+		err = watch.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&n)
+		return err == nil && n == 2
+	})
+	begin := time.Now()
+	_, err = s.Create(t.Context(), store.Resource{URI: "x:2", Name: "n"}, storetest.Text("x"), store.Once{})
+	if took := time.Since(begin); !fault.Is(err, fault.Unavailable) || took > 250*time.Millisecond+slack {
+		t.Errorf("%v after %v", err, took)
+	}
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	// Busy is not away: nothing waits for a probe.
+	storetest.Make(t, s, "", "x:2", "x")
+}
+
+// TestLostTransactions: what Postgres rolls back for another transaction's sake
+// is run again; a server that takes no writes refuses them, and still reads.
+func TestLostTransactions(t *testing.T) {
+	t.Parallel()
+	url := databasetest.Postgres(t)
+	s := open(t, url)
+	storetest.Make(t, s, "", "x:1", "x")
+	exec := func(statement string) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close(context.Background()) }()
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A sequence is not rolled back, so it counts the attempts.
+	exec(`CREATE SEQUENCE attempts; CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF nextval('attempts') % 3 <> 0 THEN RAISE EXCEPTION 'lost' USING ERRCODE = TG_ARGV[0]; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER lose BEFORE UPDATE ON resource FOR EACH ROW EXECUTE FUNCTION lose('40001')`)
+	title := "T"
+	if r, err := s.Update(t.Context(), "", "x:1", 1, store.Change{Title: &title}, store.Once{}); err != nil || r.Revision != 2 {
+		t.Errorf("the third attempt should do: %+v %v", r, err)
+	}
+	exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END $$`)
+	_, err := s.Update(t.Context(), "", "x:1", 2, store.Change{Title: &title}, store.Once{})
+	if f := fault.From(err); f.Reason != fault.Unavailable || f.Executed != fault.No {
+		t.Errorf("always lost: %v", err)
+	}
+	exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '25006'; END $$`)
+	if _, err := s.Update(t.Context(), "", "x:1", 2, store.Change{Title: &title}, store.Once{}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("read-only: %v", err)
+	}
+	if r, err := s.Stat(t.Context(), "", "x:1"); err != nil || r.Revision != 2 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
