@@ -11,8 +11,11 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 )
 
+require github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
+
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/services/text v0.0.0
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
@@ -44,3 +47,5 @@ replace github.com/busbar-mcp/busbar/gen => ../gen
 replace github.com/busbar-mcp/busbar/libs => ../libs
 
 replace github.com/busbar-mcp/busbar/services/edge => ../services/edge
+
+replace github.com/busbar-mcp/busbar/services/text => ../services/text

@@ -13,7 +13,6 @@ import (
 	_ "embed"
 
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 	"github.com/busbar-mcp/busbar/services/text/internal/statistics"
 	"github.com/busbar-mcp/busbar/services/text/internal/term"
 )
@@ -100,9 +99,9 @@ func entities(ctx context.Context, _ *service.Call, in EntitiesIn) (EntitiesOut,
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	found, err := entity.Extract(ctx, d.sentences, entity.Default())
+	found, err := d.Entities(ctx)
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	return EntitiesOut{Entities(found)}, nil
+	return EntitiesOut{found}, nil
 }

@@ -18,13 +18,13 @@ func TestDetect(t *testing.T) {
 		{"russian with terms", "MCP (Model Context Protocol) - это протокол для стандартизации взаимодействия между LLM-моделями и приложениями.", Russian},
 		{"chinese traditional", "Model Context Protocol (MCP) 是一個標準化的協定，用於 AI 模型與外部工具和資源之間的通訊。", Chinese},
 		{"chinese simplified", "这是一个标准化的协议。", Chinese},
-		{"japanese", "これは標準化されたプロトコルです。", Unknown},
-		{"ukrainian", "Це приклад тексту для аналізу. Він містить кілька речень.", Unknown},
-		{"german", "Der schnelle braune Fuchs springt über den faulen Hund und läuft dann weiter in den Wald.", Unknown},
-		{"spanish", "El rápido zorro marrón salta sobre el perro perezoso y luego sigue corriendo hacia el bosque.", Unknown},
+		{"japanese", "これは標準化されたプロトコルです。", "ja"},
+		{"ukrainian", "Це приклад тексту для аналізу. Він містить кілька речень.", "uk"},
+		{"german", "Der schnelle braune Fuchs springt über den faulen Hund und läuft dann weiter in den Wald.", "de"},
+		{"spanish", "El rápido zorro marrón salta sobre el perro perezoso y luego sigue corriendo hacia el bosque.", "es"},
 		{"chinese with code", "工具是可由模型調用的函數或服務。 `func main() { server := newServer(config, logger) }`", Chinese},
 		{"russian with code", "Пример запроса для инструмента: `curl -X POST http://localhost/tools/text_processor`", Russian},
-		{"korean", "이것은 표준 프로토콜입니다.", Unknown},
+		{"korean", "이것은 표준 프로토콜입니다.", "ko"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
