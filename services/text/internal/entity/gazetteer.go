@@ -124,8 +124,10 @@ func key(lang, word string) string {
 	word = language.Fold(word)
 	latin := isLatin(word)
 	switch {
-	case latin && (lang == "en" || lang == "pl"):
-		return lang + ":" + language.Stem(word, language.Language(lang))
+	case latin && lang == "en":
+		return "en:" + language.Singular(word) // "processing" is no "process"
+	case latin && lang == "pl":
+		return "pl:" + language.Stem(word, language.Polish)
 	case !latin:
 		return "ru:" + language.Stem(word, language.Russian) // leaves Han as it is
 	}
