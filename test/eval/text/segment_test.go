@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,13 @@ func (g group) both(language string) tally {
 func TestEvalSentences(t *testing.T) {
 	prose, hard := group{}, group{}
 	for _, a := range articles(t) {
-		prose.add(a.language, a.split, compare(read(t, a.text()).Sentences(), a.sentences()))
+		got := read(t, a.text()).Sentences()
+		prose.add(a.language, a.split, compare(got, a.sentences()))
+		for _, s := range got {
+			if !slices.Contains(a.sentences(), s) {
+				missed(a.split, "%s", s)
+			}
+		}
 	}
 	for block := range strings.SplitSeq(strings.TrimSpace(lines(t, "testdata/sentences.txt")), "\n\n") {
 		all := strings.Split(strings.TrimSpace(block), "\n")
