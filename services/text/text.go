@@ -3,9 +3,9 @@
 //
 // The tools know English, Polish, Russian and Chinese, and do something
 // sensible for other languages. They are pure functions of their arguments:
-// read-only, repeatable, the same on every run, and in time linear in the
-// text, of which they take up to 512 KiB, as much as an edge lets one string
-// hold. Lengths are in Unicode code points after normalization form C.
+// read-only, repeatable, the same on every run (but for a summary that the
+// client's model is asked for), and in time linear in the text, of which they
+// take up to 512 KiB, as much as an edge lets one string hold. Lengths are in Unicode code points after normalization form C.
 package text
 
 import (
@@ -43,12 +43,10 @@ func New(version string) *service.Service {
 	service.AddTool(s, service.Tool{
 		Name:        "summarizeText",
 		Title:       "Summarize text",
-		Description: "Summarizes a text by its most central sentences, unchanged and in their original order, within maxLength characters.",
+		Description: "Summarizes a text by its most central sentences, unchanged and in their original order, within maxLength characters; or, with method \"model\", by the client's model where it offers sampling.",
 		InputSchema: summarizeInput,
 		ReadOnly:    true, Idempotent: true,
-	}, func(ctx context.Context, _ *service.Call, in SummarizeIn) (SummarizeOut, error) {
-		return summarize(ctx, in.Text, in.MaxLength)
-	})
+	}, summarizeTool)
 	service.AddTool(s, service.Tool{
 		Name:        "extractEntities",
 		Title:       "Extract entities",
