@@ -53,6 +53,16 @@ func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n
 // WithLogger sets where the service logs. Default slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(s *Service) { s.log = l } }
 
+// WithError makes Start return err, for a mistake in what the service was made
+// of, such as a file that cannot be read. nil is none.
+func WithError(err error) Option {
+	return func(s *Service) {
+		if err != nil {
+			s.errs = append(s.errs, err)
+		}
+	}
+}
+
 // New makes a service. The name is what calls are addressed to on the bus: 1
 // to 64 characters of a-z, A-Z, 0-9, - and _.
 func New(name string, opts ...Option) *Service {

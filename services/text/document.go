@@ -95,7 +95,7 @@ func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
 	return summary.Summarize(ctx, d.text, d.sentences, terms, limit)
 }
 
-// Entities are the finds by the gazetteer that the process was started with.
+// Entities are the finds by the gazetteer that comes with the service.
 func (d *Document) Entities(ctx context.Context) (Entities, error) {
 	found, err := entity.Extract(ctx, d.sentences, entity.Default())
 	return Entities(found), err

@@ -13,6 +13,7 @@ import (
 	_ "embed"
 
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 	"github.com/busbar-mcp/busbar/services/text/internal/statistics"
 	"github.com/busbar-mcp/busbar/services/text/internal/term"
 )
@@ -30,9 +31,12 @@ var (
 // topWords is how many words analyzeText lists.
 const topWords = 10
 
-// New makes the service "text" with its four tools, in the given version.
+// New makes the service "text" with its four tools, in the given version. The
+// environment's BUSBAR_TEXT_GAZETTEER may name a file with the names that
+// extractEntities is to know; the service does not start when it is unusable.
 func New(version string) *service.Service {
-	s := service.New("text", service.WithVersion(version),
+	gazetteer, err := configured()
+	s := service.New("text", service.WithVersion(version), service.WithError(err),
 		service.WithDescription("Text tools for English, Polish, Russian and Chinese: statistics, summaries, entities, keywords, formatting"))
 	service.AddTool(s, service.Tool{
 		Name:        "analyzeText",
@@ -50,9 +54,11 @@ func New(version string) *service.Service {
 	service.AddTool(s, service.Tool{
 		Name:        "extractEntities",
 		Title:       "Extract entities",
-		Description: "Extracts entities from a text: technologies, concepts and processes. Known names are found in any inflected form; capitalised names and acronyms count as technologies.",
+		Description: "Extracts entities from a text: technologies, concepts and processes. Known names are found in any inflected form; acronyms and capitalised names that look technical count as technologies.",
 		ReadOnly:    true, Idempotent: true,
-	}, entities)
+	}, func(ctx context.Context, _ *service.Call, in EntitiesIn) (EntitiesOut, error) {
+		return entitiesBy(ctx, in, gazetteer())
+	})
 	service.AddTool(s, service.Tool{
 		Name:         "text_processor",
 		Title:        "Text processor",
@@ -92,14 +98,14 @@ func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, er
 	return out, nil
 }
 
-func entities(ctx context.Context, _ *service.Call, in EntitiesIn) (EntitiesOut, error) {
+func entitiesBy(ctx context.Context, in EntitiesIn, g *entity.Gazetteer) (EntitiesOut, error) {
 	d, err := read(ctx, in.Text)
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	found, err := d.Entities(ctx)
+	found, err := entity.Extract(ctx, d.sentences, g)
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	return EntitiesOut{found}, nil
+	return EntitiesOut{Entities(found)}, nil
 }
