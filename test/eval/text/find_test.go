@@ -47,12 +47,14 @@ func TestEvalEntities(t *testing.T) {
 		a, b := g[[2]string{name, tune}], g[[2]string{name, held}]
 		rows = append(rows, []string{name, figure(a.precision()), figure(a.recall()), figure(b.precision()), figure(b.recall()), figure(g.both(name).f1())})
 	}
+	least := map[string]float64{"technologies": 0.90, "concepts": 0.70, "processes": 0.85}
 	for _, kind := range types {
 		row(kind, found)
-		floor(t, "F1 of "+kind, found.both(kind).f1(), 0)
+		floor(t, "F1 of "+kind, found.both(kind).f1(), least[kind])
 	}
 	for _, l := range languages {
 		row(l, by)
+		floor(t, "F1 of entities in "+l, by.both(l).f1(), 0.75)
 	}
 	table("Entities, whole and as written, by type and by language", rows)
 }
@@ -110,7 +112,7 @@ func TestEvalKeywords(t *testing.T) {
 	for _, l := range languages {
 		a, b := by[[2]string{l, tune}], by[[2]string{l, held}]
 		rows = append(rows, []string{l, figure(a.precision()), figure(b.precision()), figure(a.recall()), figure(b.recall()), figure(frequent.both(l).precision())})
-		floor(t, "recall of keywords in "+l, by.both(l).recall(), 0)
+		floor(t, "recall of keywords in "+l, by.both(l).recall(), 0.5)
 	}
 	table("Keywords among the first 5 (the last column: P@5 of the most frequent words of five letters or more)", rows)
 }

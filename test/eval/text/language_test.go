@@ -45,7 +45,10 @@ func TestEvalLanguages(t *testing.T) {
 	for _, group := range append(slices.Clone(languages), "other") {
 		a, b := [2]string{group, tune}, [2]string{group, held}
 		rows = append(rows, []string{group, figure(share(right[a], all[a])), figure(share(right[b], all[b])), fmt.Sprint(all[a] + all[b])})
-		floor(t, "accuracy for "+group, share(right[a]+right[b], all[a]+all[b]), 0)
+		floor(t, "accuracy for "+group, share(right[a]+right[b], all[a]+all[b]), 0.93)
+	}
+	if confused > 0 {
+		t.Errorf("%d snippets of other languages are taken for one of the four", confused)
 	}
 	table(fmt.Sprintf("Language of short and mixed snippets, accuracy (%d other ones taken for en, pl, ru or zh)", confused), rows)
 
@@ -69,7 +72,8 @@ func TestEvalStems(t *testing.T) {
 		all := by[tune]
 		all.add(by[held])
 		rows = append(rows, []string{lang, figure(all.precision()), figure(all.recall()), figure(by[tune].f1()), figure(by[held].f1())})
-		floor(t, "F1 of stems in "+lang, all.f1(), 0)
+		floor(t, "F1 of stems in "+lang, all.f1(), 0.92)
+		floor(t, "precision of stems in "+lang, all.precision(), 0.98)
 	}
 	table("Stems: pairs of forms that share one, against pairs of forms of one word", rows)
 }

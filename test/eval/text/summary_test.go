@@ -71,9 +71,11 @@ func TestEvalSummaries(t *testing.T) {
 		rows = append(rows, []string{"mean of " + m, figure(average[m])})
 	}
 	table("Summaries as long as the reference, ROUGE F1", rows)
-	floor(t, "mean ROUGE of summaries", average["text service"], 0)
-	if average["text service"] <= average["random"] {
-		t.Error("summaries are no better than sentences drawn at random")
+	floor(t, "mean ROUGE of summaries", average["text service"], 0.50)
+	for _, simple := range methods[1:] {
+		if average["text service"] < average[simple]+0.05 {
+			t.Errorf("summaries are hardly better than %s", simple)
+		}
 	}
 }
 
