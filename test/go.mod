@@ -32,11 +32,14 @@ require (
 	modernc.org/sqlite v1.60.0 // indirect
 )
 
+require github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
+
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/busbar-mcp/busbar/services/model v0.0.0
 	github.com/busbar-mcp/busbar/services/planning v0.0.0
 	github.com/busbar-mcp/busbar/services/prompt v0.0.0
+	github.com/busbar-mcp/busbar/services/text v0.0.0
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
@@ -78,3 +81,5 @@ replace github.com/busbar-mcp/busbar/services/prompt => ../services/prompt
 replace github.com/busbar-mcp/busbar/services/planning => ../services/planning
 
 replace github.com/busbar-mcp/busbar/services/resource => ../services/resource
+
+replace github.com/busbar-mcp/busbar/services/text => ../services/text

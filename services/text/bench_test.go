@@ -1,9 +1,12 @@
 package text
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 )
 
 // prose is text of about size bytes without too much repetition.
@@ -55,7 +58,7 @@ func BenchmarkTools(b *testing.B) {
 			case "summarizeText":
 				_, err = summarize(b.Context(), text, 0)
 			case "extractEntities":
-				_, err = entities(b.Context(), nil, EntitiesIn{Text: text})
+				_, err = entitiesBy(b.Context(), EntitiesIn{Text: text}, entity.Default())
 			default:
 				_, err = processor(b.Context(), nil, ProcessorIn{Operation: tool, Text: text})
 			}
@@ -74,8 +77,43 @@ func BenchmarkTools(b *testing.B) {
 		}
 		// Texts chosen to be hard on one step or another.
 		for name, unit := range map[string]string{"capitals": "Ab ", "letters": "a", "han": "型", "full stops": "A. ", "spaces": "a.  (", "lines": "a\n", "marks": "a\u0301"} {
-			text := strings.Repeat(unit, (1<<20)/len(unit))
+			text := strings.Repeat(unit, maxText/len(unit))
 			b.Run(tool+"/worst/"+strings.ReplaceAll(name, " ", "-"), func(b *testing.B) { run(b, tool, text) })
+		}
+	}
+}
+
+// BenchmarkLibrary shows that what the tools are made of is linear far beyond
+// their limit: MB/s is about the same at every size.
+func BenchmarkLibrary(b *testing.B) {
+	steps := map[string]func(context.Context, *Document) error{
+		"read":     func(context.Context, *Document) error { return nil },
+		"words":    func(ctx context.Context, d *Document) error { _, err := d.Words(ctx); return err },
+		"summary":  func(ctx context.Context, d *Document) error { _, err := d.Summary(ctx, summaryLimit); return err },
+		"keywords": func(ctx context.Context, d *Document) error { _, err := d.Keywords(ctx, keywordLimit); return err },
+		"entities": func(ctx context.Context, d *Document) error { _, err := d.Entities(ctx); return err },
+	}
+	for _, step := range []string{"read", "words", "summary", "keywords", "entities"} {
+		for _, language := range []string{"en", "pl", "ru", "zh"} {
+			for _, size := range []struct {
+				name  string
+				bytes int
+			}{{"1KB", 1 << 10}, {"100KB", 100 << 10}, {"10MB", 10 << 20}} {
+				text := prose(language, size.bytes)
+				b.Run(step+"/"+language+"/"+size.name, func(b *testing.B) {
+					b.SetBytes(int64(len(text)))
+					b.ReportAllocs()
+					for b.Loop() {
+						d, err := Read(b.Context(), text)
+						if err == nil {
+							err = steps[step](b.Context(), d)
+						}
+						if err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
 		}
 	}
 }

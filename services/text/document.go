@@ -9,6 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/text/internal/entity"
+	"github.com/busbar-mcp/busbar/services/text/internal/keyword"
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 	"github.com/busbar-mcp/busbar/services/text/internal/summary"
@@ -19,13 +21,6 @@ const (
 	maxText      = 512 << 10 // bytes of UTF-8
 	summaryLimit = 200       // code points, unless asked otherwise
 )
-
-// document is a text that may be worked on: checked, valid UTF-8 in NFC.
-type document struct {
-	text      string
-	language  language.Language
-	sentences []segment.Sentence
-}
 
 // check refuses texts that no tool takes.
 func check(text string) error {
@@ -38,41 +33,124 @@ func check(text string) error {
 	return nil
 }
 
-func read(ctx context.Context, text string) (*document, error) {
-	if err := check(text); err != nil {
-		return nil, err
-	}
+// Document is a text that has been read: valid UTF-8 in NFC, its language and
+// sentences known. What the tools answer comes from it. It takes texts of any
+// size, in linear time; the tools' limit is theirs. It may be used by one
+// goroutine at a time.
+type Document struct {
+	text      string
+	language  language.Language
+	sentences []segment.Sentence
+	content   []term.Term // nil until asked for
+}
+
+// Read reads a text. Bad UTF-8 becomes U+FFFD.
+func Read(ctx context.Context, text string) (*Document, error) {
 	text = norm.NFC.String(strings.ToValidUTF8(text, "\uFFFD"))
-	d := &document{text: text, language: language.Detect(text), sentences: segment.Sentences(text)}
+	d := &Document{text: text, language: language.Detect(text), sentences: segment.Sentences(text)}
 	return d, ctx.Err()
 }
 
-func (d *document) terms(ctx context.Context) ([]term.Term, error) {
-	return term.Extract(ctx, d.sentences, d.language)
+// Language is an ISO 639-1 code, or "und" where nothing tells.
+func (d *Document) Language() string { return string(d.language) }
+
+// Sentences are the sentences, headings and list items, as written.
+func (d *Document) Sentences() []string {
+	all := make([]string, len(d.sentences))
+	for i, s := range d.sentences {
+		all[i] = s.Text
+	}
+	return all
 }
 
-// summarize serves both tools that summarize. The ratio is of the lengths in
-// code points.
+// Words are all words as written; Chinese is cut into words, not characters.
+func (d *Document) Words(ctx context.Context) ([]string, error) {
+	return term.Words(ctx, d.sentences)
+}
+
+// Keywords are the n best keywords, best first.
+func (d *Document) Keywords(ctx context.Context, n int) ([]Keyword, error) {
+	terms, err := d.terms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := keyword.Find(ctx, terms, n)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Keyword, len(found))
+	for i, k := range found {
+		all[i] = Keyword{Word: k.Word, Count: k.Count, Score: k.Score}
+	}
+	return all, nil
+}
+
+// Summary is the most central sentences, in their order, of at most limit code
+// points together.
+func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
+	terms, err := d.terms(ctx)
+	if err != nil {
+		return "", err
+	}
+	return summary.Summarize(ctx, d.text, d.sentences, terms, limit)
+}
+
+// Entities are the finds by the gazetteer that comes with the service.
+func (d *Document) Entities(ctx context.Context) (Entities, error) {
+	found, err := entity.Extract(ctx, d.sentences, entity.Default())
+	return Entities(found), err
+}
+
+// Stem cuts the inflectional ending off a word of the given language, so that
+// forms of one word compare equal.
+func Stem(word, lang string) string {
+	return language.Stem(language.Fold(word), language.Language(lang))
+}
+
+func (d *Document) terms(ctx context.Context) ([]term.Term, error) {
+	if d.content != nil {
+		return d.content, nil
+	}
+	var err error
+	d.content, err = term.Extract(ctx, d.sentences, d.language)
+	return d.content, err
+}
+
+// read is Read for the tools, which refuse some texts.
+func read(ctx context.Context, text string) (*Document, error) {
+	if err := check(text); err != nil {
+		return nil, err
+	}
+	return Read(ctx, text)
+}
+
+// summarize serves both tools that summarize.
 func summarize(ctx context.Context, text string, limit int) (SummarizeOut, error) {
+	d, limit, err := toSummarize(ctx, text, limit)
+	if err != nil {
+		return SummarizeOut{}, err
+	}
+	s, err := d.Summary(ctx, limit)
+	if err != nil {
+		return SummarizeOut{}, err
+	}
+	return d.summarized(s), nil
+}
+
+func toSummarize(ctx context.Context, text string, limit int) (*Document, int, error) {
 	if limit == 0 {
 		limit = summaryLimit
 	}
 	if limit < 1 {
-		return SummarizeOut{}, service.Errorf("the summary's greatest length is %d; give at least 1", limit)
+		return nil, 0, service.Errorf("the summary's greatest length is %d; give at least 1", limit)
 	}
 	d, err := read(ctx, text)
-	if err != nil {
-		return SummarizeOut{}, err
-	}
-	terms, err := d.terms(ctx)
-	if err != nil {
-		return SummarizeOut{}, err
-	}
-	s, err := summary.Summarize(ctx, d.text, d.sentences, terms, limit)
-	if err != nil {
-		return SummarizeOut{}, err
-	}
+	return d, limit, err
+}
+
+// summarized measures a summary. The ratio is of the lengths in code points.
+func (d *Document) summarized(s string) SummarizeOut {
 	n := utf8.RuneCountInString(s)
 	share := 100 * float64(n) / float64(utf8.RuneCountInString(d.text))
-	return SummarizeOut{Summary: s, Length: n, CompressionRatio: fmt.Sprintf("%.1f%%", share)}, nil
+	return SummarizeOut{Summary: s, Length: n, CompressionRatio: fmt.Sprintf("%.1f%%", share)}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/text/internal/contact"
-	"github.com/busbar-mcp/busbar/services/text/internal/keyword"
 	"github.com/busbar-mcp/busbar/services/text/internal/readability"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 	"github.com/busbar-mcp/busbar/services/text/internal/statistics"
@@ -134,17 +133,6 @@ func (out *ProcessorOut) keywords(ctx context.Context, in ProcessorIn) error {
 	if err != nil {
 		return err
 	}
-	terms, err := d.terms(ctx)
-	if err != nil {
-		return err
-	}
-	found, err := keyword.Find(ctx, terms, n)
-	if err != nil {
-		return err
-	}
-	out.Keywords = make([]Keyword, len(found))
-	for i, k := range found {
-		out.Keywords[i] = Keyword{Word: k.Word, Count: k.Count, Score: k.Score}
-	}
-	return nil
+	out.Keywords, err = d.Keywords(ctx, n)
+	return err
 }

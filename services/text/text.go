@@ -3,9 +3,9 @@
 //
 // The tools know English, Polish, Russian and Chinese, and do something
 // sensible for other languages. They are pure functions of their arguments:
-// read-only, repeatable, the same on every run, and in time linear in the
-// text, of which they take up to 512 KiB, as much as an edge lets one string
-// hold. Lengths are in Unicode code points after normalization form C.
+// read-only, repeatable, the same on every run (but for a summary that the
+// client's model is asked for), and in time linear in the text, of which they
+// take up to 512 KiB, as much as an edge lets one string hold. Lengths are in Unicode code points after normalization form C.
 package text
 
 import (
@@ -31,9 +31,12 @@ var (
 // topWords is how many words analyzeText lists.
 const topWords = 10
 
-// New makes the service "text" with its four tools, in the given version.
+// New makes the service "text" with its four tools, in the given version. The
+// environment's BUSBAR_TEXT_GAZETTEER may name a file with the names that
+// extractEntities is to know; the service does not start when it is unusable.
 func New(version string) *service.Service {
-	s := service.New("text", service.WithVersion(version),
+	gazetteer, err := configured()
+	s := service.New("text", service.WithVersion(version), service.WithError(err),
 		service.WithDescription("Text tools for English, Polish, Russian and Chinese: statistics, summaries, entities, keywords, formatting"))
 	service.AddTool(s, service.Tool{
 		Name:        "analyzeText",
@@ -44,18 +47,18 @@ func New(version string) *service.Service {
 	service.AddTool(s, service.Tool{
 		Name:        "summarizeText",
 		Title:       "Summarize text",
-		Description: "Summarizes a text by its most central sentences, unchanged and in their original order, within maxLength characters.",
+		Description: "Summarizes a text by its most central sentences, unchanged and in their original order, within maxLength characters; or, with method \"model\", by the client's model where it offers sampling.",
 		InputSchema: summarizeInput,
 		ReadOnly:    true, Idempotent: true,
-	}, func(ctx context.Context, _ *service.Call, in SummarizeIn) (SummarizeOut, error) {
-		return summarize(ctx, in.Text, in.MaxLength)
-	})
+	}, summarizeTool)
 	service.AddTool(s, service.Tool{
 		Name:        "extractEntities",
 		Title:       "Extract entities",
-		Description: "Extracts entities from a text: technologies, concepts and processes. Known names are found in any inflected form; capitalised names and acronyms count as technologies.",
+		Description: "Extracts entities from a text: technologies, concepts and processes. Known names are found in any inflected form; acronyms and capitalised names that look technical count as technologies.",
 		ReadOnly:    true, Idempotent: true,
-	}, entities)
+	}, func(ctx context.Context, _ *service.Call, in EntitiesIn) (EntitiesOut, error) {
+		return entitiesBy(ctx, in, gazetteer())
+	})
 	service.AddTool(s, service.Tool{
 		Name:         "text_processor",
 		Title:        "Text processor",
@@ -95,12 +98,12 @@ func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, er
 	return out, nil
 }
 
-func entities(ctx context.Context, _ *service.Call, in EntitiesIn) (EntitiesOut, error) {
+func entitiesBy(ctx context.Context, in EntitiesIn, g *entity.Gazetteer) (EntitiesOut, error) {
 	d, err := read(ctx, in.Text)
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	found, err := entity.Extract(ctx, d.sentences, entity.Default())
+	found, err := entity.Extract(ctx, d.sentences, g)
 	if err != nil {
 		return EntitiesOut{}, err
 	}

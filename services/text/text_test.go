@@ -15,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 )
 
 // Texts of the seed documents.
@@ -86,12 +87,12 @@ func TestSummarize(t *testing.T) {
 
 func TestEntities(t *testing.T) {
 	t.Parallel()
-	out, err := entities(t.Context(), nil, EntitiesIn{Text: seedPolish})
+	out, err := entitiesBy(t.Context(), EntitiesIn{Text: seedPolish}, entity.Default())
 	want := `{"entities":{"technologies":["Model Context Protocol","MCP","modelami językowymi","LLM"],"concepts":["standard","kontekstem","modelom","narzędzi","format","żądań","odpowiedzi","protokołu"],"processes":["komunikacji"]}}`
 	if got := toJSON(t, out); err != nil || got != want {
 		t.Errorf("%v, got\n%s, want\n%s", err, got, want)
 	}
-	if out, err = entities(t.Context(), nil, EntitiesIn{Text: "nic"}); err != nil || toJSON(t, out) != `{"entities":{"technologies":[],"concepts":[],"processes":[]}}` {
+	if out, err = entitiesBy(t.Context(), EntitiesIn{Text: "nic"}, entity.Default()); err != nil || toJSON(t, out) != `{"entities":{"technologies":[],"concepts":[],"processes":[]}}` {
 		t.Errorf("got %s, %v", toJSON(t, out), err)
 	}
 }
@@ -146,7 +147,7 @@ func all(ctx context.Context, text string) map[string]error {
 	errs := make(map[string]error)
 	_, errs["analyzeText"] = analyze(ctx, nil, AnalyzeIn{Text: text})
 	_, errs["summarizeText"] = summarize(ctx, text, 0)
-	_, errs["extractEntities"] = entities(ctx, nil, EntitiesIn{Text: text})
+	_, errs["extractEntities"] = entitiesBy(ctx, EntitiesIn{Text: text}, entity.Default())
 	for _, op := range []string{"format", "statistics", "extract_entities", "summarize", "find_keywords"} {
 		_, errs[op] = processor(ctx, nil, ProcessorIn{Operation: op, Text: text})
 	}
@@ -231,7 +232,7 @@ func TestSameEveryTime(t *testing.T) {
 	for range 5 {
 		var outs []string
 		a, err1 := analyze(t.Context(), nil, AnalyzeIn{Text: text})
-		e, err2 := entities(t.Context(), nil, EntitiesIn{Text: text})
+		e, err2 := entitiesBy(t.Context(), EntitiesIn{Text: text}, entity.Default())
 		k, err3 := processor(t.Context(), nil, ProcessorIn{Operation: "find_keywords", Text: text, MaxKeywords: 100})
 		s, err4 := summarize(t.Context(), text, 300)
 		if err := errors.Join(err1, err2, err3, err4); err != nil {

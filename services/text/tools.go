@@ -32,13 +32,18 @@ type SummarizeIn struct {
 	Text string `json:"text"`
 	// MaxLength is in code points; 0 stands for 200.
 	MaxLength int `json:"maxLength,omitzero"`
+	// Method is extractive or model; none: extractive.
+	Method string `json:"method,omitzero"`
 }
 
 // SummarizeOut is what summarizeText returns.
 type SummarizeOut struct {
-	Summary          string `json:"summary" jsonschema:"The most central sentences, in their original order"`
+	Summary          string `json:"summary" jsonschema:"The most central sentences, in their original order; or what the client's model wrote"`
 	Length           int    `json:"length" jsonschema:"Characters of the summary (Unicode code points)"`
 	CompressionRatio string `json:"compressionRatio" jsonschema:"Length of the summary as a share of the text's, such as 25.0%"`
+	// Method and Note are there only when the model was asked for.
+	Method string `json:"method,omitzero" jsonschema:"How the summary was made, if a method was asked for other than extractive: model or extractive"`
+	Note   string `json:"note,omitzero" jsonschema:"Why the summary was not made as asked for"`
 }
 
 // EntitiesIn is what extractEntities takes.

@@ -6,18 +6,24 @@
 //  1. A gazetteer of names in English, Polish, Russian and Chinese, compared
 //     by stem so that inflected forms are found; the longest name wins.
 //  2. Two or more capitalised words in a row, as in "Acme Cloud Broker", are
-//     a technology. A function word that only opens the sentence is not
-//     part of it, and headings in Title Case are passed over.
+//     a technology if something says so: a word that the gazetteer has as a
+//     "head" ("Broker"), an acronym, a digit or an inner capital among them, or
+//     that they are in Latin letters in a sentence of another script. Names of
+//     people and places have none of these. A function word that only opens the
+//     sentence is not part of it, and headings in Title Case are passed over.
 //  3. Acronyms of 2 to 6 capitals ("MCP", "UTF-8", "TCP/IP") and words with
 //     inner capitals ("WebSocket") are technologies, unless the whole sentence
 //     is in capitals.
 //
-// Rules 2 and 3 know nothing about the world: names of people and places come
-// out as technologies unless the gazetteer's category "ignore" has them.
+// Names that the gazetteer marks as everyday words ("library", "client") count
+// only where the text has another known name. Rules 2 and 3 know nothing about
+// the world: acronyms of any kind come out as technologies unless the
+// gazetteer's category "ignore" has them.
 package entity
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,6 +44,7 @@ func Extract(ctx context.Context, sentences []segment.Sentence, g *Gazetteer) (E
 	x := extractor{
 		gazetteer: g,
 		found:     Entities{Technologies: []string{}, Concepts: []string{}, Processes: []string{}},
+		everyday:  make(map[string]bool),
 		entities:  make(map[int]bool),
 		written:   make(map[string]bool),
 		keys:      make(map[string][]string),
@@ -47,6 +54,11 @@ func Extract(ctx context.Context, sentences []segment.Sentence, g *Gazetteer) (E
 			return Entities{}, ctx.Err()
 		}
 		x.sentence(s.Text)
+	}
+	if !x.strong {
+		weak := func(s string) bool { return x.everyday[s] }
+		x.found.Concepts = slices.DeleteFunc(x.found.Concepts, weak)
+		x.found.Processes = slices.DeleteFunc(x.found.Processes, weak)
 	}
 	return x.found, nil
 }
@@ -64,6 +76,8 @@ type token struct {
 type extractor struct {
 	gazetteer *Gazetteer
 	found     Entities
+	everyday  map[string]bool // finds that need another to count
+	strong    bool            // there is another
 	entities  map[int]bool    // of the gazetteer, already found
 	written   map[string]bool // names by rule, folded, already found
 	keys      map[string][]string
@@ -103,11 +117,15 @@ func (x *extractor) token(text string, w segment.Word, before []token) token {
 
 func (x *extractor) words(text string, words []token) {
 	titles, shouts := styles(words)
+	foreign := mostlyNotLatin(words)
 	for i := 0; i < len(words); {
 		known, n := x.gazetteer.match(text, words[i:])
 		run := 0
 		if !titles {
 			run = capitalised(words[i:])
+			if run > 0 && !x.gazetteer.technical(words[i:i+run], foreign) {
+				run = 0
+			}
 		}
 		// "Using Docker Compose": the known name is not a part of the run.
 		if run > n && words[i].opens && run >= 2 {
@@ -140,6 +158,11 @@ func (x *extractor) addKnown(surface string, n name) {
 		return
 	}
 	x.entities[n.entity] = true
+	if n.everyday {
+		x.everyday[surface] = true
+	} else if n.category != ignored {
+		x.strong = true
+	}
 	switch n.category {
 	case technology:
 		x.written[language.Fold(surface)] = true
@@ -155,6 +178,7 @@ func (x *extractor) addWritten(surface string) {
 	surface = strings.Join(strings.FieldsFunc(surface, unicode.IsSpace), " ")
 	if folded := language.Fold(surface); !x.written[folded] {
 		x.written[folded] = true
+		x.strong = true
 		x.found.Technologies = append(x.found.Technologies, surface)
 	}
 }
@@ -188,10 +212,35 @@ func capitalised(words []token) int {
 	for n < len(words) && isCapitalised(words[n].text) && !isRoman(words[n].text) && (n == 0 || words[n].joined && !words[n].linked) {
 		n++
 	}
-	if n < 2 || words[0].opens && isFunctionWord(words[0].text) {
+	if n < 2 || words[0].opens && (isFunctionWord(words[0].text) || isLatin(words[0].text) != isLatin(words[1].text)) {
 		return 0
 	}
 	return n
+}
+
+// technical reports whether a capitalised name is likely to be of a
+// technology. foreign tells that the sentence is in another script than Latin.
+func (g *Gazetteer) technical(words []token, foreign bool) bool {
+	latin := true
+	for _, w := range words {
+		if isAcronym(w.text) || hasInnerCapitals(w.text) || strings.ContainsFunc(w.text, unicode.IsDigit) || slices.ContainsFunc(w.keys, func(k string) bool { return g.heads[k] }) {
+			return true
+		}
+		latin = latin && isLatin(w.text)
+	}
+	return foreign && latin
+}
+
+// mostlyNotLatin reports whether at least half of the words are in another
+// script.
+func mostlyNotLatin(words []token) bool {
+	n := 0
+	for _, w := range words {
+		if !isLatin(w.text) {
+			n++
+		}
+	}
+	return n*2 >= len(words)
 }
 
 func isFunctionWord(word string) bool {

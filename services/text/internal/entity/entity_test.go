@@ -33,6 +33,11 @@ func TestExtract(t *testing.T) {
 		{"shouting", "PLEASE DO NOT RUN THIS NOW", nil, nil, nil},
 		{"title case", "How To Write A Very Good Program", nil, nil, nil},
 		{"camel case", "OpenTelemetry and FooBar, not analyzeText or McDonald.", []string{"OpenTelemetry", "FooBar"}, nil, nil},
+		{"people and places", "Mayor Helen Ward met Tom Reyes in Upper Northfield. Пётр Ильич Громов уехал.", nil, nil, nil},
+		{"everyday words", "The client likes the library.", nil, nil, nil},
+		{"everyday words in technical company", "The client of the PostgreSQL library.", []string{"PostgreSQL"}, []string{"client", "library"}, nil},
+		{"latin name in another script", "Мы используем Fancy Thing для этого.", []string{"Fancy Thing"}, nil, nil},
+		{"units", "It takes 30 MB at 2 GHz.", nil, nil, nil},
 		{"roman", "Jan III and the IV part.", nil, nil, nil},
 		{"once", "GraphQL, graphql, GRAPHQL; JSON, JSON.", []string{"GraphQL", "JSON"}, nil, nil},
 	}
@@ -63,6 +68,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"empty", "# nothing\n\n", "", 0},
 		{"two entities", "technology\t*\tFoo|Foos;Bar\n", "", 2},
+		{"everyday and head", "concept\ten?\tagent\nhead\ten\tbroker\n", "", 2},
 		{"fields", "technology\tFoo\n", "line 1: 2 fields", 0},
 		{"category", "#\nthing\t*\tFoo\n", `line 2: unknown category "thing"`, 0},
 		{"language", "concept\tde\tFoo\n", `unknown language "de"`, 0},
@@ -112,6 +118,22 @@ func FuzzExtract(f *testing.F) {
 					t.Fatalf("%q is empty or repeated", s)
 				}
 			}
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"", "technology\t*\tFoo|Foos;Bar", "concept\ten?\ta b\n\n#", "head\t!\t.NET", "x\t\t"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, file string) {
+		g, err := Parse(strings.NewReader(file))
+		if err != nil {
+			return
+		}
+		// Whatever was taken can be looked for.
+		if _, err := Extract(t.Context(), segment.Sentences(file+". The agent of it."), g); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

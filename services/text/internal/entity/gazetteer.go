@@ -32,6 +32,8 @@ var Default = sync.OnceValue(func() *Gazetteer {
 type Gazetteer struct {
 	// names by the key of their first word, longest first.
 	names map[string][]name
+	// heads are the keys of words that make a capitalised name a technology.
+	heads map[string]bool
 	size  int // entities read
 }
 
@@ -43,9 +45,10 @@ const (
 	concept
 	process
 	ignored
+	head
 )
 
-var categories = map[string]category{"technology": technology, "concept": concept, "process": process, "ignore": ignored}
+var categories = map[string]category{"technology": technology, "concept": concept, "process": process, "ignore": ignored, "head": head}
 
 // name is one form of an entity.
 type name struct {
@@ -54,6 +57,7 @@ type name struct {
 	keys     []string // of its words
 	tail     string   // what follows the last word, as in "C++"
 	exact    string   // required spelling, "" for any
+	everyday bool     // also an everyday word
 }
 
 // exactly is the language of names found in one spelling only.
@@ -61,7 +65,7 @@ const exactly = "!"
 
 // Parse reads a gazetteer in the format described in data/gazetteer.tsv.
 func Parse(r io.Reader) (*Gazetteer, error) {
-	g := &Gazetteer{names: make(map[string][]name)}
+	g := &Gazetteer{names: make(map[string][]name), heads: make(map[string]bool)}
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
@@ -76,13 +80,14 @@ func Parse(r io.Reader) (*Gazetteer, error) {
 		if !ok {
 			return nil, fmt.Errorf("gazetteer line %d: unknown category %q", n, fields[0])
 		}
-		if !slices.Contains([]string{"*", exactly, "en", "pl", "ru", "zh"}, fields[1]) {
+		lang, everyday := strings.CutSuffix(fields[1], "?")
+		if !slices.Contains([]string{"*", exactly, "en", "pl", "ru", "zh"}, lang) {
 			return nil, fmt.Errorf("gazetteer line %d: unknown language %q", n, fields[1])
 		}
 		for forms := range strings.SplitSeq(fields[2], ";") {
 			g.size++
 			for form := range strings.SplitSeq(forms, "|") {
-				if err := g.add(c, fields[1], form); err != nil {
+				if err := g.add(c, lang, form, everyday); err != nil {
 					return nil, fmt.Errorf("gazetteer line %d: %w", n, err)
 				}
 			}
@@ -100,8 +105,8 @@ func Parse(r io.Reader) (*Gazetteer, error) {
 // Len is how many entities the gazetteer holds.
 func (g *Gazetteer) Len() int { return g.size }
 
-func (g *Gazetteer) add(c category, lang, form string) error {
-	n := name{entity: g.size, category: c}
+func (g *Gazetteer) add(c category, lang, form string, everyday bool) error {
+	n := name{entity: g.size, category: c, everyday: everyday}
 	end := 0
 	for w := range segment.Words(form) {
 		n.keys = append(n.keys, key(lang, w.Text))
@@ -114,6 +119,10 @@ func (g *Gazetteer) add(c category, lang, form string) error {
 	if lang == exactly {
 		n.exact = form
 	}
+	if c == head {
+		g.heads[n.keys[0]] = true
+		return nil
+	}
 	g.names[n.keys[0]] = append(g.names[n.keys[0]], n)
 	return nil
 }
@@ -124,8 +133,10 @@ func key(lang, word string) string {
 	word = language.Fold(word)
 	latin := isLatin(word)
 	switch {
-	case latin && (lang == "en" || lang == "pl"):
-		return lang + ":" + language.Stem(word, language.Language(lang))
+	case latin && lang == "en":
+		return "en:" + language.Singular(word) // "processing" is no "process"
+	case latin && lang == "pl":
+		return "pl:" + language.Stem(word, language.Polish)
 	case !latin:
 		return "ru:" + language.Stem(word, language.Russian) // leaves Han as it is
 	}

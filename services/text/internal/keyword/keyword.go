@@ -2,8 +2,8 @@
 //
 // The method is PositionRank (Florescu and Caragea 2017): PageRank over the
 // graph of words that stand near one another, restarting at words in
-// proportion to how often and how early they occur. It needs no corpus, and
-// the forms of an inflected word count as one.
+// proportion to how often and how early they occur, and to their length. It
+// needs no corpus, and the forms of an inflected word count as one.
 package keyword
 
 import (
@@ -11,7 +11,10 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 	"github.com/busbar-mcp/busbar/services/text/internal/term"
 )
 
@@ -31,6 +34,10 @@ const (
 	damping    = 0.85 // the usual share of rank passed along links
 	iterations = 40   // bound; mostly fewer are needed
 	tolerance  = 1e-6
+	slope      = 0.1 // how fast later sentences weigh less
+	fewTerms   = 24  // fewer are a sentence or two
+	hanLetters = 4   // letters that one Han character stands for
+	longEnough = 8   // letters from which longer words weigh the same
 	// maxNodes bounds the graph: of more words, the most frequent ones.
 	maxNodes = 20000
 )
@@ -124,7 +131,7 @@ func build(terms []term.Term) *graph {
 			g.nodes = append(g.nodes, node{})
 		}
 		g.nodes[id].add(t)
-		g.nodes[id].start += 1 / float64(i+1)
+		g.nodes[id].start += weight(t, i, len(terms))
 		ids[i] = int32(id)
 	}
 	keep := g.frequent()
@@ -152,6 +159,30 @@ func build(terms []term.Term) *graph {
 		g.links[i].weight /= out[g.links[i].from]
 	}
 	return g
+}
+
+// weight is that of the i-th of n terms for the restart. In a sentence or two
+// hardly anything repeats, and the order of words is all there is to go by; in
+// longer texts the order within a sentence says little.
+func weight(t term.Term, i, n int) float64 {
+	if n < fewTerms {
+		return 1 / float64(i+1)
+	}
+	return specific(t) / (1 + slope*float64(t.Sentence))
+}
+
+// specific is the weight of a word by its length, since short words are mostly
+// common ones. Characters that stand for syllables count more, and so do
+// acronyms.
+func specific(t term.Term) float64 {
+	n := utf8.RuneCountInString(t.Form)
+	switch {
+	case segment.IsHan(t.Form):
+		n *= hanLetters
+	case n > 1 && t.Surface == strings.ToUpper(t.Surface):
+		n = longEnough
+	}
+	return float64(min(n, longEnough)) / longEnough
 }
 
 // frequent tells which words take part in ranking by links.

@@ -1,8 +1,8 @@
 // Package language guesses the language of a text and knows, for each of
 // English, Polish, Russian and Chinese, its stop words and a light stemmer.
 //
-// Detection goes by script first and then by the share of stop words: enough
-// to tell these four apart, and to say Unknown rather than guess for others.
+// Some thirty languages are told apart; of the others it knows function words
+// at best.
 package language
 
 import (
@@ -18,7 +18,7 @@ import (
 // Language is an ISO 639-1 code, or Unknown.
 type Language string
 
-// The languages known.
+// The languages known well.
 const (
 	English Language = "en"
 	Polish  Language = "pl"
@@ -42,16 +42,13 @@ var stopwords = sync.OnceValue(func() map[Language]map[string]bool {
 		if err != nil {
 			panic(err) // embedded: cannot be missing in a built program
 		}
-		set := make(map[string]bool)
+		var words strings.Builder
 		for line := range strings.Lines(string(file)) {
-			if strings.HasPrefix(line, "#") {
-				continue
-			}
-			for word := range strings.FieldsSeq(line) {
-				set[word] = true
+			if !strings.HasPrefix(line, "#") {
+				words.WriteString(line)
 			}
 		}
-		all[l] = set
+		all[l] = set(words.String())
 	}
 	return all
 })
@@ -63,6 +60,9 @@ func IsStopword(word string, l Language) bool {
 	all := stopwords()
 	switch first, _ := utf8.DecodeRuneInString(word); {
 	case unicode.Is(unicode.Cyrillic, first):
+		if l == "uk" || l == "be" || l == "bg" || l == "sr" {
+			return knownProfiles().stopwordsOf(l)[word]
+		}
 		return all[Russian][word]
 	case unicode.Is(unicode.Han, first):
 		return all[Chinese][word]
@@ -72,9 +72,10 @@ func IsStopword(word string, l Language) bool {
 		return all[Polish][word]
 	case Unknown:
 		return all[English][word] || all[Polish][word]
-	default:
+	case English, Russian, Chinese:
 		return all[English][word]
 	}
+	return knownProfiles().stopwordsOf(l)[word]
 }
 
 // Fold maps a word in Unicode NFC to the form words are compared in: lower
@@ -91,68 +92,76 @@ var folder = strings.NewReplacer("ё", "е", "’", "'")
 
 // tally is what Detect counts.
 type tally struct {
-	latin, cyrillic, han, kana, other int // letters
-	latinWords, cyrillicWords         int
-	english, polish, russian          int // stop words
-	polishLetters, foreignLatin       int
-	foreignCyrillic                   int
+	latin, cyrillic, han, kana int // letters
+	other                      map[Language]int
+	latinWords, cyrillicWords  evidence
+	notRussian, notUkrainian   int // letters
 }
 
-// Detect guesses the language of text from its first 64 KiB.
+// Detect guesses the language of text from its first 64 KiB: by script where
+// that tells, else by frequent words and by the letters beyond the basic
+// alphabet.
 func Detect(text string) Language {
 	if len(text) > sampleBytes {
 		text = strings.ToValidUTF8(text[:sampleBytes], "")
 	}
-	var t tally
-	all := stopwords()
+	t := tally{other: make(map[Language]int)}
+	p := knownProfiles()
 	for w := range segment.Words(text) {
 		word := Fold(w.Text)
 		latin, cyrillic := t.latin, t.cyrillic
-		t.letters(word)
+		first, _ := utf8.DecodeRuneInString(w.Text)
+		name := unicode.IsUpper(first)
+		t.letters(strings.ToLower(w.Text))
 		switch {
 		case t.cyrillic > cyrillic:
-			t.cyrillicWords++
-		case t.latin > latin:
-			t.latinWords++
-		default:
-			continue
-		}
-		if all[English][word] && w.Text != "i" { // "i" is Polish for "and"
-			t.english++
-		}
-		if all[Polish][word] {
-			t.polish++
-		}
-		if all[Russian][word] {
-			t.russian++
+			t.cyrillicWords.add(p, word, true, name)
+		case t.latin > latin && !strings.ContainsAny(word, "0123456789_"):
+			if w.Text == "I" {
+				word = "i'm" // "i" is another language's "and"
+			}
+			t.latinWords.add(p, word, false, name)
 		}
 	}
-	return t.decide()
+	return t.decide(p)
+}
+
+// scripts are those that one language, or the best known of several, is
+// written in.
+var scripts = []struct {
+	table    *unicode.RangeTable
+	language Language
+}{
+	{unicode.Hangul, "ko"}, {unicode.Arabic, "ar"}, {unicode.Hebrew, "he"}, {unicode.Greek, "el"}, {unicode.Devanagari, "hi"},
+	{unicode.Thai, "th"}, {unicode.Georgian, "ka"}, {unicode.Armenian, "hy"}, {unicode.Bengali, "bn"}, {unicode.Tamil, "ta"},
 }
 
 func (t *tally) letters(word string) {
 	for _, r := range word {
 		switch {
-		case unicode.Is(unicode.Latin, r):
-			t.latin++
-			if r >= 0x80 {
-				if strings.ContainsRune("ąćęłńśźż", r) {
-					t.polishLetters++
-				} else if r != 'ó' && r != 'é' {
-					t.foreignLatin++
-				}
+		case r < 0x80 || unicode.Is(unicode.Latin, r):
+			if r >= 'a' && r <= 'z' || r >= 0x80 {
+				t.latin++
 			}
 		case unicode.Is(unicode.Cyrillic, r):
 			t.cyrillic++
-			if !(r >= 'а' && r <= 'я') {
-				t.foreignCyrillic++
+			switch r {
+			case 'ы', 'э', 'ё':
+				t.notUkrainian++
+			case 'і', 'ї', 'є', 'ґ', 'ў', 'ј', 'љ', 'њ', 'ћ', 'ђ', 'џ':
+				t.notRussian++
 			}
 		case unicode.Is(unicode.Han, r):
 			t.han++
 		case unicode.In(r, unicode.Hiragana, unicode.Katakana):
 			t.kana++
 		case unicode.IsLetter(r):
-			t.other++
+			for _, s := range scripts {
+				if unicode.Is(s.table, r) {
+					t.other[s.language]++
+					break
+				}
+			}
 		}
 	}
 }
@@ -160,62 +169,47 @@ func (t *tally) letters(word string) {
 // hanWeight is how many letters one Han character stands for.
 const hanWeight = 3
 
-func (t *tally) decide() Language {
+func (t *tally) decide(p *profiles) Language {
 	han := hanWeight * (t.han + t.kana)
+	for _, s := range scripts {
+		if t.other[s.language] > max(t.latin, t.cyrillic, han) {
+			return s.language
+		}
+	}
 	switch {
-	case t.other > max(t.latin, t.cyrillic, han):
-		return Unknown
 	case han > max(t.latin, t.cyrillic):
 		return t.hanLanguage()
 	case t.cyrillic > t.latin:
-		return t.cyrillicLanguage()
+		return t.cyrillicLanguage(p)
 	}
-	l := t.latinLanguage()
-	// Prose of another script around program code in Latin letters.
+	l := t.latinWords.best(p, false)
+	// Prose of another script around names and program code in Latin letters.
 	switch {
-	case l != Unknown:
+	case t.latin == 0, l != Unknown && t.latinWords.scored(p, l):
 		return l
-	case t.cyrillic >= max(han, t.latin/3):
-		return t.cyrillicLanguage()
-	case han >= t.latin/3:
+	case t.cyrillic > 0 && t.cyrillic >= max(han, t.latin/3):
+		return t.cyrillicLanguage(p)
+	case han > 0 && han >= t.latin/3:
 		return t.hanLanguage()
 	}
-	return Unknown
+	return l
 }
 
 func (t *tally) hanLanguage() Language {
 	// Japanese is Han with kana between.
-	if t.han == 0 || t.kana*10 > t.han {
-		return Unknown
+	if t.kana*10 > t.han {
+		return "ja"
 	}
 	return Chinese
 }
 
-func (t *tally) cyrillicLanguage() Language {
-	// "і", "ї", "ў", "ј" and others are not Russian; nor is a long text without
-	// Russian function words.
-	if t.cyrillic == 0 || t.foreignCyrillic*100 > t.cyrillic || t.cyrillicWords >= 20 && t.russian*20 < t.cyrillicWords {
-		return Unknown
+func (t *tally) cyrillicLanguage(p *profiles) Language {
+	l := t.cyrillicWords.best(p, true)
+	switch {
+	case l == Unknown && t.cyrillicWords.words < few && t.notRussian == 0:
+		return Russian // by far the most frequent
+	case (l == "bg" || l == "uk") && t.notUkrainian > t.notRussian:
+		return Russian
 	}
-	return Russian
-}
-
-func (t *tally) latinLanguage() Language {
-	if t.latin == 0 || t.foreignLatin*100 > t.latin {
-		return Unknown
-	}
-	polish := t.polish
-	if t.polishLetters*50 > t.latin {
-		polish += 1 + t.latinWords/10
-	}
-	best, hits := English, t.english
-	if polish > hits {
-		best, hits = Polish, polish
-	}
-	// Function words are a third of running text or more; other languages in
-	// Latin script share a few by chance.
-	if hits == 0 || t.latinWords >= 12 && hits*6 < t.latinWords {
-		return Unknown
-	}
-	return best
+	return l
 }

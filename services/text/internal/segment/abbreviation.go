@@ -16,6 +16,8 @@ type abbreviation struct {
 	// notAfterNumber: after a number it may well end the sentence
 	// ("в 2020 г. Потом", but "в г. Москва").
 	notAfterNumber bool
+	// ends: it ends the sentence, although its last part alone would not.
+	ends bool
 }
 
 var abbreviations = sync.OnceValue(func() map[string]abbreviation {
@@ -25,8 +27,9 @@ var abbreviations = sync.OnceValue(func() map[string]abbreviation {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		short, ok := strings.CutSuffix(line, " !number")
-		m[short] = abbreviation{notAfterNumber: ok}
+		short, number := strings.CutSuffix(line, " !number")
+		short, ends := strings.CutSuffix(short, " !ends")
+		m[short] = abbreviation{notAfterNumber: number, ends: ends}
 	}
 	return m
 })
@@ -40,6 +43,9 @@ const tailLen = 64
 func continues(sofar, rest string) bool {
 	if rest == "" || strings.HasSuffix(sofar, "\n") {
 		return false
+	}
+	if speaks(sofar, rest) {
+		return true
 	}
 	tail := sofar
 	if len(tail) > tailLen {
@@ -62,11 +68,17 @@ func continues(sofar, rest string) bool {
 		return true
 	}
 	known := abbreviations()
-	if _, ok := known[strings.ToLower(before+" "+last)]; ok {
-		return true
+	if a, ok := known[strings.ToLower(before+" "+last)]; ok {
+		return !a.ends
 	}
 	a, ok := known[strings.ToLower(last)]
-	return ok && !(a.notAfterNumber && isNumber(before))
+	return ok && !a.ends && !(a.notAfterNumber && isNumber(before) && !opensWithDate(sofar))
+}
+
+// opensWithDate reports whether the sentence so far is a preposition, a number
+// and an abbreviation: "В 1998 г.", "W 2005 r." That is no sentence.
+func opensWithDate(sofar string) bool {
+	return len(sofar) < tailLen && len(strings.Fields(sofar)) <= 3
 }
 
 // lastField splits s before its last space-separated field; brackets and

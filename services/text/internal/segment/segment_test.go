@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -31,6 +32,12 @@ func TestSentences(t *testing.T) {
 		{"markdown", "# Title\n\n- first item\n- second item\n\n1. Start here. Then stop.\n", []string{"Title", "first item", "second item", "1. Start here.", "Then stop."}},
 		{"wrapped by hand", "This is a line that was wrapped by hand at some\ncolumn. And this is next.\r\nShort", []string{"This is a line that was wrapped by hand at some\ncolumn.", "And this is next.", "Short"}},
 		{"word list", "apples\npears\nplums", []string{"apples", "pears", "plums"}},
+		{"speech", "\"Why?\" asked Ann. \"Stop!\" Then she left.", []string{"\"Why?\" asked Ann.", "\"Stop!\"", "Then she left."}},
+		{"turns", "– Dokąd? – zapytał Jan. – Do domu. – Już?", []string{"– Dokąd? – zapytał Jan.", "– Do domu.", "– Już?"}},
+		{"dash in a sentence", "Москва — столица. Вот — Анна.", []string{"Москва — столица.", "Вот — Анна."}},
+		{"chinese speech", "他问：“去吗？”我说：“去。”“好！”她喊道。", []string{"他问：“去吗？”", "我说：“去。”", "“好！”她喊道。"}},
+		{"dates at the start", "В 1998 г. Тверь выросла. W 2005 r. Polska też.", []string{"В 1998 г. Тверь выросла.", "W 2005 r. Polska też."}},
+		{"spaced abbreviation that ends", "Хлеб, сыр и т. п. Потом домой.", []string{"Хлеб, сыр и т. п.", "Потом домой."}},
 		{"quote", "He said “Stop.” Then he left.", []string{"He said “Stop.”", "Then he left."}},
 	}
 	for _, tt := range tests {
@@ -124,8 +131,30 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// FuzzWords: the words and what lies between them make up the text.
+func FuzzWords(f *testing.F) {
+	for _, s := range []string{"", "Don't — 3.14!", "AI 模型。", "e\u0301\u200d", "\xff a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		end := 0
+		for w := range Words(text) {
+			if w.Start < end || w.Text == "" || text[w.Start:w.End()] != w.Text {
+				t.Fatalf("bad word %q at %d after %d", w.Text, w.Start, end)
+			}
+			if HasWord(text[end:w.Start]) {
+				t.Fatalf("%q was passed over", text[end:w.Start])
+			}
+			end = w.End()
+		}
+		if HasWord(text[end:]) {
+			t.Fatalf("%q was left", text[end:])
+		}
+	})
+}
+
 func FuzzSentences(f *testing.F) {
-	for _, s := range []string{"", "Dr. A… B.", "1. a\n2. b", "г. М\r\n\r\n…", "。。", "x.\n\n—", "\n.\n…  A"} {
+	for _, s := range []string{"", "Dr. A… B.", "1. a\n2. b", "г. М\r\n\r\n…", "。。", "x.\n\n—", "\n.\n…  A", "– A? – b. – C", "他。“好。”", "\"a?\" b c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -142,12 +171,34 @@ func FuzzSentences(f *testing.F) {
 			}
 			end = s.Start + len(s.Text)
 		}
+		if letters(text) != inSentences(text) {
+			t.Fatalf("%d letters, and %d in sentences", letters(text), inSentences(text))
+		}
 		for n := range 5 {
 			if got := utf8.RuneCountInString(Cut(text, n)); got > n {
 				t.Fatalf("Cut to %d gave %d", n, got)
 			}
 		}
 	})
+}
+
+// letters counts letters and digits, which no sentence may lose.
+func letters(text string) int {
+	n := 0
+	for _, r := range text {
+		if unicode.IsLetter(r) || unicode.IsNumber(r) {
+			n++
+		}
+	}
+	return n
+}
+
+func inSentences(text string) int {
+	n := 0
+	for _, s := range Sentences(text) {
+		n += letters(s.Text)
+	}
+	return n
 }
 
 // Texts meant to make look-ahead or look-back quadratic.

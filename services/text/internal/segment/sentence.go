@@ -31,12 +31,14 @@ func Sentences(text string) []Sentence {
 	start := 0
 	it := sentences.FromString(joined)
 	for it.Next() {
-		if end := it.End(); !continues(joined[start:end], joined[end:]) {
-			s.ellipses(start, end)
+		end := it.End()
+		end -= opening(joined[start:end], joined[end:])
+		if !continues(joined[start:end], joined[end:]) {
+			s.turns(start, end)
 			start = end
 		}
 	}
-	s.ellipses(start, len(text))
+	s.turns(start, len(text))
 	return s.out
 }
 
@@ -45,6 +47,24 @@ type splitter struct {
 	text string
 	out  []Sentence
 	end  int // offset after the last sentence emitted
+}
+
+// turns emits text[start:end], split before each dash that starts another
+// speaker's turn: "— Why? — Because." To UAX #29 a dash goes on.
+func (s *splitter) turns(start, end int) {
+	for from := start; ; {
+		i := strings.IndexAny(s.text[from:end], "–—")
+		if i < 0 {
+			break
+		}
+		dash := from + i
+		from = dash + len("–")
+		if startsTurn(s.text[start:dash], s.text[from:end]) {
+			s.ellipses(start, dash)
+			start = dash
+		}
+	}
+	s.ellipses(start, end)
 }
 
 // ellipses emits text[start:end], split after each "…" that is followed by

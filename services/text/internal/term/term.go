@@ -1,8 +1,8 @@
 // Package term finds the content words of a text: what is left of its words
 // without stop words and numbers, with inflected forms told to be one.
 //
-// Chinese has no spaces and UAX #29 makes each Han character a word, so Han
-// text is cut here by what repeats in the text itself; see vocabulary.
+// Chinese has no spaces and UAX #29 makes each Han character a word; package
+// han joins them.
 package term
 
 import (
@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/han"
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
@@ -41,7 +42,7 @@ const checkEvery = 256
 // stop words, words without a letter, and single letters; a single Han
 // character is kept only where nothing stands next to it.
 func Extract(ctx context.Context, sentences []segment.Sentence, l language.Language) ([]Term, error) {
-	vocab, err := learn(ctx, sentences)
+	learnt, err := learn(ctx, sentences)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +54,9 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 		}
 		for piece := range pieces(s.Text) {
 			if piece.han {
-				for _, word := range vocab.cut(piece.text) {
-					if !language.IsStopword(word, l) {
+				words := han.Cut(piece.text, learnt)
+				for j, word := range words {
+					if !language.IsStopword(word, l) && (isLong(word) || lonely(words, j, l)) {
 						terms = append(terms, Term{Surface: word, Form: word, Key: word, Sentence: i})
 					}
 				}
@@ -73,6 +75,39 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 		}
 	}
 	return terms, nil
+}
+
+// isLong reports whether word has more than one character.
+func isLong(word string) bool {
+	_, n := utf8.DecodeRuneInString(word)
+	return len(word) > n
+}
+
+// lonely reports whether nothing but stop words stands beside words[i].
+func lonely(words []string, i int, l language.Language) bool {
+	return (i == 0 || language.IsStopword(words[i-1], l)) && (i+1 == len(words) || language.IsStopword(words[i+1], l))
+}
+
+// Words returns all words of sentences in order, as written.
+func Words(ctx context.Context, sentences []segment.Sentence) ([]string, error) {
+	learnt, err := learn(ctx, sentences)
+	if err != nil {
+		return nil, err
+	}
+	var words []string
+	for i, s := range sentences {
+		if i%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		for piece := range pieces(s.Text) {
+			if piece.han {
+				words = append(words, han.Cut(piece.text, learnt)...)
+			} else {
+				words = append(words, piece.text)
+			}
+		}
+	}
+	return words, nil
 }
 
 // Top counts the forms of terms and returns the n most frequent, most

@@ -1,0 +1,70 @@
+package text_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/text"
+)
+
+// These tests set the environment and so are not parallel.
+
+func TestGazetteerOfTheEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "names.tsv")
+	if err := os.WriteFile(path, []byte("# ours\ntechnology\t*\tflux capacitor\nprocess\ten\ttime travel\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BUSBAR_TEXT_GAZETTEER", path)
+	conn := bustest.Connect(t, bustest.Server(t))
+	running, err := text.New("1.2.3").Start(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
+	frame, err := caller.Call(t.Context(), "text", &busv1.Request{Method: mcp.MethodToolsCall, Name: "extractEntities",
+		Arguments: []byte(`{"text":"Time travel needs a flux capacitor and a server."}`)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"structuredContent":{"entities":{"technologies":["flux capacitor"],"concepts":[],"processes":["Time travel"]}}`
+	if got := string(frame.GetResult().GetJson()); !strings.Contains(got, want) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestUnusableGazetteer(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"no such file": "", "bad line": "technology Foo\n", "too large": strings.Repeat("# "+strings.Repeat("x", 1000)+"\n", 5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, name)
+			if content != "" {
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("BUSBAR_TEXT_GAZETTEER", path)
+			_, err := text.New("1.2.3").Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
+			if err == nil || !strings.Contains(err.Error(), "BUSBAR_TEXT_GAZETTEER") {
+				t.Errorf("started: %v", err)
+			}
+		})
+	}
+}

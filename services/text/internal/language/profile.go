@@ -1,0 +1,174 @@
+package language
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+//go:embed data/profiles.txt
+var profileFile string
+
+// profile is what a language written in the Latin or the Cyrillic script is
+// told by.
+type profile struct {
+	language Language
+	cyrillic bool
+	letters  string          // beyond the basic alphabet
+	stop     map[string]bool // function words
+}
+
+// profiles holds what profiles.txt says, and for each word the profiles that
+// have it, as bits.
+type profiles struct {
+	all   []profile
+	words map[string]uint64
+}
+
+var knownProfiles = sync.OnceValue(func() *profiles {
+	p := &profiles{words: make(map[string]uint64, 4000)}
+	for line := range strings.Lines(profileFile) {
+		if line[0] == '#' {
+			continue
+		}
+		head, words, _ := strings.Cut(line, ":")
+		code, letters, _ := strings.Cut(strings.TrimSpace(head), " ")
+		function, frequent, _ := strings.Cut(words, "|")
+		next := profile{language: Language(code), letters: letters, stop: set(function)}
+		if own, ok := stopwords()[next.language]; ok {
+			next.stop = own
+		}
+		bit := uint64(1) << len(p.all)
+		for word := range next.stop {
+			next.cyrillic = next.cyrillic || strings.ContainsFunc(word, isCyrillic)
+			if word != "i" || next.language != English { // "I", and elsewhere "and"
+				p.words[word] |= bit
+			}
+		}
+		for word := range strings.FieldsSeq(frequent) {
+			p.words[word] |= bit
+		}
+		p.all = append(p.all, next)
+	}
+	return p
+})
+
+func isCyrillic(r rune) bool { return unicode.Is(unicode.Cyrillic, r) }
+
+func set(words string) map[string]bool {
+	s := make(map[string]bool)
+	for word := range strings.FieldsSeq(words) {
+		s[word] = true
+	}
+	return s
+}
+
+// stopwordsOf are the function words of a language, nil where none are known.
+func (p *profiles) stopwordsOf(l Language) map[string]bool {
+	i := slices.IndexFunc(p.all, func(q profile) bool { return q.language == l })
+	if i < 0 {
+		return nil
+	}
+	return p.all[i].stop
+}
+
+// Weights of what speaks for and against a language, in words.
+const (
+	ownLetters   = 0.6  // a word with letters beyond the basic alphabet, all of them the language's
+	otherLetters = -1.0 // a word with one that the language does not have
+	ownCluster   = 0.4  // a word with letters side by side that are typical
+)
+
+// Letters side by side that few languages but the one have.
+var clusters = map[Language][]string{
+	English: {"th", "wh", "ck", "sh", "ght", "ing", "tion", "oo", "ee", "ou", "ly"},
+	Polish:  {"rz", "sz", "cz", "dz", "prz", "ow", "wy", "ych", "ego", "ski", "nia", "nie", "owa", "ja", "ji"},
+}
+
+// evidence is what words of one script say for each profile.
+type evidence struct {
+	scores []float64
+	// clusters are counted apart: they decide only where little else does.
+	clusters map[Language]float64
+	words    int
+}
+
+// add takes up a word. A name, which starts with a capital, may have letters of
+// another language.
+func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
+	if e.scores == nil {
+		e.scores = make([]float64, len(p.all))
+		e.clusters = make(map[Language]float64)
+	}
+	e.words++
+	mask := p.words[word]
+	special := strings.ContainsFunc(word, func(r rune) bool { return beyond(r, cyrillic) })
+	for i := range p.all {
+		if p.all[i].cyrillic != cyrillic {
+			continue
+		}
+		if mask&(1<<i) != 0 {
+			e.scores[i]++
+		}
+		if !special {
+			continue
+		}
+		if strings.ContainsFunc(word, func(r rune) bool { return beyond(r, cyrillic) && !strings.ContainsRune(p.all[i].letters, r) }) {
+			if !name {
+				e.scores[i] += otherLetters
+			}
+		} else {
+			e.scores[i] += ownLetters
+		}
+	}
+	if !cyrillic && e.words <= few {
+		for l, all := range clusters {
+			if slices.ContainsFunc(all, func(c string) bool { return strings.Contains(word, c) }) {
+				e.clusters[l] += ownCluster
+			}
+		}
+	}
+}
+
+// beyond reports whether r is a letter outside a-z or, in Cyrillic, а-я.
+func beyond(r rune, cyrillic bool) bool {
+	if cyrillic {
+		return !(r >= 'а' && r <= 'я') && isCyrillic(r)
+	}
+	return r >= 0x80 && unicode.IsLetter(r)
+}
+
+// few words are a text short enough for clusters of letters to count.
+const few = 12
+
+// best is the language with the most evidence; Unknown where there is none,
+// or too little for so many words.
+func (e *evidence) best(p *profiles, cyrillic bool) Language {
+	if e.words == 0 {
+		return Unknown
+	}
+	best, top := Unknown, 0.0
+	for i, q := range p.all {
+		score := e.scores[i]
+		if e.words <= few {
+			score += e.clusters[q.language]
+		}
+		if q.cyrillic == cyrillic && score > top+1e-9 {
+			best, top = q.language, score
+		}
+	}
+	// Function words are a third of running text or more; other languages
+	// share a few by chance.
+	if e.words >= few && top*8 < float64(e.words) {
+		return Unknown
+	}
+	return best
+}
+
+// scored reports whether more speaks for l than clusters of letters.
+func (e *evidence) scored(p *profiles, l Language) bool {
+	i := slices.IndexFunc(p.all, func(q profile) bool { return q.language == l })
+	return i >= 0 && len(e.scores) > 0 && e.scores[i] > 0
+}
