@@ -56,10 +56,6 @@ bench: ## Run the benchmarks (BENCH=<regexp> for some)
 	@rooms=./libs/...; [ ! -d test/bench ] || rooms="$$rooms ./test/bench/..."; \
 	go test -run '^$$' -bench '$(BENCH)' -benchmem $$rooms
 
-.PHONY: eval
-eval: ## Evaluate text and planning on labelled examples; prints tables
-	@go test -count=1 -v -run Eval ./test/eval/... | grep -v '^=== RUN\|^--- PASS'
-
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
