@@ -38,6 +38,7 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
 	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
 	{Bucket: KeysBucket, Description: "secrets that edges share: <use>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
+	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
 }
 
 // EnsureBuckets creates the buckets and streams of the bus, or brings them up to date. Any
@@ -55,6 +56,7 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 		})
 	}
 	p.Go(c.ensureEvents)
+	p.Go(c.ensureAudit)
 	return p.Wait()
 }
 

@@ -20,6 +20,7 @@ const (
 	SessionsBucket  = "sessions"
 	KeysBucket      = "keys"
 	StreamsBucket   = "streams"
+	AuditBucket     = "audit"
 )
 
 const (
@@ -28,6 +29,8 @@ const (
 	ctlRoot   = "mcp.ctl."
 	eventRoot = "mcp.evt."
 	liveRoot  = "mcp.live."
+	auditRoot = "mcp.audit."
+	deadRoot  = "mcp.dlq."
 
 	updatedVerb = ".updated"
 )
@@ -92,6 +95,12 @@ func cancelSubject(service string) string { return ctlRoot + service + ".cancel"
 // messageSubject is where an edge gets what clients post for streams it holds.
 func messageSubject(edge string) string { return ctlRoot + edges + "." + edge + ".message" }
 
+// auditSubject is where an edge puts its part of the audit trail.
+func auditSubject(edge string) string { return auditRoot + edge }
+
+// deadSubject is where what could not be handled is kept, by kind.
+func deadSubject(kind string) string { return deadRoot + kind }
+
 func registryKey(service, instance string) string { return service + "." + instance }
 
 func catalogueKey(service, digest string) string { return service + "." + digest }
@@ -120,7 +129,7 @@ func ValidName(name string) error {
 // reachable are the methods a service can be called with.
 var reachable = map[string]bool{
 	"tools/call": true, "resources/read": true, "prompts/get": true, "completion/complete": true,
-	selfCheck: true,
+	selfCheck: true, AuditQuery: true,
 }
 
 // selfCheck is the call that asks a service whether it takes calls.
