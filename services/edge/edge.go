@@ -15,6 +15,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
@@ -32,7 +33,17 @@ type Config struct {
 	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
+	Audit         Audit
 	Logger        *slog.Logger
+}
+
+// Audit says how calls are recorded.
+type Audit struct {
+	// Off records nothing.
+	Off bool
+	// SpoolDir and Authorize: see audit.Config and audit.Reader.
+	SpoolDir  string
+	Authorize func(*http.Request) error
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -43,6 +54,7 @@ type Edge struct {
 	live     *catalogue.Live
 	sessions *session.OnBus
 	gateway  *gateway.Gateway
+	trail    *audit.Trail // nil for none
 	server   *era.Server
 
 	stopCancels func()
@@ -81,7 +93,11 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Authenticator: cfg.Authenticator, Logger: cfg.Logger, Sealer: sealer})
+	auditor, err := e.startAudit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
@@ -98,15 +114,38 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 // sharedSealer seals with the key that all edges of the bus have, so that a
 // client may come back to any of them.
 func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
-	keys, err := conn.Bucket(ctx, bus.KeysBucket)
-	if err != nil {
-		return nil, err
-	}
-	key, err := keys.Shared(ctx, "request-state", gateway.NewKey())
+	key, err := sharedKey(ctx, conn, "request-state")
 	if err != nil {
 		return nil, err
 	}
 	return gateway.NewSealer(key)
+}
+
+// sharedKey is the key that all edges of the bus have for a use.
+func sharedKey(ctx context.Context, conn *bus.Conn, use string) ([]byte, error) {
+	keys, err := conn.Bucket(ctx, bus.KeysBucket)
+	if err != nil {
+		return nil, err
+	}
+	return keys.Shared(ctx, use, gateway.NewKey())
+}
+
+// startAudit begins to record calls; nil when that is off.
+func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
+	if e.cfg.Audit.Off {
+		return nil, nil
+	}
+	key, err := sharedKey(ctx, e.conn, "audit-digests")
+	if err != nil {
+		return nil, err
+	}
+	e.trail, err = audit.New(e.conn, audit.Config{
+		Edge: e.caller.Edge(), Key: key, SpoolDir: e.cfg.Audit.SpoolDir, Logger: e.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.trail, nil
 }
 
 // Server answers MCP messages, for doors other than HTTP.
@@ -136,6 +175,9 @@ func (e *Edge) close() {
 	if e.stopCancels != nil {
 		e.stopCancels()
 	}
+	if e.trail != nil {
+		e.trail.Close()
+	}
 	if e.live != nil {
 		e.live.Close()
 	}
@@ -147,8 +189,8 @@ func (e *Edge) close() {
 	}
 }
 
-// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /healthz and
-// /readyz.
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /audit/,
+// /healthz and /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -157,6 +199,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
+	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
