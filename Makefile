@@ -13,7 +13,7 @@ FUZZTIME ?= 30s
 TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
-PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge services/text/cmd/text examples/hello test/conformance/cmd/conformance-service
+PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge services/text/cmd/text services/audit/cmd/audit examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
 TOOLS := .tmp/bin/.stamp

@@ -18,8 +18,6 @@ const (
 	auditConsumer = "audit-v1"
 	// An event is tried this often before it is put aside.
 	auditTries = 10
-	// So often that its readers must have died of it.
-	deadlyTries = 50
 	// A batch is complete with so many events, or so long after its first.
 	auditBatch = 500
 	auditWait  = 250 * time.Millisecond
@@ -143,13 +141,8 @@ func (r *AuditReader) delivery(ctx context.Context, msg jetstream.Msg) *AuditDel
 	if err == nil && d.Event.Id == "" {
 		err = errors.New("it has no id")
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		d.Reject(ctx, err)
-		return nil
-	case d.tries > deadlyTries:
-		// Whoever had it before never came to say why.
-		d.Reject(ctx, errors.New("its readers ended while they had it"))
 		return nil
 	}
 	return d
@@ -171,7 +164,7 @@ func (d *AuditDelivery) Working() { _ = d.msg.InProgress() }
 // later; after ten tries it is put aside, where people find it with the reason.
 func (d *AuditDelivery) Reject(ctx context.Context, why error) {
 	if d.tries < auditTries {
-		_ = d.msg.NakWithDelay(min(50*time.Millisecond<<d.tries, 10*time.Second))
+		_ = d.msg.NakWithDelay(min(20*time.Millisecond<<d.tries, 2*time.Second))
 		return
 	}
 	dead := nats.NewMsg(deadSubject("audit"))
@@ -200,3 +193,6 @@ func header(s string) string {
 	}
 	return string(b)
 }
+
+// Release gives an event back unwritten, to whichever reader comes next.
+func (d *AuditDelivery) Release() { _ = d.msg.Nak() }

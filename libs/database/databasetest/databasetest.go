@@ -83,7 +83,10 @@ func (s *server) url() (string, error) {
 	defer s.mu.Unlock()
 	if s.address == "" && s.err == nil {
 		if s.address = os.Getenv("BUSBAR_TEST_DATABASE_URL"); s.address == "" {
-			s.address, s.shutdown, s.err = start()
+			var own *Server
+			if own, s.err = start(); s.err == nil {
+				s.address, s.shutdown = own.URL, own.remove
+			}
 		}
 	}
 	return s.address, s.err
@@ -97,17 +100,38 @@ func (s *server) stop() {
 	}
 }
 
+// Server is a Postgres that a test may stop.
+type Server struct {
+	// URL of a database on it. It stays the same.
+	URL string
+
+	dir, port string
+	command   func(name string, args ...string) *exec.Cmd
+	run       *exec.Cmd
+}
+
+// Own runs a server for one test, which may kill it and start it again.
+func Own(t testing.TB) *Server {
+	t.Helper()
+	s, err := start()
+	if err != nil {
+		t.Fatalf("no Postgres to test on: %v\nInstall it: apt-get install postgresql", err)
+	}
+	t.Cleanup(s.remove)
+	return s
+}
+
 // start runs a server of its own in a directory that goes with it.
-func start() (address string, stop func(), err error) {
+func start() (_ *Server, err error) {
 	bin, err := binaries()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "busbar-postgres-")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	discard := func(err error) (string, func(), error) { return "", nil, errors.Join(err, os.RemoveAll(dir)) }
+	discard := func(err error) (*Server, error) { return nil, errors.Join(err, os.RemoveAll(dir)) }
 	// Postgres refuses to run as root.
 	var as *syscall.Credential
 	if os.Getuid() == 0 {
@@ -118,46 +142,61 @@ func start() (address string, stop func(), err error) {
 			return discard(err)
 		}
 	}
-	command := func(name string, args ...string) *exec.Cmd {
+	s := &Server{dir: dir}
+	s.command = func(name string, args ...string) *exec.Cmd {
 		c := exec.Command(filepath.Join(bin, name), args...)
 		c.Dir, c.Env = dir, append(os.Environ(), "LC_ALL=C", "HOME="+dir)
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
 		return c
 	}
-	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
+	if out, err := s.command("initdb", "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput(); err != nil {
 		return discard(fmt.Errorf("initdb: %w\n%s", err, out))
 	}
-	port, err := freePort()
-	if err != nil {
+	if s.port, err = freePort(); err != nil {
 		return discard(err)
 	}
-	run := command("postgres", "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir, "-c", "max_connections=200", "-c", "fsync=off")
+	s.URL = "postgres://postgres@127.0.0.1:" + s.port + "/postgres?sslmode=disable"
+	if err := s.Start(); err != nil {
+		return discard(err)
+	}
+	return s, nil
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Start runs a server that was killed, and returns when it answers.
+func (s *Server) Start() error {
+	s.run = s.command("postgres", "-D", s.data(), "-h", "127.0.0.1", "-p", s.port, "-k", s.dir, "-c", "max_connections=200", "-c", "fsync=off")
 	var log strings.Builder
-	run.Stderr = &log
+	s.run.Stderr = &log
 	// The server must not outlive a test that is killed.
-	run.SysProcAttr.Pdeathsig = syscall.SIGQUIT
-	if err := run.Start(); err != nil {
-		return discard(err)
+	s.run.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	if err := s.run.Start(); err != nil {
+		return err
 	}
-	stop = func() {
-		_ = run.Process.Signal(syscall.SIGQUIT)
-		_ = run.Wait()
-		_ = os.RemoveAll(dir)
-	}
-	address = "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		conn, err := pgx.Connect(ctx, address)
+		conn, err := pgx.Connect(ctx, s.URL)
 		cancel()
 		if err == nil {
-			return address, stop, conn.Close(context.Background())
+			return conn.Close(context.Background())
 		}
 		if time.Now().After(deadline) {
-			stop()
-			return "", nil, fmt.Errorf("postgres did not start: %w\n%s", err, log.String())
+			s.Kill()
+			return fmt.Errorf("postgres did not start: %w\n%s", err, log.String())
 		}
 	}
+}
+
+// Kill ends the server at once, as a crash does: what was committed is kept.
+func (s *Server) Kill() {
+	_ = s.run.Process.Signal(syscall.SIGQUIT)
+	_ = s.run.Wait()
+}
+
+func (s *Server) remove() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir)
 }
 
 // binaries finds the directory of initdb and postgres, of the newest release
