@@ -91,31 +91,32 @@ func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err er
 		n    int
 		wait time.Duration
 	}{{1, idleWait}, {auditBatch - 1, auditWait}} {
-		msgs, err := r.consumer.Fetch(want.n, jetstream.FetchMaxWait(want.wait))
-		if err != nil {
-			return batch, err
-		}
-		got := 0
-		for open := true; open; {
-			var msg jetstream.Msg
-			select {
-			case msg, open = <-msgs.Messages():
-			case <-ctx.Done():
-				return batch, ctx.Err()
-			}
-			if !open {
-				break
-			}
-			got++
-			if d := r.delivery(ctx, msg); d != nil {
-				batch = append(batch, d)
-			}
-		}
-		if err := msgs.Error(); err != nil || got == 0 {
+		some, err := r.some(ctx, want.n, want.wait)
+		if batch = append(batch, some...); err != nil || len(some) == 0 {
 			return batch, err
 		}
 	}
 	return batch, nil
+}
+
+// some returns up to n events, after wait at the latest. Those that are not for
+// the caller are missing.
+func (r *AuditReader) some(ctx context.Context, n int, wait time.Duration) (some []*AuditDelivery, err error) {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	msgs, err := r.consumer.Fetch(n, jetstream.FetchContext(waiting))
+	if err != nil {
+		return nil, err
+	}
+	for msg := range msgs.Messages() {
+		if d := r.delivery(ctx, msg); d != nil {
+			some = append(some, d)
+		}
+	}
+	if err := msgs.Error(); err != nil && waiting.Err() == nil {
+		return some, err
+	}
+	return some, ctx.Err()
 }
 
 func (r *AuditReader) join(ctx context.Context) (err error) {
@@ -164,7 +165,7 @@ func (d *AuditDelivery) Working() { _ = d.msg.InProgress() }
 // later; after ten tries it is put aside, where people find it with the reason.
 func (d *AuditDelivery) Reject(ctx context.Context, why error) {
 	if d.tries < auditTries {
-		_ = d.msg.NakWithDelay(min(20*time.Millisecond<<d.tries, 2*time.Second))
+		_ = d.msg.NakWithDelay(min(10*time.Millisecond<<d.tries, time.Second))
 		return
 	}
 	dead := nats.NewMsg(deadSubject("audit"))
