@@ -31,6 +31,8 @@ type commandLine struct {
 	Text  textCommand  `cmd:"" help:"Run one instance of the text service."`
 	Tools toolsCommand `cmd:"" help:"List the tools of an edge."`
 	Call  callCommand  `cmd:"" help:"Call a tool."`
+
+	Audit auditCommands `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 
 const description = `Busbar serves the Model Context Protocol from independent services on a NATS bus.
