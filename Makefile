@@ -13,7 +13,9 @@ FUZZTIME ?= 30s
 TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
-PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge services/text/cmd/text services/audit/cmd/audit examples/hello test/conformance/cmd/conformance-service
+PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
+	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/audit/cmd/audit \
+	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
 TOOLS := .tmp/bin/.stamp
@@ -44,6 +46,10 @@ test: ## Test every module, with the race detector where there is a C compiler
 	fi; \
 	go build $$race -buildvcs=false -o /dev/null work; \
 	go test -timeout 4m $$race -p 1 $(TESTFLAGS) work
+
+.PHONY: eval
+eval: ## Print how good the services' answers are on labelled texts and tasks
+	@go test -count=1 -v -run '^TestEval' ./test/eval/...
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=<regexp> for some)

@@ -92,8 +92,8 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
 	}
 	a.seq += got.skipped
-	if frame.Seq == 0 && frame.GetAlive() != nil {
-		return nil, nil
+	if frame.Seq == 0 && frame.GetAlive() != nil || frame.GetSent() != nil {
+		return nil, nil // beside the answer, or not of the service
 	}
 	if frame.Seq != 0 && frame.Seq <= a.seq {
 		return nil, nil // delivered twice

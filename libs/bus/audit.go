@@ -15,41 +15,30 @@ import (
 )
 
 const (
-	// auditStream keeps what the audit service has not written yet, and for a
-	// week what it has.
-	auditStream = "AUDIT"
-	auditTTL    = 7 * 24 * time.Hour
-	auditBytes  = 512 << 20
+	auditTTL   = 7 * 24 * time.Hour
+	auditBytes = 512 << 20
 	// auditRoom is kept for the events of calls that have begun when the stream
 	// is found to be nearly full.
 	auditRoom = auditBytes / 20
-	// deadStream keeps messages that nobody could handle.
-	deadStream = "DLQ"
 )
 
 // AuditQuery is the method that the audit service answers questions on. It is
 // none of MCP, so that no client reaches it.
 const AuditQuery = "busbar/audit"
 
-func (c *Conn) ensureAudit(ctx context.Context) error {
-	for _, cfg := range []jetstream.StreamConfig{
-		{
-			Name: auditStream, Description: "the audit trail on its way to the audit service",
-			Subjects: []string{auditRoot + ">"}, MaxAge: auditTTL, MaxBytes: auditBytes,
-			// Full means that edges hear so: nothing makes room but age.
-			Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true, Duplicates: 2 * time.Minute,
-		},
-		{
-			Name: deadStream, Description: "messages that nobody could handle",
-			Subjects: []string{deadRoot + ">"}, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
-		},
-	} {
-		cfg.Storage = jetstream.FileStorage
-		if _, err := c.js.CreateOrUpdateStream(ctx, cfg); err != nil {
-			return fmt.Errorf("create stream %s (does the NATS server run with JetStream?): %w", cfg.Name, err)
-		}
-	}
-	return nil
+// auditStream keeps what the audit service has not written yet, and for a week
+// what it has.
+var auditStream = jetstream.StreamConfig{
+	Name: "AUDIT", Description: "the audit trail on its way to the audit service", Subjects: []string{auditRoot + ">"},
+	Storage: jetstream.FileStorage, MaxAge: auditTTL, MaxBytes: auditBytes, Duplicates: 2 * time.Minute,
+	// Full means that edges hear so: nothing makes room but age.
+	Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
+}
+
+// deadStream keeps messages that nobody could handle.
+var deadStream = jetstream.StreamConfig{
+	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{deadRoot + ">"},
+	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
 }
 
 // auditInFlight bounds the events of one log that wait for their
@@ -90,7 +79,7 @@ func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) er
 		msg := nats.NewMsg(l.subject)
 		msg.Data = data
 		// A repetition of what is known to have failed is the caller's business.
-		ack, err := l.js.PublishMsgAsync(msg, jetstream.WithMsgID(e.Id), jetstream.WithExpectStream(auditStream), jetstream.WithRetryAttempts(0))
+		ack, err := l.js.PublishMsgAsync(msg, jetstream.WithMsgID(e.Id), jetstream.WithExpectStream(auditStream.Name), jetstream.WithRetryAttempts(0))
 		if err != nil {
 			first = err
 			break
@@ -115,13 +104,13 @@ func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) er
 // Room returns nil when the trail takes events and has space for more than
 // those of the calls that run.
 func (l *AuditLog) Room(ctx context.Context) error {
-	stream, err := l.conn.js.Stream(ctx, auditStream)
+	stream, err := l.conn.js.Stream(ctx, auditStream.Name)
 	if err != nil {
 		return notRecorded(err)
 	}
 	info := stream.CachedInfo()
 	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes > uint64(max(limit-auditRoom, limit/2)) {
-		return notRecorded(fmt.Errorf("stream %s is nearly full: %d of %d bytes; is the audit service running?", auditStream, info.State.Bytes, limit))
+		return notRecorded(fmt.Errorf("stream %s is nearly full: %d of %d bytes; is the audit service running?", auditStream.Name, info.State.Bytes, limit))
 	}
 	return nil
 }

@@ -122,12 +122,12 @@ func (r *AuditReader) some(ctx context.Context, n int, wait time.Duration) (some
 func (r *AuditReader) join(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	r.consumer, err = r.conn.js.CreateOrUpdateConsumer(ctx, auditStream, jetstream.ConsumerConfig{
+	r.consumer, err = r.conn.js.CreateOrUpdateConsumer(ctx, auditStream.Name, jetstream.ConsumerConfig{
 		Durable: auditConsumer, Description: "writes the audit trail to its database",
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.ackWait, MaxDeliver: -1, MaxAckPending: 8 * auditBatch,
 	})
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", auditStream, err)
+		return fmt.Errorf("read stream %s: %w", auditStream.Name, err)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (d *AuditDelivery) Reject(ctx context.Context, why error) {
 		_ = d.msg.NakWithDelay(10 * time.Second)
 		return
 	}
-	d.conn.log.Error("an audit event cannot be written; it is in stream "+deadStream, "because", why)
+	d.conn.log.Error("an audit event cannot be written; it is in stream "+deadStream.Name, "because", why)
 	_ = d.msg.Term()
 }
 

@@ -26,6 +26,10 @@ const (
 	catalogueEvery = 20 * time.Minute
 	// StreamTTL is how long a client may come back for an answer.
 	StreamTTL = 30 * time.Minute
+	// approvalTTL outlives what may refer to an approval.
+	approvalTTL = 2 * time.Hour
+	// keyTTL outlives what edges use a key for.
+	keyTTL = 48 * time.Hour
 	// SessionTTL is how long a legacy session lives without being renewed.
 	SessionTTL = 24 * time.Hour
 )
@@ -37,27 +41,44 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
 	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
-	{Bucket: KeysBucket, Description: "secrets that edges share: <use>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
-	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
+	{Bucket: ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 64 << 20},
+	{Bucket: KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
+	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
+	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 512 << 20},
 }
 
-// EnsureBuckets creates the buckets and streams of the bus, or brings them up to date. Any
-// number of edges may do so at once.
+// EnsureBuckets creates the buckets and streams of the bus, or brings them up
+// to date. Any number of edges may do so at once.
 func (c *Conn) EnsureBuckets(ctx context.Context) error {
 	// All at once: each waits for the server's disk.
 	p := pool.New().WithContext(ctx)
 	for _, cfg := range buckets {
 		p.Go(func(ctx context.Context) error {
 			cfg.Storage = jetstream.FileStorage
-			if _, err := c.js.CreateOrUpdateKeyValue(ctx, cfg); err != nil {
-				return fmt.Errorf("create bucket %s (does the NATS server run with JetStream?): %w", cfg.Bucket, err)
+			_, err := c.js.CreateKeyValue(ctx, cfg)
+			if errors.Is(err, jetstream.ErrBucketExists) { // as another release made it
+				_, err = c.js.UpdateKeyValue(ctx, cfg)
 			}
-			return nil
+			return ensured("bucket "+cfg.Bucket, err)
 		})
 	}
-	p.Go(c.ensureEvents)
-	p.Go(c.ensureAudit)
+	for _, cfg := range []jetstream.StreamConfig{eventStream, taskStream, auditStream, deadStream} {
+		p.Go(func(ctx context.Context) error {
+			_, err := c.js.CreateStream(ctx, cfg)
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				_, err = c.js.UpdateStream(ctx, cfg)
+			}
+			return ensured("stream "+cfg.Name, err)
+		})
+	}
 	return p.Wait()
+}
+
+func ensured(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("create %s (does the NATS server run with JetStream?): %w", what, err)
+	}
+	return nil
 }
 
 // Bucket is one key-value bucket, shared by every process on the bus.
@@ -165,15 +186,27 @@ func (b *Bucket) OnWrite(f func(key string)) (stop func(), err error) {
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
+// Create stores a value unless the key has one, and reports whether it did.
+func (b *Bucket) Create(ctx context.Context, key string, value []byte) (bool, error) {
+	if len(key) > maxKey {
+		return false, fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
+	}
+	_, err := b.kv.Create(ctx, key, value)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	}
+	return true, nil
+}
+
 // Shared returns the value of a key that every process on the bus agrees on:
 // the one that is there, or fresh if there is none.
 func (b *Bucket) Shared(ctx context.Context, key string, fresh []byte) ([]byte, error) {
-	_, err := b.kv.Create(ctx, key, fresh)
-	switch {
-	case err == nil:
-		return fresh, nil
-	case errors.Is(err, jetstream.ErrKeyExists):
-		return b.Get(ctx, key)
+	first, err := b.Create(ctx, key, fresh)
+	if err != nil || first {
+		return fresh, err
 	}
-	return nil, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	return b.Get(ctx, key)
 }

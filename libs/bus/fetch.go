@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 const (
 	// fetchBatch is how many messages are asked for at a time.
 	fetchBatch = 256
-	// fetchTime bounds reading all there is.
+	// fetchTime bounds reading one batch.
 	fetchTime = 5 * time.Second
 )
 
@@ -28,37 +29,24 @@ type query struct {
 }
 
 // fetch gives f what the event stream keeps, in order, until there is no more
-// or f returns false. Unlike a consumer it leaves nothing behind at the server
-// (ADR 0004).
+// or f returns false. f may take its time. Unlike a consumer fetch leaves
+// nothing behind at the server (ADR 0004).
 func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uint64) bool) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
 	sub, err := c.nc.SubscribeSync(c.nc.NewInbox())
 	if err != nil {
-		return publishFault(err)
+		return publishFault(err).Ran(fault.Unknown)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	q.Batch = fetchBatch
 	for more := true; more; {
-		body, err := json.Marshal(q)
-		if err != nil {
-			return err
+		var batch []*nats.Msg
+		if batch, more, err = c.fetchSome(ctx, sub, q); err != nil {
+			return notKept(err)
 		}
-		if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream, sub.Subject, body); err != nil {
-			return publishFault(err)
-		}
-		for {
-			msg, err := sub.NextMsgWithContext(ctx)
-			if err != nil {
-				return fault.New(fault.Unavailable, "what is kept for clients is not reachable; try again shortly").Because(err)
-			}
-			if status := msg.Header.Get("Status"); status != "" {
-				more = status == "204" && msg.Header.Get("Nats-Num-Pending") != "0"
-				break
-			}
+		for _, msg := range batch {
 			seq, err := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
 			if err != nil {
-				return err
+				return notKept(err)
 			}
 			q.Seq, q.Since = seq+1, nil
 			msg.Subject = msg.Header.Get("Nats-Subject")
@@ -68,4 +56,38 @@ func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uin
 		}
 	}
 	return nil
+}
+
+// fetchSome reads one batch, and whether there is another one.
+func (c *Conn) fetchSome(ctx context.Context, sub *nats.Subscription, q query) (batch []*nats.Msg, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream.Name, sub.Subject, body); err != nil {
+		return nil, false, err
+	}
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		switch status := msg.Header.Get("Status"); status {
+		case "":
+			batch = append(batch, msg)
+		case "204": // the end of the batch
+			return batch, msg.Header.Get("Nats-Num-Pending") != "0", nil
+		case "404": // nothing there
+			return batch, false, nil
+		default:
+			return nil, false, fmt.Errorf("NATS answers %s %s", status, msg.Header.Get("Description"))
+		}
+	}
+}
+
+// notKept leaves open whether the call ran whose answer cannot be read.
+func notKept(err error) error {
+	return fault.New(fault.Unavailable, "what is kept for clients is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
 }

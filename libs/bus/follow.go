@@ -34,7 +34,8 @@ const (
 
 // Follow carries on with a stream: it gives onFrame what comes after the
 // position, progress, logs and what edges sent, and returns the frame that ends
-// the answer, as Call does. A sent frame ends it when it is the response.
+// the answer, as Call does. onFrame may take its time: what comes meanwhile is
+// kept. A sent frame ends it when it is the response.
 //
 // While somebody serves the stream, Follow only reads. served is asked when it
 // matters; once it says no, input_required is returned as well, for the caller
@@ -46,25 +47,31 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 	for _, subject := range s.subjects() {
 		sub, err := c.conn.nc.ChanSubscribe(subject, live)
 		if err != nil {
-			return nil, publishFault(err)
+			return nil, publishFault(err).Ran(fault.Unknown)
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
-	// What ctx does is looked at below: CancelOn has to know the call.
-	begin := context.WithoutCancel(ctx)
 	// From here on a frame is in the stream, or comes live, or both.
-	if err := c.conn.Flush(begin); err != nil {
-		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+	// Whatever happens to ctx: CancelOn needs to know the call.
+	unhurried := context.WithoutCancel(ctx)
+	if err := c.conn.Flush(unhurried); err != nil {
+		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
 	}
-	quietSince := time.Now()
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
-	frame, _, err := f.fetch(begin)
+	frame, _, err := f.fetch(ctx, unhurried)
+	quietSince := time.Now()
+	var missingSince time.Time // a frame came live, but not what is before it
 	for {
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
+		}
 		if frame != nil || err != nil {
 			return frame, err
 		}
 		switch quiet := time.Since(quietSince); {
+		case !missingSince.IsZero() && time.Since(missingSince) > MaxSilence:
+			return nil, historyLost()
 		case f.pending != nil && !served():
 			return f.pending, nil
 		case f.pending == nil && quiet > MaxSilence && !served(),
@@ -77,22 +84,32 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			wait = askAgain
 		}
 		timer.Reset(wait)
+		before := s.last
 		select {
 		case msg := <-live:
-			quietSince = time.Now()
 			var gap bool
 			if frame, gap, err = f.take(msg, false); gap {
-				frame, _, err = f.fetch(ctx)
+				if missingSince.IsZero() {
+					missingSince = time.Now()
+				}
+				frame, _, err = f.fetch(ctx, ctx)
 			}
+			quietSince = time.Now()
 		case <-timer.C:
 			var news bool
-			if frame, news, err = f.fetch(ctx); news {
+			if frame, news, err = f.fetch(ctx, ctx); news {
 				quietSince = time.Now()
 			}
 		case <-ctx.Done():
-			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
+		}
+		if s.last != before {
+			missingSince = time.Time{}
 		}
 	}
+}
+
+func historyLost() *fault.Error {
+	return fault.New(fault.HistoryLost, "part of the answer is gone; send the request again")
 }
 
 // take reads one message. gap means that frames before it are missing, which
@@ -100,8 +117,12 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap bool, err error) {
 	service, round, call, ok := roundOf(msg.Subject)
 	s := f.stream
-	if !ok || round < s.last.Round || strings.HasPrefix(msg.Subject, liveRoot) {
+	if !ok || round < s.last.Round {
 		return nil, false, nil
+	}
+	if strings.HasPrefix(msg.Subject, liveRoot) {
+		// The first frame of its call is kept before there are any.
+		return nil, round > s.last.Round && f.after.Before(Position{round, 1}), nil
 	}
 	frame = &busv1.Frame{}
 	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
@@ -120,7 +141,7 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 	case frame.Seq > f.answer.seq+1 && !stored:
 		return nil, true, nil
 	case frame.Seq > f.answer.seq+1 && f.after.Before(Position{round, frame.Seq - 1}):
-		return nil, false, fault.New(fault.HistoryLost, "part of the answer is gone; send the request again")
+		return nil, false, historyLost()
 	}
 	f.answer.seq = frame.Seq - 1
 	return f.read(msg, frame)
@@ -154,11 +175,14 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 	return ended, false, nil
 }
 
-// fetch reads what the stream keeps beyond what was read. It reports whether
-// there was anything.
-func (f *follower) fetch(ctx context.Context) (frame *busv1.Frame, news bool, err error) {
-	stored := f.caller.conn.fetch(ctx, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
+// fetch reads what the stream keeps beyond what was read, until reading ends.
+// Once ctx has ended nothing is told. It reports whether there was anything.
+func (f *follower) fetch(ctx, reading context.Context) (frame *busv1.Frame, news bool, err error) {
+	stored := f.caller.conn.fetch(reading, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
 		news, f.seq = true, seq+1
+		if ctx.Err() != nil {
+			f.onFrame = nil
+		}
 		frame, _, err = f.take(msg, true)
 		return frame == nil && err == nil
 	})

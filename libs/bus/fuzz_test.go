@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +118,76 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 	if kept := len(past.young) + len(past.old); kept > 2*generation {
 		t.Errorf("%d calls are kept although their deadlines have passed", kept)
 	}
+}
+
+// FuzzSubject gives arbitrary subjects to what reads those of streams: a
+// service may keep frames only below its own name, at one subject exactly.
+func FuzzSubject(f *testing.F) {
+	for _, s := range []string{
+		streamSubject("svc", "edge1", "stream", 7, "call"), liveSubject(streamSubject("svc", "e", "s", 1, "c")), updatedSubject("svc"),
+		"mcp.evt.svc.e.s.x.c", "mcp.evt.svc.*.s.1.>", "mcp.evt.svc.e.s.1.c d", "mcp.evt..e.s.1.c", "......", "",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, subject string) {
+		service, round, call, ok := roundOf(subject)
+		if !ok {
+			if ownStream("svc", subject) {
+				t.Errorf("frames are kept at %q", subject)
+			}
+			return
+		}
+		if round == 0 || ValidName(service) != nil || ValidName(call) != nil || strings.ContainsAny(strings.SplitN(subject, ".", 3)[2], " \t\r\n*>\x00") {
+			t.Errorf("%q is taken for a subject", subject)
+		}
+		for _, name := range []string{"svc", service, service + "x"} {
+			if ownStream(name, subject) && (name != service || !strings.HasPrefix(subject, "mcp.evt."+name+".")) {
+				t.Errorf("%s keeps frames at %q", name, subject)
+			}
+		}
+	})
+}
+
+// FuzzFollow gives arbitrary frames to a follower, stored and live. It takes
+// none twice, goes never back, and does not panic.
+func FuzzFollow(f *testing.F) {
+	progress := encode(&busv1.Frame{Seq: 1, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{}}})
+	result := encode(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte(`{}`)}}})
+	asks := encode(&busv1.Frame{Seq: 1, Body: &busv1.Frame_InputRequired{InputRequired: &busv1.InputRequired{}}})
+	sent := encode(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Sent{Sent: &busv1.Sent{Response: true}}})
+	far := encode(&busv1.Frame{Seq: 1<<32 - 1, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte("x")}}})
+	f.Add(progress, result, []byte(nil), uint8(0), uint8(1), uint32(0), uint32(0))
+	f.Add(asks, sent, progress, uint8(0b010), uint8(2), uint32(1), uint32(1))
+	f.Add(far, far, encode(&busv1.Frame{Seq: 0, Body: &busv1.Frame_Sent{}}), uint8(0b111), uint8(3), uint32(1), uint32(1<<32-1))
+	f.Add([]byte("text"), []byte{}, []byte{0xff}, uint8(0), uint8(0), uint32(1<<32-1), uint32(0))
+	f.Fuzz(func(t *testing.T, a, b, c []byte, stored, rounds uint8, round, seq uint32) {
+		after := Position{round, seq}
+		fo := &follower{stream: &Stream{Name: "s", Home: "e"}, after: after}
+		var last Position
+		fo.onFrame = func(frame *busv1.Frame) {
+			if at := fo.stream.Last(); !after.Before(at) {
+				t.Errorf("%v is told, which is not after %v", at, after)
+			}
+		}
+		for i, data := range [][]byte{a, b, c, a, b, c} {
+			subject := streamSubject("svc", "e", "s", uint32(rounds>>(i%3)&3), "call")
+			if rounds&0x80 != 0 {
+				subject = liveSubject(subject)
+			}
+			frame, gap, err := fo.take(&nats.Msg{Subject: subject, Data: data}, stored>>i&1 != 0)
+			if frame != nil && (err != nil || gap) || gap && err != nil {
+				t.Fatalf("%v, gap %v, %v", frame, gap, err)
+			}
+			if now := fo.stream.Last(); now.Before(last) {
+				t.Fatalf("went from %v to %v", last, now)
+			} else {
+				last = now
+			}
+			if frame != nil || err != nil {
+				return
+			}
+		}
+	})
 }
 
 // FuzzClientMessage gives arbitrary bytes to a mailbox, and to who

@@ -58,6 +58,9 @@ type Server struct {
 	mu     sync.Mutex
 	live   map[string]context.CancelFunc
 	recent recentCalls
+	// tasks is nil until ServeTasks.
+	tasks    *taskWorker
+	draining bool
 
 	served, failed atomic.Int64
 }
@@ -150,17 +153,26 @@ func (s *Server) handle(data []byte, out *Responder) {
 }
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
+	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
+	if f != nil {
+		out.fail(f)
+		return
+	}
+	out.end(body)
+}
+
+// invoke runs a handler and makes every way it can end one that may be told.
+func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
 	var body proto.Message
 	var err error
-	if caught := panics.Try(func() { body, err = s.cfg.Handler(ctx, req, out) }); caught != nil {
+	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
 		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
 			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
-		body, err = nil, fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 	}
 	s.served.Add(1)
 	if err == nil {
-		out.end(body)
-		return
+		return body, nil
 	}
 	s.failed.Add(1)
 	var f *fault.Error
@@ -174,7 +186,7 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 	}
-	out.fail(f)
+	return nil, f
 }
 
 // admit records the call as live. It refuses one that is live or was seen
@@ -210,10 +222,12 @@ func (s *Server) cancel(msg *nats.Msg) {
 	}
 }
 
-// Drain stops taking calls, finishes those already delivered, and returns when
-// their answers have reached the bus. When ctx ends first, the calls still
-// running are cancelled; those that go on nevertheless are left behind.
+// Drain stops taking calls and tasks, finishes those already delivered, and
+// returns when their answers have reached the bus. When ctx ends first, those
+// still running are cancelled, and a task goes to another instance; handlers
+// that go on nevertheless are left behind.
 func (s *Server) Drain(ctx context.Context) error {
+	s.leaveTasks()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
 	if s.conn.Connected() {

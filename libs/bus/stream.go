@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -14,22 +13,15 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
-// eventStream is the JetStream stream of all that clients may come back for.
-const eventStream = "EVT"
-
-// maxRoundFrames bounds the frames kept of one call; older ones make room.
+// maxRoundFrames bounds the frames kept of one call, and the updates of one
+// service; older ones make room.
 const maxRoundFrames = 4096
 
-func (c *Conn) ensureEvents(ctx context.Context) error {
-	_, err := c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: eventStream, Description: "what clients may come back for",
-		Subjects: []string{eventRoot + ">"}, Storage: jetstream.FileStorage, AllowDirect: true,
-		MaxAge: StreamTTL, MaxBytes: 1 << 30, MaxMsgsPerSubject: maxRoundFrames, Discard: jetstream.DiscardOld,
-	})
-	if err != nil {
-		return fmt.Errorf("create stream %s (does the NATS server run with JetStream?): %w", eventStream, err)
-	}
-	return nil
+// eventStream is the JetStream stream of all that clients may come back for.
+var eventStream = jetstream.StreamConfig{
+	Name: "EVT", Description: "what clients may come back for", Subjects: []string{eventRoot + ">"},
+	Storage: jetstream.FileStorage, AllowDirect: true, Discard: jetstream.DiscardOld,
+	MaxAge: StreamTTL, MaxBytes: 512 << 20, MaxMsgsPerSubject: maxRoundFrames,
 }
 
 // Position is a place in a stream: the frame with that number in the answer of

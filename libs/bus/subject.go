@@ -19,8 +19,10 @@ const (
 	CatalogueBucket = "catalogue"
 	SessionsBucket  = "sessions"
 	KeysBucket      = "keys"
+	TasksBucket     = "tasks"
 	StreamsBucket   = "streams"
 	AuditBucket     = "audit"
+	ApprovalsBucket = "approvals"
 )
 
 const (
@@ -28,6 +30,7 @@ const (
 	replyRoot = "mcp.reply."
 	ctlRoot   = "mcp.ctl."
 	eventRoot = "mcp.evt."
+	taskRoot  = "mcp.task."
 	liveRoot  = "mcp.live."
 	auditRoot = "mcp.audit."
 	deadRoot  = "mcp.dlq."
@@ -74,8 +77,13 @@ func roundOf(subject string) (service string, round uint32, call string, ok bool
 	if len(tokens) != 7 {
 		return "", 0, "", false
 	}
+	for _, t := range tokens[2:] {
+		if ValidName(t) != nil {
+			return "", 0, "", false
+		}
+	}
 	n, err := strconv.ParseUint(tokens[5], 10, 32)
-	return tokens[2], uint32(n), tokens[6], err == nil
+	return tokens[2], uint32(n), tokens[6], err == nil && n > 0
 }
 
 // ownStream reports whether a service may keep frames there.
@@ -91,6 +99,13 @@ func liveSubject(stream string) string { return liveRoot + strings.TrimPrefix(st
 func updatedSubject(service string) string { return eventRoot + service + updatedVerb }
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
+
+// taskSubject is where runs of a service's tasks are queued.
+func taskSubject(service string) string { return taskRoot + service }
+
+// taskKeySubject is where a task's record is written. The id begins with its
+// service.
+func taskKeySubject(id string) string { return "$KV." + TasksBucket + "." + id }
 
 // messageSubject is where an edge gets what clients post for streams it holds.
 func messageSubject(edge string) string { return ctlRoot + edges + "." + edge + ".message" }

@@ -41,11 +41,15 @@ const (
 	UnknownTool        Reason = "unknown_tool"
 	UnknownPrompt      Reason = "unknown_prompt"
 	UnknownResource    Reason = "unknown_resource"
+	UnknownTask        Reason = "unknown_task"
 	UnknownSession     Reason = "unknown_session"
 	Unauthenticated    Reason = "unauthenticated"
 	Forbidden          Reason = "forbidden"
 	Conflict           Reason = "conflict"
-	RateLimited        Reason = "rate_limited"
+	// ApprovalRequired: the call is held until a person agrees to it.
+	ApprovalRequired Reason = "approval_required"
+	UnknownApproval  Reason = "unknown_approval"
+	RateLimited      Reason = "rate_limited"
 	// Overloaded: the service has no free slot.
 	Overloaded Reason = "overloaded"
 	// Unavailable: no instance of the service is there, or the bus is away.

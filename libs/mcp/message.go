@@ -70,6 +70,8 @@ type Params struct {
 	Reason    string
 	// Level of logging/setLevel.
 	Level string
+	// TaskID of tasks/get, tasks/update and tasks/cancel.
+	TaskID string
 	// Notifications is the filter of subscriptions/listen.
 	Notifications []byte
 }
@@ -233,6 +235,8 @@ func (s *scanner) setParam(key, v []byte) {
 		p.Reason = s.str("params.reason", v)
 	case "level":
 		p.Level = s.str("params.level", v)
+	case "taskId":
+		p.TaskID = s.str("params.taskId", v)
 	case "notifications":
 		p.Notifications = s.obj("params.notifications", v)
 	}

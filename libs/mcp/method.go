@@ -23,6 +23,9 @@ const (
 	MethodPromptsGet       = "prompts/get"
 	MethodComplete         = "completion/complete"
 	MethodSetLevel         = "logging/setLevel"
+	MethodTasksGet         = "tasks/get"
+	MethodTasksUpdate      = "tasks/update"
+	MethodTasksCancel      = "tasks/cancel"
 	MethodElicit           = "elicitation/create"
 	MethodSample           = "sampling/createMessage"
 	MethodRoots            = "roots/list"
@@ -32,6 +35,7 @@ const (
 	NotifyMessage          = "notifications/message"
 	NotifyAcknowledged     = "notifications/subscriptions/acknowledged"
 	NotifyToolsChanged     = "notifications/tools/list_changed"
+	NotifyTask             = "notifications/tasks"
 	NotifyPromptsChanged   = "notifications/prompts/list_changed"
 	NotifyResourcesChanged = "notifications/resources/list_changed"
 	notificationPrefix     = "notifications/"
@@ -43,7 +47,7 @@ var methods = func() map[string]string {
 	for _, s := range []string{
 		MethodInitialize, MethodPing, MethodDiscover, MethodListen, MethodToolsList, MethodToolsCall,
 		MethodResourcesList, MethodTemplatesList, MethodResourcesRead, MethodPromptsList, MethodPromptsGet,
-		MethodComplete, MethodSetLevel, NotifyInitialized, NotifyCancelled,
+		MethodComplete, MethodTasksGet, MethodTasksUpdate, MethodTasksCancel, MethodSetLevel, NotifyInitialized, NotifyCancelled,
 	} {
 		m[s] = s
 	}
@@ -82,15 +86,16 @@ const (
 	CodeMissingCapability  = -32021
 	CodeUnsupportedVersion = -32022
 	// Busbar's own codes lie outside the range JSON-RPC reserves.
-	CodeUnauthenticated = 1401
-	CodeForbidden       = 1403
-	CodeConflict        = 1409
-	CodeHistoryLost     = 1410
-	CodeTooLarge        = 1413
-	CodeRateLimited     = 1429
-	CodeCancelled       = 1499
-	CodeUnavailable     = 1503
-	CodeDeadline        = 1504
+	CodeApprovalRequired = 1202
+	CodeUnauthenticated  = 1401
+	CodeForbidden        = 1403
+	CodeConflict         = 1409
+	CodeHistoryLost      = 1410
+	CodeTooLarge         = 1413
+	CodeRateLimited      = 1429
+	CodeCancelled        = 1499
+	CodeUnavailable      = 1503
+	CodeDeadline         = 1504
 )
 
 // LogLevels of MCP logging (RFC 5424), least severe first.

@@ -87,7 +87,7 @@ func run(cfg Config) (*server.Server, error) {
 		ServerName: "busbar", Host: host, Port: port,
 		NoSigs: true, NoLog: false,
 		JetStream: true, StoreDir: filepath.Join(cfg.DataDir, "nats"),
-		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 4 << 30,
+		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
 		SyncAlways: !cfg.Relaxed, MaxPayload: 1 << 20,
 		WriteDeadline: 10 * time.Second, Authorization: cfg.Token,
 		DisableShortFirstPing: true,

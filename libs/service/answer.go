@@ -6,9 +6,34 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
+
+// CheckAnswer requires that a client's answer is one to the input request of
+// that key, both as they travel. A task is asked under a key only once, so
+// that an edge checks before it takes an answer. The error is one for the
+// client.
+func CheckAnswer(key string, request, answer []byte) error {
+	var asked struct {
+		Method string `json:"method"`
+		Params struct {
+			Form jsontext.Value `json:"requestedSchema,omitzero"`
+		} `json:"params,omitzero"`
+	}
+	if err := json.Unmarshal(request, &asked); err != nil {
+		return fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
+	}
+	q := Question{key: key, method: asked.Method}
+	if asked.Params.Form != nil {
+		q.form = asked.Params.Form
+	}
+	if err := q.check(answer); err != nil {
+		return badAnswer(key, err)
+	}
+	return nil
+}
 
 // check requires that a client's answer is one to the question: clients are
 // not trusted to have validated what their users typed.

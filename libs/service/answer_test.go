@@ -1,8 +1,12 @@
 package service_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -35,13 +39,48 @@ func TestAnswersMustFitTheQuestion(t *testing.T) {
 				_, err := call.Ask(c.question)
 				return "asked", err
 			})
-			_, err := run(t, s).round("ask", everyCapability, `{"q":`+c.answer+`}`, nil)
-			switch {
-			case c.says == "" && err != nil:
-				t.Errorf("refused: %v", err)
-			case c.says != "" && (!fault.Is(err, fault.InvalidParams) || !strings.Contains(err.Error(), c.says)):
-				t.Errorf("got %v, want %q", err, c.says)
+			client := run(t, s)
+			_, inCall := client.round("ask", everyCapability, `{"q":`+c.answer+`}`, nil)
+			frame, err := client.round("ask", everyCapability, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asked map[string]jsontext.Value
+			if err := json.Unmarshal(frame.GetInputRequired().GetInputRequests(), &asked); err != nil {
+				t.Fatal(err)
+			}
+			atEdge := service.CheckAnswer("q", asked["q"], []byte(c.answer))
+			for where, err := range map[string]error{"in the call": inCall, "at the edge": atEdge} {
+				switch {
+				case c.says == "" && err != nil:
+					t.Errorf("%s: refused: %v", where, err)
+				case c.says != "" && (!fault.Is(err, fault.InvalidParams) || !strings.Contains(err.Error(), c.says)):
+					t.Errorf("%s: got %v, want %q", where, err, c.says)
+				}
 			}
 		})
 	}
+}
+
+// FuzzCheckAnswer checks answers of clients against questions of services.
+func FuzzCheckAnswer(f *testing.F) {
+	const form = `{"method":"elicitation/create","params":{"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`
+	f.Add([]byte(form), []byte(`{"action":"accept","content":{"name":"Ada"}}`))
+	f.Add([]byte(`{"method":"roots/list"}`), []byte(`{"roots":[]}`))
+	f.Add([]byte(`{"method":"sampling/createMessage","params":{"requestedSchema":7}}`), []byte(`[]`))
+	f.Add([]byte(`{"method":"elicitation/create","params":null}`), []byte(`null`))
+	f.Fuzz(func(t *testing.T, question, answer []byte) {
+		var f *fault.Error
+		if err := service.CheckAnswer("q", question, answer); err != nil && !errors.As(err, &f) {
+			t.Errorf("not one for clients: %v", err)
+		}
+		if err := service.CheckAnswer("q", []byte(form), answer); err == nil {
+			var a struct {
+				Action string `json:"action"`
+			}
+			if json.Unmarshal(answer, &a) != nil || a.Action != "accept" && a.Action != "decline" && a.Action != "cancel" {
+				t.Errorf("accepted %q", answer)
+			}
+		}
+	})
 }

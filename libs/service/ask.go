@@ -241,17 +241,20 @@ func (r *inputRequired) wire(c *Call) (*busv1.InputRequired, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &busv1.InputRequired{InputRequests: raw}
-	if len(c.answered) > 0 || c.state != nil {
-		keep := carried{Answers: map[string]jsontext.Value{}, State: c.state}
-		for k, v := range c.answered {
-			keep.Answers[k] = v
-		}
-		if out.RequestState, err = marshal(keep); err != nil {
-			return nil, err
-		}
+	state, err := c.carry()
+	return &busv1.InputRequired{InputRequests: raw, RequestState: state}, err
+}
+
+// carry is the request state of the next run; nil for none.
+func (c *Call) carry() ([]byte, error) {
+	if len(c.answered) == 0 && c.state == nil {
+		return nil, nil
 	}
-	return out, nil
+	keep := carried{Answers: map[string]jsontext.Value{}, State: c.state}
+	for k, v := range c.answered {
+		keep.Answers[k] = v
+	}
+	return marshal(keep)
 }
 
 // openAnswers takes up the answers of this round and of those before.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -13,14 +12,26 @@ import (
 // goroutine until the handler returns.
 type Call struct {
 	req *busv1.Request
-	out *bus.Responder
+	out output
 	log *slog.Logger
+	// tool is nil unless the call is for one.
+	tool *tool
+	// isTask is set in the runs of a task.
+	isTask bool
 
 	answered map[string][]byte
 	state    []byte
 }
 
-// ID names the call in logs and audit.
+// output takes what a handler says before it returns.
+type output interface {
+	Progress(*busv1.Progress)
+	Log(*busv1.Log)
+	Disconnect(retry time.Duration)
+}
+
+// ID names the call in logs and audit. In a task it is the task's, the same in
+// every run.
 func (c *Call) ID() string { return c.req.Id }
 
 // Principal is who calls; "anonymous" where the edge runs without
@@ -40,13 +51,18 @@ func (c *Call) Client() mcp.Implementation {
 	return mcp.Implementation{Name: c.req.GetClient().GetName(), Version: c.req.GetClient().GetVersion()}
 }
 
+// Trace is the caller's W3C Trace Context, traceparent and tracestate, for calls
+// that the handler makes itself; empty if the caller gave none.
+func (c *Call) Trace() (parent, state string) { return c.req.Traceparent, c.req.Tracestate }
+
 // IdempotencyKey is the same in every repetition of a call; empty if the
 // caller gave none.
 func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
 
 // Progress tells the client how far the call has come. done must increase from
 // call to call; total is 0 when unknown. It costs nothing when the client did
-// not ask, and never blocks.
+// not ask, and never blocks. In a task it is the status message: the latest of
+// each second, cut at 200 bytes.
 func (c *Call) Progress(done, total float64, message string) {
 	if c.req.WantsProgress {
 		c.out.Progress(&busv1.Progress{Progress: done, Total: total, Message: message})
@@ -60,7 +76,7 @@ func (c *Call) Disconnect(retry time.Duration) { c.out.Disconnect(retry) }
 
 // Log sends a log record to the client, if it asked for that level. level is
 // one of mcp.LogLevels, data any JSON value. Credentials, personal data and
-// internals must not be in it.
+// internals must not be in it. Tasks have no log.
 func (c *Call) Log(level, logger string, data any) {
 	wire := levels[level]
 	if c.req.LogLevel == busv1.LogLevel_LOG_LEVEL_UNSPECIFIED || wire < c.req.LogLevel {
@@ -83,7 +99,7 @@ var levels = func() map[string]busv1.LogLevel {
 }()
 
 // newCall opens a request for its handler.
-func (s *Service) newCall(req *busv1.Request, out *bus.Responder) (*Call, error) {
+func (s *Service) newCall(req *busv1.Request, out output) (*Call, error) {
 	c := &Call{req: req, out: out, log: s.logger()}
 	return c, c.openAnswers()
 }

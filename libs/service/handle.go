@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/protobuf/proto"
 
@@ -17,7 +18,14 @@ func (s *Service) handle(ctx context.Context, req *busv1.Request, out *bus.Respo
 	if err != nil {
 		return nil, err
 	}
+	return s.answer(ctx, call)
+}
+
+func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error) {
 	result, err := s.dispatch(ctx, call)
+	if errors.Is(err, errTask) {
+		return call.task()
+	}
 	if ask := asInputRequired(err); ask != nil {
 		return ask.wire(call)
 	}
@@ -56,6 +64,10 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 	t := look(s, func() *tool { return s.tools[call.req.Name] })
 	if t == nil {
 		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(call.req.Name))
+	}
+	call.tool = t
+	if err := call.becomes(t.task); err != nil {
+		return nil, err
 	}
 	return t.invoke(ctx, call, call.req.Arguments)
 }

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // client calls a service the way an edge does.
 type client struct {
 	t      *testing.T
+	conn   *bus.Conn
 	caller *bus.Caller
 	watch  *bus.Registry
 	name   string
@@ -51,7 +52,7 @@ func run(t *testing.T, s *service.Service) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(watch.Close)
-	return &client{t: t, caller: caller, watch: watch, name: s.Name()}
+	return &client{t: t, conn: edge, caller: caller, watch: watch, name: s.Name()}
 }
 
 func (c *client) do(req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {

@@ -47,11 +47,22 @@ func WithVersion(v string) Option { return func(s *Service) { s.version = v } }
 // look at the bus.
 func WithDescription(d string) Option { return func(s *Service) { s.description = d } }
 
-// WithConcurrency sets how many calls one instance runs at once. Default 64.
+// WithConcurrency sets how many calls one instance runs at once, and how many
+// tasks beside them. Default 64.
 func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n } }
 
 // WithLogger sets where the service logs. Default slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(s *Service) { s.log = l } }
+
+// WithError keeps a mistake made on the way to the service, such as a wrong
+// setting: Start returns it. nil is none.
+func WithError(err error) Option {
+	return func(s *Service) {
+		if err != nil {
+			s.errs = append(s.errs, err)
+		}
+	}
+}
 
 // New makes a service. The name is what calls are addressed to on the bus: 1
 // to 64 characters of a-z, A-Z, 0-9, - and _.
@@ -97,6 +108,7 @@ func (s *Service) register(what string, add func() error) {
 	}
 	// Under the lock, so that the last change is the last announced.
 	for r := range s.running {
+		r.serveTasksLocked()
 		r.announceLocked()
 	}
 }
@@ -132,6 +144,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	r.announcer, err = bus.Announce(conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
 	if err == nil {
 		s.running[r] = struct{}{}
+		r.serveTasksLocked()
 	}
 	s.mu.Unlock()
 	if err != nil {
@@ -140,6 +153,16 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	}
 	s.logger().Info("service is on the bus", "service", s.name, "version", s.version, "instance", r.server.Instance())
 	return r, nil
+}
+
+// serveTasksLocked takes tasks as soon as there is a tool that makes any.
+func (r *Running) serveTasksLocked() {
+	for _, t := range r.service.tools {
+		if t.task != TaskNever {
+			r.server.ServeTasks(r.service.handleTask)
+			return
+		}
+	}
 }
 
 func (r *Running) announceLocked() {

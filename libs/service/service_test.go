@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -245,4 +246,16 @@ func TestTwoInstances(t *testing.T) {
 		t.Error(err)
 	}
 	instances(0)
+}
+
+// A wrong setting found before the service was there is told like the others.
+func TestServiceMadeWithAnError(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc", service.WithError(nil), service.WithError(errors.New("the setting is wrong")))
+	addPlain(s, "twice")
+	addPlain(s, "twice")
+	_, err := s.Start(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "the setting is wrong") || !strings.Contains(err.Error(), "added twice") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
@@ -39,14 +40,18 @@ type Tool struct {
 	// Annotations add further hints for clients; the two above are put in.
 	Annotations mcp.ToolAnnotations
 
-	// Timeout is the longest a call may take. 0: the edge's default, 30 s.
+	// Timeout is the longest a call, or a run of a task, may take. 0: the edge's
+	// default, 30 s, for a call, and bus.TaskTimeout for a task.
 	Timeout time.Duration
+	// Task says whether calls may go on as tasks. Default: never.
+	Task TaskMode
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
 }
 
 type tool struct {
 	wire   *busv1.Tool
+	task   TaskMode
 	invoke func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error)
 }
 
@@ -91,7 +96,7 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 		if s.tools[t.Name] != nil {
 			return errors.New("added twice")
 		}
-		s.tools[t.Name] = &tool{wire: wire, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
+		s.tools[t.Name] = &tool{wire: wire, task: t.Task, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
 			in, err := decode[In](arguments)
 			if err != nil {
 				return nil, err
@@ -121,6 +126,9 @@ func (s *Service) RemoveTool(name string) {
 func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 	if err := validToolName(t.Name); err != nil {
 		return nil, err
+	}
+	if t.Task != TaskNever && t.Timeout > bus.MaxTaskTimeout {
+		return nil, fmt.Errorf("the time limit of a task is at most %v", bus.MaxTaskTimeout)
 	}
 	var err error
 	if len(t.InputSchema) == 0 {

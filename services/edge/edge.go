@@ -10,14 +10,22 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
+	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
+	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/era"
@@ -93,11 +101,19 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
+	tasks, err := conn.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	approvals, err := gateway.NewApprovals(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	auditor, err := e.startAudit(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Caller: e.caller, Catalogue: e.live, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
+	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
@@ -111,23 +127,17 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	return e, nil
 }
 
-// sharedSealer seals with the key that all edges of the bus have, so that a
-// client may come back to any of them.
+// sharedSealer seals with keys that all edges of the bus have, so that a client
+// may come back to any of them. The first edge that needs a period's key makes
+// it; the bucket forgets it when it is of no more use.
 func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
-	key, err := sharedKey(ctx, conn, "request-state")
-	if err != nil {
-		return nil, err
-	}
-	return gateway.NewSealer(key)
-}
-
-// sharedKey is the key that all edges of the bus have for a use.
-func sharedKey(ctx context.Context, conn *bus.Conn, use string) ([]byte, error) {
 	keys, err := conn.Bucket(ctx, bus.KeysBucket)
 	if err != nil {
 		return nil, err
 	}
-	return keys.Shared(ctx, use, gateway.NewKey())
+	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
+		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
+	}), nil
 }
 
 // startAudit begins to record calls; nil when that is off.
@@ -135,7 +145,11 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	if e.cfg.Audit.Off {
 		return nil, nil
 	}
-	key, err := sharedKey(ctx, e.conn, "audit-digests")
+	bucket, err := e.conn.Bucket(ctx, bus.AuditBucket)
+	if err != nil {
+		return nil, err
+	}
+	key, err := bucket.Shared(ctx, "digests", gateway.NewKey())
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +203,8 @@ func (e *Edge) close() {
 	}
 }
 
-// Handler is the edge's HTTP interface: /mcp, /sse with /messages, /audit/,
-// /healthz and /readyz.
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
+// rest.Roots, /v1, /audit/, /healthz and /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -200,6 +214,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
 	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
+	plain := api.New(e.gateway, e.server.Closing())
+	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
+	web := rest.New(rest.Config{API: plain, Guard: guard})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
@@ -208,7 +225,32 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		}
 		_, _ = w.Write([]byte("ready\n"))
 	})
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Not through the mux, which tidies paths: a resource's URI is part of one.
+		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
+			web.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// ServeAll is Serve for HTTP on l and, unless it is nil, gRPC on g, which is
+// closed with it.
+func (e *Edge) ServeAll(ctx context.Context, l, g net.Listener) error {
+	if g == nil {
+		return e.Serve(ctx, l)
+	}
+	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l) })
+	p.Go(func(ctx context.Context) error {
+		addr, ok := g.Addr().(*net.TCPAddr)
+		s := grpc.New(grpc.Config{
+			API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: ok && addr.IP.IsLoopback(),
+		})
+		return s.Serve(ctx, g, drainTime)
+	})
+	return p.Wait()
 }
 
 // drainTime bounds how long Serve waits for calls in flight at its end.

@@ -149,7 +149,7 @@ func TestSessions(t *testing.T) {
 		}()
 		serve(t, e.nats, named("streamed"))
 		for {
-			if line := await(t, "list_changed", lines); strings.HasPrefix(line, "data: ") {
+			if line := await(t, "list_changed", lines); strings.HasPrefix(line, "data: {") {
 				if want := `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; !sameJSON(t, []byte(line[6:]), []byte(want)) {
 					t.Errorf("came %s", line)
 				}

@@ -77,6 +77,7 @@ type reply struct {
 	header        http.Header
 	body          []byte
 	message       message // the response; zero if there was none
+	responses     int
 	notifications []message
 }
 
@@ -95,8 +96,10 @@ func send(t testing.TB, r *http.Request) reply {
 	return out
 }
 
-func trySend(r *http.Request) (reply, error) {
-	resp, err := httpClient.Do(r)
+func trySend(r *http.Request) (reply, error) { return trySendOver(httpClient, r) }
+
+func trySendOver(client *http.Client, r *http.Request) (reply, error) {
+	resp, err := client.Do(r)
 	if err != nil {
 		return reply{}, err
 	}
@@ -122,18 +125,20 @@ func trySend(r *http.Request) (reply, error) {
 			out.notifications = append(out.notifications, m)
 		} else {
 			out.message = m
+			out.responses++
 		}
 	}
 	return out, nil
 }
 
-// events are the data of server-sent events.
+// events are the data of server-sent events, but for those that only have an
+// id.
 func events(body []byte) [][]byte {
 	var all [][]byte
 	s := bufio.NewScanner(bytes.NewReader(body))
 	s.Buffer(nil, 32<<20)
 	for s.Scan() {
-		if data, ok := bytes.CutPrefix(s.Bytes(), []byte("data: ")); ok {
+		if data, ok := bytes.CutPrefix(s.Bytes(), []byte("data: ")); ok && len(data) > 0 {
 			all = append(all, bytes.Clone(data))
 		}
 	}

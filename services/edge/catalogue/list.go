@@ -112,24 +112,33 @@ func (l *list) read(cursor []byte) ([]byte, error) {
 	if cursor == nil {
 		return l.first, nil
 	}
+	from, err := l.position(cursor)
+	if err != nil {
+		return nil, err
+	}
+	return l.page(from), nil
+}
+
+// position is where a cursor points to.
+func (l *list) position(cursor []byte) (int, error) {
 	bad := fault.New(fault.InvalidParams, "params.cursor is not one that this server gave for this list; start again without it")
 	// The decoder skips line ends.
 	if len(cursor) > maxCursor || bytes.ContainsAny(cursor, "\r\n") {
-		return nil, bad
+		return 0, bad
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(string(cursor))
 	if err != nil {
-		return nil, bad
+		return 0, bad
 	}
 	after, ok := bytes.CutPrefix(raw, []byte(l.scope+"\n"))
 	if !ok {
-		return nil, bad
+		return 0, bad
 	}
 	i, found := slices.BinarySearchFunc(l.items, string(after), byName)
 	if found {
 		i++
 	}
-	return l.page(i), nil
+	return i, nil
 }
 
 // entry checks what a service wrote about one of its tools, prompts or
@@ -153,4 +162,38 @@ func (k Kind) entry(name string, raw []byte) ([]byte, error) {
 	}
 	v := jsontext.Value(bytes.Clone(raw))
 	return v, v.Compact()
+}
+
+// Entry returns the entry of a name in a list, a JSON object. Don't change it.
+func (s *Snapshot) Entry(kind Kind, name string) (entry []byte, ok bool) {
+	items := s.lists[kind].items
+	i, ok := slices.BinarySearchFunc(items, name, byName)
+	if !ok {
+		return nil, false
+	}
+	return items[i].json, true
+}
+
+// Slice returns the entries of a list after a cursor, up to limit of them, and
+// the cursor of what follows, empty at the end. An empty cursor is the list's
+// beginning. Don't change the entries.
+func (s *Snapshot) Slice(kind Kind, cursor string, limit int) (entries [][]byte, next string, err error) {
+	l := &s.lists[kind]
+	from := 0
+	if cursor != "" {
+		if from, err = l.position([]byte(cursor)); err != nil {
+			return nil, "", err
+		}
+	}
+	to := len(l.items)
+	if limit > 0 {
+		to = min(to, from+limit)
+	}
+	for _, it := range l.items[from:to] {
+		entries = append(entries, it.json)
+	}
+	if to < len(l.items) && to > from {
+		next = l.cursor(l.items[to-1].name)
+	}
+	return entries, next, nil
 }

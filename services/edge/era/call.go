@@ -106,8 +106,10 @@ func (s *Server) answer(r *Request, x Exchange, a *gateway.Answer) {
 			body = appendQuoted(append(body, `,"requestState":`...), string(a.InputRequired.RequestState))
 		}
 		s.result(r, x, "input_required", append(body, '}'), nil, "")
+	case a.Task != nil && r.Modern():
+		s.result(r, x, "task", appendTask([]byte{'{'}, a.Task, false), nil, "")
 	default:
-		s.Refuse(r, x, fault.New(fault.Internal, "the service started a task, which this server does not offer yet"))
+		s.Refuse(r, x, fault.New(fault.Internal, "the service gave an answer that this version of the protocol has no form for"))
 	}
 }
 

@@ -105,7 +105,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true}},`
+	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}},`
 	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
 	return s, nil
 }

@@ -48,7 +48,7 @@ func legacyClient(r *Request) (*busv1.Client, string) {
 	if level == "" {
 		level = defaultLogLevel
 	}
-	return &busv1.Client{Name: n.ClientName, Version: n.ClientVer, Capabilities: n.Capabilities}, level
+	return &busv1.Client{Name: n.ClientName, Version: n.ClientVer, Capabilities: withoutTasks(n.Capabilities)}, level
 }
 
 // Initialize handles initialize. It returns the session it opens, which the

@@ -30,6 +30,7 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 		Prompts   bool           `json:"promptsListChanged,omitzero"`
 		Resources bool           `json:"resourcesListChanged,omitzero"`
 		URIs      []string       `json:"resourceSubscriptions,omitempty"`
+		TaskIDs   []string       `json:"taskIds,omitempty"`
 		Rest      jsontext.Value `json:",inline"`
 	}
 	if r.Message.P.Notifications == nil {
@@ -52,11 +53,8 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 		{want.Resources, catalogue.ResourcesChanged, "resourcesListChanged"},
 	} {
 		if opt.on {
-			if mask != 0 {
-				agreed = append(agreed, ',')
-			}
 			mask |= opt.change
-			agreed = append(append(append(agreed, '"'), opt.name...), `":true`...)
+			agreed = append(append(append(separate(agreed), '"'), opt.name...), `":true`...)
 		}
 	}
 	slices.Sort(want.URIs)
@@ -65,6 +63,12 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 		s.Refuse(r, x, fault.New(fault.TooLarge, "one stream subscribes to at most %d resources", maxSubscribed))
 		return
 	}
+	tasks, err := s.hear(ctx, r, want.TaskIDs)
+	if err != nil {
+		s.Refuse(r, x, err)
+		return
+	}
+	defer tasks.close()
 	var wants func(string) bool
 	if len(want.URIs) > 0 {
 		wants = func(uri string) bool { _, found := slices.BinarySearch(want.URIs, uri); return found }
@@ -73,10 +77,15 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 			s.Refuse(r, x, err)
 			return
 		}
-		if mask != 0 {
-			agreed = append(agreed, ',')
+		agreed = append(append(separate(agreed), `"resourceSubscriptions":`...), list...)
+	}
+	if len(tasks.ids) > 0 {
+		list, err := json.Marshal(tasks.ids)
+		if err != nil {
+			s.Refuse(r, x, err)
+			return
 		}
-		agreed = append(append(agreed, `"resourceSubscriptions":`...), list...)
+		agreed = append(append(separate(agreed), `"taskIds":`...), list...)
 	}
 	agreed = append(agreed, '}')
 
@@ -95,6 +104,8 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 			for _, uri := range uris {
 				x.Notify(updated(uri, meta))
 			}
+		case <-tasks.C:
+			s.sendTasks(ctx, r, x, tasks, meta)
 		case <-s.closing:
 			s.result(r, x, complete, nil, append(append([]byte{'{'}, meta...), '}'), "")
 			return

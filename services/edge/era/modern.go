@@ -32,6 +32,8 @@ func (s *Server) modern(ctx context.Context, r *Request, x Exchange) {
 		s.listen(ctx, r, x)
 	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
 		s.call(ctx, r, x, s.clients.get(m.P.ClientInfo, m.P.ClientCapabilities), m.P.LogLevel)
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		s.task(ctx, r, x)
 	default:
 		s.Refuse(r, x, methodNotFound(m.Method))
 	}

@@ -84,6 +84,15 @@ func (p *Peer) cancel(id []byte) bool {
 	return cancel != nil
 }
 
+// cancelAll gives up every request.
+func (p *Peer) cancelAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, cancel := range p.inFlight {
+		cancel(ErrCancelled)
+	}
+}
+
 func duplicateID() error {
 	return fault.New(fault.InvalidRequest, "a request with this id is in flight already")
 }

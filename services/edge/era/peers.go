@@ -34,12 +34,26 @@ func (s *Server) Peer(session string) (peer *Peer, release func()) {
 	}
 }
 
-// Cancelled takes up a cancellation that arrived at another edge.
+// Ended gives up what is in flight of a session that has ended, here and at
+// other edges: nobody is left to answer it, or a question of it.
+func (s *Server) Ended(session string) {
+	s.Cancelled(session, nil)
+	if err := s.gateway.CancelElsewhere(session, nil); err != nil {
+		s.log.Warn("the end of a session was not passed on", "error", err)
+	}
+}
+
+// Cancelled takes up a cancellation that arrived at another edge. Without a
+// request id it is of all requests.
 func (s *Server) Cancelled(session string, requestID []byte) {
 	s.peers.mu.Lock()
 	o := s.peers.open[session]
 	s.peers.mu.Unlock()
-	if o != nil {
+	switch {
+	case o == nil:
+	case len(requestID) == 0:
+		o.peer.cancelAll()
+	default:
 		o.peer.cancel(requestID)
 	}
 }

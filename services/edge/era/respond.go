@@ -101,18 +101,24 @@ func (s *Server) Refuse(r *Request, x Exchange, err error) {
 // not known. docs/errors.md has the table.
 func ErrorMessage(m *mcp.Message, version string, err error) (status int, message []byte) {
 	f := fault.From(err)
-	status, code := classify(f, version)
-	text := f.Message
-	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
-		text = "Tool execution timeout: " + text
-	}
 	b := make([]byte, 0, 256)
 	b = append(b, `{"jsonrpc":"2.0"`...)
 	if m != nil && m.ID != nil {
 		b = append(b, `,"id":`...)
 		b = append(b, m.ID...)
 	}
-	b = append(b, `,"error":{"code":`...)
+	status, b = appendError(append(b, `,"error":`...), f, version)
+	return status, append(b, '}')
+}
+
+// appendError adds the error object of JSON-RPC.
+func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte) {
+	status, code := classify(f, version)
+	text := f.Message
+	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
+		text = "Tool execution timeout: " + text
+	}
+	b = append(b, `{"code":`...)
 	b = strconv.AppendInt(b, int64(code), 10)
 	b = append(b, `,"message":`...)
 	b = appendQuoted(b, text)
@@ -128,7 +134,7 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 		b = append(b, ',')
 		b = append(b, more...)
 	}
-	return status, append(b, `}}}`...)
+	return status, append(b, `}}`...)
 }
 
 // form is what an error looks like to a client: HTTP status and code.
@@ -149,9 +155,12 @@ var forms = map[fault.Reason]form{
 	fault.UnknownTool:        {http.StatusOK, mcp.CodeInvalidParams},
 	fault.UnknownPrompt:      {http.StatusOK, mcp.CodeInvalidParams},
 	fault.UnknownResource:    {http.StatusOK, mcp.CodeInvalidParams},
+	fault.UnknownTask:        {http.StatusOK, mcp.CodeInvalidParams},
 	fault.UnknownSession:     {http.StatusNotFound, mcp.CodeInvalidRequest},
 	fault.Unauthenticated:    {http.StatusUnauthorized, mcp.CodeUnauthenticated},
 	fault.Forbidden:          {http.StatusForbidden, mcp.CodeForbidden},
+	fault.ApprovalRequired:   {http.StatusOK, mcp.CodeApprovalRequired},
+	fault.UnknownApproval:    {http.StatusOK, mcp.CodeInvalidParams},
 	fault.Conflict:           {http.StatusOK, mcp.CodeConflict},
 	fault.RateLimited:        {http.StatusOK, mcp.CodeRateLimited},
 	fault.Overloaded:         {http.StatusOK, mcp.CodeUnavailable},

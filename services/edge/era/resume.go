@@ -52,9 +52,12 @@ func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call
 	defer leave(nil)
 	a := &answerStream{server: s, r: r, leave: leave, begun: true}
 	if r.Version >= mcp.V20251125 {
+		// Clients know an id only from the connection they have: without one they
+		// do not come back once more.
+		r.Resumable.Begin(eventID(&bus.Stream{Name: n.Name}, at))
 		go a.leaveAtClose(ctx)
 	}
-	notify := notifier{token: r.Message.P.ProgressToken, x: x, last: math.Inf(-1)}
+	notify := notifier{token: r.Message.P.ProgressToken, x: patient{x}, last: math.Inf(-1)}
 	onFrame := func(f *busv1.Frame) {
 		at = a.stream.Last()
 		a.mark()
@@ -89,17 +92,27 @@ func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call
 			if err == nil && !taken {
 				continue
 			}
+			notify.x = x // who makes a call may not wait
 			answer, err = s.takeOver(ctx, r, x, c, a, n, answer, onFrame)
 			s.finish(ctx, r, x, a, answer, err)
 			return
 		}
 		if err == nil {
 			answer = s.legacyAnswer(c, answer)
+		} else {
+			a.begun = false // only who serves an answer adds to it
 		}
 		s.finish(ctx, r, x, a, answer, err)
 		return
 	}
 }
+
+// patient is an Exchange whose notifications wait for a slow client and are not
+// dropped: the stream keeps those that follow.
+type patient struct{ Exchange }
+
+// Notify implements Exchange.
+func (p patient) Notify(message []byte) { p.Ask(message) }
 
 // follow follows while the client is there and has not cancelled.
 func (s *Server) follow(connection, ctx context.Context, c *gateway.Call, at bus.Position, onFrame gateway.OnFrame, served func() bool) (*gateway.Answer, error) {

@@ -43,7 +43,7 @@ func (c *Call) Effect() bool {
 	switch c.Method {
 	case mcp.MethodToolsCall:
 		return c.Target.Tool != nil && !c.Target.Tool.ReadOnly
-	case "tasks/update", "tasks/cancel":
+	case mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
 		return true
 	}
 	return false

@@ -18,10 +18,10 @@ import (
 type Call struct {
 	// Door names the front door, for audit and metrics.
 	Door string
-	// Method is an MCP method: tools/call, resources/read, prompts/get or
-	// completion/complete.
+	// Method is an MCP method: tools/call, resources/read, prompts/get,
+	// completion/complete, or one of tasks.
 	Method string
-	// Name is the tool's or prompt's name, or the resource's URI.
+	// Name is the tool's or prompt's name, the resource's URI, or the task's id.
 	Name string
 	// Arguments is a JSON object, or empty. For completion/complete it is the
 	// whole params.
@@ -43,6 +43,11 @@ type Call struct {
 	Stream      *bus.Stream
 	Traceparent string
 	Tracestate  string
+
+	// approved says that a person agreed to the call.
+	approved bool
+	// Refused is why a call of a batch cannot be made; nil for one that can.
+	Refused error
 
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
@@ -84,16 +89,18 @@ var Anonymous = Principal{Name: "anonymous"}
 type Answer struct {
 	Result        *busv1.Result
 	InputRequired *busv1.InputRequired
-	Task          *busv1.Task
+	// Task is the task that the call became, or asks about.
+	Task *busv1.TaskRecord
 	// Disconnect: the call goes on, and its client comes back for the answer.
 	Disconnect *busv1.Disconnect
 	// Sent is the response as another edge sent it.
 	Sent *busv1.Sent
 }
 
+// answerOf is the answer of a terminal frame that begins no task.
 func answerOf(f *busv1.Frame) *Answer {
 	return &Answer{
-		Result: f.GetResult(), InputRequired: f.GetInputRequired(), Task: f.GetTask(),
+		Result: f.GetResult(), InputRequired: f.GetInputRequired(),
 		Disconnect: f.GetDisconnect(), Sent: f.GetSent(),
 	}
 }

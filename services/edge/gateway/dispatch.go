@@ -11,7 +11,7 @@ import (
 
 // dispatch puts the call on the bus. It bounds it by the tool's time limit,
 // and repeats it once where that can do no harm.
-func dispatch(caller *bus.Caller) Next {
+func dispatch(caller *bus.Caller, store Tasks) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		timeout := bus.DefaultTimeout
 		if t := c.Target.Tool; t != nil && t.Timeout > 0 {
@@ -26,6 +26,9 @@ func dispatch(caller *bus.Caller) Next {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if begun := frame.GetTask(); begun != nil {
+			return createTask(ctx, c, store, request(c, deadline), begun)
 		}
 		return answerOf(frame), nil
 	}

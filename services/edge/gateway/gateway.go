@@ -10,16 +10,17 @@ import (
 )
 
 // Config holds the policies of a gateway. A nil policy is open, but for
-// approval: without an Approver, calls that need one are refused.
+// approvals: without any, calls that need one are refused.
 type Config struct {
 	Caller    *bus.Caller
 	Catalogue *catalogue.Live
+	Tasks     Tasks
 	Logger    *slog.Logger
 
 	Authenticator Authenticator
 	Authorizer    Authorizer
 	Limiter       Limiter
-	Approver      Approver
+	Approvals     Approvals
 	Deduplicator  Deduplicator
 	Auditor       Auditor
 	// Sealer defaults to one whose key dies with the process.
@@ -30,14 +31,16 @@ type Config struct {
 type Gateway struct {
 	caller        *bus.Caller
 	catalogue     *catalogue.Live
+	tasks         Tasks
 	authenticator Authenticator
 	sealer        *Sealer
 	auditor       Auditor
+	approvals     Approvals
 	chain         Next
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, validate, protect, approve, deduplicate, begin, dispatch.
+// limit, tasks, validate, protect, approve, deduplicate, begin, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -51,15 +54,12 @@ func New(cfg Config) *Gateway {
 	if cfg.Limiter == nil {
 		cfg.Limiter = NewInFlight(DefaultInFlight)
 	}
-	if cfg.Approver == nil {
-		cfg.Approver = nobody{}
-	}
 	if cfg.Deduplicator == nil {
 		cfg.Deduplicator = open{}
 	}
 	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
 	if cfg.Sealer == nil {
-		cfg.Sealer, _ = NewSealer(NewKey()) // a key of 32 bytes is never refused
+		cfg.Sealer = NewSealer(ownKeys())
 	}
 	links := []Link{
 		audit(cfg.Auditor),
@@ -67,13 +67,14 @@ func New(cfg Config) *Gateway {
 		authorize(cfg.Authorizer),
 		limit(cfg.Limiter),
 		begin(cfg.Auditor), // what has an effect by its method alone
+		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
-		approve(cfg.Approver),
+		approve(cfg.Approvals),
 		deduplicate(cfg.Deduplicator),
 		begin(cfg.Auditor),
 	}
-	next := dispatch(cfg.Caller)
+	next := dispatch(cfg.Caller, cfg.Tasks)
 	for i := len(links) - 1; i >= 0; i-- {
 		link, rest := links[i], next
 		next = func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
@@ -81,8 +82,8 @@ func New(cfg Config) *Gateway {
 		}
 	}
 	return &Gateway{
-		caller: cfg.Caller, catalogue: cfg.Catalogue, authenticator: cfg.Authenticator,
-		sealer: cfg.Sealer, auditor: cfg.Auditor, chain: next,
+		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
+		sealer: cfg.Sealer, auditor: cfg.Auditor, approvals: cfg.Approvals, chain: next,
 	}
 }
 
@@ -104,6 +105,10 @@ func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
 func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
 	return g.caller.CancelElsewhere(session, requestID)
 }
+
+// OnTask calls f at every change of a task until stop is called. It says
+// nothing of the task: what the client may know of it, Do finds out.
+func (g *Gateway) OnTask(id string, f func()) (stop func(), err error) { return g.tasks.OnWrite(id, f) }
 
 // OpenMailbox makes room for what a client posts, at this edge or another.
 func (g *Gateway) OpenMailbox(c Credentials) *bus.Mailbox { return g.caller.OpenMailbox(c.digest()) }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -43,7 +44,11 @@ func (p *policies) Authenticate(_ context.Context, c gateway.Credentials) (gatew
 	return gateway.Principal{Name: "user of " + c.Bearer, Tenant: "t", Scopes: []string{"s"}}, p.ask("authenticate")
 }
 func (p *policies) Authorize(context.Context, *gateway.Call) error { return p.ask("authorize") }
-func (p *policies) Approve(context.Context, *gateway.Call) error   { return p.ask("approve") }
+func (p *policies) Hold(context.Context, *gateway.HeldCall) error  { return p.ask("approve") }
+func (p *policies) Take(context.Context, string) (*gateway.HeldCall, error) {
+	return nil, p.ask("approve")
+}
+func (p *policies) Use(context.Context, string) (bool, error) { return true, p.ask("approve") }
 func (p *policies) Acquire(context.Context, *gateway.Call) (func(), error) {
 	return func() { _ = p.ask("release") }, p.ask("limit")
 }
@@ -85,7 +90,11 @@ type world struct {
 // start makes a gateway whose policies are those of w, changed by change.
 func start(t *testing.T, change func(w *world, cfg *gateway.Config)) *world {
 	t.Helper()
-	url := bustest.Server(t)
+	return startOn(t, bustest.Server(t), change)
+}
+
+func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config)) *world {
+	t.Helper()
 	w := &world{svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, url))
 	conn := bustest.Connect(t, url)
@@ -104,7 +113,11 @@ func start(t *testing.T, change func(w *world, cfg *gateway.Config)) *world {
 	if err := live.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t), Auditor: w}
+	tasks, err := conn.Tasks(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: w}
 	if change != nil {
 		change(w, &cfg)
 	}
@@ -114,7 +127,7 @@ func start(t *testing.T, change func(w *world, cfg *gateway.Config)) *world {
 
 // all puts the recording policies at every link.
 func all(w *world, cfg *gateway.Config) {
-	cfg.Authenticator, cfg.Authorizer, cfg.Limiter, cfg.Approver, cfg.Deduplicator = w, w, w, w, w
+	cfg.Authenticator, cfg.Authorizer, cfg.Limiter, cfg.Approvals, cfg.Deduplicator = w, w, w, w, w
 }
 
 func toolCall(name, arguments string) *gateway.Call {
@@ -147,11 +160,28 @@ func (w *world) works(t *testing.T, c *gateway.Call) *gateway.Answer {
 	return answer
 }
 
+// agreed returns calls of the tool that needs approval, which a user gave.
+func (w *world) agreed(t *testing.T, bearer string) func() *gateway.Call {
+	t.Helper()
+	call := func() *gateway.Call {
+		c := toolCall("approved", "{}")
+		c.Client = &busv1.Client{Capabilities: []byte(`{"elicitation":{}}`)}
+		c.Credentials, c.IdempotencyKey = gateway.Credentials{Bearer: bearer}, "k"
+		return c
+	}
+	state := w.works(t, call()).InputRequired.GetRequestState()
+	w.asked = nil
+	return func() *gateway.Call {
+		c := call()
+		c.RequestState, c.InputResponses = bytes.Clone(state), []byte(`{"io.github.busbar-mcp/approval":{"action":"accept","content":{"approve":true}}}`)
+		return c
+	}
+}
+
 func TestChainOrder(t *testing.T) {
 	t.Parallel()
 	w := start(t, all)
-	c := toolCall("approved", "{}")
-	c.Credentials, c.IdempotencyKey = gateway.Credentials{Bearer: "x"}, "k"
+	c := w.agreed(t, "x")()
 	w.works(t, c)
 	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit approve deduplicate begin release audit" {
 		t.Errorf("asked in the order %s", got)
@@ -167,11 +197,7 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 		"authenticate": fault.Unauthenticated, "authorize": fault.Forbidden, "limit": fault.RateLimited, "approve": fault.Forbidden, "deduplicate": fault.Conflict, "begin": fault.Unavailable,
 	}
 	w := start(t, all)
-	c := func() *gateway.Call {
-		c := toolCall("approved", "{}")
-		c.IdempotencyKey = "k"
-		return c
-	}
+	c := w.agreed(t, "")
 	order := []string{"authenticate", "authorize", "limit", "approve", "deduplicate", "begin"}
 	for i, link := range order {
 		w.asked, w.refuse = nil, map[string]error{link: fault.New(reasons[link], "no")}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"sync"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -16,47 +17,108 @@ import (
 // stateLife is how long a client may take to answer.
 const stateLife = time.Hour
 
+// keyLife is how long a key seals. It opens for as long again, which is more
+// than any state lives.
+const keyLife = 12 * time.Hour
+
 // Sealer protects the state that services send through clients: it comes back
 // from whoever got it, for the call it belongs to, unchanged and in time, or
 // not at all (2026-07-28, basic/patterns/mrtr, Server Requirements).
 type Sealer struct {
-	aead cipher.AEAD
+	keys KeySource
+	now  func() time.Time
+
+	mu    sync.Mutex
+	aeads map[uint32]cipher.AEAD
 }
 
-// NewSealer makes a Sealer with a key of 16, 24 or 32 bytes.
-func NewSealer(key []byte) (*Sealer, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCM(block)
-	return &Sealer{aead}, err
+// KeySource returns the key of a period of keyLife, 32 bytes: the same for all
+// edges that serve the same clients.
+type KeySource func(ctx context.Context, period uint32) ([]byte, error)
+
+// NewSealer makes a Sealer with the keys of a source.
+func NewSealer(keys KeySource) *Sealer {
+	return &Sealer{keys: keys, now: time.Now, aeads: map[uint32]cipher.AEAD{}}
 }
 
-// NewKey returns a key for NewSealer.
+// NewKey returns a key for a KeySource.
 func NewKey() []byte {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	return key
 }
 
-func (s *Sealer) seal(c *Call, state []byte) []byte {
-	nonce := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(state)+s.aead.Overhead()+8)
-	_, _ = rand.Read(nonce)
-	plain := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(stateLife).Unix()))
-	sealed := s.aead.Seal(nonce, nonce, append(plain, state...), belongsTo(c))
-	return base64.RawURLEncoding.AppendEncode(nil, sealed)
+// ownKeys are those of an edge that shares none.
+func ownKeys() KeySource {
+	key := NewKey()
+	return func(context.Context, uint32) ([]byte, error) { return key, nil }
 }
 
-func (s *Sealer) open(c *Call) ([]byte, error) {
+func (s *Sealer) period() uint32 { return uint32(s.now().Unix() / int64(keyLife.Seconds())) }
+
+// aead returns the cipher of a period, and forgets those before the last.
+func (s *Sealer) aead(ctx context.Context, period uint32) (cipher.AEAD, error) {
+	s.mu.Lock()
+	aead := s.aeads[period]
+	s.mu.Unlock()
+	if aead != nil {
+		return aead, nil
+	}
+	key, err := s.keys(ctx, period)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	if aead, err = cipher.NewGCM(block); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.aeads {
+		if p+1 < s.period() {
+			delete(s.aeads, p)
+		}
+	}
+	s.aeads[period] = aead
+	return aead, nil
+}
+
+const periodSize, nonceSize = 4, 12
+
+func (s *Sealer) seal(ctx context.Context, c *Call, state []byte) ([]byte, error) {
+	period := s.period()
+	aead, err := s.aead(ctx, period)
+	if err != nil {
+		return nil, err
+	}
+	sealed := binary.BigEndian.AppendUint32(make([]byte, 0, periodSize+nonceSize+8+len(state)+aead.Overhead()), period)
+	sealed = sealed[:periodSize+nonceSize]
+	_, _ = rand.Read(sealed[periodSize:])
+	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(stateLife).Unix()))
+	sealed = aead.Seal(sealed, sealed[periodSize:], append(plain, state...), belongsTo(c))
+	return base64.RawURLEncoding.AppendEncode(nil, sealed), nil
+}
+
+func (s *Sealer) open(ctx context.Context, c *Call) ([]byte, error) {
 	refused := fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, or it is too old; call again without it")
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(string(c.RequestState))
-	n := s.aead.NonceSize()
-	if err != nil || len(sealed) < n {
+	if err != nil || len(sealed) < periodSize+nonceSize {
 		return nil, refused
 	}
-	plain, err := s.aead.Open(nil, sealed[:n], sealed[n:], belongsTo(c))
-	if err != nil || len(plain) < 8 || time.Now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
+	period := binary.BigEndian.Uint32(sealed)
+	// One period either way: clocks differ, and state lives on after its period.
+	if now := s.period(); period+1 < now || period > now+1 {
+		return nil, refused
+	}
+	aead, err := s.aead(ctx, period)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, sealed[periodSize:periodSize+nonceSize], sealed[periodSize+nonceSize:], belongsTo(c))
+	if err != nil || len(plain) < 8 || s.now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
 		return nil, refused
 	}
 	return plain[8:], nil
@@ -76,7 +138,7 @@ func belongsTo(c *Call) []byte {
 func protect(s *Sealer) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
 		if len(c.RequestState) > 0 {
-			state, err := s.open(c)
+			state, err := s.open(ctx, c)
 			if err != nil {
 				return nil, err
 			}
@@ -84,7 +146,7 @@ func protect(s *Sealer) Link {
 		}
 		answer, err := next(ctx, c, onFrame)
 		if err == nil && answer.InputRequired != nil && len(answer.InputRequired.RequestState) > 0 {
-			answer.InputRequired.RequestState = s.seal(c, answer.InputRequired.RequestState)
+			answer.InputRequired.RequestState, err = s.seal(ctx, c, answer.InputRequired.RequestState)
 		}
 		return answer, err
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -13,11 +15,9 @@ import (
 
 func sealer(t *testing.T, key byte) *gateway.Sealer {
 	t.Helper()
-	s, err := gateway.NewSealer(bytes.Repeat([]byte{key}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return gateway.NewSealer(func(_ context.Context, period uint32) ([]byte, error) {
+		return bytes.Repeat([]byte{key, byte(period)}, 16), nil
+	})
 }
 
 // remembering is a call that asks once; with state and answer it is the second.
@@ -99,5 +99,31 @@ func TestStateAtAnotherEdge(t *testing.T) {
 	}
 	if _, err := stranger.Do(context.Background(), remembering("{}", state), nil); !fault.Is(err, fault.InvalidParams) {
 		t.Errorf("an edge with another key: %v", err)
+	}
+}
+
+// Keys are replaced, and those that sealed before still open what lives.
+func TestStateOutlivesItsKey(t *testing.T) {
+	t.Parallel()
+	var now atomic.Int64
+	now.Store(time.Now().Truncate(gateway.KeyLife).Add(gateway.KeyLife - time.Minute).UnixNano())
+	s := sealer(t, 1)
+	s.SetNow(func() time.Time { return time.Unix(0, now.Load()) })
+	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Sealer = s })
+	state := bytes.Clone(w.works(t, remembering("{}", nil)).InputRequired.GetRequestState())
+	for _, c := range []struct {
+		later time.Duration
+		opens bool
+	}{{0, true}, {30 * time.Minute, true}, {time.Hour, false}, {gateway.KeyLife, false}, {3 * gateway.KeyLife, false}} {
+		now.Add(int64(c.later))
+		again := remembering("{}", bytes.Clone(state))
+		if c.opens {
+			w.works(t, again)
+		} else {
+			w.fails(t, again, fault.InvalidParams, fault.No)
+		}
+	}
+	if fresh := w.works(t, remembering("{}", nil)).InputRequired.GetRequestState(); bytes.Equal(fresh[:5], state[:5]) {
+		t.Error("the same key seals")
 	}
 }

@@ -48,9 +48,9 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 		return nil, err
 	}
 	if answer.InputRequired != nil && len(answer.InputRequired.RequestState) > 0 {
-		answer.InputRequired.RequestState = g.sealer.seal(c, answer.InputRequired.RequestState)
+		answer.InputRequired.RequestState, err = g.sealer.seal(ctx, c, answer.InputRequired.RequestState)
 	}
-	return answer, nil
+	return answer, err
 }
 
 // Adopt makes Do work on a stream that another edge made, until it is released.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -87,6 +88,12 @@ func New(ledger *Ledger) *service.Service {
 	service.AddTool(s, service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, _ *service.Call, in value) (value, error) {
 		return in, nil
 	})
+	service.AddTool(s, service.Tool{Name: "repeat", ReadOnly: true}, func(_ context.Context, call *service.Call, in value) (value, error) {
+		call.Progress(1, 2, in.Value)
+		call.Log("info", "testservice", in.Value)
+		call.Progress(2, 2, in.Value)
+		return in, nil
+	})
 	service.AddTool(s, service.Tool{Name: "raw", ReadOnly: true, InputSchema: []byte(`{"type":"object"}`)},
 		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil
@@ -120,6 +127,7 @@ func New(ledger *Ledger) *service.Service {
 		return &service.Result{Content: []mcp.Content{mcp.Text(strings.Repeat("x", in.Bytes))}}, nil
 	})
 	service.AddTool(s, service.Tool{Name: "ask"}, ask)
+	service.AddTool(s, service.Tool{Name: "job", Task: service.TaskRequired}, job)
 	service.AddTool(s, service.Tool{Name: "region", InputSchema: []byte(regionSchema)},
 		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			ledger.Add(keyOf(in))
@@ -143,6 +151,18 @@ func slowly(ctx context.Context, call *service.Call, in slow, ledger *Ledger) (r
 		}
 	}
 	return runs{ledger.Add(in.Key)}, nil
+}
+
+// job says which process carries it out, at once and at its end.
+func job(ctx context.Context, call *service.Call, in slow) (value, error) {
+	me := fmt.Sprintf("process %d", os.Getpid())
+	call.Progress(0, 0, me)
+	select {
+	case <-time.After(time.Duration(in.Millis) * time.Millisecond):
+		return value{me}, nil
+	case <-ctx.Done():
+		return value{}, ctx.Err()
+	}
 }
 
 func ask(_ context.Context, call *service.Call, _ nothing) (value, error) {

@@ -1126,11 +1126,14 @@ func (x *InputRequired) GetRequestState() []byte {
 	return nil
 }
 
-// Task ends a call that goes on as a task.
+// Task ends a call that is to go on as a task. The edge makes the task durable
+// before it tells the client.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON object: Task of the extension io.modelcontextprotocol/tasks.
-	Json          []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	// Of the service, for the runs to come: see Request.request_state.
+	RequestState []byte `protobuf:"bytes,2,opt,name=request_state,json=requestState,proto3" json:"request_state,omitempty"`
+	// Longest time of one run. Zero: one hour.
+	TimeoutMs     uint64 `protobuf:"varint,3,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,11 +1168,18 @@ func (*Task) Descriptor() ([]byte, []int) {
 	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *Task) GetJson() []byte {
+func (x *Task) GetRequestState() []byte {
 	if x != nil {
-		return x.Json
+		return x.RequestState
 	}
 	return nil
+}
+
+func (x *Task) GetTimeoutMs() uint64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
 }
 
 // Error ends a call that failed outside the tool's own logic.
@@ -1379,7 +1389,8 @@ func (x *ClientAnswer) GetError() []byte {
 type ClientCancel struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// The id as the client wrote it.
+	// The id as the client wrote it; empty for all requests of a session that
+	// has ended.
 	RequestId     []byte `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1663,9 +1674,11 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bis_error\x18\x03 \x01(\bR\aisError\"[\n" +
 	"\rInputRequired\x12%\n" +
 	"\x0einput_requests\x18\x01 \x01(\fR\rinputRequests\x12#\n" +
-	"\rrequest_state\x18\x02 \x01(\fR\frequestState\"\x1a\n" +
-	"\x04Task\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04json\"\xa8\x01\n" +
+	"\rrequest_state\x18\x02 \x01(\fR\frequestState\"V\n" +
+	"\x04Task\x12#\n" +
+	"\rrequest_state\x18\x02 \x01(\fR\frequestState\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x03 \x01(\x04R\ttimeoutMsJ\x04\b\x01\x10\x02R\x04json\"\xa8\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x123\n" +

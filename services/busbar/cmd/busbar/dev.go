@@ -9,18 +9,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
-	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/text"
 )
 
 type devCommand struct {
-	Listen     string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
-	NATSListen string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
-	DataDir    string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
+	Listen      string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
+	GRPCListen  string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
+	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
 }
 
 // Help implements kong's HelpProvider.
@@ -44,6 +46,10 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer func() { _ = l.Close() }()
+	g, err := edge.ListenGRPC(c.GRPCListen, false)
+	if err != nil {
+		return err
+	}
 	log := slog.Default()
 	nats, err := dir.Hold(c.NATSListen, "dev", false, log)
 	if err != nil {
@@ -63,16 +69,16 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer e.Close()
-	fleet, err := startFleet(starting, dir)
+	fleet, err := startFleet(starting, dir, settings{databaseURL: c.DatabaseURL, dataDir: string(dir)})
 	if err != nil {
 		return err
 	}
 	if err := e.Await(starting, fleet.names()...); err != nil {
 		return errors.Join(err, fleet.stop(ctx))
 	}
-	fmt.Fprintf(out, "busbar dev is ready: mcp=%s nats=%s data=%s\n", edge.Endpoint(l), nats.URL(), dir)
+	fmt.Fprintf(out, "busbar dev is ready: mcp=%s%s nats=%s data=%s\n", edge.Endpoint(l), edge.GRPCEndpoint(g), nats.URL(), dir)
 	// The edge first: its calls in flight need the services.
-	err = e.Serve(ctx, l)
+	err = e.ServeAll(ctx, l, g)
 	return errors.Join(err, fleet.stop(ctx))
 }
 
@@ -105,34 +111,39 @@ type fleet struct {
 type member struct {
 	name    string
 	conn    *bus.Conn
-	running *service.Running
+	running running
 }
 
-// services are all that a whole system runs.
-func services() []*service.Service {
-	return []*service.Service{text.New(version)}
-}
-
-func startFleet(ctx context.Context, dir home.Dir) (*fleet, error) {
+// startFleet starts all services at once: most of what each does is to wait,
+// for NATS or a database.
+func startFleet(ctx context.Context, dir home.Dir, s settings) (*fleet, error) {
 	f := &fleet{}
-	for i, s := range services() {
-		conn, err := dir.Connect(ctx, s.Name(), slog.Default())
+	all := parts()
+	for _, p := range all {
+		conn, err := dir.Connect(ctx, p.name, slog.Default())
 		if err != nil {
 			return nil, errors.Join(err, f.stop(ctx))
 		}
-		if i == 0 {
-			// A service announces itself as soon as there is where.
-			err = conn.EnsureBuckets(ctx)
-		}
-		var running *service.Running
-		if err == nil {
-			running, err = s.Start(ctx, conn)
-		}
-		if err != nil {
-			conn.Close()
-			return nil, errors.Join(err, f.stop(ctx))
-		}
-		f.members = append(f.members, member{s.Name(), conn, running})
+		f.members = append(f.members, member{name: p.name, conn: conn})
+	}
+	// A service announces itself as soon as there is where.
+	if err := f.members[0].conn.EnsureBuckets(ctx); err != nil {
+		return nil, errors.Join(err, f.stop(ctx))
+	}
+	starting := pool.New().WithErrors().WithContext(ctx)
+	for i, p := range all {
+		m := &f.members[i]
+		starting.Go(func(ctx context.Context) error {
+			running, err := p.start(ctx, m.conn, s)
+			if err != nil {
+				return fmt.Errorf("start %s: %w", p.name, err)
+			}
+			m.running = running
+			return nil
+		})
+	}
+	if err := starting.Wait(); err != nil {
+		return nil, errors.Join(err, f.stop(ctx))
 	}
 	return f, nil
 }
@@ -151,7 +162,9 @@ func (f *fleet) stop(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	for _, m := range f.members {
-		errs = append(errs, m.running.Stop(drain))
+		if m.running != nil { // else it did not start
+			errs = append(errs, m.running.Stop(drain))
+		}
 		m.conn.Close()
 	}
 	return errors.Join(errs...)

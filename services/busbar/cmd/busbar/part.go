@@ -4,33 +4,46 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
-	"github.com/busbar-mcp/busbar/services/text"
 )
 
-// busFlags are what every single service needs.
-type busFlags struct {
-	NATS string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+// partCommand runs one service, the one that the command is called.
+type partCommand struct {
+	NATS        string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name, for a service that stores something. Without it, SQLite in the data directory."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where SQLite keeps its files. Default $XDG_STATE_HOME/busbar/service or ~/.local/state/busbar/service."`
 }
 
-type textCommand struct{ busFlags }
-
 // Help implements kong's HelpProvider.
-func (textCommand) Help() string { return `Example: busbar text --nats nats://127.0.0.1:4222` }
+func (partCommand) Help() string { return `Example: busbar text --nats nats://127.0.0.1:4222` }
 
-func (c *textCommand) Run(ctx context.Context, out stdout) error {
-	s := text.New(version)
-	conn, err := bus.Connect(ctx, bus.Config{URL: c.NATS, Name: s.Name()})
+func (c *partCommand) Run(ctx context.Context, k *kong.Context, out stdout) error {
+	dir, err := dataDir(c.DataDir, "service")
+	if err != nil {
+		return err
+	}
+	for _, p := range parts() {
+		if p.name == k.Command() {
+			return c.run(ctx, p, settings{databaseURL: c.DatabaseURL, dataDir: string(dir)}, out)
+		}
+	}
+	return fmt.Errorf("no service is called %s", k.Command())
+}
+
+func (c *partCommand) run(ctx context.Context, p part, s settings, out stdout) error {
+	conn, err := bus.Connect(ctx, bus.Config{URL: c.NATS, Name: p.name})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	running, err := s.Start(ctx, conn)
+	running, err := p.start(ctx, conn, s)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "busbar %s is ready: nats=%s\n", s.Name(), conn.URL())
+	fmt.Fprintf(out, "busbar %s is ready: nats=%s\n", p.name, conn.URL())
 	<-ctx.Done()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.DrainTimeout)
 	defer cancel()

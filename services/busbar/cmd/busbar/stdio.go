@@ -15,8 +15,9 @@ import (
 )
 
 type stdioCommand struct {
-	NATS    string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
-	DataDir string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
+	NATS        string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
 }
 
 // Help implements kong's HelpProvider.
@@ -42,7 +43,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 	if err != nil {
 		return err
 	}
-	host, err := newHost(starting, dir)
+	host, err := newHost(starting, dir, c.DatabaseURL)
 	if err != nil {
 		return err
 	}
@@ -69,9 +70,10 @@ func serveStdio(ctx, starting context.Context, conn *bus.Conn, out stdout, await
 
 // host runs bus and services of a data directory as soon as nobody else does.
 type host struct {
-	dir  home.Dir
-	quit chan struct{}
-	done chan struct{}
+	dir         home.Dir
+	databaseURL string
+	quit        chan struct{}
+	done        chan struct{}
 
 	nats  *natsd.Server
 	fleet *fleet
@@ -82,8 +84,8 @@ const retry = 100 * time.Millisecond
 
 // newHost takes the directory if it is free, and waits for it in the
 // background if not.
-func newHost(ctx context.Context, dir home.Dir) (*host, error) {
-	h := &host{dir: dir, quit: make(chan struct{}), done: make(chan struct{})}
+func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, error) {
+	h := &host{dir: dir, databaseURL: databaseURL, quit: make(chan struct{}), done: make(chan struct{})}
 	err := h.take(ctx)
 	if err == nil {
 		close(h.done)
@@ -101,7 +103,7 @@ func (h *host) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.fleet, err = startFleet(ctx, h.dir); err != nil {
+	if h.fleet, err = startFleet(ctx, h.dir, settings{databaseURL: h.databaseURL, dataDir: string(h.dir)}); err != nil {
 		nats.Stop()
 		return err
 	}
@@ -142,8 +144,8 @@ func (h *host) stop(ctx context.Context) error {
 
 func serviceNames() []string {
 	var names []string
-	for _, s := range services() {
-		names = append(names, s.Name())
+	for _, p := range parts() {
+		names = append(names, p.name)
 	}
 	return names
 }

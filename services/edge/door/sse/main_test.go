@@ -20,7 +20,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -29,7 +28,7 @@ import (
 const writeTime = time.Second
 
 func TestMain(m *testing.M) {
-	sse.SetTimes(writeTime, 3*writeTime/2)
+	door.SetTimes(writeTime, 3*writeTime/2)
 	goleak.VerifyTestMain(m)
 }
 

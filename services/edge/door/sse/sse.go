@@ -65,9 +65,9 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	}
 	posts := d.cfg.Gateway.OpenMailbox(credentials)
 	ctx, cancel := context.WithCancel(r.Context())
-	out := newStream(w)
+	events := door.NewEvents(w)
 	talk := era.NewConversation(era.ConversationConfig{
-		Server: d.cfg.Server, Out: out, Door: "sse", Limits: d.cfg.Limits, Credentials: credentials,
+		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Credentials: credentials,
 	})
 	var reading conc.WaitGroup
 	defer talk.Wait()
@@ -75,7 +75,7 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	defer posts.Close()
 	defer cancel() // the client is gone, and its calls with it
 	reading.Go(func() {
-		defer out.end()
+		defer events.End()
 		closing, idle := d.cfg.Server.Closing(), make(chan struct{})
 		for {
 			select {
@@ -99,8 +99,17 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	})
-	out.run(ctx, MessagesPath+"?"+sessionID+"="+posts.Address)
+	events.Run(ctx, door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
 }
+
+// messages is the era.Out of a client.
+type messages struct{ events *door.Events }
+
+// Send implements era.Out.
+func (m messages) Send(message []byte) bool { return m.events.Send(door.Event("message", message)) }
+
+// Notify implements era.Out.
+func (m messages) Notify(message []byte) { m.events.Notify(door.Event("message", message)) }
 
 func takesStream(accept []string) bool {
 	for _, v := range accept {

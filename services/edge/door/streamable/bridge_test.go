@@ -68,6 +68,20 @@ func TestBridge(t *testing.T) {
 		}
 		s.ends()
 	})
+	t.Run("the session ends, at another edge", func(t *testing.T) {
+		t.Parallel()
+		h := session(t)
+		s, id := asked(t, h)
+		r := w.request(t.Context(), t, other.URL, h, nil)
+		r.Method = http.MethodDelete
+		if got := w.do(t, r); got.StatusCode != http.StatusNoContent {
+			t.Fatalf("%d %s", got.StatusCode, got.body)
+		}
+		if m := s.await(); m.Method != mcp.NotifyCancelled || !strings.Contains(string(m.Params), id) {
+			t.Errorf("the question is still open: %+v", m)
+		}
+		s.ends()
+	})
 	t.Run("a client without the capability", func(t *testing.T) {
 		t.Parallel()
 		r := w.post(t, w.initialize(t, mcp.V20250618), edgetest.LegacyCall("1", "ask", `{}`))

@@ -82,6 +82,10 @@ func checkHeaders(h http.Header, m *mcp.Message, now *catalogue.Snapshot) error 
 		if err := mirrors(h, mcp.HeaderName, m.P.URI, true); err != nil {
 			return err
 		}
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		if err := mirrors(h, mcp.HeaderName, m.P.TaskID, true); err != nil {
+			return err
+		}
 	}
 	if m.Method != mcp.MethodToolsCall {
 		return nil

@@ -176,5 +176,6 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
+	h.cfg.Server.Ended(s.ID)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -112,7 +112,6 @@ func TestModernRefusals(t *testing.T) {
 		"listen, filter a list":         {modern(mcp.MethodListen, ""), edgetest.Request("1", mcp.MethodListen, `"notifications":["tools"]`), 400, badParams, "invalid_params"},
 		"listen, filter of wrong types": {modern(mcp.MethodListen, ""), edgetest.Request("1", mcp.MethodListen, `"notifications":{"toolsListChanged":1}`), 400, badParams, "invalid_params"},
 		"completion of nothing":         {modern(mcp.MethodComplete, ""), edgetest.Request("1", mcp.MethodComplete, ""), 400, badParams, "invalid_params"},
-		"approval nobody can give":      {modern(mcp.MethodToolsCall, "approved"), edgetest.Call("1", "approved", "{}"), 403, mcp.CodeForbidden, "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package streamable_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -177,6 +178,75 @@ func TestResume(t *testing.T) {
 		send(t, "release", w.svc.Release)
 		again.result("7", "released")
 	})
+	t.Run("the connection breaks again before anything comes", func(t *testing.T) {
+		w, one, two, h := setup(t, mcp.V20251125)
+		s := w.begin(t, one, h, "steps")
+		send(t, "step", w.svc.Step)
+		s.progress(1)
+		s.close()
+		again := w.resume(t, two, h, s.id)
+		if e := again.event(); e.id != s.id || !e.empty || e.retry == "" {
+			t.Fatalf("priming event: %+v; want id %s", e, s.id)
+		}
+		again.close()
+		again = w.resume(t, one, h, again.id)
+		send(t, "release", w.svc.Release)
+		again.result("7", "released")
+	})
+	t.Run("much was missed, and is read slowly", func(t *testing.T) {
+		w, one, two, h := setup(t, mcp.V20251125)
+		s := w.begin(t, one, h, "flood")
+		s.progress(1)
+		one.kill()
+		const steps = 400 // 13 MB, more than the system buffers
+		all := func(s *stream) {
+			t.Helper()
+			for i := 2; ; i++ {
+				m := s.await()
+				if i == steps {
+					send(t, "release", w.svc.Release)
+				}
+				if m.Method == "" && i > steps {
+					if m.Text() != "released" {
+						t.Errorf("answered %s", m.Result)
+					}
+					return
+				}
+				if m.Param("progress") != fmt.Sprint(i) {
+					t.Fatalf("progress %s, want %d", m.Param("progress"), i)
+				}
+			}
+		}
+		all(w.resume(t, two, h, s.id))
+		slow := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err == nil {
+				err = conn.(*net.TCPConn).SetReadBuffer(256 << 10)
+			}
+			return conn, err
+		}}}
+		defer slow.CloseIdleConnections()
+		resp, err := slow.Do(w.resumption(t, two, h, s.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		pace := time.NewTicker(2 * time.Millisecond)
+		defer pace.Stop()
+		i := 1
+		for e := range events(t, resp.Body) {
+			<-pace.C
+			switch i++; {
+			case e.empty:
+				i--
+			case e.Method == "" && e.Text() == "released" && i > steps:
+				return
+			case e.Param("progress") != fmt.Sprint(i):
+				t.Fatalf("progress %s, want %d", e.Param("progress"), i)
+			}
+		}
+		t.Errorf("the stream ended after progress %d", i)
+	})
 	t.Run("a client before 2025-11-25 gets no empty event", func(t *testing.T) {
 		w, one, _, h := setup(t, mcp.V20250618)
 		send(t, "step", w.svc.Step)
@@ -184,8 +254,13 @@ func TestResume(t *testing.T) {
 		if e := s.event(); e.empty || e.id == "" || e.Method != mcp.NotifyProgress {
 			t.Errorf("first event: %+v", e)
 		}
+		s.close()
+		again := w.resume(t, one, h, s.id)
 		send(t, "release", w.svc.Release)
-		s.result("7", "released")
+		if e := again.event(); e.empty {
+			t.Errorf("first event after it came back: %+v", e)
+		}
+		again.ends()
 	})
 	t.Run("a fast answer is plain JSON", func(t *testing.T) {
 		w, _, _, h := setup(t, mcp.V20251125)

@@ -36,6 +36,7 @@ type writer struct {
 	mark    string        // id of the next event
 	events  chan []byte   // not nil once it is a stream
 	queued  atomic.Int64  // bytes in events
+	taken   chan struct{} // has a value when queued is less than before
 	ended   chan struct{} // closed when the stream's goroutine has ended
 	written bool
 	closed  bool
@@ -94,14 +95,21 @@ func (o *writer) Respond(status int, message []byte) {
 // Ask implements era.Exchange.
 func (o *writer) Ask(message []byte) bool { return o.takes.sse && o.push(o.frame(message)) }
 
-// push sends an event that must not be dropped. It reports false when the
-// client is gone.
+// push sends an event that must not be dropped, and waits for room. It reports
+// false when the client is gone.
 func (o *writer) push(event []byte) bool {
 	if o.closed {
 		return false
 	}
 	o.open()
-	o.queued.Add(int64(len(event)))
+	size := int64(len(event))
+	for queued := o.queued.Add(size); queued > maxQueuedBytes && queued > size; queued = o.queued.Load() {
+		select {
+		case <-o.taken:
+		case <-o.ended:
+			return false
+		}
+	}
 	select {
 	case o.events <- event:
 		return true
@@ -140,6 +148,7 @@ func (o *writer) open() {
 	}
 	o.written = true
 	o.events, o.ended = make(chan []byte, maxQueued), make(chan struct{})
+	o.taken = make(chan struct{}, 1)
 	h := o.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -168,6 +177,10 @@ func (o *writer) stream() {
 			}
 			event = next
 			o.queued.Add(-int64(len(event)))
+			select {
+			case o.taken <- struct{}{}:
+			default:
+			}
 		case <-idle.C:
 			event = []byte(":\n\n")
 		}

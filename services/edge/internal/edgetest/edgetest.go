@@ -42,6 +42,7 @@ func New(name string) *Service {
 	s.addTools()
 	s.addCalls()
 	s.addState()
+	s.addTasks()
 	s.addOthers()
 	return s
 }
@@ -102,19 +103,20 @@ func (s *Service) addTools() {
 	})
 }
 
-func (s *Service) addCalls() {
-	hold := func(ctx context.Context, _ *service.Call, in []byte) (*service.Result, error) {
-		s.Started <- struct{}{}
-		select {
-		case <-s.Release:
-			return Text("released"), nil
-		case <-ctx.Done():
-			s.Ended <- struct{}{}
-			return nil, ctx.Err()
-		}
+func (s *Service) hold(ctx context.Context, _ *service.Call, _ []byte) (*service.Result, error) {
+	s.Started <- struct{}{}
+	select {
+	case <-s.Release:
+		return Text("released"), nil
+	case <-ctx.Done():
+		s.Ended <- struct{}{}
+		return nil, ctx.Err()
 	}
-	s.add(service.Tool{Name: "hold"}, hold)
-	s.add(service.Tool{Name: "hurry", Timeout: 300 * time.Millisecond}, hold)
+}
+
+func (s *Service) addCalls() {
+	s.add(service.Tool{Name: "hold"}, s.hold)
+	s.add(service.Tool{Name: "hurry", Timeout: 300 * time.Millisecond}, s.hold)
 	// progress reports twice, then logs, then answers.
 	s.add(service.Tool{Name: "progress"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		c.Progress(1, 2, "one\nline")

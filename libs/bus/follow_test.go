@@ -1,0 +1,437 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// same is a stream as another edge knows it, by its names.
+func same(s *bus.Stream) *bus.Stream { return &bus.Stream{Name: s.Name, Home: s.Home} }
+
+func nobody() bool   { return false }
+func somebody() bool { return true }
+
+// followed is what following a stream came to.
+type followed struct {
+	stream *bus.Stream
+	heard  []string // "<round>.<seq> <kind>"
+	frame  *busv1.Frame
+	err    error
+}
+
+func follow(ctx context.Context, c *bus.Caller, s *bus.Stream, after bus.Position, served func() bool) followed {
+	f := followed{stream: same(s)}
+	f.frame, f.err = c.Follow(ctx, f.stream, after, func(frame *busv1.Frame) {
+		f.heard = append(f.heard, fmt.Sprintf("%d.%d %s", f.stream.Last().Round, frame.Seq, kindOf(frame)))
+	}, served)
+	return f
+}
+
+// each gives every position of an answer with those frames in its rounds.
+func each(rounds ...uint32) (all []bus.Position) {
+	for r, n := range rounds {
+		for seq := range n + 1 {
+			all = append(all, bus.Position{Round: uint32(r + 1), Seq: seq})
+		}
+	}
+	return append(all, bus.Position{})
+}
+
+// TestFollow gives whoever comes back exactly the rest, from every position:
+// when all is over, and while it goes on.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	large := bytes.Repeat([]byte("0123456789abcdef"), 5<<13) // 640 KiB, 5 chunks and the end
+	half := make(chan struct{})
+	handle(t, url, func(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		out.Progress(&busv1.Progress{Progress: 1})
+		out.Log(&busv1.Log{Level: 1})
+		if req.InputResponses == nil {
+			return &busv1.InputRequired{InputRequests: []byte(`{}`), RequestState: []byte("state")}, nil
+		}
+		select {
+		case <-half:
+		case <-ctx.Done():
+		}
+		out.Progress(&busv1.Progress{Progress: 2})
+		return &busv1.Result{Json: large, Meta: []byte(`{"a":1}`)}, nil
+	})
+	want := func(after bus.Position) string {
+		var rest []string
+		for _, f := range []struct {
+			at   bus.Position
+			kind string
+		}{
+			{bus.Position{Round: 1, Seq: 1}, "progress"}, {bus.Position{Round: 1, Seq: 2}, "log"}, {bus.Position{Round: 1, Seq: 4}, "sent"},
+			{bus.Position{Round: 2, Seq: 1}, "progress"}, {bus.Position{Round: 2, Seq: 2}, "log"}, {bus.Position{Round: 2, Seq: 3}, "progress"},
+		} {
+			if after.Before(f.at) {
+				rest = append(rest, fmt.Sprintf("%d.%d %s", f.at.Round, f.at.Seq, f.kind))
+			}
+		}
+		return strings.Join(rest, ", ")
+	}
+	check := func(after bus.Position, got followed) {
+		t.Helper()
+		if got.err != nil {
+			t.Errorf("after %v: %v", after, got.err)
+			return
+		}
+		if heard := strings.Join(got.heard, ", "); heard != want(after) {
+			t.Errorf("after %v came %s; want %s", after, heard, want(after))
+		}
+		r := got.frame.GetResult()
+		if !bytes.Equal(r.GetJson(), large) || string(r.GetMeta()) != `{"a":1}` {
+			t.Errorf("after %v a result of %d bytes; want %d", after, len(r.GetJson()), len(large))
+		}
+		if last := got.stream.Last(); last != (bus.Position{Round: 2, Seq: 8}) {
+			t.Errorf("after %v it ended at %v", after, last)
+		}
+	}
+
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{"question":1}`)}); err != nil {
+		t.Fatal(err)
+	}
+	s.KeepAll = true
+	type late struct {
+		after bus.Position
+		followed
+	}
+	positions := each(4, 8)
+	began, lives := make(chan struct{}, 1), make(chan late, len(positions))
+	first := make(chan followed, 1)
+	go func() {
+		req := toolCall(`{}`)
+		req.InputResponses = []byte(`{}`)
+		f := followed{stream: s}
+		f.frame, f.err = one.CallOn(t.Context(), s, "svc", req, func(*busv1.Frame) {
+			select {
+			case began <- struct{}{}:
+			default:
+			}
+		})
+		first <- f
+	}()
+	await(t, "the second round", began)
+	following := make(chan struct{}, len(positions))
+	for i, after := range positions {
+		go func() {
+			caller := []*bus.Caller{one, two}[i%2]
+			following <- struct{}{}
+			lives <- late{after, follow(within(t, 20*time.Second), caller, s, after, somebody)}
+		}()
+	}
+	for range positions {
+		<-following // nearly: who comes later than the rest finds it kept
+	}
+	close(half)
+	for range positions {
+		l := await(t, "a follower ends", lives)
+		check(l.after, l.followed)
+	}
+	if f := await(t, "the first caller's end", first); f.err != nil || !bytes.Equal(f.frame.GetResult().GetJson(), large) {
+		t.Errorf("the first caller got %d bytes, %v", len(f.frame.GetResult().GetJson()), f.err)
+	}
+	for _, after := range positions {
+		check(after, follow(within(t, 20*time.Second), two, s, after, nobody))
+	}
+}
+
+// A large result comes whole, byte by byte.
+func TestFollowLargeResult(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	large := make([]byte, 3<<20)
+	for i := range large {
+		large[i] = byte('a' + i%23)
+	}
+	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		out.Progress(&busv1.Progress{Progress: 1})
+		return &busv1.Result{Json: large}, nil
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	got := follow(t.Context(), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
+	if got.err != nil || !bytes.Equal(got.frame.GetResult().GetJson(), large) || len(got.heard) > 0 {
+		t.Errorf("%d bytes, %v after %v", len(got.frame.GetResult().GetJson()), got.err, got.heard)
+	}
+}
+
+// A question that nobody has in hand any more is for who follows.
+func TestFollowTakesOver(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	handle(t, url, func(_ context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		if req.InputResponses == nil { // at once: kept by the caller
+			return &busv1.InputRequired{InputRequests: []byte(`{"q":{}}`), RequestState: []byte("state")}, nil
+		}
+		out.Progress(&busv1.Progress{Progress: 1})
+		return &busv1.Result{Json: append(req.InputResponses, req.RequestState...)}, nil
+	})
+	one, two, three := newCaller(t, url), newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	var there atomic.Bool
+	there.Store(true)
+	asked := make(chan struct{}, 8)
+	done := make(chan followed, 1)
+	go func() {
+		done <- follow(within(t, 20*time.Second), two, s, bus.Position{Round: 1}, func() bool {
+			asked <- struct{}{}
+			return there.Load()
+		})
+	}()
+	await(t, "it is asked whether somebody has the question", asked)
+	there.Store(false)
+	got := await(t, "the question is left to the follower", done)
+	if got.err != nil || string(got.frame.GetInputRequired().GetInputRequests()) != `{"q":{}}` || strings.Join(got.heard, ", ") != "1.2 sent" {
+		t.Fatalf("%v, %v after %v", got.frame, got.err, got.heard)
+	}
+	release, err := two.Adopt(got.stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Keep(t.Context(), got.stream, &busv1.Sent{Json: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	got.stream.KeepAll = true
+	req := toolCall(`{}`)
+	req.InputResponses, req.RequestState = []byte("answers "), got.frame.GetInputRequired().RequestState
+	frame, err := two.CallOn(t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
+	if err != nil || string(frame.GetResult().GetJson()) != "answers state" {
+		t.Errorf("the call that goes on: %v, %v", frame, err)
+	}
+	release()
+	again := follow(within(t, 10*time.Second), three, s, bus.Position{Round: 1}, nobody)
+	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != "answers state" {
+		t.Errorf("%v, %v after %s", again.frame, again.err, heard)
+	}
+}
+
+// What an edge sent for a response ends the stream for all.
+func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		return &busv1.InputRequired{InputRequests: []byte(`{}`)}, nil
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan followed, 1)
+	go func() { done <- follow(within(t, 10*time.Second), two, s, bus.Position{}, somebody) }()
+	for i, response := range []bool{false, true} {
+		if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(fmt.Sprint(i)), Response: response}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := await(t, "the follower ends", done)
+	if got.err != nil || string(got.frame.GetSent().GetJson()) != "1" || strings.Join(got.heard, ", ") != "1.2 sent" {
+		t.Errorf("%v, %v after %v", got.frame, got.err, got.heard)
+	}
+}
+
+// A call that is made again is one answer, of two rounds.
+func TestFollowRepeatedCall(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var calls atomic.Int32
+	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+		req := &busv1.Request{}
+		if err := proto.Unmarshal(msg.Data, req); err != nil {
+			t.Error(err)
+		}
+		if calls.Add(1) == 1 {
+			sendFrames(t, nc, req.Stream, progressFrame(1), progressFrame(2)) // and dies
+			return
+		}
+		sendFrames(t, nc, req.Stream, progressFrame(1), resultFrame(2, `{}`))
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	done := make(chan followed, 1)
+	started := make(chan struct{}, 2)
+	_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		if f.Seq == 1 {
+			go func() { done <- follow(within(t, 10*time.Second), two, s, bus.Position{}, somebody) }()
+			started <- struct{}{}
+		}
+	})
+	fails(t, err, fault.PeerLost, fault.Unknown)
+	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(*busv1.Frame) {}); err != nil {
+		t.Fatal(err)
+	}
+	got := await(t, "the follower ends", done)
+	for range 2 {
+		if heard := strings.Join(got.heard, ", "); got.err != nil || got.frame.GetResult() == nil || heard != "1.1 progress, 1.2 progress, 2.1 progress" {
+			t.Errorf("%v, %v after %s", got.frame, got.err, heard)
+		}
+		got = follow(within(t, 10*time.Second), two, s, bus.Position{}, nobody)
+	}
+}
+
+// A follower notices by itself that the instance is gone.
+func TestFollowerOfLostInstance(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		served func() bool
+		most   time.Duration
+	}{
+		"and the edge": {nobody, 1500 * time.Millisecond},
+		// An edge that is there and says nothing does not keep it for ever.
+		"the edge is hung": {somebody, 4500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := bustest.Server(t)
+			_, conn := serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(ctx context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+				out.Progress(&busv1.Progress{Progress: 1})
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}})
+			one, two := newCaller(t, url), newCaller(t, url)
+			s := one.NewStream()
+			ctx, leave := context.WithCancelCause(t.Context())
+			started, left := make(chan struct{}, 1), make(chan error, 1)
+			go func() {
+				_, err := one.CallOn(ctx, s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+					if f.Seq == 1 {
+						started <- struct{}{}
+					}
+				})
+				left <- err
+			}()
+			await(t, "the call runs", started)
+			leave(bus.ErrLeft)
+			fails(t, await(t, "its caller leaves it", left), fault.Cancelled, fault.Unknown)
+			done := make(chan followed, 1)
+			signs := make(chan *nats.Msg, 64)
+			if _, err := raw(t, url).ChanSubscribe("mcp.live.>", signs); err != nil {
+				t.Fatal(err)
+			}
+			go func() { done <- follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, c.served) }()
+			for range 5 { // for longer than a silence may last
+				await(t, "a sign of life", signs)
+			}
+			select {
+			case got := <-done:
+				t.Fatalf("ended although the call goes on: %v, %v", got.frame, got.err)
+			default:
+			}
+			began := time.Now()
+			conn.Close()
+			got := await(t, "the follower ends", done)
+			fails(t, got.err, fault.PeerLost, fault.Unknown)
+			if took := time.Since(began); took > c.most {
+				t.Errorf("said after %v", took)
+			}
+		})
+	}
+}
+
+// What another edge adds to a stream is nothing to the caller that waits for
+// its service.
+func TestCallOnIgnoresOtherEdges(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	release := make(chan struct{})
+	handle(t, url, func(ctx context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		out.Progress(&busv1.Progress{Progress: 1})
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	started, done := make(chan struct{}, 1), make(chan followed, 1)
+	go func() {
+		f := followed{stream: s}
+		f.frame, f.err = one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+			if f.Seq == 1 {
+				started <- struct{}{}
+			}
+		})
+		done <- f
+	}()
+	await(t, "the call runs", started)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	other := follow(ctx, two, s, bus.Position{}, somebody)
+	if err := two.Keep(t.Context(), other.stream, &busv1.Sent{Json: []byte(`{}`), Response: true}); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if got := await(t, "the call ends", done); got.err != nil || got.frame.GetResult() == nil {
+		t.Errorf("%v, %v", got.frame, got.err)
+	}
+}
+
+// A follower that takes its time misses nothing, however much comes meanwhile.
+func TestFollowSlowly(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	const n = 3000 // more than wait for a caller
+	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		for i := range n {
+			out.Progress(&busv1.Progress{Progress: float64(i + 1)})
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	one, two := newCaller(t, url), newCaller(t, url)
+	s := one.NewStream()
+	started, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+			if f.Seq == 1 {
+				started <- struct{}{}
+			}
+		})
+		ended <- err
+	}()
+	await(t, "the call runs", started)
+	heard := 0
+	frame, err := two.Follow(within(t, 20*time.Second), same(s), bus.Position{}, func(f *busv1.Frame) {
+		if heard++; heard == 1 {
+			if err := await(t, "the call ends", ended); err != nil {
+				t.Error(err)
+			}
+		}
+		if p := f.GetProgress().GetProgress(); p != float64(heard) {
+			t.Errorf("progress %v, want %d", p, heard)
+		}
+	}, nobody)
+	if err != nil || frame.GetResult() == nil || heard != n {
+		t.Errorf("%v, %v after %d", frame, err, heard)
+	}
+}

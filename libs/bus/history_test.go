@@ -1,0 +1,134 @@
+package bus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// What a client does not have and nobody keeps any more is said to be lost;
+// what it has may go.
+func TestFollowPurged(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		for i := range 5 {
+			out.Progress(&busv1.Progress{Progress: float64(i + 1)})
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	one, two, evt := newCaller(t, url), newCaller(t, url), keptOn(t, url)
+	s := one.NewStream()
+	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(evt.frames()); got != 6 {
+		t.Fatalf("%d frames", got)
+	}
+	for gone := uint32(1); gone <= 5; gone++ {
+		evt.drop(uint64(6-gone) + 1) // and the marker
+		for seq := range uint32(7) {
+			got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: seq}, nobody)
+			if seq < gone {
+				fails(t, got.err, fault.HistoryLost, fault.Unknown)
+			} else if got.err != nil || len(got.heard) != max(0, 5-int(seq)) {
+				t.Errorf("%d are gone, the client has %d: %v, %v", gone, seq, got.heard, got.err)
+			}
+		}
+	}
+	evt.drop(0)
+	began := time.Now()
+	got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
+	fails(t, got.err, fault.PeerLost, fault.Unknown)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("said after %v", took)
+	}
+}
+
+// A call that goes on is carried on by who has all that is gone, and lost for
+// who has not.
+func TestFollowPurgedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	release := make(chan struct{})
+	handle(t, url, func(ctx context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		out.Progress(&busv1.Progress{Progress: 1})
+		out.Progress(&busv1.Progress{Progress: 2})
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	one, two, evt := newCaller(t, url), newCaller(t, url), keptOn(t, url)
+	s := one.NewStream()
+	started, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+			if f.Seq == 2 {
+				started <- struct{}{}
+			}
+		})
+		ended <- err
+	}()
+	await(t, "the call runs", started)
+	evt.frames()
+	evt.drop(0)
+	has := make(chan followed, 1)
+	go func() { has <- follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 2}, somebody) }()
+	got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1}, somebody)
+	fails(t, got.err, fault.HistoryLost, fault.Unknown)
+	close(release)
+	if got := await(t, "the other ends", has); got.err != nil || got.frame.GetResult() == nil {
+		t.Errorf("%v, %v", got.frame, got.err)
+	}
+	got = follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
+	fails(t, got.err, fault.HistoryLost, fault.Unknown)
+	if err := await(t, "the first caller", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// Frames of a service that does not number them well.
+func TestFollowGap(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	nc := raw(t, url)
+	two := newCaller(t, url)
+	for name, c := range map[string]struct {
+		frames []*busv1.Frame
+		after  uint32
+		want   fault.Reason // empty: a result
+	}{
+		"what is missing was not had":      {[]*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(4, `{}`)}, 0, fault.HistoryLost},
+		"what is missing comes next":       {[]*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(4, `{}`)}, 2, fault.HistoryLost},
+		"what is missing was had":          {[]*busv1.Frame{progressFrame(1), progressFrame(2), resultFrame(4, `{}`)}, 3, ""},
+		"twice":                            {[]*busv1.Frame{progressFrame(1), progressFrame(1), resultFrame(2, `{}`), resultFrame(2, `{"b":1}`)}, 0, ""},
+		"no frames among them":             {[]*busv1.Frame{{Seq: 1}, progressFrame(1), {}, resultFrame(2, `{}`)}, 0, ""},
+		"nothing but the end, far too far": {[]*busv1.Frame{resultFrame(1<<32-1, `{}`)}, 1, fault.HistoryLost},
+		"number 0":                         {[]*busv1.Frame{resultFrame(0, `{}`)}, 0, fault.PeerLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newCaller(t, url).NewStream()
+			sendFrames(t, nc, "mcp.evt.svc."+s.Home+"."+s.Name+".1.call", c.frames...)
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: c.after}, nobody)
+			switch {
+			case c.want != "":
+				fails(t, got.err, c.want, fault.Unknown)
+			case got.err != nil || string(got.frame.GetResult().GetJson()) != `{}`:
+				t.Errorf("%v, %v", got.frame, got.err)
+			}
+		})
+	}
+}

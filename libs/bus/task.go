@@ -1,0 +1,326 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Times of tasks.
+const (
+	// TaskTimeout bounds a run of a task whose tool has no limit of its own.
+	TaskTimeout = time.Hour
+	// TaskMargin is how long a task is kept beyond the time of one run, for
+	// answers to its questions and for its result to be fetched.
+	TaskMargin = time.Hour
+	// MaxTaskTimeout is the longest time limit of a tool that becomes a task.
+	MaxTaskTimeout = taskAge - TaskMargin
+	// TaskPoll is how long clients are asked to wait between two looks.
+	TaskPoll = time.Second
+	// taskAge is the age limit of the bucket and the stream: a backstop, as each
+	// record carries its own.
+	taskAge = 24 * time.Hour
+)
+
+// taskStream is the queue of runs that are due. A message leaves it when its
+// run is over.
+var taskStream = jetstream.StreamConfig{
+	Name: "TASKS", Description: "runs of tasks that are due: mcp.task.<service>", Subjects: []string{taskRoot + "*"},
+	Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+	MaxAge: taskAge, MaxBytes: 64 << 20, MaxMsgSize: 1 << 10, MaxConsumers: 10_000,
+}
+
+// Tasks are the calls that have become tasks: a record each in a bucket, and a
+// message in a queue for each run that is due.
+type Tasks struct {
+	conn *Conn
+	kv   jetstream.KeyValue
+}
+
+// Tasks opens what EnsureBuckets made.
+func (c *Conn) Tasks(ctx context.Context) (*Tasks, error) {
+	kv, err := c.js.KeyValue(ctx, TasksBucket)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", TasksBucket, err)
+	}
+	return &Tasks{conn: c, kv: kv}, nil
+}
+
+// Create makes a task of a call that ended with begun, and returns its record
+// once it is durable and its first run is due.
+func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
+	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTaskTimeout.Milliseconds()))) * time.Millisecond
+	if timeout == 0 {
+		timeout = TaskTimeout
+	}
+	// A task has progress and no logs, whatever the call asked for.
+	req = proto.CloneOf(req)
+	req.Id, req.DeadlineUnixNano, req.WantsProgress, req.LogLevel = newTask(service), 0, true, 0
+	req.RequestState, req.InputResponses = begun.RequestState, nil
+	req.Stream, req.StreamAll = "", false
+	rec := &busv1.TaskRecord{
+		Request: req, Status: busv1.TaskStatus_TASK_STATUS_WORKING, Run: 1,
+		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + TaskMargin).Milliseconds()),
+		PollIntervalMs: uint32(TaskPoll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()),
+	}
+	if _, err := t.write(ctx, rec, 0); err != nil {
+		return nil, err
+	}
+	err := t.due(ctx, req.Id, 1)
+	if err == nil {
+		return rec, nil
+	}
+	// Its message may be in the queue nevertheless: without the record it does
+	// nothing.
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if t.kv.Purge(undo, req.Id) != nil {
+		return nil, fault.From(err).Ran(fault.Unknown)
+	}
+	return nil, err
+}
+
+// Get returns a task, or ErrNoKey when there is none of that id, or no longer.
+// Whose it is, the caller has to look at.
+func (t *Tasks) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
+	rec, _, err := t.read(ctx, id)
+	return rec, err
+}
+
+// Answer adds a client's answers, a JSON object, to those of a task. Answers to
+// questions that are not open are ignored. With the last one the next run is
+// due.
+func (t *Tasks) Answer(ctx context.Context, id string, answers []byte) error {
+	var given map[string]jsontext.Value
+	if err := json.Unmarshal(answers, &given); err != nil {
+		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
+	}
+	return t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
+		if rec.Status != busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED {
+			return false, nil
+		}
+		open, all := map[string]jsontext.Value{}, map[string]jsontext.Value{}
+		if err := json.Unmarshal(rec.InputRequests, &open); err != nil {
+			return false, fault.From(err)
+		}
+		if len(rec.Request.InputResponses) > 0 {
+			if err := json.Unmarshal(rec.Request.InputResponses, &all); err != nil {
+				return false, fault.From(err)
+			}
+		}
+		before := len(open)
+		for key, answer := range given {
+			if _, asked := open[key]; asked && answer.Kind() == '{' {
+				all[key] = answer
+				delete(open, key)
+			}
+		}
+		if len(open) == before {
+			return false, nil
+		}
+		var err error
+		if rec.Request.InputResponses, err = json.Marshal(all, json.Deterministic(true)); err != nil {
+			return false, err
+		}
+		if len(open) > 0 {
+			rec.InputRequests, err = json.Marshal(open, json.Deterministic(true))
+			return true, err
+		}
+		rec.Status, rec.StatusMessage, rec.InputRequests = busv1.TaskStatus_TASK_STATUS_WORKING, "", nil
+		rec.Run++
+		rec.Lost, rec.Worker, rec.Message = 0, "", 0
+		if proto.Size(rec) > t.conn.maxTask() {
+			return false, taskTooLarge()
+		}
+		// First, so that an edge that dies here loses nothing: the worker waits for
+		// the record, and the client was told nothing and repeats.
+		return true, t.due(ctx, id, rec.Run)
+	})
+}
+
+// Cancel ends a task unless it is over, and tells the instance that runs it.
+func (t *Tasks) Cancel(ctx context.Context, id string) error {
+	cancelled := false
+	err := t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
+		cancelled = !terminal(rec)
+		if cancelled {
+			conclude(rec, busv1.TaskStatus_TASK_STATUS_CANCELLED, "cancelled by the client")
+		}
+		return cancelled, nil
+	})
+	if err != nil || !cancelled {
+		return err
+	}
+	data, err := proto.Marshal(&busv1.Cancel{Id: id, Reason: string(fault.Cancelled)})
+	if err == nil {
+		err = t.conn.nc.Publish(cancelSubject(taskService(id)), data)
+	}
+	if err != nil { // the worker's next look finds out
+		t.conn.log.Debug("cancel not sent", "task", id, "error", err)
+	}
+	return nil
+}
+
+// OnWrite calls f at every change of a task from now on, and when NATS is back
+// after an outage, in which there may have been some. f must not block. stop
+// ends that.
+func (t *Tasks) OnWrite(id string, f func()) (stop func(), err error) {
+	if taskService(id) == "" {
+		return func() {}, nil
+	}
+	sub, err := t.conn.nc.Subscribe(taskKeySubject(id), func(*nats.Msg) { f() })
+	if err != nil {
+		return nil, publishFault(err)
+	}
+	if err := t.conn.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
+		_ = sub.Unsubscribe()
+		return nil, publishFault(err)
+	}
+	forget := t.conn.OnReconnect(f)
+	return func() { forget(); _ = sub.Unsubscribe() }, nil
+}
+
+// due puts a run into the queue. Doing so again changes nothing.
+func (t *Tasks) due(ctx context.Context, id string, run uint32) error {
+	data, err := proto.Marshal(&busv1.TaskRun{Id: id, Run: run})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err = t.conn.js.Publish(ctx, taskSubject(taskService(id)), data, jetstream.WithMsgID(fmt.Sprintf("%s.%d", id, run)))
+	if err != nil {
+		return unreachable(err)
+	}
+	return nil
+}
+
+// read returns a record and its revision.
+func (t *Tasks) read(ctx context.Context, id string) (*busv1.TaskRecord, uint64, error) {
+	if taskService(id) == "" {
+		return nil, 0, ErrNoKey
+	}
+	entry, err := t.kv.Get(ctx, id)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, 0, ErrNoKey
+	case err != nil:
+		return nil, 0, unreachable(err)
+	}
+	rec := &busv1.TaskRecord{}
+	if err := proto.Unmarshal(entry.Value(), rec); err != nil || rec.GetRequest().GetId() != id {
+		return nil, 0, fault.New(fault.Internal, "the record of the task cannot be read").Because(err)
+	}
+	if !time.Now().Before(expiry(rec)) {
+		return nil, 0, ErrNoKey
+	}
+	return rec, entry.Revision(), nil
+}
+
+// errMoved means that somebody else wrote a record in between.
+var errMoved = errors.New("the record has changed")
+
+// write stores a record over the revision given, 0 for none, and returns the
+// new revision. Each write sets the time that is left: the one before lost it.
+func (t *Tasks) write(ctx context.Context, rec *busv1.TaskRecord, revision uint64) (uint64, error) {
+	rec.UpdatedUnixNano = uint64(time.Now().UnixNano())
+	if proto.Size(rec) > t.conn.maxTask() {
+		return 0, taskTooLarge()
+	}
+	data, err := proto.Marshal(rec)
+	if err != nil {
+		return 0, fault.New(fault.Internal, "the record of the task cannot be written").Because(err)
+	}
+	msg := nats.NewMsg(taskKeySubject(rec.Request.Id))
+	msg.Data = data
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ack, err := t.conn.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision),
+		jetstream.WithMsgTTL(max(0, time.Until(expiry(rec)))+time.Second))
+	switch {
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
+		return 0, errMoved
+	case err != nil:
+		return 0, unreachable(err)
+	}
+	return ack.Sequence, nil
+}
+
+// change replaces a record by what f makes of it; f is called again when
+// somebody else writes in between. It writes nothing when f returns false.
+func (t *Tasks) change(ctx context.Context, id string, f func(*busv1.TaskRecord) (bool, error)) error {
+	const tries = 16
+	for range tries {
+		rec, revision, err := t.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		if changed, err := f(rec); err != nil || !changed {
+			return err
+		}
+		if _, err := t.write(ctx, rec, revision); !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return fault.New(fault.Overloaded, "too many writers of one task; try again shortly")
+}
+
+// maxTask is the largest record: a message of the bus less its headers.
+func (c *Conn) maxTask() int { return int(c.nc.MaxPayload()) - 1<<10 }
+
+func taskTooLarge() *fault.Error {
+	return fault.New(fault.TooLarge, "what a task keeps exceeds the limit of about 1 MiB; pass or return less, or a resource link")
+}
+
+// conclude ends a task. Of the request only its name and owner are kept: its
+// arguments are of no more use.
+func conclude(rec *busv1.TaskRecord, status busv1.TaskStatus, message string) {
+	r := rec.Request
+	rec.Request = &busv1.Request{Id: r.Id, Method: r.Method, Name: r.Name, Identity: r.Identity}
+	rec.Status, rec.StatusMessage, rec.InputRequests = status, message, nil
+}
+
+func terminal(rec *busv1.TaskRecord) bool {
+	return rec.Status != busv1.TaskStatus_TASK_STATUS_WORKING && rec.Status != busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED
+}
+
+// expiry is when a task is forgotten.
+func expiry(rec *busv1.TaskRecord) time.Time {
+	return time.Unix(0, int64(rec.CreatedUnixNano)).Add(time.Duration(rec.TtlMs) * time.Millisecond)
+}
+
+func unreachable(err error) *fault.Error {
+	return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+}
+
+// newTask returns a task's id. It names the service, so that NATS can keep
+// services from each other's tasks; what follows cannot be guessed.
+func newTask(service string) string { return service + "." + newID() }
+
+// taskService is the service of a task, empty for an id that is none.
+func taskService(id string) string {
+	service, token, _ := strings.Cut(id, ".")
+	if ValidName(service) != nil || len(token) != tokenLength {
+		return ""
+	}
+	for i := range len(token) {
+		if c := token[i]; (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return ""
+		}
+	}
+	return service
+}
+
+// tokenLength is that of newID.
+const tokenLength = 26

@@ -1,0 +1,235 @@
+// Package api is what the doors besides MCP have in common: the same tools,
+// resources and prompts through the same gateway, under the names that the API
+// of version 1.0.0 gives their fields (ADR 0006).
+package api
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Caller is who calls, and through which door.
+type Caller struct {
+	Door           string
+	Credentials    gateway.Credentials
+	IdempotencyKey string
+	Traceparent    string
+	Tracestate     string
+}
+
+// Server answers the doors.
+type Server struct {
+	gateway *gateway.Gateway
+	closing <-chan struct{}
+}
+
+// New makes a server. closing is closed when the edge stops.
+func New(g *gateway.Gateway, closing <-chan struct{}) *Server { return &Server{g, closing} }
+
+// Catalogue is what the services offer now.
+func (s *Server) Catalogue() *catalogue.Snapshot { return s.gateway.Catalogue().Now() }
+
+// client is what services learn of the clients of these doors, which cannot be
+// asked for input.
+var client = &busv1.Client{Capabilities: []byte("{}")}
+
+// Call is a call of a method of MCP for a caller. arguments is a JSON object,
+// or empty; onFrame, if not nil, has progress and logs sent.
+func (c Caller) Call(method, name string, arguments []byte, onFrame gateway.OnFrame) *gateway.Call {
+	call := &gateway.Call{
+		Door: c.Door, Method: method, Name: name, Arguments: arguments, Credentials: c.Credentials, Client: client,
+		IdempotencyKey: c.IdempotencyKey, Traceparent: c.Traceparent, Tracestate: c.Tracestate,
+	}
+	if onFrame != nil {
+		call.WantsProgress, call.LogLevel = true, busv1.LogLevel_LOG_LEVEL_INFO
+	}
+	return call
+}
+
+// Do carries out a call and returns its result as MCP has it, a JSON object.
+func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (jsontext.Value, error) {
+	answer, err := s.gateway.Do(ctx, c, onFrame)
+	return Outcome(answer, err)
+}
+
+// Approve carries out a call that is held until its caller agrees to it, or
+// forgets it.
+func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
+	answer, err := s.gateway.Approve(ctx, c.Credentials, id, yes, nil)
+	return Outcome(answer, err)
+}
+
+// Batch carries out calls beside each other; see gateway.Batch.
+func (s *Server) Batch(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
+	s.gateway.Batch(ctx, parallel, calls, func(i int, a *gateway.Answer, err error) {
+		result, err := Outcome(a, err)
+		done(i, result, err)
+	})
+}
+
+// Outcome is the result of an answer, or why there is none.
+func Outcome(a *gateway.Answer, err error) (jsontext.Value, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Result != nil:
+		return a.Result.Json, nil
+	case a.InputRequired != nil:
+		return nil, fault.New(fault.MissingCapability, "the tool asks for input, which this door cannot pass on; use MCP")
+	}
+	return nil, fault.New(fault.Internal, "the service gave no result")
+}
+
+// Tool is a tool as these doors show it.
+type Tool struct {
+	Name                 string         `json:"name"`
+	Title                string         `json:"title,omitzero"`
+	Description          string         `json:"description"`
+	InputSchema          jsontext.Value `json:"input_schema"`
+	OutputSchema         jsontext.Value `json:"output_schema,omitzero"`
+	Annotations          jsontext.Value `json:"annotations,omitzero"`
+	RequiresUserApproval bool           `json:"requires_user_approval"`
+}
+
+// FindTool returns the tool of a name, or a *fault.Error with reason UnknownTool.
+func (s *Server) FindTool(name string) (*Tool, error) {
+	now := s.Catalogue()
+	entry, ok := now.Entry(catalogue.Tools, name)
+	if !ok {
+		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(name))
+	}
+	return tool(now, entry)
+}
+
+func tool(now *catalogue.Snapshot, entry []byte) (*Tool, error) {
+	var in mcp.Tool
+	if err := json.Unmarshal(entry, &in, json.RejectUnknownMembers(false)); err != nil {
+		return nil, fault.From(err)
+	}
+	out := &Tool{Name: in.Name, Title: in.Title, Description: in.Description, InputSchema: in.InputSchema, OutputSchema: in.OutputSchema}
+	if in.Annotations != nil {
+		var err error
+		if out.Annotations, err = json.Marshal(in.Annotations); err != nil {
+			return nil, err
+		}
+	}
+	if t, ok := now.Tool(in.Name); ok {
+		out.RequiresUserApproval = t.Tool.RequiresUserApproval
+	}
+	return out, nil
+}
+
+// Tools returns the tools after a cursor, up to limit of them, and the cursor
+// of the next page, empty at the end.
+func (s *Server) Tools(cursor string, limit int) (tools []*Tool, next string, err error) {
+	now := s.Catalogue()
+	entries, next, err := now.Slice(catalogue.Tools, cursor, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	tools = make([]*Tool, 0, len(entries))
+	for _, e := range entries {
+		t, err := tool(now, e)
+		if err != nil {
+			return nil, "", err
+		}
+		tools = append(tools, t)
+	}
+	return tools, next, nil
+}
+
+// Prompts returns the prompts after a cursor, as MCP has them.
+func (s *Server) Prompts(cursor string, limit int) (prompts []jsontext.Value, next string, err error) {
+	return s.slice(catalogue.Prompts, cursor, limit)
+}
+
+// FindPrompt returns the prompt of a name, or a *fault.Error with reason
+// UnknownPrompt.
+func (s *Server) FindPrompt(name string) (jsontext.Value, error) {
+	entry, ok := s.Catalogue().Entry(catalogue.Prompts, name)
+	if !ok {
+		return nil, fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
+	}
+	return entry, nil
+}
+
+func (s *Server) slice(kind catalogue.Kind, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
+	raw, next, err := s.Catalogue().Slice(kind, cursor, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	entries = make([]jsontext.Value, len(raw))
+	for i, e := range raw {
+		entries[i] = e
+	}
+	return entries, next, nil
+}
+
+// Result is a tool's result as these doors show it.
+type Result struct {
+	Content           jsontext.Value `json:"content"`
+	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
+	IsError           bool           `json:"is_error"`
+}
+
+// ReadResult reads a tools/call result of MCP.
+func ReadResult(result jsontext.Value) (*Result, error) {
+	var in struct {
+		Content    jsontext.Value `json:"content"`
+		Structured jsontext.Value `json:"structuredContent,omitzero"`
+		IsError    bool           `json:"isError,omitzero"`
+	}
+	if err := json.Unmarshal(result, &in); err != nil {
+		return nil, fault.From(err)
+	}
+	if in.Content == nil {
+		in.Content = jsontext.Value("[]")
+	}
+	return &Result{in.Content, in.Structured, in.IsError}, nil
+}
+
+// Text is the text of the content, for doors that show no other.
+func (r *Result) Text() string {
+	var content []struct {
+		Text string `json:"text,omitzero"`
+	}
+	if json.Unmarshal(r.Content, &content) != nil {
+		return ""
+	}
+	var all []string
+	for _, c := range content {
+		if c.Text != "" {
+			all = append(all, c.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// Resources returns the resources after a cursor, as MCP has them.
+func (s *Server) Resources(_ context.Context, _ Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
+	return s.slice(catalogue.Resources, cursor, limit)
+}
+
+// Admit reports whether the edge knows who calls, for what is not a call.
+func (s *Server) Admit(ctx context.Context, c Caller) error {
+	_, err := s.gateway.Authenticate(ctx, c.Credentials)
+	return err
+}
+
+// Subscribe hears of changes of the lists and of the resources that wants
+// reports true for; see catalogue.Live.
+func (s *Server) Subscribe(wants func(uri string) bool) *catalogue.Subscription {
+	return s.gateway.Catalogue().Subscribe(wants)
+}
+
+// Closing is closed when the edge stops, and open streams have to end.
+func (s *Server) Closing() <-chan struct{} { return s.closing }

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// BatchCall is one call of a batch. Its arguments stand under any of three
+// names.
+type BatchCall struct {
+	Name           string         `json:"name"`
+	Parameters     jsontext.Value `json:"parameters,omitzero"`
+	Arguments      jsontext.Value `json:"arguments,omitzero"`
+	Args           jsontext.Value `json:"args,omitzero"`
+	IdempotencyKey string         `json:"idempotency_key,omitzero"`
+}
+
+// ReadBatchCall reads one call strictly.
+func ReadBatchCall(b []byte) (*BatchCall, error) {
+	c := &BatchCall{}
+	if err := json.Unmarshal(b, c, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fault.New(fault.InvalidRequest, "a call of a batch is an object with name and parameters").Because(err)
+	}
+	if c.Name == "" {
+		return nil, fault.New(fault.InvalidRequest, "a call of a batch needs a name")
+	}
+	return c, nil
+}
+
+func (c *BatchCall) arguments() jsontext.Value {
+	for _, v := range []jsontext.Value{c.Parameters, c.Arguments} {
+		if v != nil {
+			return v
+		}
+	}
+	return c.Args
+}
+
+// Call is the call as its caller makes it.
+func (c *BatchCall) Call(who Caller) *gateway.Call {
+	who.IdempotencyKey = c.IdempotencyKey
+	return who.Call(mcp.MethodToolsCall, c.Name, c.arguments(), nil)
+}
+
+// Slot is what became of one call of a batch: its result, or why there is none.
+type Slot struct {
+	// Index is the call's place, in streams of slots, which come as they are done.
+	Index             *int           `json:"index,omitzero"`
+	Content           jsontext.Value `json:"content,omitzero"`
+	StructuredContent jsontext.Value `json:"structured_content,omitzero"`
+	Error             string         `json:"error,omitzero"`
+	Reason            fault.Reason   `json:"reason,omitzero"`
+	Executed          fault.Executed `json:"executed,omitzero"`
+	RetryAfterMS      int64          `json:"retry_after_ms,omitzero"`
+	IsError           bool           `json:"isError"`
+}
+
+// NewSlot makes a slot of a tools/call result of MCP, or of an error.
+func NewSlot(result jsontext.Value, err error) Slot {
+	var r *Result
+	if err == nil {
+		r, err = ReadResult(result)
+	}
+	if err != nil {
+		f := fault.From(err)
+		return Slot{Error: f.Message, Reason: f.Reason, Executed: f.Executed, RetryAfterMS: f.RetryAfter.Milliseconds(), IsError: true}
+	}
+	return Slot{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
+}

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// Tools by which these doors write resources: those of the resource service.
+const (
+	toolCreate = "create_resource"
+	toolUpdate = "update_resource"
+	toolDelete = "delete_resource"
+)
+
+// ResourceInput is a resource as these doors take it. What is absent is nil.
+type ResourceInput struct {
+	URI         *string        `json:"uri,omitzero"`
+	Name        *string        `json:"name,omitzero"`
+	Title       *string        `json:"title,omitzero"`
+	Description *string        `json:"description,omitzero"`
+	MIMEType    *string        `json:"mime_type,omitzero"`
+	MIMETypeToo *string        `json:"mimeType,omitzero"`
+	Content     *string        `json:"content,omitzero"`
+	Text        *string        `json:"text,omitzero"`
+	Blob        *string        `json:"blob,omitzero"`
+	Annotations jsontext.Value `json:"annotations,omitzero"`
+}
+
+// ReadResourceInput reads one strictly.
+func ReadResourceInput(b []byte) (*ResourceInput, error) {
+	in := &ResourceInput{}
+	if len(b) == 0 {
+		b = []byte("{}")
+	}
+	if err := json.Unmarshal(b, in, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fault.New(fault.InvalidRequest, "a resource has uri, name, title, description, mime_type, content or blob, all strings, and annotations").Because(err)
+	}
+	return in, nil
+}
+
+// arguments are those of the tools, with more members.
+func (in *ResourceInput) arguments(more map[string]any) (jsontext.Value, error) {
+	all := map[string]any{}
+	for name, v := range map[string]*string{
+		"uri": in.URI, "name": in.Name, "title": in.Title, "description": in.Description, "blob": in.Blob,
+		"mimeType": first(in.MIMEType, in.MIMETypeToo), "text": first(in.Content, in.Text),
+	} {
+		if v != nil {
+			all[name] = *v
+		}
+	}
+	if in.Annotations != nil {
+		all["annotations"] = in.Annotations
+	}
+	for name, v := range more {
+		all[name] = v
+	}
+	return json.Marshal(all, json.Deterministic(true))
+}
+
+func first(a, b *string) *string {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// CreateResource stores a new resource and returns what is known of it.
+func (s *Server) CreateResource(ctx context.Context, c Caller, in *ResourceInput) (jsontext.Value, error) {
+	arguments, err := in.arguments(nil)
+	if err != nil {
+		return nil, err
+	}
+	return s.write(ctx, c, toolCreate, arguments)
+}
+
+// UpdateResource changes what is given of a resource. revision is the one it
+// must have, 0 for any.
+func (s *Server) UpdateResource(ctx context.Context, c Caller, uri string, revision int64, in *ResourceInput) (jsontext.Value, error) {
+	more := map[string]any{"uri": uri}
+	if revision > 0 {
+		more["expectedRevision"] = revision
+	}
+	arguments, err := in.arguments(more)
+	if err != nil {
+		return nil, err
+	}
+	return s.write(ctx, c, toolUpdate, arguments)
+}
+
+// DeleteResource removes a resource. revision is the one it must have, 0 for
+// any.
+func (s *Server) DeleteResource(ctx context.Context, c Caller, uri string, revision int64) error {
+	more := map[string]any{"uri": uri}
+	if revision > 0 {
+		more["expectedRevision"] = revision
+	}
+	arguments, err := json.Marshal(more)
+	if err != nil {
+		return err
+	}
+	_, err = s.write(ctx, c, toolDelete, arguments)
+	return err
+}
+
+// write calls one of the tools. Without them there is nowhere to write to.
+func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jsontext.Value) (jsontext.Value, error) {
+	if _, ok := s.Catalogue().Tool(tool); !ok {
+		return nil, fault.New(fault.Unavailable, "no service stores resources; run the resource service")
+	}
+	result, err := s.Do(ctx, c.Call(mcp.MethodToolsCall, tool, arguments, nil), nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := ReadResult(result)
+	if err != nil {
+		return nil, err
+	}
+	if r.IsError {
+		return nil, fault.New(fault.InvalidParams, "%s", r.Text())
+	}
+	return r.StructuredContent, nil
+}
+
+// ReadResource returns the contents of a resource, a JSON array.
+func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (jsontext.Value, error) {
+	result, err := s.Do(ctx, c.Call(mcp.MethodResourcesRead, uri, nil, nil), nil)
+	if err != nil {
+		return nil, err
+	}
+	var read struct {
+		Contents jsontext.Value `json:"contents"`
+	}
+	if err := json.Unmarshal(result, &read); err != nil {
+		return nil, fault.From(err)
+	}
+	return read.Contents, nil
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// Members of a sampling request, and of its result, that these doors write
+// otherwise than MCP.
+var (
+	samplingIn = map[string]string{
+		"max_tokens": "maxTokens", "system_prompt": "systemPrompt", "stop_sequences": "stopSequences",
+		"model_preferences": "modelPreferences", "tool_choice": "toolChoice",
+	}
+	samplingOut = map[string]string{"stopReason": "stop_reason"}
+)
+
+// Sample asks the model that is configured. request is a sampling request under
+// the names of these doors or of MCP, and so is the result: role, content,
+// model and stop_reason.
+func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value) (jsontext.Value, error) {
+	params, err := rename(request, samplingIn)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.Do(ctx, c.Call(mcp.MethodSample, "", params, nil), nil)
+	if err != nil {
+		return nil, err
+	}
+	return rename(result, samplingOut)
+}
+
+// rename gives members of an object other names.
+func rename(object jsontext.Value, names map[string]string) (jsontext.Value, error) {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, fault.New(fault.InvalidRequest, "a JSON object is expected").Because(err)
+	}
+	for from, to := range names {
+		v, ok := members[from]
+		if !ok {
+			continue
+		}
+		if _, both := members[to]; both {
+			return nil, fault.New(fault.InvalidRequest, "%s and %s are the same", from, to)
+		}
+		delete(members, from)
+		members[to] = v
+	}
+	return json.Marshal(members, json.Deterministic(true))
+}

@@ -1,0 +1,202 @@
+// Package envelope is the door of the "1.0" envelope: one object that names an
+// action and its parameters, answered with success or error. An array of them
+// is carried out in parallel.
+package envelope
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Path is where the door belongs.
+const Path = "/v1"
+
+// version is the only one there is.
+const version = "1.0"
+
+// maxActions bounds an array.
+const maxActions = 1000
+
+// writeTime is how long the client may take to read the answer.
+const writeTime = 10 * time.Second
+
+// Config says what the door stands before.
+type Config struct {
+	API   *api.Server
+	Guard door.Guard
+	// Limits of one body; zero fields mean mcp.DefaultLimits.
+	Limits mcp.Limits
+}
+
+// Handler serves Path.
+type Handler struct{ cfg Config }
+
+// New makes the door.
+func New(cfg Config) *Handler {
+	if cfg.Limits.Bytes == 0 {
+		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
+	}
+	return &Handler{cfg}
+}
+
+// request asks for one action.
+type request struct {
+	Version string `json:"version"`
+	Action  struct {
+		Name       string         `json:"name"`
+		Parameters jsontext.Value `json:"parameters,omitzero"`
+	} `json:"action"`
+}
+
+// response is what became of it: Result with status success, Error with status
+// error.
+type response struct {
+	Version string         `json:"version"`
+	Status  string         `json:"status"`
+	Result  jsontext.Value `json:"result,omitzero"`
+	Error   string         `json:"error,omitzero"`
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.cfg.Guard.Check(r); err != nil {
+		answer(w, failure(err), err)
+		return
+	}
+	if door.CORS(w, r) {
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if status := door.CheckContent(r.Header); status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	body, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
+	if err == nil {
+		err = mcp.Valid(body, h.cfg.Limits)
+	}
+	if err != nil {
+		answer(w, failure(err), err)
+		return
+	}
+	who := api.Caller{
+		Door: "envelope", Credentials: door.Credentials(r.Header),
+		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
+	}
+	if jsontext.Value(body).Kind() == '[' {
+		h.many(w, r, who, body)
+		return
+	}
+	call, err := read(body, who)
+	if err != nil {
+		answer(w, failure(err), err)
+		return
+	}
+	result, err := h.cfg.API.Do(r.Context(), call, nil)
+	answer(w, outcome(result, err), err)
+}
+
+// many carries out an array of actions beside each other. Each has its place in
+// the answer, and one that fails fails alone.
+func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, body []byte) {
+	var actions []jsontext.Value
+	err := json.Unmarshal(body, &actions)
+	if err == nil && len(actions) > maxActions {
+		err = fault.New(fault.TooLarge, "an array has at most %d actions", maxActions)
+	}
+	if err != nil {
+		answer(w, failure(err), err)
+		return
+	}
+	responses := make([]response, len(actions))
+	h.cfg.API.Batch(r.Context(), 0, func(yield func(*gateway.Call) bool) {
+		for _, action := range actions {
+			call, err := read(action, who)
+			if err != nil {
+				call = &gateway.Call{Refused: err}
+			}
+			if !yield(call) {
+				return
+			}
+		}
+	}, func(i int, result jsontext.Value, err error) { responses[i] = outcome(result, err) })
+	answer(w, responses, nil)
+}
+
+func read(b []byte, who api.Caller) (*gateway.Call, error) {
+	var in request
+	if err := json.Unmarshal(b, &in); err != nil {
+		return nil, fault.New(fault.InvalidRequest, `a request is {"version":"1.0","action":{"name":…,"parameters":{…}}}`).Because(err)
+	}
+	switch {
+	case in.Version != version:
+		return nil, fault.New(fault.InvalidRequest, "version must be %q", version)
+	case in.Action.Name == "":
+		return nil, fault.New(fault.InvalidRequest, "action.name is missing")
+	case in.Action.Parameters != nil && in.Action.Parameters.Kind() != '{':
+		return nil, fault.New(fault.InvalidRequest, "action.parameters must be an object")
+	}
+	return who.Call(mcp.MethodToolsCall, in.Action.Name, in.Action.Parameters, nil), nil
+}
+
+// outcome is the response to an action: the tool's structured result, or its
+// content where it has none.
+func outcome(result jsontext.Value, err error) response {
+	var r *api.Result
+	if err == nil {
+		r, err = api.ReadResult(result)
+	}
+	switch {
+	case err != nil:
+		return failure(err)
+	case r.IsError:
+		return response{Version: version, Status: "error", Error: r.Text()}
+	case r.StructuredContent.Kind() == '{':
+		return response{Version: version, Status: "success", Result: r.StructuredContent}
+	}
+	b, err := json.Marshal(map[string]jsontext.Value{"content": r.Content})
+	if err != nil {
+		return failure(err)
+	}
+	return response{Version: version, Status: "success", Result: b}
+}
+
+func failure(err error) response {
+	return response{Version: version, Status: "error", Error: fault.From(err).Message}
+}
+
+// answer sends a response or several. What the envelope has no field for goes
+// into headers: of which kind an error is, and whether the action ran.
+func answer(w http.ResponseWriter, v any, err error) {
+	b, failed := json.Marshal(v)
+	if failed != nil {
+		b, err = []byte(`{"version":"1.0","status":"error","error":"internal error"}`), failed
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	status := http.StatusOK
+	if err != nil {
+		f := fault.From(err)
+		status = api.Status(f.Reason)
+		h.Set("Busbar-Reason", string(f.Reason))
+		h.Set("Busbar-Executed", string(f.Executed))
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}

@@ -1,0 +1,307 @@
+package grpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	rpc "google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	rpcstatus "google.golang.org/grpc/status"
+
+	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an edge with gRPC in front and a service behind.
+type world struct {
+	gatewayv1.GatewayServiceClient
+	conn *rpc.ClientConn
+	svc  *edgetest.Service
+}
+
+func start(t *testing.T) *world {
+	t.Helper()
+	url := bustest.Server(t)
+	w := &world{svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, url))
+	starting, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e, err := edge.New(starting, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Await(starting, "svc"); err != nil {
+		t.Fatal(err)
+	}
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	g := listen()
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ServeAll(serving, listen(), g) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	if w.conn, err = rpc.NewClient(g.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.conn.Close() })
+	w.GatewayServiceClient = gatewayv1.NewGatewayServiceClient(w.conn)
+	return w
+}
+
+// call calls a tool and returns what came before the result, and the result.
+func (w *world) call(ctx context.Context, name, arguments string) (before []*gatewayv1.CallToolResponse, result *gatewayv1.ToolResult, err error) {
+	stream, err := w.CallTool(ctx, &gatewayv1.CallToolRequest{Name: name, Arguments: []byte(arguments)})
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return before, result, nil
+		}
+		if err != nil {
+			return before, nil, err
+		}
+		if r := m.GetResult(); r != nil {
+			result = r
+		} else {
+			before = append(before, m)
+		}
+	}
+}
+
+// refused requires a status with Busbar's details.
+func refused(t *testing.T, err error, code codes.Code, reason, executed string) *errdetails.ErrorInfo {
+	t.Helper()
+	s, _ := rpcstatus.FromError(err)
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			if s.Code() != code || info.Reason != reason || info.Domain != "busbar" || info.Metadata["executed"] != executed {
+				t.Errorf("got %v %v, want %v %s %s", s, info, code, reason, executed)
+			}
+			return info
+		}
+	}
+	t.Fatalf("no details: %v", err)
+	return nil
+}
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	var names []string
+	for cursor := ""; ; {
+		page, err := w.ListTools(t.Context(), &gatewayv1.ListToolsRequest{Cursor: cursor, Limit: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range page.Tools {
+			if !strings.HasPrefix(string(tool.InputSchema), "{") || tool.RequiresUserApproval != (tool.Name == "approved") {
+				t.Errorf("%v", tool)
+			}
+			names = append(names, tool.Name)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if len(names) < 15 || !strings.Contains(strings.Join(names, " "), " echo ") {
+		t.Errorf("%v", names)
+	}
+	if p, err := w.ListPrompts(t.Context(), &gatewayv1.ListPromptsRequest{}); err != nil || len(p.Prompts) != 1 || !strings.Contains(string(p.Prompts[0]), `"greet"`) {
+		t.Errorf("%v %v", p, err)
+	}
+	if r, err := w.ListResources(t.Context(), &gatewayv1.ListResourcesRequest{}); err != nil || len(r.Resources) != 2 {
+		t.Errorf("%v %v", r, err)
+	}
+	_, err := w.ListTools(t.Context(), &gatewayv1.ListToolsRequest{Cursor: "x"})
+	refused(t, err, codes.InvalidArgument, "invalid_params", "no")
+	_, err = w.ListTools(t.Context(), &gatewayv1.ListToolsRequest{Limit: 5000})
+	refused(t, err, codes.InvalidArgument, "invalid_params", "no")
+}
+
+func TestCallTool(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	t.Run("a result", func(t *testing.T) {
+		t.Parallel()
+		if _, r, err := w.call(t.Context(), "echo", `{"a":9007199254740993}`); err != nil || string(r.Content) != `[{"type":"text","text":"{\"a\":9007199254740993}"}]` || r.IsError {
+			t.Errorf("%v %v", r, err)
+		}
+		if _, r, err := w.call(t.Context(), "fails", ""); err != nil || !r.IsError {
+			t.Errorf("%v %v", r, err)
+		}
+		if _, r, err := w.call(t.Context(), "number", `{"n":2}`); err != nil || string(r.StructuredContent) != "2" {
+			t.Errorf("%v %v", r, err)
+		}
+	})
+	t.Run("progress and logs before it", func(t *testing.T) {
+		t.Parallel()
+		before, r, err := w.call(t.Context(), "progress", "")
+		if err != nil || r == nil || len(before) != 4 || before[0].GetProgress().GetMessage() != "one\nline" || before[3].GetLog().GetLevel() != "error" {
+			t.Errorf("%v %v %v", before, r, err)
+		}
+	})
+	t.Run("a client that gives up", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-w.svc.Started
+			cancel()
+		}()
+		if _, _, err := w.call(ctx, "hold", ""); rpcstatus.Code(err) != codes.Canceled {
+			t.Errorf("%v", err)
+		}
+		select {
+		case <-w.svc.Ended:
+		case <-time.After(10 * time.Second):
+			t.Error("the tool does not hear of it")
+		}
+	})
+	for name, c := range map[string]struct {
+		tool, arguments  string
+		code             codes.Code
+		reason, executed string
+	}{
+		"an unknown tool":             {"nope", "", codes.NotFound, "unknown_tool", "no"},
+		"arguments of another type":   {"strict", `{"text":1}`, codes.InvalidArgument, "invalid_params", "no"},
+		"arguments that are no JSON":  {"echo", `{`, codes.InvalidArgument, "parse_error", "no"},
+		"a member twice":              {"echo", `{"a":1,"a":2}`, codes.InvalidArgument, "parse_error", "no"},
+		"arguments that are no value": {"echo", `[]`, codes.InvalidArgument, "invalid_params", "no"},
+		"a tool that asks":            {"ask", "", codes.FailedPrecondition, "missing_capability", "no"},
+		"a defect":                    {"panics", "", codes.Internal, "internal", "unknown"},
+		"a lost service":              {"lost-effect", "", codes.DeadlineExceeded, "peer_lost", "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := w.call(t.Context(), c.tool, c.arguments)
+			refused(t, err, c.code, c.reason, c.executed)
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	t.Run("a deadline", func(t *testing.T) {
+		t.Parallel()
+		_, _, err := w.call(t.Context(), "hurry", "")
+		refused(t, err, codes.DeadlineExceeded, "deadline_exceeded", "unknown")
+	})
+	t.Run("two tokens", func(t *testing.T) {
+		t.Parallel()
+		_, _, err := w.call(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer a", "authorization", "Bearer b"), "echo", "")
+		refused(t, err, codes.InvalidArgument, "invalid_request", "no")
+	})
+}
+
+func TestApprove(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	_, _, err := w.call(t.Context(), "approved", "")
+	held := refused(t, err, codes.FailedPrecondition, "approval_required", "no").Metadata["approval"]
+	done, err := w.Approve(t.Context(), &gatewayv1.ApproveRequest{Approval: held, Approve: true})
+	if err != nil || !strings.Contains(string(done.GetResult().GetContent()), "done") {
+		t.Fatalf("%v %v", done, err)
+	}
+	_, err = w.Approve(t.Context(), &gatewayv1.ApproveRequest{Approval: held, Approve: true})
+	refused(t, err, codes.NotFound, "unknown_approval", "no")
+}
+
+func TestBatchTools(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	stream, err := w.BatchTools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 2000
+	go func() {
+		for i := range n {
+			m := &gatewayv1.BatchToolsRequest{Name: "echo", Arguments: fmt.Appendf(nil, `{"i":%d}`, i), Parallel: 16}
+			if i%100 == 7 {
+				m.Name = "nope"
+			}
+			if stream.Send(m) != nil {
+				return
+			}
+		}
+		_ = stream.CloseSend()
+	}()
+	seen := map[uint64]bool{}
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[m.Index] = true
+		if m.Index%100 == 7 && m.GetFailure().GetReason() != "unknown_tool" ||
+			m.Index%100 != 7 && !strings.Contains(string(m.GetResult().GetContent()), fmt.Sprintf(`{\"i\":%d}`, m.Index)) {
+			t.Errorf("%v", m)
+		}
+	}
+	if len(seen) != n {
+		t.Errorf("%d outcomes", len(seen))
+	}
+}
+
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	if r, err := w.ReadResource(t.Context(), &gatewayv1.ReadResourceRequest{Uri: "note:///by/7"}); err != nil || !strings.Contains(string(r.Contents), `"it is 7"`) {
+		t.Errorf("%v %v", r, err)
+	}
+	_, err := w.ReadResource(t.Context(), &gatewayv1.ReadResourceRequest{Uri: "nothing:///"})
+	refused(t, err, codes.NotFound, "unknown_resource", "no")
+	if p, err := w.GetPrompt(t.Context(), &gatewayv1.GetPromptRequest{Name: "greet", Arguments: []byte(`{"who":"Ada"}`)}); err != nil || !strings.Contains(string(p.Messages), "Hello Ada") {
+		t.Errorf("%v %v", p, err)
+	}
+	if h, err := healthv1.NewHealthClient(w.conn).Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil || h.Status != healthv1.HealthCheckResponse_SERVING {
+		t.Errorf("%v %v", h, err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const uri = "note:///one"
+	stream, err := w.Watch(t.Context(), &gatewayv1.WatchRequest{Prompts: true, Uris: []string{uri}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := stream.Recv(); err != nil || m.Tools || m.Prompts || m.Resources || m.Uris != nil {
+		t.Fatalf("%v %v", m, err)
+	}
+	w.svc.RemoveTool("safe") // not watched
+	w.svc.ResourceUpdated(uri)
+	if m, err := stream.Recv(); err != nil || m.Tools || m.Prompts || len(m.Uris) != 1 || m.Uris[0] != uri {
+		t.Errorf("%v %v", m, err)
+	}
+}

@@ -1,0 +1,290 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	rpc "google.golang.org/grpc"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// service answers the calls.
+type service struct {
+	gatewayv1.UnimplementedGatewayServiceServer
+	api *api.Server
+}
+
+func pageSize(limit uint32) (int, error) {
+	switch {
+	case limit == 0:
+		return defaultPage, nil
+	case limit > maxPage:
+		return 0, fault.New(fault.InvalidParams, "limit is at most %d", maxPage)
+	}
+	return int(limit), nil
+}
+
+func (s *service) ListTools(_ context.Context, r *gatewayv1.ListToolsRequest) (*gatewayv1.ListToolsResponse, error) {
+	limit, err := pageSize(r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	tools, next, err := s.api.Tools(r.Cursor, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &gatewayv1.ListToolsResponse{NextCursor: next}
+	for _, t := range tools {
+		out.Tools = append(out.Tools, &gatewayv1.Tool{
+			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
+			RequiresUserApproval: t.RequiresUserApproval,
+		})
+	}
+	return out, nil
+}
+
+func (s *service) ListPrompts(_ context.Context, r *gatewayv1.ListPromptsRequest) (*gatewayv1.ListPromptsResponse, error) {
+	limit, err := pageSize(r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	prompts, next, err := s.api.Prompts(r.Cursor, limit)
+	return &gatewayv1.ListPromptsResponse{Prompts: raw(prompts), NextCursor: next}, err
+}
+
+func (s *service) ListResources(ctx context.Context, r *gatewayv1.ListResourcesRequest) (*gatewayv1.ListResourcesResponse, error) {
+	limit, err := pageSize(r.Limit)
+	if err != nil {
+		return nil, err
+	}
+	who, err := caller(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	resources, next, err := s.api.Resources(ctx, who, r.Cursor, limit)
+	return &gatewayv1.ListResourcesResponse{Resources: raw(resources), NextCursor: next}, err
+}
+
+func raw(values []jsontext.Value) [][]byte {
+	out := make([][]byte, len(values))
+	for i, v := range values {
+		out[i] = v
+	}
+	return out
+}
+
+func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStreamingServer[gatewayv1.CallToolResponse]) error {
+	who, err := caller(stream.Context(), r.IdempotencyKey)
+	if err == nil {
+		err = object("arguments", r.Arguments)
+	}
+	if err != nil {
+		return err
+	}
+	// Frames must not wait for a slow client; what it is too slow for is dropped.
+	frames := make(chan *gatewayv1.CallToolResponse, 256)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for f := range frames {
+			_ = stream.Send(f) // the result says whether the client is there
+		}
+	})
+	onFrame := func(f *busv1.Frame) {
+		if e := event(f); e != nil {
+			select {
+			case frames <- e:
+			default:
+			}
+		}
+	}
+	result, err := s.api.Do(stream.Context(), who.Call(mcp.MethodToolsCall, r.Name, r.Arguments, onFrame), onFrame)
+	close(frames)
+	sending.Wait()
+	if err != nil {
+		return err
+	}
+	out, err := toolResult(result)
+	if err != nil {
+		return err
+	}
+	return stream.Send(&gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Result{Result: out}})
+}
+
+func event(f *busv1.Frame) *gatewayv1.CallToolResponse {
+	if p := f.GetProgress(); p != nil {
+		return &gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Progress{
+			Progress: &gatewayv1.Progress{Progress: p.Progress, Total: p.Total, Message: p.Message}}}
+	}
+	if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
+		return &gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Log{
+			Log: &gatewayv1.Log{Level: mcp.LogLevels[l.Level-1], Logger: l.Logger, Data: l.Data}}}
+	}
+	return nil
+}
+
+func toolResult(result jsontext.Value) (*gatewayv1.ToolResult, error) {
+	r, err := api.ReadResult(result)
+	if err != nil {
+		return nil, err
+	}
+	return &gatewayv1.ToolResult{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}, nil
+}
+
+func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchToolsRequest, gatewayv1.BatchToolsResponse]) error {
+	who, err := caller(stream.Context(), "")
+	if err != nil {
+		return err
+	}
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(stream.Context())
+	defer stop()
+	var failed error
+	s.api.Batch(ctx, int(min(first.Parallel, gateway.MaxParallel)), func(yield func(*gateway.Call) bool) {
+		for r := first; ; {
+			own := who
+			own.IdempotencyKey = r.IdempotencyKey
+			call := own.Call(mcp.MethodToolsCall, r.Name, r.Arguments, nil)
+			call.Refused = object("arguments", r.Arguments)
+			if !yield(call) {
+				return
+			}
+			var err error
+			if r, err = stream.Recv(); err != nil {
+				if !errors.Is(err, io.EOF) {
+					failed = err
+				}
+				return
+			}
+		}
+	}, func(i int, result jsontext.Value, err error) {
+		out := &gatewayv1.BatchToolsResponse{Index: uint64(i)}
+		var r *gatewayv1.ToolResult
+		if err == nil {
+			r, err = toolResult(result)
+		}
+		if err != nil {
+			f := fault.From(err)
+			out.Outcome = &gatewayv1.BatchToolsResponse_Failure{Failure: &gatewayv1.Failure{
+				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()),
+			}}
+		} else {
+			out.Outcome = &gatewayv1.BatchToolsResponse_Result{Result: r}
+		}
+		if stream.Send(out) != nil {
+			stop() // nobody reads
+		}
+	})
+	return failed
+}
+
+// do makes a call and reads its result into v.
+func (s *service) do(ctx context.Context, method, name string, arguments []byte, v any) error {
+	who, err := caller(ctx, "")
+	if err == nil {
+		err = object("arguments", arguments)
+	}
+	if err != nil {
+		return err
+	}
+	result, err := s.api.Do(ctx, who.Call(method, name, arguments, nil), nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(result, v); err != nil {
+		return fault.From(err)
+	}
+	return nil
+}
+
+func (s *service) ReadResource(ctx context.Context, r *gatewayv1.ReadResourceRequest) (*gatewayv1.ReadResourceResponse, error) {
+	var out struct {
+		Contents jsontext.Value `json:"contents"`
+	}
+	if err := s.do(ctx, mcp.MethodResourcesRead, r.Uri, nil, &out); err != nil {
+		return nil, err
+	}
+	return &gatewayv1.ReadResourceResponse{Contents: out.Contents}, nil
+}
+
+func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) (*gatewayv1.GetPromptResponse, error) {
+	var out struct {
+		Description string         `json:"description,omitzero"`
+		Messages    jsontext.Value `json:"messages"`
+	}
+	if err := s.do(ctx, mcp.MethodPromptsGet, r.Name, r.Arguments, &out); err != nil {
+		return nil, err
+	}
+	return &gatewayv1.GetPromptResponse{Description: out.Description, Messages: out.Messages}, nil
+}
+
+func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*gatewayv1.ApproveResponse, error) {
+	who, err := caller(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.api.Approve(ctx, who, r.Approval, r.Approve)
+	if err != nil {
+		return nil, err
+	}
+	out, err := toolResult(result)
+	return &gatewayv1.ApproveResponse{Result: out}, err
+}
+
+// maxWatched bounds the resources of one watch.
+const maxWatched = 200
+
+func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingServer[gatewayv1.WatchResponse]) error {
+	who, err := caller(stream.Context(), "")
+	if err == nil {
+		err = s.api.Admit(stream.Context(), who)
+	}
+	if err != nil {
+		return err
+	}
+	if len(r.Uris) > maxWatched {
+		return fault.New(fault.TooLarge, "one watch is of at most %d resources", maxWatched)
+	}
+	sub := s.api.Subscribe(func(uri string) bool { return slices.Contains(r.Uris, uri) })
+	defer sub.Close()
+	if err := stream.Send(&gatewayv1.WatchResponse{}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-sub.C:
+			changed, uris := sub.Take()
+			out := &gatewayv1.WatchResponse{
+				Tools: r.Tools && changed&catalogue.ToolsChanged != 0, Prompts: r.Prompts && changed&catalogue.PromptsChanged != 0,
+				Resources: r.Resources && changed&catalogue.ResourcesChanged != 0, Uris: uris,
+			}
+			if !out.Tools && !out.Prompts && !out.Resources && len(uris) == 0 {
+				continue
+			}
+			if err := stream.Send(out); err != nil {
+				return err
+			}
+		case <-s.api.Closing():
+			return nil
+		case <-stream.Context().Done():
+			return fault.New(fault.Cancelled, "cancelled")
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	rpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// reasons are the codes of the reasons; docs/errors.md has the table. A reason
+// not named is a defect.
+var reasons = map[fault.Reason]codes.Code{
+	fault.ParseError: codes.InvalidArgument, fault.InvalidRequest: codes.InvalidArgument, fault.InvalidParams: codes.InvalidArgument,
+	fault.TooLarge: codes.ResourceExhausted, fault.MissingCapability: codes.FailedPrecondition,
+	fault.ApprovalRequired: codes.FailedPrecondition, fault.UnknownApproval: codes.NotFound,
+	fault.MethodNotFound: codes.Unimplemented, fault.UnknownTool: codes.NotFound, fault.UnknownPrompt: codes.NotFound,
+	fault.UnknownResource: codes.NotFound, fault.UnknownSession: codes.NotFound, fault.UnknownTask: codes.NotFound,
+	fault.Unauthenticated: codes.Unauthenticated, fault.Forbidden: codes.PermissionDenied, fault.Conflict: codes.AlreadyExists,
+	fault.RateLimited: codes.ResourceExhausted, fault.Overloaded: codes.Unavailable, fault.Unavailable: codes.Unavailable,
+	fault.DeadlineExceeded: codes.DeadlineExceeded, fault.PeerLost: codes.DeadlineExceeded, fault.Cancelled: codes.Canceled,
+	fault.HistoryLost: codes.DataLoss, fault.ResultTooLarge: codes.ResourceExhausted, fault.Internal: codes.Internal,
+}
+
+// status is an error as this door tells it.
+func status(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, done := rpcstatus.FromError(err); done && !isFault(err) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) && !isFault(err) {
+		err = fault.New(fault.Cancelled, "cancelled")
+	}
+	f := fault.From(err)
+	code, named := reasons[f.Reason]
+	if !named {
+		code = codes.Internal
+	}
+	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: map[string]string{"executed": string(f.Executed)}}
+	var held struct {
+		Approval string `json:"approval,omitzero"`
+	}
+	if json.Unmarshal(f.Data, &held) == nil && held.Approval != "" {
+		info.Metadata["approval"] = held.Approval
+	}
+	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}
+	if f.RetryAfter > 0 {
+		details = append(details, protoadapt.MessageV1Of(&errdetails.RetryInfo{RetryDelay: durationpb.New(f.RetryAfter.Round(time.Millisecond))}))
+	}
+	s, failed := rpcstatus.New(code, strings.ToValidUTF8(f.Message, "\uFFFD")).WithDetails(details...)
+	if failed != nil {
+		return rpcstatus.Error(code, f.Message)
+	}
+	return s.Err()
+}
+
+func isFault(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f)
+}

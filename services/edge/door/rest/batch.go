@@ -1,0 +1,182 @@
+package rest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// maxBatch bounds a batch that is one JSON value; as lines it may be of any
+// length.
+const maxBatch = 10_000
+
+// ndjson is one JSON value a line, in both directions.
+const ndjson = "application/x-ndjson"
+
+// batch carries out many calls beside each other. As application/json it answers
+// with all slots in the order of the calls; as application/x-ndjson with each
+// as it is done, and calls may be sent the same way.
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, _ string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	if who.IdempotencyKey != "" {
+		return fault.New(fault.InvalidRequest, "a batch has an idempotency_key with each call, not one for all")
+	}
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media == ndjson {
+		h.lines(w, r, who)
+		return nil
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Calls    []jsontext.Value `json:"calls"`
+		Parallel int              `json:"parallel,omitzero"`
+	}
+	if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
+		return fault.New(fault.InvalidRequest, "a batch is an object with calls, an array, and optionally parallel, a number").Because(err)
+	}
+	if len(in.Calls) > maxBatch {
+		return fault.New(fault.TooLarge, "a batch has at most %d calls; send more as %s", maxBatch, ndjson)
+	}
+	calls := func(yield func(jsontext.Value) bool) {
+		for _, c := range in.Calls {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+	if r.Header.Get("Accept") == ndjson {
+		h.run(r.Context(), newLineWriter(w), who, in.Parallel, calls)
+		return nil
+	}
+	slots := make([]api.Slot, len(in.Calls))
+	h.each(r.Context(), who, in.Parallel, calls, func(i int, s api.Slot) { slots[i] = s })
+	return send(w, r, http.StatusOK, struct {
+		Results []api.Slot `json:"results"`
+	}{slots})
+}
+
+// lines reads calls line by line, while slots go out.
+func (h *Handler) lines(w http.ResponseWriter, r *http.Request, who api.Caller) {
+	out := newLineWriter(w)
+	_ = out.control.EnableFullDuplex()
+	// As long as it goes on; a line must not take longer than a body.
+	in := bufio.NewReaderSize(r.Body, 64<<10)
+	var failed error
+	h.run(r.Context(), out, who, 0, func(yield func(jsontext.Value) bool) {
+		for {
+			_ = out.control.SetReadDeadline(time.Now().Add(lineTime))
+			line, err := readLine(in, h.cfg.Limits.Bytes)
+			if len(bytes.TrimSpace(line)) > 0 && err == nil || errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) > 0 {
+				if !yield(line) {
+					return
+				}
+			}
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					failed = err
+				}
+				return
+			}
+		}
+	})
+	if failed != nil {
+		out.write(problem(failed))
+	}
+}
+
+// lineTime is how long a client may take to send the next line of a batch.
+const lineTime = time.Minute
+
+func readLine(in *bufio.Reader, limit int) (jsontext.Value, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) > limit {
+			return nil, fault.New(fault.TooLarge, "a line of the batch is longer than %d bytes", limit)
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// run answers with slots as they are done.
+func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, parallel int, calls func(func(jsontext.Value) bool)) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	h.each(ctx, who, parallel, calls, func(i int, s api.Slot) {
+		s.Index = &i
+		if !out.write(s) {
+			stop() // nobody reads
+		}
+	})
+}
+
+// each carries calls out. One that cannot be read has its slot as well.
+func (h *Handler) each(ctx context.Context, who api.Caller, parallel int, calls func(func(jsontext.Value) bool), done func(i int, s api.Slot)) {
+	h.cfg.API.Batch(ctx, parallel, func(yield func(*gateway.Call) bool) {
+		for raw := range calls {
+			err := mcp.Valid(bytes.TrimSpace(raw), h.cfg.Limits)
+			var c *api.BatchCall
+			if err == nil {
+				c, err = api.ReadBatchCall(raw)
+			}
+			call := &gateway.Call{Refused: err}
+			if err == nil {
+				call = c.Call(who)
+			}
+			if !yield(call) {
+				return
+			}
+		}
+	}, func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err)) })
+}
+
+// lineWriter writes values as lines.
+type lineWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func newLineWriter(w http.ResponseWriter) *lineWriter {
+	return &lineWriter{w: w, control: http.NewResponseController(w)}
+}
+
+// writeTime is how long one write may take before the client counts as gone.
+const writeTime = 10 * time.Second
+
+func (o *lineWriter) write(v any) bool {
+	if !o.begun {
+		o.begun = true
+		o.w.Header().Set("Content-Type", ndjson)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return false
+	}
+	_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	if _, err := o.w.Write(append(b, '\n')); err != nil {
+		return false
+	}
+	return o.control.Flush() == nil
+}

@@ -1,0 +1,155 @@
+package rest_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an edge with a service behind.
+type world struct {
+	svc    *edgetest.Service
+	url    string
+	client *http.Client
+}
+
+func start(t testing.TB) *world {
+	t.Helper()
+	url := bustest.Server(t)
+	w := &world{svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, url))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Await(ctx, "svc"); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
+	t.Cleanup(srv.Close)
+	w.url, w.client = srv.URL, srv.Client()
+	return w
+}
+
+type header = map[string]string
+
+// reply is a whole answer.
+type reply struct {
+	*http.Response
+	body string
+}
+
+func (w *world) request(t testing.TB, method, path, body string, h header) *http.Request {
+	t.Helper()
+	var in io.Reader
+	if body != "" {
+		in = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, w.url+path, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, v := range h {
+		r.Header.Set(name, v)
+		if name == "Host" {
+			r.Host = v
+		}
+	}
+	return r
+}
+
+func (w *world) do(t testing.TB, method, path, body string, h header) reply {
+	t.Helper()
+	resp, err := w.client.Do(w.request(t, method, path, body, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp, string(b)}
+}
+
+// read reads the body into v.
+func (r reply) read(t testing.TB, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.body), v); err != nil {
+		t.Fatalf("%v: %s", err, r.body)
+	}
+}
+
+// problem is a problem detail.
+type problem struct {
+	Type         string `json:"type"`
+	Title        string `json:"title"`
+	Status       int    `json:"status"`
+	Detail       string `json:"detail"`
+	Reason       string `json:"reason"`
+	Executed     string `json:"executed"`
+	RetryAfterMS int    `json:"retry_after_ms"`
+}
+
+// refused requires a problem detail.
+func (r reply) refused(t testing.TB, status int, reason, executed string) problem {
+	t.Helper()
+	var p problem
+	if ct := r.Header.Get("Content-Type"); r.StatusCode != status || ct != "application/problem+json" {
+		t.Fatalf("status %d, want %d; %s %s", r.StatusCode, status, ct, r.body)
+	}
+	r.read(t, &p)
+	if p.Status != status || p.Reason != reason || p.Executed != executed || p.Detail == "" || p.Title != http.StatusText(status) {
+		t.Errorf("problem %s", r.body)
+	}
+	return p
+}
+
+// events reads server-sent events as "name data".
+func events(r io.Reader) <-chan string {
+	out := make(chan string, 1024)
+	go func() {
+		defer close(out)
+		name := ""
+		for s := bufio.NewScanner(r); s.Scan(); {
+			if n, ok := strings.CutPrefix(s.Text(), "event: "); ok {
+				name = n
+			} else if d, ok := strings.CutPrefix(s.Text(), "data: "); ok {
+				out <- name + " " + d
+			}
+		}
+	}()
+	return out
+}
+
+func receive[V any](t testing.TB, what string, c <-chan V) V {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("did not happen in 10 s: %s", what)
+		panic("unreachable")
+	}
+}

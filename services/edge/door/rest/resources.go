@@ -1,0 +1,147 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+)
+
+// listResources lists, or with ?uri= reads one: a URI is awkward in a path.
+func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, _ string) error {
+	if uri := r.URL.Query().Get("uri"); uri != "" {
+		return h.readResource(w, r, uri)
+	}
+	cursor, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	resources, next, err := h.cfg.API.Resources(r.Context(), who, cursor, limit)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, struct {
+		Resources []jsontext.Value `json:"resources"`
+		Next      string           `json:"next_cursor,omitzero"`
+	}{resources, next})
+}
+
+func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, uri string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	contents, err := h.cfg.API.ReadResource(r.Context(), who, uri)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, struct {
+		URI      string         `json:"uri"`
+		Contents jsontext.Value `json:"contents"`
+	}{uri, contents})
+}
+
+// input reads what a request says of a resource, and of which revision.
+func (h *Handler) input(w http.ResponseWriter, r *http.Request) (who api.Caller, in *api.ResourceInput, revision int64, err error) {
+	if who, err = caller(r); err != nil {
+		return who, nil, 0, err
+	}
+	if match := r.Header.Get("If-Match"); match != "" && match != "*" {
+		if revision, err = strconv.ParseInt(strings.Trim(match, `"`), 10, 64); err != nil || revision < 1 {
+			return who, nil, 0, fault.New(fault.InvalidRequest, "If-Match is the revision of the resource, a number")
+		}
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return who, nil, 0, err
+	}
+	in, err = api.ReadResourceInput(body)
+	return who, in, revision, err
+}
+
+// stored answers with what is known of a resource that was written.
+func stored(w http.ResponseWriter, r *http.Request, status int, entry jsontext.Value) error {
+	var about struct {
+		URI      string `json:"uri"`
+		Revision int64  `json:"revision"`
+	}
+	if err := json.Unmarshal(entry, &about); err == nil {
+		w.Header().Set("ETag", `"`+strconv.FormatInt(about.Revision, 10)+`"`)
+		if status == http.StatusCreated {
+			w.Header().Set("Location", "/resources/"+url.PathEscape(about.URI))
+		}
+	}
+	return send(w, r, status, entry)
+}
+
+func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, _ string) error {
+	who, in, _, err := h.input(w, r)
+	if err != nil {
+		return err
+	}
+	entry, err := h.cfg.API.CreateResource(r.Context(), who, in)
+	if err != nil {
+		return err
+	}
+	return stored(w, r, http.StatusCreated, entry)
+}
+
+// putResource changes a resource, or makes it.
+func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, uri string) error {
+	who, in, revision, err := h.input(w, r)
+	if err != nil {
+		return err
+	}
+	if in.URI != nil && *in.URI != uri {
+		return fault.New(fault.InvalidRequest, "the body names another uri than the path")
+	}
+	entry, err := h.cfg.API.UpdateResource(r.Context(), who, uri, revision, in)
+	if !fault.Is(err, fault.UnknownResource) || revision > 0 {
+		if err != nil {
+			return err
+		}
+		return stored(w, r, http.StatusOK, entry)
+	}
+	in.URI = &uri
+	if entry, err = h.cfg.API.CreateResource(r.Context(), who, in); err != nil {
+		return err
+	}
+	return stored(w, r, http.StatusCreated, entry)
+}
+
+func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, uri string) error {
+	who, in, revision, err := h.input(w, r)
+	if err != nil {
+		return err
+	}
+	if in.URI != nil && *in.URI != uri {
+		return fault.New(fault.InvalidRequest, "a resource keeps its uri")
+	}
+	entry, err := h.cfg.API.UpdateResource(r.Context(), who, uri, revision, in)
+	if err != nil {
+		return err
+	}
+	return stored(w, r, http.StatusOK, entry)
+}
+
+func (h *Handler) deleteResource(w http.ResponseWriter, r *http.Request, uri string) error {
+	who, _, revision, err := h.input(w, r)
+	if err != nil {
+		return err
+	}
+	if err := h.cfg.API.DeleteResource(r.Context(), who, uri, revision); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,199 @@
+// Package rest is the door of plain HTTP: tools, resources and prompts as
+// resources of a web API, with problem details for errors (RFC 9457). Its paths
+// and field names are those of the API of version 1.0.0.
+package rest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+// Config says what the door stands before.
+type Config struct {
+	API   *api.Server
+	Guard door.Guard
+	// Limits of one body; zero fields mean mcp.DefaultLimits.
+	Limits mcp.Limits
+}
+
+// Handler serves the paths of Roots and what is below them.
+type Handler struct{ cfg Config }
+
+// Roots are the first segments of the paths that Handler serves.
+var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals"}
+
+// New makes the door.
+func New(cfg Config) *Handler {
+	if cfg.Limits.Bytes == 0 {
+		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
+	}
+	return &Handler{cfg}
+}
+
+// route is what serves one kind of path, by method.
+type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, name string) error
+
+// Routes of a collection and of one of its members.
+var (
+	collections = map[string]route{
+		"tools":       {http.MethodGet: (*Handler).listTools},
+		"tools:batch": {http.MethodPost: (*Handler).batch},
+		"prompts":     {http.MethodGet: (*Handler).listPrompts},
+	}
+	members = map[string]route{
+		"tools":   {http.MethodGet: (*Handler).getTool, http.MethodPost: (*Handler).callTool},
+		"prompts": {http.MethodGet: (*Handler).getPrompt, http.MethodPost: (*Handler).runPrompt},
+		"resources": {
+			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
+			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
+		},
+		"approvals": {http.MethodPost: (*Handler).approve},
+	}
+)
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.cfg.Guard.Check(r); err != nil {
+		refuse(w, err)
+		return
+	}
+	if door.CORS(w, r) {
+		return
+	}
+	// The path as it was sent: a name may hold an escaped slash.
+	root, rest, below := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	name, err := url.PathUnescape(rest)
+	known := collections[root]
+	if below {
+		known = members[root]
+	}
+	if err != nil || known == nil || below && (name == "" || strings.ContainsRune(name, 0)) {
+		refuse(w, fault.New(fault.MethodNotFound, "nothing is at this path"))
+		return
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	serve := known[method]
+	if serve == nil {
+		w.Header().Set("Allow", allowed(known))
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if r.URL.Query().Has("access_token") {
+		refuse(w, fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL"))
+		return
+	}
+	if err := serve(h, w, r, name); err != nil {
+		refuse(w, err)
+	}
+}
+
+func allowed(known route) string {
+	var methods []string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if known[m] != nil {
+			methods = append(methods, m)
+		}
+	}
+	return strings.Join(methods, ", ")
+}
+
+// caller is who makes a request.
+func caller(r *http.Request) (api.Caller, error) {
+	keys := r.Header["Idempotency-Key"]
+	if len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxKey) {
+		return api.Caller{}, fault.New(fault.InvalidRequest, "Idempotency-Key is one key of 1 to %d characters", maxKey)
+	}
+	c := api.Caller{
+		Door: "rest", Credentials: door.Credentials(r.Header),
+		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
+	}
+	if len(keys) == 1 {
+		c.IdempotencyKey = keys[0]
+	}
+	return c, nil
+}
+
+// maxKey bounds an idempotency key.
+const maxKey = 255
+
+// body reads a request's body: a JSON object, strictly; empty for none.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	if status := door.CheckContent(r.Header); status != 0 {
+		return nil, errUnsupported
+	}
+	b, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	if err := mcp.Valid(b, h.cfg.Limits); err != nil {
+		return nil, err
+	}
+	if jsontext.Value(b).Kind() != '{' {
+		return nil, fault.New(fault.InvalidRequest, "the body must be a JSON object")
+	}
+	return b, nil
+}
+
+// page reads ?cursor and ?limit.
+func page(r *http.Request) (cursor string, limit int, err error) {
+	q := r.URL.Query()
+	limit = defaultPage
+	if text := q.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
+			return "", 0, fault.New(fault.InvalidParams, "limit is a number from 1 to %d", maxPage)
+		}
+	}
+	return q.Get("cursor"), limit, nil
+}
+
+const defaultPage, maxPage = 250, 1000
+
+// send answers with a value. For GET it has an entity tag, and a client that
+// has the value already is only told so (RFC 9110, 13.1.2).
+func send(w http.ResponseWriter, r *http.Request, status int, v any) error {
+	b, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return fault.From(err)
+	}
+	h := w.Header()
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		sum := sha256.Sum256(b)
+		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "no-cache")
+		for _, have := range strings.Split(r.Header.Get("If-None-Match"), ",") {
+			if have = strings.TrimPrefix(strings.TrimSpace(have), "W/"); have == tag || have == "*" {
+				w.WriteHeader(http.StatusNotModified)
+				return nil
+			}
+		}
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	// The server's own deadline counts from the request, and a call may take longer.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+func (h *Handler) listTools(w http.ResponseWriter, r *http.Request, _ string) error {
+	cursor, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	tools, next, err := h.cfg.API.Tools(cursor, limit)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, struct {
+		Tools []*api.Tool `json:"tools"`
+		Next  string      `json:"next_cursor,omitzero"`
+	}{tools, next})
+}
+
+func (h *Handler) getTool(w http.ResponseWriter, r *http.Request, name string) error {
+	t, err := h.cfg.API.FindTool(name)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, t)
+}
+
+// callTool carries out a tool with the body as its arguments.
+func (h *Handler) callTool(w http.ResponseWriter, r *http.Request, name string) error {
+	return h.do(w, r, mcp.MethodToolsCall, name, func(result jsontext.Value) (any, error) { return api.ReadResult(result) })
+}
+
+func (h *Handler) listPrompts(w http.ResponseWriter, r *http.Request, _ string) error {
+	cursor, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	prompts, next, err := h.cfg.API.Prompts(cursor, limit)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, struct {
+		Prompts []jsontext.Value `json:"prompts"`
+		Next    string           `json:"next_cursor,omitzero"`
+	}{prompts, next})
+}
+
+func (h *Handler) getPrompt(w http.ResponseWriter, r *http.Request, name string) error {
+	p, err := h.cfg.API.FindPrompt(name)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, p)
+}
+
+// runPrompt fills a prompt in with the body as its arguments.
+func (h *Handler) runPrompt(w http.ResponseWriter, r *http.Request, name string) error {
+	return h.do(w, r, mcp.MethodPromptsGet, name, func(result jsontext.Value) (any, error) { return result, nil })
+}
+
+// do makes a call of a request and answers with what show makes of its result.
+func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string, show func(jsontext.Value) (any, error)) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	arguments, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	if wantsEvents(r) {
+		h.stream(w, r, who, method, name, arguments, show)
+		return nil
+	}
+	result, err := h.cfg.API.Do(r.Context(), who.Call(method, name, arguments, nil), nil)
+	if err != nil {
+		return err
+	}
+	v, err := show(result)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, v)
+}
+
+// sample asks the model that is configured.
+func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	if body == nil {
+		return fault.New(fault.InvalidRequest, "the body must be a JSON object with messages and max_tokens")
+	}
+	result, err := h.cfg.API.Sample(r.Context(), who, body)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, result)
+}
+
+// approve agrees to a held call, and answers as the call would have been, or
+// refuses it for good.
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Approve *bool `json:"approve"`
+	}
+	if err := json.Unmarshal(body, &said, json.RejectUnknownMembers(true)); err != nil || said.Approve == nil {
+		return fault.New(fault.InvalidRequest, `the body must be {"approve":true} or {"approve":false}`).Because(err)
+	}
+	result, err := h.cfg.API.Approve(r.Context(), who, id, *said.Approve)
+	if err != nil {
+		return err
+	}
+	v, err := api.ReadResult(result)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, v)
+}
+
+func wantsEvents(r *http.Request) bool {
+	for _, v := range r.Header["Accept"] {
+		for part := range strings.SplitSeq(v, ",") {
+			if media, _, _ := strings.Cut(part, ";"); strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stream makes a call and answers with events: progress and log as they come,
+// and then result or error.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, who api.Caller, method, name string, arguments []byte, show func(jsontext.Value) (any, error)) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	events := door.NewEvents(w)
+	onFrame := func(f *busv1.Frame) {
+		if name, data := event(f); name != "" {
+			events.Notify(door.Event(name, data))
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer events.End()
+		result, err := h.cfg.API.Do(ctx, who.Call(method, name, arguments, onFrame), onFrame)
+		var v any
+		if err == nil {
+			v, err = show(result)
+		}
+		kind := "result"
+		if err != nil {
+			kind, v = "error", problem(err)
+		}
+		if b, err := json.Marshal(v); err == nil {
+			events.Send(door.Event(kind, b))
+		}
+	}()
+	events.Run(ctx, []byte(":\n\n"))
+	cancel() // a client that is gone gave the call up
+	<-ended
+}
+
+// event makes an event of a progress or log frame.
+func event(f *busv1.Frame) (name string, data []byte) {
+	var v any
+	if p := f.GetProgress(); p != nil {
+		name, v = "progress", struct {
+			Progress float64 `json:"progress"`
+			Total    float64 `json:"total,omitzero"`
+			Message  string  `json:"message,omitzero"`
+		}{p.Progress, p.Total, p.Message}
+	} else if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
+		name, v = "log", struct {
+			Level  string         `json:"level"`
+			Logger string         `json:"logger,omitzero"`
+			Data   jsontext.Value `json:"data"`
+		}{mcp.LogLevels[l.Level-1], l.Logger, l.Data}
+	} else {
+		return "", nil
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "", nil
+	}
+	return name, data
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// Tasks keeps the calls that go on as tasks. A task that is not there is
+// bus.ErrNoKey.
+type Tasks interface {
+	// Create makes a task durable and has it run.
+	Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error)
+	Get(ctx context.Context, id string) (*busv1.TaskRecord, error)
+	// Answer adds answers, a JSON object, to the questions that are open.
+	Answer(ctx context.Context, id string, answers []byte) error
+	// Cancel ends a task that is not over.
+	Cancel(ctx context.Context, id string) error
+	// OnWrite calls f at every change of a task until stop is called.
+	OnWrite(id string, f func()) (stop func(), err error)
+}
+
+// tasks answers the methods of tasks, which need no service.
+func tasks(store Tasks) Link {
+	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		switch c.Method {
+		case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		default:
+			return next(ctx, c, onFrame)
+		}
+		if store == nil {
+			return nil, fault.New(fault.MethodNotFound, "this edge keeps no tasks")
+		}
+		a, err := useTask(ctx, c, store)
+		if errors.Is(err, bus.ErrNoKey) {
+			err = unknownTask()
+		}
+		return a, err
+	}
+}
+
+func useTask(ctx context.Context, c *Call, store Tasks) (*Answer, error) {
+	rec, err := store.Get(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	// Somebody else's task is as unknown as one that never was.
+	if of := rec.Request.GetIdentity(); of.GetPrincipal() != c.Principal.Name || of.GetTenant() != c.Principal.Tenant {
+		return nil, unknownTask()
+	}
+	switch c.Method {
+	case mcp.MethodTasksUpdate:
+		if err = checkAnswers(rec.InputRequests, c.InputResponses); err == nil {
+			err = store.Answer(ctx, c.Name, c.InputResponses)
+		}
+	case mcp.MethodTasksCancel:
+		err = store.Cancel(ctx, c.Name)
+	default:
+		return &Answer{Task: rec}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Result: &busv1.Result{Json: []byte("{}")}}, nil
+}
+
+// checkAnswers requires that answers to open questions fit them: a wrong one
+// would end the task, which may not ask under the same key again. Others are
+// ignored (extension tasks, Task Update Requests).
+func checkAnswers(questions, answers []byte) error {
+	var open, given map[string]jsontext.Value
+	if len(questions) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(questions, &open); err != nil {
+		return fault.From(err)
+	}
+	if err := json.Unmarshal(answers, &given); err != nil {
+		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
+	}
+	for key, answer := range given {
+		if question, asked := open[key]; asked {
+			if err := service.CheckAnswer(key, question, answer); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func unknownTask() error {
+	return fault.New(fault.UnknownTask, "no such task, or it has expired")
+}
+
+// createTask makes the task that a service wants a call to become.
+func createTask(ctx context.Context, c *Call, store Tasks, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
+	switch {
+	case store == nil:
+		return nil, fault.New(fault.Internal, "the service began a task, and this edge keeps none")
+	case !mcp.Declares(c.Client.GetCapabilities(), mcp.ExtensionTasks):
+		return nil, NeedsTasks("this call ends as a task")
+	}
+	rec, err := store.Create(ctx, c.Target.Service, req, begun)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Task: rec}, nil
+}
+
+// NeedsTasks refuses a client that does not take tasks.
+func NeedsTasks(what string) error {
+	return fault.New(fault.MissingCapability, "%s; it needs a client that declares the extension %s", what, mcp.ExtensionTasks).
+		With(mcp.Needs(mcp.ExtensionTasks))
+}

@@ -1,0 +1,126 @@
+// Package github is the Busbar service of tools that read GitHub: repositories,
+// code, files, commits, issues and pull requests. They change nothing.
+//
+// # Configuration
+//
+//	variable             default                  meaning
+//	BUSBAR_GITHUB_URL    https://api.github.com   base of the REST API; https, except on loopback
+//	BUSBAR_GITHUB_TOKEN  none                     the token that all calls use
+//	HTTPS_PROXY, …       none                     as usual for programs in Go
+//
+// Whoever may call the tools sees what the token sees: give it read access, and
+// to no more than that. Config.Tokens chooses a token for each call instead.
+// Without one GitHub allows 60 requests an hour, and no search of code.
+//
+// # Behaviour
+//
+// Each response is kept, for its token alone, and asked for conditionally the
+// next time, which GitHub does not charge for. While a rate limit is known to be
+// used up nothing is sent, and the model is told until when. A request that
+// fails with 5xx or without an answer is repeated within the call's time; after
+// several in a row none is made for a while. Redirects are followed within the
+// API. Every bound is in internal/limit.
+//
+// A failure is the tool's own (isError) and its text begins with its kind:
+// invalid, not found, unauthorized, forbidden, rate limited, unavailable or too
+// large. What GitHub's users wrote is bounded, and its control, bidirectional
+// and invisible characters are written as \uXXXX.
+package github
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	gh "github.com/google/go-github/v92/github"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/github/internal/argument"
+	"github.com/busbar-mcp/busbar/services/github/internal/limit"
+	"github.com/busbar-mcp/busbar/services/github/internal/upstream"
+)
+
+// New makes the service "github" in the given version. A mistake in the
+// configuration is returned by its Start.
+func New(version string, config Config) *service.Service {
+	base, err := config.base()
+	if err == nil {
+		err = checkToken(config.Token)
+	}
+	s := service.New("github", service.WithVersion(version), service.WithError(err), service.WithLogger(config.Logger),
+		service.WithDescription("Reads GitHub: repositories, code, files, commits, issues and pull requests"))
+	if err != nil {
+		return s
+	}
+	k := &kit{service: s, tokens: config.Tokens, log: config.Logger}
+	if k.tokens == nil {
+		k.tokens = fixed(config.Token)
+	}
+	transport := config.Transport
+	if transport == nil {
+		transport = upstream.DefaultTransport()
+	}
+	k.upstream = upstream.New(base, transport, "busbar-github/"+version)
+	k.addSearches()
+	k.addRepositories()
+	k.addContents()
+	k.addCommits()
+	k.addIssues()
+	k.addPulls()
+	return s
+}
+
+// kit is what tools are added with.
+type kit struct {
+	service  *service.Service
+	tokens   TokenSource
+	upstream *upstream.Client
+	log      *slog.Logger
+}
+
+// logger is read at use, as service.Main sets the default late.
+func (k *kit) logger() *slog.Logger {
+	if k.log != nil {
+		return k.log
+	}
+	return slog.Default()
+}
+
+// add adds a tool that reads. Its arguments are checked, its token chosen and
+// its failures explained here, so that no tool can forget to.
+func add[In, Out any](k *kit, name, title, description string, read func(ctx context.Context, api *gh.Client, in In) (Out, error)) {
+	input, err := argument.Schema[In]()
+	if err != nil {
+		input = []byte(fmt.Sprintf("%q", err)) // no schema: Start says so
+	}
+	service.AddTool(k.service, service.Tool{
+		Name: name, Title: title, Description: description, InputSchema: input, Timeout: limit.Call,
+		ReadOnly: true, Idempotent: true, Annotations: mcp.ToolAnnotations{OpenWorldHint: new(true)},
+	}, func(ctx context.Context, call *service.Call, in In) (out Out, err error) {
+		if err := argument.Check(in); err != nil {
+			return out, service.Errorf("invalid: %v", err)
+		}
+		api, token, err := k.api(ctx, call)
+		if err == nil {
+			out, err = read(ctx, api, in)
+		}
+		if err != nil {
+			return out, k.explain(ctx, call, name, token, err)
+		}
+		return out, nil
+	})
+}
+
+// api is GitHub as the caller may see it, and the token it is seen with.
+func (k *kit) api(ctx context.Context, call *service.Call) (*gh.Client, string, error) {
+	token, err := k.tokens.Token(ctx, call.Principal(), call.Tenant())
+	if err == nil {
+		err = checkToken(token)
+	}
+	if err != nil {
+		return nil, "", &noToken{err}
+	}
+	api, err := k.upstream.As(token)
+	return api, token, err
+}

@@ -1,0 +1,71 @@
+package upstream
+
+import (
+	"sync"
+	"time"
+
+	"github.com/busbar-mcp/busbar/services/github/internal/limit"
+)
+
+// circuit stops requests to a host that keeps failing. It opens after
+// limit.Failures in a row; after limit.Open one request probes, and its success
+// closes it. The zero value is closed.
+type circuit struct {
+	mu       sync.Mutex
+	failures int
+	until    time.Time // open until then, and longer while it probes; zero: closed
+	probing  bool
+}
+
+type outcome int
+
+const (
+	succeeded outcome = iota
+	failed
+	// unclear says nothing about the host: the caller gave up.
+	unclear
+)
+
+// enter asks to make a request; its outcome is given to leave.
+func (c *circuit) enter(now time.Time) (leave func(outcome, time.Time), shut *Failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.until.IsZero():
+		return c.leave, nil
+	case now.Before(c.until):
+		return nil, &Failure{Kind: Shut, Until: c.until}
+	case c.probing:
+		return nil, &Failure{Kind: Shut, Until: now.Add(time.Second)}
+	}
+	c.probing = true
+	return c.probed, nil
+}
+
+func (c *circuit) leave(o outcome, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Once it is open only the probe counts, not who entered before.
+	if !c.until.IsZero() || o == unclear {
+		return
+	}
+	c.failures++
+	if o == succeeded {
+		c.failures = 0
+	}
+	if c.failures >= limit.Failures {
+		c.until = now.Add(limit.Open)
+	}
+}
+
+func (c *circuit) probed(o outcome, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probing = false
+	switch o {
+	case succeeded:
+		c.failures, c.until = 0, time.Time{}
+	case failed:
+		c.until = now.Add(limit.Open)
+	}
+}

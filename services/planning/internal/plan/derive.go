@@ -1,0 +1,345 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/busbar-mcp/busbar/services/planning/internal/task"
+	"github.com/busbar-mcp/busbar/services/planning/internal/words"
+)
+
+// draft is a step that has no number yet.
+type draft struct {
+	doing
+	// covers are indexes of demands; the first gives the step its place.
+	covers []int
+	// own: the demand's own words are the description.
+	own bool
+	// closes: the step is the last of its demand, and its check has the
+	// demand's limits and condition.
+	closes bool
+	index  int // in builder.drafts
+	after  []*draft
+	behind set // all it waits for, directly or not
+	depth  int
+}
+
+// set of drafts, by index.
+type set [(MaxSteps + 63) / 64]uint64
+
+func (s *set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+
+// add puts in a draft and all behind it.
+func (s *set) add(d *draft) {
+	for w := range s {
+		s[w] |= d.behind[w]
+	}
+	s[d.index/64] |= 1 << (d.index % 64)
+}
+
+// builder makes one plan.
+type builder struct {
+	task   *task.Task
+	drafts []*draft
+	shared map[string]*draft // by action: made once for all demands
+	first  []*draft          // of each demand
+	main   []*draft
+	last   []*draft
+	chain  []*draft // of the goal
+	core   *draft   // does what the goal says
+	// demanding counts the demands besides the goal that take work.
+	demanding int
+}
+
+// Make makes the plan of a task.
+func Make(t *task.Task) *Plan {
+	n := len(t.Demands)
+	b := &builder{task: t, shared: map[string]*draft{}, first: make([]*draft, n), main: make([]*draft, n), last: make([]*draft, n)}
+	for i, d := range t.Demands {
+		if i != t.Goal && d.Type != task.Context && d.Type != task.Symptom && d.Type != task.Deadline {
+			b.demanding++
+		}
+	}
+	for i, d := range t.Demands {
+		if i != t.Goal {
+			b.demand(i, d)
+		}
+	}
+	b.goal()
+	b.leftover()
+	b.order()
+	return b.finish()
+}
+
+func (b *builder) add(d doing, covers ...int) *draft {
+	s := &draft{doing: d, covers: covers, index: len(b.drafts)}
+	b.drafts = append(b.drafts, s)
+	return s
+}
+
+// once is the step of an action that is made once for all who need it.
+func (b *builder) once(p part, i int) *draft {
+	if s := b.shared[p.action]; s != nil {
+		if !slices.Contains(s.covers, i) {
+			s.covers = append(s.covers, i)
+		}
+		return s
+	}
+	s := b.byAct(p.act)
+	if s == nil {
+		s = b.add(doing{p.action, p.stage}, i)
+	} else if !slices.Contains(s.covers, i) {
+		s.covers = append(s.covers, i)
+	}
+	b.shared[p.action] = s
+	return s
+}
+
+// byAct is the step of the first demand that begins with an act.
+func (b *builder) byAct(act string) *draft {
+	if act == "" {
+		return nil
+	}
+	for i, d := range b.task.Demands {
+		if i != b.task.Goal && d.Own && d.Act == act && b.main[i] != nil {
+			return b.main[i]
+		}
+	}
+	return nil
+}
+
+// room reports whether optional steps may still be added: every demand that
+// is left, and the goal, get theirs in any case.
+func (b *builder) room() bool { return len(b.drafts) < MaxSteps-len(b.task.Demands)-20 }
+
+// demand derives the steps of one demand.
+func (b *builder) demand(i int, d *task.Demand) {
+	if d.Type == task.Context || d.Type == task.Symptom {
+		return // taken up by steps of the goal
+	}
+	what, own, only := b.what(d)
+	var steps []*draft
+	for _, topic := range d.Topics {
+		if x := extras[topic].before; x.action != "" && x.action != what.action && asks(b.task.Kind, topic) && b.room() {
+			s := b.once(x, i)
+			if s.covers[0] == i {
+				b.first[i] = s
+			}
+			steps = append(steps, s)
+		}
+	}
+	if !only {
+		s := b.add(what, i)
+		s.own = own
+		b.main[i] = s
+		steps = append(steps, s)
+	}
+	for _, topic := range d.Topics {
+		if x := extras[topic].after; x.action != "" && x.action != what.action && asks(b.task.Kind, topic) && b.room() {
+			if x.stage == follow {
+				steps = append(steps, b.once(x, i))
+				continue
+			}
+			steps = append(steps, b.add(doing{x.action, x.stage}, i))
+		}
+	}
+	slices.SortStableFunc(steps, func(x, y *draft) int { return int(x.stage) - int(y.stage) })
+	for j := 1; j < len(steps); j++ {
+		b.link(steps[j-1], steps[j])
+	}
+	b.last[i] = steps[len(steps)-1]
+	b.last[i].closes = true
+	if b.main[i] == nil {
+		b.main[i] = b.last[i]
+	}
+	if b.first[i] == nil {
+		b.first[i] = b.main[i]
+	}
+}
+
+// what is the demand's own step; only: it has none but those of its topics.
+func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
+	k := b.task.Kind
+	late := func(x doing) doing {
+		switch {
+		case reports(k) && (x.action == "writeDocument" || x.action == "informPeople"):
+			x.stage = rollout
+		case (k == task.Investigate || k == task.Analysis) && x.stage == analyse:
+			x.stage = work // to compare and to gather is the work itself
+		case x.action == "test" && !technical(k):
+			x.action = "verifyResult"
+		case k == task.Incident && x.action == "writeDocument":
+			x.stage = follow
+		case k == task.Write && x.action == "obtainApproval":
+			x.stage = rollout
+		}
+		return x
+	}
+	switch d.Type {
+	case task.Deadline:
+		return doing{"schedule", decide}, false, false
+	case task.Question:
+		return doing{"answerQuestion", analyse}, false, false
+	case task.Action:
+		x, known := byAct[d.Act]
+		switch {
+		case known && plain[d.Act] && !technical(k):
+			x = byKind[k]
+			if k == task.Buy {
+				x = byKind[task.General]
+			}
+		case d.Act == "fix":
+			x = byAct["change"]
+		}
+		if known {
+			return late(x), true, false
+		}
+	case task.Prohibition:
+		for _, topic := range d.Topics {
+			if asks(k, topic) && measuredOnly[topic] {
+				return doing{}, false, true
+			}
+		}
+		if k == task.Buy {
+			return byKind[k], false, false
+		}
+		return doing{"guardAgainst", verify}, false, false
+	}
+	own = d.Own // an infinitive that is in no list
+	if x, ok := byAct[d.Act]; ok && passive[d.Act] && !own {
+		return late(x), false, false
+	}
+	for _, topic := range d.Topics {
+		if asks(k, topic) && measuredOnly[topic] && d.Act == "" {
+			return doing{}, false, true
+		}
+		x, ok := byTopic[topic]
+		switch {
+		case !ok || eventTopics[topic] && k != task.Event:
+			continue
+		case (k == task.Buy || k == task.Write) && topic != "legal" && topic != "approval" && topic != "deadline":
+			continue
+		}
+		return late(x), own, false
+	}
+	switch {
+	case k == task.Write && d.About("i18n"):
+		return byAct["translate"], own, false
+	case d.Bounded() && (k == task.Write || k == task.Analysis || k == task.Investigate):
+		return byAct["measure"], own, false
+	case d.Bounded() && k == task.Learn:
+		return doing{"schedule", decide}, own, false
+	}
+	return byKind[k], own, false
+}
+
+// goal puts the recipe of the kind of work around the demands.
+func (b *builder) goal() {
+	g := b.task.Goal
+	for _, p := range recipes[b.task.Kind] {
+		if p.when != nil && !p.when(b) {
+			continue
+		}
+		s := b.shared[p.action]
+		if s == nil && !p.goal {
+			s = b.byAct(p.act)
+		}
+		if s == nil {
+			s = b.add(doing{p.action, p.stage}, g)
+			if p.action == "reconcile" {
+				b.shared[p.action] = s
+			}
+		} else if !slices.Contains(s.covers, g) {
+			s.covers = append(s.covers, g)
+		}
+		if p.goal {
+			d := b.task.Demands[g]
+			// Chinese says first for whom and until when.
+			s.own = d.Own || d.Act != "" && b.task.Language == words.Chinese
+			if p.action == "buildCore" && d.Act != "build" && d.Act != "design" && d.Act != "" && b.task.Kind == task.Build {
+				if x := byAct[d.Act]; x.stage == work {
+					s.action = x.action
+				}
+			}
+			b.core, b.first[g], b.main[g], b.last[g] = s, s, s, s
+			s.closes = true
+		}
+		if n := len(b.chain); n > 0 {
+			b.link(b.chain[n-1], s)
+		}
+		b.chain = append(b.chain, s)
+	}
+	b.goalExtras(g)
+	b.design()
+}
+
+// goalExtras are the steps of the topics that the goal itself names.
+func (b *builder) goalExtras(g int) {
+	if k := b.task.Kind; k != task.Build && k != task.Migrate {
+		return
+	}
+	for _, topic := range b.task.Demands[g].Topics {
+		x := extras[topic]
+		if x.before.action != "" {
+			s := b.once(x.before, g)
+			b.link(s, b.core)
+		}
+		if a := x.after; a.action != "" {
+			if a.stage == follow {
+				b.link(b.core, b.once(a, g))
+				continue
+			}
+			s := b.add(doing{a.action, a.stage}, g)
+			s.closes = true
+			if b.core.stage < rollout {
+				b.link(b.core, s)
+			} else {
+				b.link(s, b.core)
+			}
+		}
+	}
+}
+
+// design lets the step that lays out the whole cover what binds all parts.
+func (b *builder) design() {
+	for _, s := range b.chain {
+		switch s.action {
+		case "designSolution", "outline", "setCriteria", "settleFrame", "acceptWhole", "holdEvent":
+		default:
+			continue
+		}
+		for i, d := range b.task.Demands {
+			if slices.Contains(s.covers, i) || !d.Required() || d.Type == task.Symptom {
+				continue
+			}
+			binds := d.Type == task.Property || d.Type == task.Prohibition
+			if s.action == "settleFrame" && len(d.Limits) == 0 && d.Due == "" || s.action == "holdEvent" && b.main[i] != nil && b.main[i].stage != work {
+				continue
+			}
+			if binds || s.action == "acceptWhole" && d.Own || s.action == "holdEvent" && d.Own || s.action == "settleFrame" {
+				s.covers = append(s.covers, i)
+			}
+		}
+	}
+}
+
+// leftover sees to what says how things are: symptoms go to the step that
+// looks at them first, and the rest to one step of its own.
+func (b *builder) leftover() {
+	var given []int
+	for i, d := range b.task.Demands {
+		if i == b.task.Goal || d.Type != task.Context && d.Type != task.Symptom {
+			continue
+		}
+		if d.Type == task.Symptom {
+			s := b.chain[0]
+			s.covers = append(s.covers, i)
+			continue
+		}
+		given = append(given, i)
+	}
+	if len(given) == 0 {
+		return
+	}
+	s := b.add(doing{"reviewContext", prepare}, given...)
+	b.link(s, b.chain[0])
+}

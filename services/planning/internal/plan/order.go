@@ -1,0 +1,304 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/busbar-mcp/busbar/services/planning/internal/task"
+)
+
+// order adds what has to wait for what: first what the text says, then what
+// follows from who makes what, then what follows from the stages. An edge that
+// would close a circle is left out, so the earlier reason wins.
+func (b *builder) order() {
+	b.said()
+	b.made()
+	b.staged()
+}
+
+// link lets after wait for before, unless it does already, or before waits
+// for after.
+func (b *builder) link(before, after *draft) {
+	if before == nil || after == nil || before == after || after.behind.has(before.index) || before.behind.has(after.index) {
+		return
+	}
+	after.after = append(after.after, before)
+	for _, s := range b.drafts {
+		if s == after || s.behind.has(after.index) {
+			s.behind.add(before)
+		}
+	}
+}
+
+// said follows the words that order.
+func (b *builder) said() {
+	demands := b.task.Demands
+	for i, d := range demands {
+		if b.main[i] == nil {
+			continue
+		}
+		if d.Then && i > 0 && sameSource(demands[i-1], d) {
+			b.link(b.main[i-1], b.main[i])
+		}
+		for j, o := range demands {
+			if i == j || b.main[j] == nil || !sameSource(d, o) || !o.Own || j == b.task.Goal && b.core.stage < rollout {
+				continue
+			}
+			if d.First && j > i {
+				b.link(b.main[i], b.main[j])
+			}
+			if d.Last && j < i {
+				b.link(b.main[j], b.main[i])
+			}
+		}
+		if s := b.named(i, d.Before, nil); s != nil {
+			b.link(b.last[i], s)
+			b.link(b.main[i], s)
+		}
+		var fallback *draft
+		if b.core.stage == rollout && i != b.task.Goal {
+			fallback = b.core // "only after 30 days"
+		}
+		if s := b.named(i, d.After, fallback); s != nil {
+			b.link(s, b.first[i])
+			b.link(s, b.main[i])
+		}
+	}
+}
+
+// sameSource reports whether both are of the task, or both requirements.
+func sameSource(a, o *task.Demand) bool { return a.ID[0] == o.ID[0] }
+
+// named is the step that a word of order speaks of, other than those of
+// demand i: the goal's where it has a word of its kind ("before the cutover"),
+// else that of the demand with which it shares most, else fallback.
+func (b *builder) named(i int, r task.Reference, fallback *draft) *draft {
+	if r.Terms == nil {
+		return nil
+	}
+	if i != b.task.Goal && (r.Kinds[b.task.Kind] || len(r.Terms) == 0) {
+		return b.core
+	}
+	best, top := -1, 0
+	for j, d := range b.task.Demands {
+		if j == i || b.main[j] == nil {
+			continue
+		}
+		n := 0
+		for t := range r.Terms {
+			if d.Terms[t] && !d.Before.Terms[t] && !d.After.Terms[t] {
+				n++
+			}
+		}
+		if n > top {
+			best, top = j, n
+		}
+	}
+	if best < 0 {
+		return fallback
+	}
+	return b.main[best]
+}
+
+// object is how many terms behind the act say what a demand makes.
+const object = 4
+
+// made lets a step wait for the step that makes what it works on: the object
+// of the one is spoken of by the other, and is not what that one makes itself.
+func (b *builder) made() {
+	goal := b.task.Demands[b.task.Goal]
+	objects := make([]map[string]bool, len(b.task.Demands))
+	for i, d := range b.task.Demands {
+		objects[i] = d.Object(object)
+	}
+	for j, maker := range b.task.Demands {
+		if j == b.task.Goal || b.main[j] == nil || !maker.Own || b.main[j].stage > work {
+			continue
+		}
+		for i, user := range b.task.Demands {
+			if i <= j || i == b.task.Goal || b.main[i] == nil || b.main[i].stage < decide || !sameSource(maker, user) {
+				continue
+			}
+			for thing := range objects[j] {
+				if user.Terms[thing] && !objects[i][thing] && !goal.Terms[thing] {
+					b.link(b.main[j], b.main[i])
+					break
+				}
+			}
+		}
+	}
+}
+
+// settles are decisions that the layout of the whole takes as given.
+var settles = map[string]bool{"decide": true, "sketchInterface": true, "estimateCost": true}
+
+// staged orders what nothing else does.
+func (b *builder) staged() {
+	k := b.task.Kind
+	var base *draft // of the goal: what all work stands on
+	for _, s := range b.chain {
+		if s.stage <= decide {
+			base = s
+		}
+	}
+	of := map[stage][]*draft{}
+	for _, s := range b.drafts {
+		of[s.stage] = append(of[s.stage], s)
+	}
+	for _, s := range b.drafts {
+		switch {
+		case base != nil && base.stage == decide && (s.stage <= analyse || settles[s.action]):
+			b.link(s, base)
+		case s.stage == work:
+			b.link(base, s)
+			if s == b.core {
+				break
+			}
+			if k == task.Build {
+				b.link(b.core, s)
+			}
+			if k == task.Write || k == task.General {
+				b.link(s, b.core)
+			}
+		}
+		// Money is counted before it is spent.
+		if s.stage < work && (s.action == "estimateCost" || s.action == "obtainApproval") {
+			for _, o := range append(slices.Clone(of[work]), of[rollout]...) {
+				if s.action == "obtainApproval" || o.action == "book" || o.action == "buy" || o.action == "holdEvent" {
+					b.link(s, o)
+				}
+			}
+		}
+		if s.action == "backUpData" {
+			for _, o := range append(slices.Clone(of[work]), of[rollout]...) {
+				b.link(s, o)
+			}
+		}
+	}
+	b.verifications(of)
+	// What is in the chain of the goal and verifies all, such as the
+	// acceptance, waits for the other verifications.
+	for _, s := range of[verify] {
+		if s.action == "acceptWhole" || s.action == "compareOptions" || s.action == "drawConclusions" || s.action == "interpretResult" {
+			for _, o := range of[verify] {
+				if o != s && (s.action != "acceptWhole" || o.covers[0] != b.task.Goal) {
+					b.link(o, s)
+				}
+			}
+		}
+	}
+	b.ends(of[rollout], func(s *draft) bool { return s.stage < rollout && !b.later(s) })
+	before := func(s *draft) bool { return s.stage < follow }
+	b.ends(of[follow], before)
+}
+
+// verifications lets each wait for the work it looks at: its own, what speaks
+// of the same, and all of it where nothing does.
+func (b *builder) verifications(of map[stage][]*draft) {
+	// What the text puts behind the rollout is no work to verify before it.
+	before := slices.DeleteFunc(slices.Clone(of[work]), b.later)
+	for _, s := range of[verify] {
+		d := b.task.Demands[s.covers[0]]
+		found := false
+		for _, p := range s.after {
+			found = found || p.stage == work
+		}
+		if b.core.stage == work {
+			b.link(b.core, s)
+		}
+		inChain := slices.Contains(b.chain, s)
+		if !inChain {
+			for _, w := range before {
+				if w != b.core && b.related(d, b.task.Demands[w.covers[0]]) {
+					b.link(w, s)
+					found = true
+				}
+			}
+		}
+		if !found || inChain {
+			for _, w := range before {
+				b.link(w, s)
+			}
+		}
+	}
+}
+
+// later reports whether the text puts a step behind the goal, which is the
+// rollout.
+func (b *builder) later(s *draft) bool { return b.core.stage == rollout && s.behind.has(b.core.index) }
+
+// related reports whether two demands speak of one thing that the goal does
+// not name anyway.
+func (b *builder) related(a, o *task.Demand) bool {
+	goal := b.task.Demands[b.task.Goal]
+	for t := range a.Terms {
+		if o.Terms[t] && !goal.Terms[t] {
+			return true
+		}
+	}
+	return false
+}
+
+// ends lets each of late wait for all that nothing waits for yet.
+func (b *builder) ends(late []*draft, early func(*draft) bool) {
+	if len(late) == 0 {
+		return
+	}
+	waited := make([]bool, len(b.drafts))
+	for _, s := range b.drafts {
+		if early(s) {
+			for _, p := range s.after {
+				waited[p.index] = true
+			}
+		}
+	}
+	for _, s := range b.drafts {
+		if !early(s) || waited[s.index] {
+			continue
+		}
+		for _, l := range late {
+			b.link(s, l)
+		}
+	}
+}
+
+// sorted gives the drafts in the order of the plan: by depth, and within one
+// by stage and place in the text.
+func (b *builder) sorted() []*draft {
+	var depth func(s *draft) int
+	depth = func(s *draft) int {
+		if s.depth == 0 {
+			s.depth = 1
+			for _, p := range s.after {
+				s.depth = max(s.depth, depth(p)+1)
+			}
+		}
+		return s.depth
+	}
+	for _, s := range b.drafts {
+		depth(s)
+	}
+	out := slices.Clone(b.drafts)
+	slices.SortStableFunc(out, func(x, y *draft) int {
+		if x.depth != y.depth {
+			return x.depth - y.depth
+		}
+		if x.stage != y.stage {
+			return int(x.stage) - int(y.stage)
+		}
+		return x.covers[0] - y.covers[0]
+	})
+	return out
+}
+
+// waits are the positions of the drafts that s waits for directly, without
+// those that follow from others.
+func waits(s *draft, at map[*draft]int) []int {
+	var out []int
+	for _, p := range s.after {
+		if !slices.ContainsFunc(s.after, func(o *draft) bool { return o != p && o.behind.has(p.index) }) {
+			out = append(out, at[p])
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,125 @@
+package task
+
+import "maps"
+
+// Kind is a kind of work.
+type Kind string
+
+// The kinds of work known. General is what speaks for none.
+const (
+	Build       Kind = "build"
+	Fix         Kind = "fix"
+	Migrate     Kind = "migrate"
+	Investigate Kind = "investigate"
+	Write       Kind = "write"
+	Analysis    Kind = "analysis"
+	Incident    Kind = "incident"
+	Event       Kind = "event"
+	Learn       Kind = "learn"
+	Buy         Kind = "buy"
+	General     Kind = "general"
+)
+
+// kinds in the order that decides between equals: the more special first.
+var kinds = []Kind{Incident, Fix, Migrate, Event, Buy, Analysis, Learn, Investigate, Write, Build}
+
+// acts say which kind of work an act speaks for.
+var acts = map[string]Kind{
+	"build": Build, "change": Build, "design": Build, "deploy": Build, "monitor": Build, "remove": Build,
+	"fix": Fix, "migrate": Migrate, "investigate": Investigate, "compare": Investigate, "write": Write,
+	"analyse": Analysis, "restore": Incident, "arrange": Event, "book": Event, "inform": Event,
+	"buy": Buy, "learn": Learn, "practise": Learn,
+}
+
+// Weights of evidence. What the goal does says most; what else stands in the
+// task and its requirements, less.
+const (
+	weightGoalAct  = 4
+	weightNextAct  = 3 // of the next clause, where the goal's act says nothing
+	weightGoalNoun = 2
+	weightAct      = 1
+	weightNoun     = 1
+	most           = 4 // of what other clauses say for one kind
+	least          = 2 // below which no kind is named
+)
+
+// judge decides the kind of work by evidence.
+func (t *Task) judge() {
+	scores, others := map[Kind]int{}, map[Kind]int{}
+	var evidence = map[Kind][]string{}
+	named := map[Kind]bool{} // by the task itself
+	note := func(d *Demand, k Kind, weight int, word string) {
+		scores[k] += weight
+		named[k] = named[k] || d.ID[0] == 'T'
+		for _, e := range evidence[k] {
+			if e == word {
+				return
+			}
+		}
+		if len(evidence[k]) < 6 {
+			evidence[k] = append(evidence[k], word)
+		}
+	}
+	next := !t.speaks(t.Goal)
+	for i, d := range t.Demands {
+		goalAct := i == t.Goal
+		if next && !goalAct && d.ID[0] == 'T' && d.Own && t.speaks(i) {
+			scores[acts[d.Act]] += weightNextAct
+			next = false
+		}
+		for _, h := range d.hits {
+			word := d.Text[d.tokens[h.From].Start:d.tokens[h.To-1].End]
+			switch {
+			case h.Class == "act" && acts[h.Name] != "" && goalAct:
+				note(d, acts[h.Name], weightGoalAct, word)
+				goalAct = false
+			case h.Class == "act" && acts[h.Name] != "":
+				if k := acts[h.Name]; others[k] < most {
+					others[k]++
+					note(d, k, weightAct, word)
+				}
+			case h.Class == "kind" && i == t.Goal:
+				note(d, Kind(h.Name), weightGoalNoun, word)
+			case h.Class == "kind":
+				if k := Kind(h.Name); others[k] < most {
+					others[k]++
+					note(d, k, weightNoun, word)
+				}
+			}
+		}
+	}
+	// Requirements alone say how the work is to be, not what it is.
+	maps.DeleteFunc(scores, func(k Kind, _ int) bool { return !named[k] })
+	if !t.software() {
+		delete(scores, Build)
+	}
+	t.Kind = General
+	top := least - 1
+	for _, k := range kinds {
+		if scores[k] > top {
+			t.Kind, top = k, scores[k]
+		}
+	}
+	t.Evidence = evidence[t.Kind]
+}
+
+// speaks reports whether the act of a demand is one of a kind of work.
+func (t *Task) speaks(i int) bool { return acts[t.Demands[i].Act] != "" }
+
+// softwareTopics are those that only software has.
+var softwareTopics = []string{"performance", "integration", "ui", "security", "tests", "monitoring", "compatibility"}
+
+// software reports whether anything says that what is built is software.
+func (t *Task) software() bool {
+	for _, d := range t.Demands {
+		if d.has("kind", string(Build)) {
+			return true
+		}
+		for _, topic := range softwareTopics {
+			if d.About(topic) {
+				return true
+			}
+		}
+	}
+	return false
+}

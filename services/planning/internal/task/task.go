@@ -1,0 +1,241 @@
+// Package task reads what somebody wants done: it cuts a task and its
+// requirements into demands of one clause each, and finds in each what is to
+// be done, about what, how much, until when, under which condition, what must
+// not happen and what comes before what. docs/planning.md describes the
+// method.
+//
+// Reading is a pure function of the text, takes time linear in it, and drops
+// nothing of it but bare headings: what cannot be told apart stays together in
+// one demand.
+package task
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/services/planning/internal/words"
+)
+
+// Type says what a demand is.
+type Type string
+
+// The types of demands.
+const (
+	// Action is something to do.
+	Action Type = "action"
+	// Property is how something has to be.
+	Property Type = "property"
+	// Prohibition is something that must not happen.
+	Prohibition Type = "prohibition"
+	// Deadline says until when.
+	Deadline Type = "deadline"
+	// Question wants an answer.
+	Question Type = "question"
+	// Symptom is how a defect shows.
+	Symptom Type = "symptom"
+	// Context is what there is to know.
+	Context Type = "context"
+)
+
+// Task is what was read.
+type Task struct {
+	Language words.Language
+	// Traditional: Chinese in traditional characters.
+	Traditional bool
+	// Known is false when the language could not be told.
+	Known   bool
+	Demands []*Demand
+	// Goal is the index of the demand that says what all of it is for.
+	Goal int
+	Kind Kind
+	// Evidence are the words that spoke for the kind.
+	Evidence []string
+}
+
+// Demand is one clause of the input.
+type Demand struct {
+	// ID is "T3" for the third clause of the task, "R2" for the second
+	// requirement, and "R2.1" where that has several clauses.
+	ID   string
+	Text string
+	// Shown is Text without words that only order it, such as "then".
+	Shown string
+	Type  Type
+	// Act is the first kind of doing named, or ""; Own that the clause begins
+	// with it, so that it can stand as a step in its own words.
+	Act string
+	Own bool
+	// Topics are what it is about, at most maxTopics.
+	Topics []string
+	Limits []Limit
+	// Due is the date in the demand's words, or "".
+	Due string
+	// Condition is the subordinate clause of an "if" or "when", or "".
+	Condition string
+	// From and To are the two sides of a move.
+	From, To string
+	// Terms are stems of the words that carry meaning, and in what place.
+	Terms map[string]bool
+	// Then, First and Last order the demand among those of its source; Before
+	// and After hold terms of what it precedes and follows.
+	Then, First, Last bool
+	Before, After     Reference
+
+	hits   []words.Hit
+	tokens []words.Token
+	skip   []bool // tokens without meaning of their own
+	actEnd int    // token behind the act
+	place  place
+}
+
+// Reference is what a word of order governs.
+type Reference struct {
+	// Terms are as in a demand, nil where there is no such word.
+	Terms map[string]bool
+	// Kinds of work that its words speak for: "before the cutover".
+	Kinds map[Kind]bool
+}
+
+// Required reports whether the plan has to see to the demand with a step that
+// names it: all but what there is to know.
+func (d *Demand) Required() bool { return d.Type != Context }
+
+// About reports whether the demand is about a topic.
+func (d *Demand) About(topic string) bool {
+	for _, t := range d.Topics {
+		if t == topic {
+			return true
+		}
+	}
+	return false
+}
+
+// Bounds of what is read. What is beyond is kept in coarser pieces.
+const (
+	maxTaskDemands = 60
+	maxDemands     = 160
+	maxTopics      = 2
+	maxLimits      = 4
+)
+
+// Read reads a task. language "" stands for that of the text. The caller has
+// bounded the sizes of text and requirements.
+func Read(text string, requirements []string, language words.Language) *Task {
+	text = Clean(text)
+	items := make([]string, len(requirements))
+	for i, r := range requirements {
+		items[i] = Clean(r)
+	}
+	whole := text + "\n" + strings.Join(items, "\n")
+	t := &Task{Language: language, Known: true}
+	if language == "" {
+		t.Language, t.Known = words.Detect(whole)
+	}
+	t.Traditional = t.Language == words.Chinese && words.IsTraditional(whole)
+	x := words.For(t.Language)
+	for i, c := range split(text, x, t.Language, maxTaskDemands) {
+		t.Demands = append(t.Demands, newDemand(fmt.Sprintf("T%d", i+1), c, x, t.Language))
+	}
+	for i, r := range items {
+		left := maxDemands - len(t.Demands) - (len(items) - i - 1)
+		clauses := split(r, x, t.Language, max(1, left))
+		for j, c := range clauses {
+			id := fmt.Sprintf("R%d", i+1)
+			if len(clauses) > 1 {
+				id = fmt.Sprintf("R%d.%d", i+1, j+1)
+			}
+			t.Demands = append(t.Demands, newDemand(id, c, x, t.Language))
+		}
+	}
+	t.findGoal()
+	t.judge()
+	for i, d := range t.Demands {
+		d.Type = d.typeOf(t.Kind, i == t.Goal)
+	}
+	return t
+}
+
+// findGoal takes the first clause of the task that says what to do.
+func (t *Task) findGoal() {
+	best := -1
+	for i, d := range t.Demands {
+		if d.ID[0] != 'T' && best >= 0 {
+			break
+		}
+		switch {
+		case d.Own && !d.startsNegative():
+			t.Goal = i
+			return
+		case d.Act != "" && best < 0 && !d.negative():
+			best = i
+		}
+	}
+	t.Goal = max(best, 0)
+}
+
+func (d *Demand) negative() bool { return d.has("mark", "not") }
+
+func (d *Demand) has(class, name string) bool {
+	for _, h := range d.hits {
+		if h.Class == class && h.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// typeOf decides what a demand is, once the kind of work is known.
+func (d *Demand) typeOf(k Kind, goal bool) Type {
+	must := d.has("mark", "must")
+	listed := d.ID[0] == 'R'
+	switch {
+	case goal:
+		return Action
+	case strings.HasSuffix(d.Text, "?") || strings.HasSuffix(d.Text, "？"):
+		return Question
+	case (k == Fix || k == Incident) && !listed && !d.Own && d.has("kind", string(k)) && !must:
+		return Symptom
+	case d.Due != "" && (d.bare() || d.Act == "" && !listed && !must):
+		return Deadline
+	case d.Own && !d.startsNegative():
+		return Action
+	case d.negative() && (must || listed || d.startsNegative()):
+		return Prohibition
+	case d.Act != "" && (must || listed):
+		return Property
+	case must, listed, d.limited(), d.Due != "", d.startsNegative():
+		return Property
+	case d.place.item:
+		return Property
+	}
+	return Context
+}
+
+// bare reports whether a demand says little besides a date.
+func (d *Demand) bare() bool {
+	return d.Act == "" && len(d.Topics) == 0 && len(d.Terms) <= 3 || d.About("deadline")
+}
+
+// limited reports whether a quantity of the demand is a bound, and not just
+// how much there is.
+func (d *Demand) limited() bool {
+	for _, l := range d.Limits {
+		if l.Op == "≤" || l.Op == "≥" {
+			return true
+		}
+	}
+	return false
+}
+
+// Bounded reports whether a demand is hardly more than a bound.
+func (d *Demand) Bounded() bool { return d.limited() && d.Act == "" }
+
+// startsNegative reports whether a negation stands among the first words.
+func (d *Demand) startsNegative() bool {
+	for _, h := range d.hits {
+		if h.Class == "mark" && h.Name == "not" && h.From <= 1 {
+			return true
+		}
+	}
+	return false
+}

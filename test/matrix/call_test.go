@@ -1,0 +1,82 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// plainCall has a call answered by every edge, in the form of its era.
+func plainCall(t *testing.T, _ *world, c *client) {
+	const calls = 4
+	for i := range calls {
+		said := fmt.Sprintf(`{"text":"%d"}`, i)
+		if got := c.call("echo", map[string]any{"text": fmt.Sprint(i)}); got != said {
+			t.Errorf("call %d answered %s", i, got)
+		}
+	}
+	asked := c.tap.all(sent(mcp.MethodToolsCall))
+	if len(asked) != calls {
+		t.Fatalf("%d calls were sent, want %d", len(asked), calls)
+	}
+	c.alternates("one call and the next", asked[0], asked[1])
+	for _, r := range asked {
+		answers := c.tap.all(func(m message) bool { return m.answers(r) })
+		if len(answers) != 1 {
+			t.Fatalf("%d answers to %s", len(answers), r.ID)
+		}
+		kind := answers[0].field("resultType")
+		want := ""
+		if c.modern() {
+			want = `"complete"`
+		}
+		if kind != want {
+			t.Errorf("resultType is %q, want %q", kind, want)
+		}
+	}
+}
+
+// cancelled has the client give a call up: the handler's context ends, and
+// nothing more is said of the call. Before 2026-07-28 a notification says so,
+// which comes to the other edge; since then a client over HTTP closes the
+// response, and the notification is for stdio.
+func cancelled(t *testing.T, w *world, c *client) {
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "hold"})
+		done <- err
+	}()
+	receive(t, "the handler runs", w.held)
+	call := c.tap.await("the call", sent(mcp.MethodToolsCall))
+	giveUp()
+	receive(t, "the handler's context ends", w.let)
+	if err := receive(t, "the end of the call", done); err == nil {
+		t.Error("the call succeeded")
+	}
+	if !c.modern() || !c.http() {
+		said := c.tap.await("the cancellation", sent(mcp.NotifyCancelled))
+		if said.param("requestId") != string(call.ID) {
+			t.Errorf("cancelled %s, which is not %s", said.Params, call.ID)
+		}
+		c.alternates("a call and its cancellation", call, said)
+	}
+	if c.transport == streamableTransport {
+		receive(t, "the end of the response", call.on.over)
+	}
+	if got := c.call("echo", map[string]any{"text": "alive"}); got != `{"text":"alive"}` {
+		t.Errorf("answered %s", got)
+	}
+	if c.modern() && c.http() {
+		return // into a response that the client has closed nothing can be sent
+	}
+	c.end()
+	if more := c.tap.all(func(m message) bool { return m.answers(call) }); len(more) > 0 {
+		t.Errorf("the cancelled call was answered: %s %s", more[0].Result, more[0].Error)
+	}
+}
