@@ -43,6 +43,7 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
 	{Bucket: ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 64 << 20},
 	{Bucket: KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
+	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
 	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 512 << 20},
 }
 
@@ -61,7 +62,7 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 			return ensured("bucket "+cfg.Bucket, err)
 		})
 	}
-	for _, cfg := range []jetstream.StreamConfig{eventStream, taskStream} {
+	for _, cfg := range []jetstream.StreamConfig{eventStream, taskStream, auditStream, deadStream} {
 		p.Go(func(ctx context.Context) error {
 			_, err := c.js.CreateStream(ctx, cfg)
 			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {

@@ -165,7 +165,7 @@ func (x *exchange) use(reply, stream string) {
 // task. An error frame, and everything that can go wrong on the way, is
 // returned as *fault.Error.
 //
-// Call sets req's id. The call ends at ctx's deadline or at the one req has
+// Call sets req's id, unless it has one that was never used. The call ends at ctx's deadline or at the one req has
 // already, whichever is first; DefaultTimeout from now if there is neither.
 // When ctx ends first, the instance that runs the call is told to stop.
 func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
@@ -200,7 +200,9 @@ func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *bus
 	if time.Until(deadline) < MinRemaining {
 		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
 	}
-	req.Id = newID()
+	if req.Id == "" {
+		req.Id = newID()
+	}
 	req.DeadlineUnixNano = uint64(deadline.Add(-HopShave).UnixNano())
 	if s != nil {
 		s.next(service, req)

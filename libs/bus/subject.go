@@ -21,6 +21,7 @@ const (
 	KeysBucket      = "keys"
 	TasksBucket     = "tasks"
 	StreamsBucket   = "streams"
+	AuditBucket     = "audit"
 	ApprovalsBucket = "approvals"
 )
 
@@ -31,6 +32,8 @@ const (
 	eventRoot = "mcp.evt."
 	taskRoot  = "mcp.task."
 	liveRoot  = "mcp.live."
+	auditRoot = "mcp.audit."
+	deadRoot  = "mcp.dlq."
 
 	updatedVerb = ".updated"
 )
@@ -111,6 +114,12 @@ func taskKeySubject(id string) string { return "$KV." + TasksBucket + "." + id }
 // messageSubject is where an edge gets what clients post for streams it holds.
 func messageSubject(edge string) string { return ctlRoot + edges + "." + edge + ".message" }
 
+// auditSubject is where an edge puts its part of the audit trail.
+func auditSubject(edge string) string { return auditRoot + edge }
+
+// deadSubject is where what could not be handled is kept, by kind.
+func deadSubject(kind string) string { return deadRoot + kind }
+
 func registryKey(service, instance string) string { return service + "." + instance }
 
 func catalogueKey(service, digest string) string { return service + "." + digest }
@@ -141,7 +150,7 @@ var reachable = map[string]bool{
 	"tools/call": true, "resources/read": true, "prompts/get": true, "completion/complete": true,
 	"sampling/createMessage": true,
 	"resources/list":         true,
-	selfCheck:                true,
+	selfCheck:                true, AuditQuery: true,
 }
 
 // selfCheck is the call that asks a service whether it takes calls.

@@ -57,6 +57,7 @@ require (
 
 require (
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
+	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0
 	github.com/busbar-mcp/busbar/services/github v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
@@ -75,6 +76,8 @@ replace (
 replace github.com/busbar-mcp/busbar/services/edge => ../edge
 
 replace github.com/busbar-mcp/busbar/services/text => ../text
+
+replace github.com/busbar-mcp/busbar/services/audit => ../audit
 
 replace github.com/busbar-mcp/busbar/services/github => ../github
 

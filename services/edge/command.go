@@ -18,6 +18,7 @@ type Command struct {
 	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
 	AllowHost            []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
 	AllowOrigin          []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
+	AuditSpool           string   `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
 }
 
@@ -58,7 +59,7 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 
 // Config is what the command line says about the edge itself.
 func (c *Command) Config(version string) Config {
-	cfg := Config{Version: version}
+	cfg := Config{Version: version, Audit: Audit{SpoolDir: c.AuditSpool}}
 	cfg.Guard.Hosts, cfg.Guard.Origins = c.AllowHost, c.AllowOrigin
 	return cfg
 }

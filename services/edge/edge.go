@@ -20,6 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
@@ -40,7 +41,17 @@ type Config struct {
 	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
+	Audit         Audit
 	Logger        *slog.Logger
+}
+
+// Audit says how calls are recorded.
+type Audit struct {
+	// Off records nothing.
+	Off bool
+	// SpoolDir and Authorize: see audit.Config and audit.Reader.
+	SpoolDir  string
+	Authorize func(*http.Request) error
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -51,6 +62,7 @@ type Edge struct {
 	live     *catalogue.Live
 	sessions *session.OnBus
 	gateway  *gateway.Gateway
+	trail    *audit.Trail // nil for none
 	server   *era.Server
 
 	stopCancels func()
@@ -97,7 +109,11 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Logger: cfg.Logger, Sealer: sealer})
+	auditor, err := e.startAudit(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
@@ -122,6 +138,28 @@ func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) 
 	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
 		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
 	}), nil
+}
+
+// startAudit begins to record calls; nil when that is off.
+func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
+	if e.cfg.Audit.Off {
+		return nil, nil
+	}
+	bucket, err := e.conn.Bucket(ctx, bus.AuditBucket)
+	if err != nil {
+		return nil, err
+	}
+	key, err := bucket.Shared(ctx, "digests", gateway.NewKey())
+	if err != nil {
+		return nil, err
+	}
+	e.trail, err = audit.New(e.conn, audit.Config{
+		Edge: e.caller.Edge(), Key: key, SpoolDir: e.cfg.Audit.SpoolDir, Logger: e.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e.trail, nil
 }
 
 // Server answers MCP messages, for doors other than HTTP.
@@ -151,6 +189,9 @@ func (e *Edge) close() {
 	if e.stopCancels != nil {
 		e.stopCancels()
 	}
+	if e.trail != nil {
+		e.trail.Close()
+	}
 	if e.live != nil {
 		e.live.Close()
 	}
@@ -163,7 +204,7 @@ func (e *Edge) close() {
 }
 
 // Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
-// rest.Roots, /v1, /healthz and /readyz.
+// rest.Roots, /v1, /audit/, /healthz and /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -172,6 +213,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
+	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
 	plain := api.New(e.gateway, e.server.Closing())
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
 	web := rest.New(rest.Config{API: plain, Guard: guard})

@@ -5,22 +5,48 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Auditor records every call, refused ones included.
+// Auditor keeps the record of calls.
 type Auditor interface {
-	Record(ctx context.Context, r Record)
+	// Begin is asked before a call with an effect runs, and returns when it is
+	// safe that this call was made. Its *fault.Error refuses the call.
+	Begin(ctx context.Context, c *Call) error
+	// Record is told of every call that is over, refused ones included. For one
+	// that may have had an effect it returns when that is safe; its *fault.Error
+	// says that it is not, and takes the place of the answer.
+	Record(ctx context.Context, r Record) error
 }
 
 // Record is what is known of a call when it is over.
 type Record struct {
 	Call     *Call
 	Duration time.Duration
-	// Outcome is "ok", "tool_error", "input_required", "task" or a fault.Reason.
+	// Outcome is "ok", "tool_error", "input_required", "task", "left" or a
+	// fault.Reason.
 	Outcome string
 	// Err is nil unless the call failed.
 	Err *fault.Error
+}
+
+// Effect reports whether the call may have changed something.
+func (r Record) Effect() bool {
+	return r.Call.Effect() && (r.Err == nil || r.Err.Executed != fault.No)
+}
+
+// Effect reports whether the call may change something when it runs. Of a tool
+// that is known once its target is.
+func (c *Call) Effect() bool {
+	switch c.Method {
+	case mcp.MethodToolsCall:
+		return c.Target.Tool != nil && !c.Target.Tool.ReadOnly
+	case mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		return true
+	}
+	return false
 }
 
 func audit(a Auditor) Link {
@@ -28,8 +54,25 @@ func audit(a Auditor) Link {
 		if c.Received.IsZero() {
 			c.Received = time.Now()
 		}
+		c.ID, c.begun = bus.NewCallID(), false
 		answer, err := next(ctx, c, onFrame)
-		return answer, record(ctx, a, c, answer, err)
+		if err = record(ctx, a, c, answer, err); err != nil {
+			return nil, err
+		}
+		return answer, nil
+	}
+}
+
+// begin has it recorded that a call is made, before it has its effect.
+func begin(a Auditor) Link {
+	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		if c.Effect() && !c.begun {
+			if err := a.Begin(ctx, c); err != nil {
+				return nil, err
+			}
+			c.begun = true
+		}
+		return next(ctx, c, onFrame)
 	}
 }
 
@@ -49,15 +92,35 @@ func record(ctx context.Context, a Auditor, c *Call, answer *Answer, err error) 
 	case answer.Result != nil && answer.Result.IsError:
 		r.Outcome = "tool_error"
 	}
-	a.Record(ctx, r)
+	if unsafe := a.Record(ctx, r); err == nil {
+		return unsafe
+	}
 	return err
 }
 
-// logAuditor writes one line per call: failures where an operator looks,
-// everything else at debug level.
-type logAuditor struct{ log *slog.Logger }
+// logged also writes one line per call: failures where an operator looks,
+// everything else at debug level. trail may be nil.
+type logged struct {
+	log   *slog.Logger
+	trail Auditor
+}
 
-func (l logAuditor) Record(ctx context.Context, r Record) {
+func (l logged) Begin(ctx context.Context, c *Call) error {
+	if l.trail == nil {
+		return nil
+	}
+	return l.trail.Begin(ctx, c)
+}
+
+func (l logged) Record(ctx context.Context, r Record) error {
+	l.line(ctx, r)
+	if l.trail == nil {
+		return nil
+	}
+	return l.trail.Record(ctx, r)
+}
+
+func (l logged) line(ctx context.Context, r Record) {
 	level := slog.LevelDebug
 	if r.Err != nil {
 		switch r.Err.Reason {

@@ -55,6 +55,10 @@ type Call struct {
 	Target catalogue.Target
 	// Received is when the door had the whole request.
 	Received time.Time
+	// ID names this run of the chain; set by the audit link. begun says that it
+	// is in the audit trail.
+	ID    string
+	begun bool
 }
 
 // Credentials are what a client proves its identity with.

@@ -27,7 +27,9 @@ func dispatch(caller *bus.Caller, store Tasks) Next {
 		deadline := time.Now().Add(timeout)
 		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
 		if err != nil && repeatable(c, err) && pause(ctx) {
-			frame, err = caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
+			again := request(c, deadline)
+			again.Id = "" // late frames of the first must not be taken for this one's
+			frame, err = caller.CallOn(ctx, c.Stream, c.Target.Service, again, onFrame)
 		}
 		if err != nil {
 			return nil, err
@@ -41,8 +43,8 @@ func dispatch(caller *bus.Caller, store Tasks) Next {
 
 func request(c *Call, deadline time.Time) *busv1.Request {
 	return &busv1.Request{
-		DeadlineUnixNano: uint64(deadline.UnixNano()),
-		Method:           c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
+		Id: c.ID, DeadlineUnixNano: uint64(deadline.UnixNano()),
+		Method: c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
 		WantsProgress: c.WantsProgress, LogLevel: c.LogLevel,
 		InputResponses: c.InputResponses, RequestState: c.RequestState, IdempotencyKey: c.IdempotencyKey,
 		Identity:    &busv1.Identity{Principal: c.Principal.Name, Tenant: c.Principal.Tenant, Scopes: c.Principal.Scopes},

@@ -40,7 +40,7 @@ type Gateway struct {
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, tasks, validate, protect, approve, deduplicate, dispatch.
+// limit, tasks, validate, protect, approve, deduplicate, begin, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -57,9 +57,7 @@ func New(cfg Config) *Gateway {
 	if cfg.Deduplicator == nil {
 		cfg.Deduplicator = open{}
 	}
-	if cfg.Auditor == nil {
-		cfg.Auditor = logAuditor{cfg.Logger}
-	}
+	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
 	if cfg.Sealer == nil {
 		cfg.Sealer = NewSealer(ownKeys())
 	}
@@ -68,11 +66,13 @@ func New(cfg Config) *Gateway {
 		authenticate(cfg.Authenticator),
 		authorize(cfg.Authorizer),
 		limit(cfg.Limiter),
+		begin(cfg.Auditor), // what has an effect by its method alone
 		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
 		approve(cfg.Approvals),
 		deduplicate(cfg.Deduplicator),
+		begin(cfg.Auditor),
 	}
 	next := dispatch(cfg.Caller, cfg.Tasks)
 	for i := len(links) - 1; i >= 0; i-- {

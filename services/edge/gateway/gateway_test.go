@@ -61,11 +61,13 @@ func (p *policies) Once(ctx context.Context, c *gateway.Call, run func(context.C
 	}
 	return run(ctx)
 }
-func (p *policies) Record(_ context.Context, r gateway.Record) {
-	_ = p.ask("audit")
+func (p *policies) Begin(context.Context, *gateway.Call) error { return p.ask("begin") }
+func (p *policies) Record(_ context.Context, r gateway.Record) error {
+	err := p.ask("audit")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.records = append(p.records, r)
+	return err
 }
 
 // last is what was audited last.
@@ -181,7 +183,7 @@ func TestChainOrder(t *testing.T) {
 	w := start(t, all)
 	c := w.agreed(t, "x")()
 	w.works(t, c)
-	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit approve deduplicate release audit" {
+	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit approve deduplicate begin release audit" {
 		t.Errorf("asked in the order %s", got)
 	}
 	if r := w.last(t); r.Outcome != "ok" || r.Call.Principal.Name != "user of x" || r.Call.Target.Service != "svc" || r.Duration <= 0 || r.Call.Received.IsZero() {
@@ -192,11 +194,11 @@ func TestChainOrder(t *testing.T) {
 func TestEachLinkStopsTheRest(t *testing.T) {
 	t.Parallel()
 	reasons := map[string]fault.Reason{
-		"authenticate": fault.Unauthenticated, "authorize": fault.Forbidden, "limit": fault.RateLimited, "approve": fault.Forbidden, "deduplicate": fault.Conflict,
+		"authenticate": fault.Unauthenticated, "authorize": fault.Forbidden, "limit": fault.RateLimited, "approve": fault.Forbidden, "deduplicate": fault.Conflict, "begin": fault.Unavailable,
 	}
 	w := start(t, all)
 	c := w.agreed(t, "")
-	order := []string{"authenticate", "authorize", "limit", "approve", "deduplicate"}
+	order := []string{"authenticate", "authorize", "limit", "approve", "deduplicate", "begin"}
 	for i, link := range order {
 		w.asked, w.refuse = nil, map[string]error{link: fault.New(reasons[link], "no")}
 		w.fails(t, c(), reasons[link], fault.No)

@@ -6,6 +6,8 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // NewStream names a stream for Call.Stream.
@@ -29,17 +31,22 @@ func (g *Gateway) CancelStream(s *bus.Stream) { g.caller.CancelOn(s, "cancelled"
 // position; see bus.Caller.Follow. The call passed the chain then; how it ends
 // is recorded by every edge that tells a client.
 func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
-	c.Received = time.Now()
+	c.Received, c.ID = time.Now(), bus.NewCallID()
 	var err error
 	if c.Principal, err = g.Authenticate(ctx, c.Credentials); err != nil {
 		return nil, err
+	}
+	if c.Target, err = find(g.catalogue.Now(), c); err != nil && c.Method == mcp.MethodToolsCall {
+		c.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
 	}
 	frame, err := g.caller.Follow(ctx, c.Stream, after, onFrame, served)
 	if err != nil {
 		return nil, record(ctx, g.auditor, c, nil, err)
 	}
 	answer := answerOf(frame)
-	_ = record(ctx, g.auditor, c, answer, nil)
+	if err := record(ctx, g.auditor, c, answer, nil); err != nil {
+		return nil, err
+	}
 	if answer.InputRequired != nil && len(answer.InputRequired.RequestState) > 0 {
 		answer.InputRequired.RequestState, err = g.sealer.seal(ctx, c, answer.InputRequired.RequestState)
 	}

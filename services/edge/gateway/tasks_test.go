@@ -76,10 +76,14 @@ func TestTaskIsItsOwners(t *testing.T) {
 func TestTaskChain(t *testing.T) {
 	t.Parallel()
 	w := start(t, all)
-	for _, method := range []string{mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel} {
+	for method, want := range map[string]string{
+		mcp.MethodTasksGet:    "authenticate authorize limit release audit",
+		mcp.MethodTasksUpdate: "authenticate authorize limit begin release audit",
+		mcp.MethodTasksCancel: "authenticate authorize limit begin release audit",
+	} {
 		w.asked = nil
 		w.fails(t, taskCall(method, "x", ""), fault.UnknownTask, fault.No)
-		if got := strings.Join(w.asked, " "); got != "authenticate authorize limit release audit" {
+		if got := strings.Join(w.asked, " "); got != want {
 			t.Errorf("%s: asked %s", method, got)
 		}
 	}

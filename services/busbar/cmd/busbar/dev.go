@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/sourcegraph/conc/pool"
@@ -63,7 +64,7 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer edgeConn.Close()
-	e, err := edge.New(starting, edgeConn, edge.Config{Version: version})
+	e, err := edge.New(starting, edgeConn, edge.Config{Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool")}})
 	if err != nil {
 		return err
 	}

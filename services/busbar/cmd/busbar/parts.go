@@ -7,6 +7,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/github"
 	"github.com/busbar-mcp/busbar/services/model"
 	"github.com/busbar-mcp/busbar/services/planning"
@@ -44,6 +45,7 @@ func parts() []part {
 		{"planning", plain(func() *service.Service { return planning.New(version) })},
 		{"prompt", startPrompt},
 		{"resource", startResource},
+		{audit.Name, startAudit},
 	}
 	if model.FromEnv().Enabled() {
 		all = append(all, part{"model", startModel})
@@ -89,6 +91,19 @@ func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error
 // plain starts a service that opens nothing.
 func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
 	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
+}
+
+func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
+	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.Start(ctx, conn)
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	return closing{r, func() error { a.Close(); return nil }}, nil
 }
 
 // closing closes what a service has opened when it has stopped.

@@ -1,0 +1,180 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+func auditWorld(t *testing.T) (*bus.Conn, *bus.AuditLog, jetstream.JetStream) {
+	t.Helper()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	log, err := conn.AuditLog("edge1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, log, js
+}
+
+func auditEvents(from, to int) (events []*auditv1.AuditEvent) {
+	for n := from; n <= to; n++ {
+		events = append(events, &auditv1.AuditEvent{Id: fmt.Sprintf("E%04d-2", n), Arguments: []byte(strings.Repeat("x", 100))})
+	}
+	return events
+}
+
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	conn, log, js := auditWorld(t)
+	if _, err := conn.AuditLog("no.name"); err == nil {
+		t.Error("a name that is none was taken")
+	}
+	for range 3 { // repeated, they count once
+		if err := log.Append(t.Context(), auditEvents(1, 1200)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, seen := conn.AuditReader(0), map[string]bool{}
+	for len(seen) < 1200 {
+		batch, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch) > 500 {
+			t.Errorf("a batch of %d", len(batch))
+		}
+		for _, d := range batch {
+			if seen[d.Event.Id] {
+				t.Errorf("%s came twice", d.Event.Id)
+			}
+			seen[d.Event.Id] = true
+			d.Ack()
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	if batch, err := r.Next(ctx); err == nil {
+		t.Errorf("%d more", len(batch))
+	}
+	if err := log.Room(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// Gone, and there again.
+	if err := js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(t.Context(), auditEvents(2001, 2001)...); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("without a stream: %v", err)
+	}
+	if err := log.Room(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("room without a stream: %v", err)
+	}
+	if err := conn.EnsureBuckets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(t.Context(), auditEvents(2002, 2002)...); err != nil {
+		t.Fatal(err)
+	}
+	if batch, err := r.Next(t.Context()); err != nil || len(batch) != 1 || batch[0].Event.Id != "E2002-2" {
+		t.Errorf("%v %v", batch, err)
+	}
+}
+
+func TestAuditLogIsFull(t *testing.T) {
+	t.Parallel()
+	_, log, js := auditWorld(t)
+	s, err := js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxBytes = 64 << 10
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; log.Room(t.Context()) == nil; n++ {
+		if err := log.Append(t.Context(), auditEvents(n, n)...); err != nil {
+			t.Fatalf("full before it said so: %v", err)
+		}
+	}
+	// What runs can still be recorded.
+	if err := log.Append(t.Context(), auditEvents(n, n)...); err != nil {
+		t.Error(err)
+	}
+	for err = nil; err == nil; n++ {
+		err = log.Append(t.Context(), auditEvents(n, n)...)
+	}
+	if !fault.Is(err, fault.Unavailable) {
+		t.Error(err)
+	}
+	first, err := s.GetMsg(t.Context(), 1)
+	if err != nil || first == nil {
+		t.Errorf("the first event made room: %v", err)
+	}
+	if err := s.Purge(t.Context()); err == nil {
+		t.Error("the trail was purged")
+	}
+}
+
+// What cannot be read is tried ten times and then put aside; what is next to it
+// is not held up.
+func TestAuditPoison(t *testing.T) {
+	t.Parallel()
+	conn, log, js := auditWorld(t)
+	if _, err := js.Publish(t.Context(), "mcp.audit.edge1", []byte("\xff\xffno event")); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(t.Context(), auditEvents(1, 3)...); err != nil {
+		t.Fatal(err)
+	}
+	r := conn.AuditReader(0)
+	if batch, err := r.Next(t.Context()); err != nil || len(batch) != 3 {
+		t.Fatalf("%d %v", len(batch), err)
+	} else {
+		for _, d := range batch {
+			d.Ack()
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	dead, err := js.Stream(ctx, "DLQ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = r.Next(ctx)
+	}()
+	var msg *jetstream.RawStreamMsg
+	bustest.Eventually(t, "it is put aside", func() bool {
+		msg, _ = dead.GetLastMsgForSubject(ctx, "mcp.dlq.audit")
+		return msg != nil
+	})
+	if string(msg.Data) != "\xff\xffno event" || msg.Header.Get("Busbar-Tries") != "10" || msg.Header.Get("Busbar-Error") == "" {
+		t.Errorf("%+v", msg)
+	}
+	cancel()
+	<-done
+}

@@ -1,0 +1,249 @@
+// Package redact replaces what is secret in JSON and in text, so that it can be
+// kept and shown: the values of members whose names say so, at any depth, and
+// whatever has the form of a credential, wherever it stands.
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Marker stands where something secret was.
+const Marker = "***REDACTED***"
+
+const quotedMarker = `"` + Marker + `"`
+
+// Note says what is missing of a document besides secrets.
+type Note string
+
+// Notes. The empty one: nothing is missing.
+const (
+	// Cut: parts were left out, because the whole is larger than the limit.
+	Cut Note = "cut"
+	// Unreadable: it is no JSON, so all of it was left out.
+	Unreadable Note = "unreadable"
+)
+
+const (
+	// maxString bounds the bytes kept of one string.
+	maxString = 1024
+	// maxNumber bounds the bytes kept of a number.
+	maxNumber = 64
+	// overlap is read beyond that, so that no secret is kept in halves.
+	overlap = 4096
+	// maxDepth bounds the containers inside each other; deeper ones are left out.
+	maxDepth = 64
+	// maxNested bounds the documents inside strings of each other that are read
+	// as such; deeper ones are text.
+	maxNested = 3
+)
+
+// JSON returns a JSON value without its secrets and without white space, valid
+// itself, and of about limit bytes at most. What is no JSON
+// as RFC 8259 has it, with unique names, is not returned at all.
+func JSON(raw []byte, limit int) ([]byte, Note) { return document(raw, limit, maxNested) }
+
+func document(raw []byte, limit, nested int) ([]byte, Note) {
+	w := writer{in: jsontext.NewDecoder(bytes.NewReader(raw)), limit: limit, nested: nested}
+	if err := w.value("", 0); err != nil {
+		return nil, Unreadable
+	}
+	if _, err := w.in.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, Unreadable
+	}
+	if w.cut {
+		return w.out, Cut
+	}
+	return w.out, ""
+}
+
+type writer struct {
+	in    *jsontext.Decoder
+	out   []byte
+	limit int
+	// nested is how many documents may still be inside strings of each other.
+	nested int
+	cut    bool
+}
+
+// full reports whether the limit is reached: what follows is left out.
+func (w *writer) full() bool {
+	if len(w.out) >= w.limit {
+		w.cut = true
+	}
+	return len(w.out) >= w.limit
+}
+
+// value writes the next value. before is the text in front of it in an array,
+// which may be the flag that it is the argument of.
+func (w *writer) value(before string, depth int) error {
+	switch w.in.PeekKind() {
+	case '{':
+		return w.object(depth)
+	case '[':
+		return w.array(depth)
+	case '"':
+		token, err := w.in.ReadToken()
+		if err != nil {
+			return err
+		}
+		if isFlag(before) {
+			w.out = append(w.out, quotedMarker...)
+			return nil
+		}
+		return w.text(token.String())
+	}
+	v, err := w.in.ReadValue()
+	if len(v) > maxNumber {
+		v, w.cut = jsontext.Value(`"…"`), true
+	}
+	w.out = append(w.out, v...)
+	return err
+}
+
+// text writes a string.
+func (w *writer) text(s string) error {
+	kept := s
+	if len(kept) > maxString+overlap {
+		kept = kept[:maxString+overlap]
+	}
+	if inside, ok := w.document(kept); ok {
+		kept = inside
+	} else {
+		kept = Text(kept)
+	}
+	if most := min(maxString, max(w.limit-len(w.out), 32)); len(kept) > most {
+		for most > 0 && !utf8.RuneStart(kept[most]) {
+			most--
+		}
+		kept, w.cut = kept[:most]+"…", true
+	}
+	// A character may have been cut in two above.
+	out, err := jsontext.AppendQuote(w.out, strings.ToValidUTF8(kept, ""))
+	if err == nil {
+		w.out = out
+	}
+	return err
+}
+
+// document is a string that holds JSON, redacted as such.
+func (w *writer) document(s string) (string, bool) {
+	if w.nested == 0 || len(s) > maxString+overlap-1 {
+		return "", false
+	}
+	if start := strings.TrimLeft(s, " \t\r\n"); start == "" || start[0] != '{' && start[0] != '[' {
+		return "", false
+	}
+	out, note := document([]byte(s), maxString, w.nested-1)
+	w.cut = w.cut || note == Cut
+	return string(out), note != Unreadable
+}
+
+func (w *writer) object(depth int) error {
+	if _, err := w.in.ReadToken(); err != nil {
+		return err
+	}
+	w.out = append(w.out, '{')
+	// Some write {"name": "password", "value": "…"}, in either order.
+	var named bool
+	valueStart, valueEnd := -1, -1
+	first := true
+	for w.in.PeekKind() != '}' {
+		token, err := w.in.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := token.String()
+		if w.full() || depth >= maxDepth {
+			w.cut = true
+			if err := w.in.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !first {
+			w.out = append(w.out, ',')
+		}
+		first = false
+		if err := w.text(name); err != nil {
+			return err
+		}
+		w.out = append(w.out, ':')
+		start := len(w.out)
+		switch kind := w.in.PeekKind(); {
+		case Secret(name) && kind != 'n':
+			if err := w.in.SkipValue(); err != nil {
+				return err
+			}
+			w.out = append(w.out, quotedMarker...)
+			continue
+		case kind == '"' && (strings.EqualFold(name, "name") || strings.EqualFold(name, "key") || strings.EqualFold(name, "header")):
+			token, err := w.in.ReadToken()
+			if err != nil {
+				return err
+			}
+			s := token.String()
+			named = named || Secret(s)
+			if err := w.text(s); err != nil {
+				return err
+			}
+		default:
+			if err := w.value("", depth+1); err != nil {
+				return err
+			}
+			if strings.EqualFold(name, "value") {
+				valueStart, valueEnd = start, len(w.out)
+			}
+		}
+	}
+	if _, err := w.in.ReadToken(); err != nil {
+		return err
+	}
+	if named && valueStart >= 0 {
+		rest := append([]byte(quotedMarker), w.out[valueEnd:]...)
+		w.out = append(w.out[:valueStart], rest...)
+	}
+	w.out = append(w.out, '}')
+	return nil
+}
+
+func (w *writer) array(depth int) error {
+	if _, err := w.in.ReadToken(); err != nil {
+		return err
+	}
+	w.out = append(w.out, '[')
+	before, first := "", true
+	for w.in.PeekKind() != ']' {
+		if w.full() || depth >= maxDepth {
+			w.cut = true
+			if err := w.in.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !first {
+			w.out = append(w.out, ',')
+		}
+		first = false
+		start, text := len(w.out), w.in.PeekKind() == '"'
+		if err := w.value(before, depth+1); err != nil {
+			return err
+		}
+		before = ""
+		if text {
+			before = strings.Trim(string(w.out[start:]), `"`)
+		}
+	}
+	_, err := w.in.ReadToken()
+	w.out = append(w.out, ']')
+	return err
+}
+
+// isFlag reports whether an argument of a command names a secret that follows,
+// as --password does.
+func isFlag(s string) bool { return strings.HasPrefix(s, "-") && Secret(s) }

@@ -1,0 +1,237 @@
+package redact
+
+import (
+	"strings"
+)
+
+// Names that say that their value is secret, in lower case without anything but
+// letters and digits: as a whole, at the end, and anywhere.
+var (
+	wholeNames = set("auth", "bearer", "jwt", "otp", "pin", "cvv", "cvc", "tokens", "sid", "sessionid", "pwd", "pass", "dsn",
+		"connectionstring", "credentials", "credential", "cookies", "csrf", "xsrf", "sas", "seed", "mnemonic")
+	endings  = []string{"token", "cookie", "pwd", "accesskey", "accesskeyid", "authkey", "signingkey", "encryptionkey", "secretkey", "accesstokens", "refreshtokens", "keymaterial"}
+	anywhere = []string{"password", "passwd", "passphrase", "secret", "apikey", "privatekey", "authorization", "credential"}
+)
+
+func set(words ...string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range words {
+		m[w] = true
+	}
+	return m
+}
+
+// maxName bounds the names that are looked at; the end of a longer one counts.
+const maxName = 128
+
+// Secret reports whether a name, of a member, a header, a variable or a flag,
+// says that its value is secret: password, api_key, X-Auth-Token and the like.
+// Case and separators do not matter.
+func Secret(name string) bool {
+	if len(name) > maxName {
+		name = name[len(name)-maxName:]
+	}
+	var buf [maxName]byte
+	n := 0
+	for i := range len(name) {
+		c := name[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			buf[n] = c
+			n++
+		}
+	}
+	plain := string(buf[:n])
+	if wholeNames[plain] {
+		return true
+	}
+	for _, e := range endings {
+		if strings.HasSuffix(plain, e) {
+			return true
+		}
+	}
+	for _, a := range anywhere {
+		if strings.Contains(plain, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Text returns a text with its secrets replaced: tokens and keys of well-known
+// forms, JSON Web Tokens, what follows Bearer and Basic, PEM blocks, passwords in
+// URLs, and the values of assignments to secret names. It reads the text once.
+func Text(s string) string {
+	if len(s) < 4 {
+		return s
+	}
+	var out strings.Builder
+	done := 0 // s[:done] is written
+	hide := func(from, to int) {
+		out.WriteString(s[done:from])
+		out.WriteString(Marker)
+		done = to
+	}
+	for i := 0; i < len(s); {
+		switch {
+		case strings.HasPrefix(s[i:], pemBegin):
+			end := pemEnd(s, i)
+			hide(i, end)
+			i = end
+			continue
+		case !wordByte(s[i]):
+			i++
+			continue
+		}
+		end := i + 1
+		for end < len(s) && wordByte(s[end]) {
+			end++
+		}
+		word := s[i:end]
+		if from, to, ok := secretAt(s, word, i, end); ok {
+			hide(from, to)
+			end = max(end, to)
+		}
+		i = end
+	}
+	if done == 0 {
+		return s
+	}
+	out.WriteString(s[done:])
+	return out.String()
+}
+
+// wordByte reports whether a byte may be part of a token or a name.
+func wordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}
+
+// secretAt finds what is secret of or after the word s[i:end].
+func secretAt(s, word string, i, end int) (from, to int, ok bool) {
+	if at, ok := token(word); ok {
+		return i + at, end, true
+	}
+	// user:password@ of a URL. The user may be empty.
+	if strings.HasPrefix(s[end:], "://") {
+		return userinfo(s, end+3)
+	}
+	if equalFold(word, "bearer") || equalFold(word, "basic") || equalFold(word, "token") {
+		if from := skip(s, end, " \t"); from > end {
+			if to := valueEnd(s, from); to-from >= 8 && (equalFold(word, "bearer") || !isWord(s[from:to])) {
+				return from, to, true
+			}
+		}
+	}
+	if !Secret(word) {
+		return 0, 0, false
+	}
+	// An assignment: name, quotes and spaces, = or :, quotes and spaces, value.
+	at := skip(s, end, " \t\"'\\")
+	if at == len(s) || s[at] != '=' && s[at] != ':' {
+		return 0, 0, false
+	}
+	at++
+	if at < len(s) && (s[at] == '=' || s[at] == '>') {
+		at++
+	}
+	from = skip(s, at, " \t\"'\\")
+	if scheme := s[from:wordEnd(s, from)]; equalFold(scheme, "bearer") || equalFold(scheme, "basic") {
+		from = skip(s, from+len(scheme), " \t")
+	}
+	if strings.HasPrefix(s[from:], pemBegin) {
+		return from, pemEnd(s, from), true
+	}
+	to = valueEnd(s, from)
+	if plain := strings.ToLower(word); strings.HasSuffix(plain, "cookie") || strings.HasSuffix(plain, "authorization") {
+		to = from + lineEnd(s[from:]) // of several parts
+	}
+	if from > at && from > 0 && (s[from-1] == '"' || s[from-1] == '\'') {
+		to = quoteEnd(s, from, s[from-1])
+	}
+	return from, to, to > from
+}
+
+// isWord reports whether a value looks like a word of prose: letters, none but
+// the first in upper case.
+func isWord(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && (i > 0 || c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return true
+}
+
+func equalFold(s, lower string) bool { return len(s) == len(lower) && strings.EqualFold(s, lower) }
+
+func skip(s string, i int, what string) int {
+	for i < len(s) && strings.IndexByte(what, s[i]) >= 0 {
+		i++
+	}
+	return i
+}
+
+func wordEnd(s string, i int) int {
+	for i < len(s) && wordByte(s[i]) {
+		i++
+	}
+	return i
+}
+
+// valueEnd is where an unquoted value ends.
+func valueEnd(s string, i int) int {
+	for i < len(s) && strings.IndexByte(" \t\r\n\"'`&;,<>(){}[]\\", s[i]) < 0 {
+		i++
+	}
+	return i
+}
+
+func lineEnd(s string) int {
+	if end := strings.IndexAny(s, "\r\n\"'"); end >= 0 {
+		return end
+	}
+	return len(s)
+}
+
+func quoteEnd(s string, i int, quote byte) int {
+	for i < len(s) && s[i] != quote && s[i] != '\n' {
+		i++
+	}
+	return i
+}
+
+// userinfo finds the password of a URL whose authority starts at i.
+func userinfo(s string, i int) (from, to int, ok bool) {
+	colon, at := -1, -1
+	for j := i; j < len(s); j++ {
+		switch c := s[j]; {
+		case c == ':' && colon < 0:
+			colon = j
+		case c == '@':
+			at = j // the last one counts
+		case c <= ' ' || strings.IndexByte("/?#\"'<>\\", c) >= 0:
+			j = len(s)
+		}
+	}
+	if colon < 0 || at < colon {
+		return 0, 0, false
+	}
+	return colon + 1, at, at > colon+1
+}
+
+const pemBegin = "-----BEGIN "
+
+// pemEnd is the end of the PEM block at i, or of the text.
+func pemEnd(s string, i int) int {
+	end := strings.Index(s[i:], "-----END ")
+	if end < 0 {
+		return len(s)
+	}
+	end += i + len("-----END ")
+	if dashes := strings.Index(s[end:], "-----"); dashes >= 0 {
+		return end + dashes + 5
+	}
+	return len(s)
+}

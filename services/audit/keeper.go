@@ -1,0 +1,176 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+// keeper signs where the chains have come to, and removes what is too old.
+type keeper struct {
+	store   trail.Store
+	witness *witness
+	sign    trail.Signer
+	cfg     Config
+	log     *slog.Logger
+}
+
+func (k *keeper) run(ctx context.Context) {
+	sign := time.NewTicker(k.cfg.Checkpoint)
+	defer sign.Stop()
+	prune := time.NewTicker(pruneEvery)
+	defer prune.Stop()
+	k.prune(ctx)
+	for {
+		select {
+		case <-sign.C:
+			k.checkpoint(ctx)
+		case <-prune.C:
+			k.prune(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			k.checkpoint(last)
+			cancel()
+			return
+		}
+	}
+}
+
+func (k *keeper) checkpoint(ctx context.Context) {
+	made, err := k.store.Checkpoint(ctx, k.sign)
+	for i := range made {
+		err = errors.Join(err, k.witness.keep(ctx, k.store, &made[i]))
+	}
+	if err != nil && ctx.Err() == nil {
+		k.log.Error("the audit trail is not signed as it should be", "error", err)
+	}
+}
+
+func (k *keeper) prune(ctx context.Context) {
+	if k.cfg.Retention < 0 {
+		return
+	}
+	n, err := k.store.Prune(ctx, time.Now().Add(-k.cfg.Retention), k.sign)
+	if err != nil && ctx.Err() == nil {
+		k.log.Error("old audit rows are not removed", "error", err)
+	}
+	if n > 0 {
+		k.log.Info("old audit rows removed", "rows", n)
+	}
+}
+
+// witness is where the last checkpoint of each chain is kept besides the
+// database, with the public keys of all who sign: whoever can write to only one
+// of the two is found out.
+type witness struct{ bucket *bus.Bucket }
+
+const (
+	headPrefix = "head."
+	keyPrefix  = "key."
+)
+
+func newWitness(ctx context.Context, conn *bus.Conn, key ed25519.PrivateKey) (*witness, error) {
+	bucket, err := conn.Bucket(ctx, bus.AuditBucket)
+	for err != nil {
+		// An edge makes it.
+		select {
+		case <-time.After(250 * time.Millisecond):
+			bucket, err = conn.Bucket(ctx, bus.AuditBucket)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w; an edge makes it: start one", err)
+		}
+	}
+	public := key.Public().(ed25519.PublicKey)
+	if _, err := bucket.Shared(ctx, keyPrefix+short(public), public); err != nil {
+		return nil, err
+	}
+	return &witness{bucket}, nil
+}
+
+// short names anything in a key of the bucket.
+func short(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// keep makes a checkpoint the last one of its chain, unless the chain is not the
+// one that was seen before: then what was seen stays, as the evidence.
+func (w *witness) keep(ctx context.Context, s trail.Store, c *trail.Checkpoint) error {
+	value, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	key := headPrefix + short([]byte(c.Tenant))
+	if _, err := w.bucket.Shared(ctx, key, value); err != nil {
+		return err
+	}
+	err = w.bucket.Change(ctx, key, func(old []byte) ([]byte, error) {
+		var before trail.Checkpoint
+		if err := json.Unmarshal(old, &before); err != nil {
+			return value, nil // it says nothing
+		}
+		if before.Seq > c.Seq {
+			// Another instance was faster; or the chain has lost its end, and then the
+			// checkpoint that is later will say so.
+			return nil, w.follows(ctx, s, &before, errOlder)
+		}
+		return value, w.follows(ctx, s, &before, nil)
+	})
+	if errors.Is(err, errOlder) {
+		return nil
+	}
+	return err
+}
+
+var errOlder = errors.New("a later checkpoint is kept")
+
+// follows returns then if the chain still has the row of a checkpoint, or had it
+// until retention removed it.
+func (w *witness) follows(ctx context.Context, s trail.Store, before *trail.Checkpoint, then error) error {
+	rows, err := s.Rows(ctx, before.Tenant, before.Seq-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 1 && rows[0].Seq == before.Seq && bytes.Equal(rows[0].Hash, before.Hash) {
+		return then
+	}
+	pruned, err := s.Pruned(ctx, before.Tenant)
+	if err != nil {
+		return err
+	}
+	if pruned != nil && pruned.Seq >= before.Seq {
+		return then
+	}
+	return fmt.Errorf("row %d of tenant %q is not the one that was signed at %s: the database was restored from an older copy, or tampered with; run \"busbar audit verify\"",
+		before.Seq, before.Tenant, before.Time.Format(time.RFC3339))
+}
+
+// all returns what is kept.
+func (w *witness) all(ctx context.Context) (trusted trail.Trusted, heads []trail.Checkpoint, err error) {
+	err = w.bucket.Each(ctx, keyPrefix, func(_ string, value []byte) {
+		if len(value) == ed25519.PublicKeySize {
+			trusted = append(trusted, ed25519.PublicKey(value))
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = w.bucket.Each(ctx, headPrefix, func(_ string, value []byte) {
+		var c trail.Checkpoint
+		if json.Unmarshal(value, &c) == nil {
+			heads = append(heads, c)
+		}
+	})
+	return trusted, heads, err
+}

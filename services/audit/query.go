@@ -1,0 +1,96 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+// questions answers what edges ask on behalf of people.
+type questions struct {
+	store   trail.Store
+	witness *witness
+	log     *slog.Logger
+}
+
+// Page is the answer to list, and to show.
+type Page struct {
+	Events []trail.Row `json:"events"`
+	// Next is the cursor of the next page; empty at the end.
+	Next string `json:"next,omitzero"`
+}
+
+// handle answers list, show and verify. Parameters are an object of strings.
+func (q *questions) handle(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+	if req.Method != bus.AuditQuery {
+		return nil, fault.New(fault.MethodNotFound, "the audit service offers nothing to clients")
+	}
+	p := map[string]string{}
+	if len(req.Arguments) > 0 {
+		if err := json.Unmarshal(req.Arguments, &p); err != nil {
+			return nil, fault.New(fault.InvalidParams, "the parameters are no object of strings").Because(err)
+		}
+	}
+	answer, err := q.answer(ctx, req.Name, p)
+	switch {
+	case errors.Is(err, trail.ErrFilter):
+		return nil, fault.New(fault.InvalidParams, "%s", err.Error())
+	case err != nil && errors.As(err, new(*fault.Error)):
+		return nil, err
+	case err != nil:
+		q.log.Error("the audit database cannot be read", "error", err)
+		return nil, fault.New(fault.Overloaded, "the audit database cannot be read; try again shortly").Because(err)
+	}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
+}
+
+func (q *questions) answer(ctx context.Context, name string, p map[string]string) (any, error) {
+	switch name {
+	case "list":
+		f, err := trail.ParseFilter(p, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		rows, next, err := q.store.List(ctx, f)
+		return Page{Events: notNil(rows), Next: next}, err
+	case "show":
+		if p["id"] == "" || len(p) != 1 {
+			return nil, fault.New(fault.InvalidParams, "show needs id, that of an event or of a call, and nothing else")
+		}
+		rows, err := q.store.Show(ctx, p["id"])
+		if err == nil && len(rows) == 0 {
+			return nil, fault.New(fault.UnknownResource, "the trail has no event or call of this id")
+		}
+		return Page{Events: rows}, err
+	case "verify":
+		if len(p) != 0 {
+			return nil, fault.New(fault.InvalidParams, "verify has no parameters")
+		}
+		trusted, heads, err := q.witness.all(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return trail.Verify(ctx, q.store, trusted, heads)
+	}
+	return nil, fault.New(fault.MethodNotFound, "the audit service answers list, show and verify")
+}
+
+func notNil(rows []trail.Row) []trail.Row {
+	if rows == nil {
+		return []trail.Row{}
+	}
+	return rows
+}

@@ -1,0 +1,143 @@
+package trail
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+)
+
+// Digest is a hash or a keyed digest; in JSON it is lower-case hexadecimal.
+type Digest []byte
+
+// String returns it in hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Digest) UnmarshalText(text []byte) (err error) {
+	*d, err = hex.DecodeString(string(text))
+	return err
+}
+
+// What is hashed or signed begins with what it is, so that nothing passes for
+// something else.
+const (
+	chainDomain      = "busbar audit chain v1\x00"
+	rowDomain        = "busbar audit row v1\x00"
+	checkpointDomain = "busbar audit checkpoint v1\x00"
+)
+
+// Genesis is what the first row of a tenant's chain follows.
+func Genesis(tenant string) Digest {
+	sum := sha256.Sum256([]byte(chainDomain + tenant))
+	return sum[:]
+}
+
+// HashRow is the hash of an event as the row of a number, after the row with
+// hash prev: SHA-256 over both and every field, each with its length in front.
+func HashRow(prev Digest, seq int64, e *Event) Digest {
+	var b encoder
+	b.text(rowDomain)
+	b.bytes(prev)
+	b.number(seq)
+	b.text(e.ID)
+	b.text(e.Call)
+	b.number(e.Time.UnixNano())
+	for _, s := range []string{e.Tenant, e.Principal, e.ClientName, e.ClientVersion, e.Door, e.Method, e.Name, e.Service} {
+		b.text(s)
+	}
+	b.bytes(e.Arguments)
+	b.text(e.ArgumentsNote)
+	b.bytes(e.ArgumentsDigest)
+	b.text(e.Outcome)
+	b.text(e.Executed)
+	b.number(e.DurationNano)
+	b.text(e.Edge)
+	b.text(e.Traceparent)
+	b.bytes(e.IdempotencyDigest)
+	b.flag(e.Delayed)
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// Extend makes rows of events of one tenant, after the end of its chain, and
+// moves that.
+func (c *Chain) Extend(events []Event) []Row {
+	rows := make([]Row, len(events))
+	for i, e := range events {
+		c.Seq++
+		c.Hash = HashRow(c.Hash, c.Seq, &e)
+		rows[i] = Row{Event: e, Seq: c.Seq, Hash: c.Hash}
+	}
+	return rows
+}
+
+// Checkpoint is a signed word on where a chain was at a time.
+type Checkpoint struct {
+	Tenant string `json:"tenant"`
+	// Seq and Hash are those of a row.
+	Seq  int64     `json:"seq"`
+	Hash Digest    `json:"hash"`
+	Time time.Time `json:"time"`
+	// Pruned says that retention removed all up to this row.
+	Pruned bool `json:"pruned,omitzero"`
+	// Key is the public key, Signature that of all the above, by Ed25519.
+	Key       Digest `json:"key"`
+	Signature Digest `json:"signature"`
+}
+
+// Signer signs a checkpoint.
+type Signer func(*Checkpoint)
+
+// SignWith signs with a key, as of now.
+func SignWith(key ed25519.PrivateKey) Signer {
+	return func(c *Checkpoint) {
+		c.Time = time.Now().UTC()
+		c.Key = Digest(key.Public().(ed25519.PublicKey))
+		c.Signature = ed25519.Sign(key, c.signed())
+	}
+}
+
+// Trusted are the public keys that checkpoints may be signed with.
+type Trusted []ed25519.PublicKey
+
+// Signed reports whether a checkpoint is as one of the keys signed it.
+func (t Trusted) Signed(c *Checkpoint) bool {
+	for _, key := range t {
+		if bytes.Equal(key, c.Key) {
+			return ed25519.Verify(key, c.signed(), c.Signature)
+		}
+	}
+	return false
+}
+
+func (c *Checkpoint) signed() []byte {
+	var b encoder
+	b.text(checkpointDomain)
+	b.text(c.Tenant)
+	b.number(c.Seq)
+	b.bytes(c.Hash)
+	b.number(c.Time.UnixNano())
+	b.flag(c.Pruned)
+	b.bytes(c.Key)
+	return b
+}
+
+// encoder writes fields so that different ones never look the same.
+type encoder []byte
+
+func (b *encoder) number(n int64) { *b = binary.BigEndian.AppendUint64(*b, uint64(n)) }
+func (b *encoder) text(s string)  { b.number(int64(len(s))); *b = append(*b, s...) }
+func (b *encoder) bytes(s []byte) { b.number(int64(len(s))); *b = append(*b, s...) }
+func (b *encoder) flag(f bool) {
+	if f {
+		*b = append(*b, 1)
+		return
+	}
+	*b = append(*b, 0)
+}

@@ -1,0 +1,168 @@
+package trail
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxPage is the most rows of one List.
+const MaxPage = 1000
+
+// NoTenant is the filter for events without a tenant.
+const NoTenant = "-"
+
+// Filter says which rows to list. Its zero value admits every call.
+type Filter struct {
+	// Since is the first moment, Until the first after; zero: any.
+	Since, Until time.Time
+	// Empty: any.
+	Tenant, Principal, Method, Name, Outcome, Door, Call string
+	// All admits the beginnings of calls whose end is recorded too.
+	All bool
+	// Limit defaults to 100; MaxPage at most.
+	Limit int
+	// Cursor is that of the page before; empty for the first.
+	Cursor string
+}
+
+// SQL is the filter as a condition on table audit_event and its parameters;
+// parameter writes the n-th, from 1.
+func (f Filter) SQL(parameter func(n int) string) (where string, args []any, err error) {
+	var conditions []string
+	arg := func(v any) string {
+		args = append(args, v)
+		return parameter(len(args))
+	}
+	if !f.Since.IsZero() {
+		conditions = append(conditions, "time >= "+arg(f.Since.UnixNano()))
+	}
+	if !f.Until.IsZero() {
+		conditions = append(conditions, "time < "+arg(f.Until.UnixNano()))
+	}
+	if f.Tenant == NoTenant {
+		conditions = append(conditions, "tenant = ''")
+		f.Tenant = ""
+	}
+	for _, c := range []struct{ column, value string }{
+		{"tenant", f.Tenant}, {"principal", f.Principal}, {"method", f.Method}, {"name", f.Name},
+		{"outcome", f.Outcome}, {"door", f.Door},
+	} {
+		if c.value != "" {
+			conditions = append(conditions, c.column+" = "+arg(c.value))
+		}
+	}
+	if f.Call != "" {
+		conditions = append(conditions, "id IN ("+arg(f.Call+"-1")+", "+arg(f.Call+"-2")+")")
+	}
+	if !f.All {
+		conditions = append(conditions, "NOT (outcome = '"+Begun+"' AND EXISTS (SELECT 1 FROM audit_event AS e WHERE e.id = audit_event.call || '-2'))")
+	}
+	if f.Cursor != "" {
+		at, id, err := openCursor(f.Cursor)
+		if err != nil {
+			return "", nil, err
+		}
+		conditions = append(conditions, "(time, id) < ("+arg(at)+", "+arg(id)+")")
+	}
+	if len(conditions) == 0 {
+		return "true", nil, nil
+	}
+	return strings.Join(conditions, " AND "), args, nil
+}
+
+// Page is how many rows to return.
+func (f Filter) Page() int {
+	if f.Limit <= 0 {
+		return 100
+	}
+	return min(f.Limit, MaxPage)
+}
+
+// Next cuts what was read, one more than a page, to the page, and returns the
+// cursor of what follows.
+func (f Filter) Next(rows []Row) ([]Row, string) {
+	if len(rows) <= f.Page() {
+		return rows, ""
+	}
+	rows = rows[:f.Page()]
+	last := rows[len(rows)-1]
+	return rows, base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Time.UnixNano(), last.ID))
+}
+
+func openCursor(cursor string) (at int64, id string, err error) {
+	wrong := fmt.Errorf("%w: the cursor is not one that a page ended with", ErrFilter)
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return 0, "", wrong
+	}
+	number, id, ok := strings.Cut(string(text), " ")
+	if at, err = strconv.ParseInt(number, 10, 64); err != nil || !ok || clean(id) != id {
+		return 0, "", wrong
+	}
+	return at, id, nil
+}
+
+// ParseFilter reads a filter from text parameters: since and until (RFC 3339, or
+// how long ago, such as 90m or 7d), tenant, principal, method, name, outcome,
+// door, call, limit, cursor, and all. An error wraps ErrFilter.
+func ParseFilter(p map[string]string, now time.Time) (f Filter, err error) {
+	for key, value := range p {
+		if clean(value) != value {
+			return f, fmt.Errorf("%w: %s is not valid text", ErrFilter, key)
+		}
+		switch key {
+		case "since":
+			f.Since, err = moment(value, now)
+		case "until":
+			f.Until, err = moment(value, now)
+		case "tenant":
+			f.Tenant = value
+		case "principal":
+			f.Principal = value
+		case "method":
+			f.Method = value
+		case "name":
+			f.Name = value
+		case "outcome":
+			f.Outcome = value
+		case "door":
+			f.Door = value
+		case "call":
+			f.Call = value
+		case "cursor":
+			f.Cursor = value
+		case "all":
+			f.All, err = strconv.ParseBool(value)
+		case "limit":
+			if f.Limit, err = strconv.Atoi(value); f.Limit < 1 || f.Limit > MaxPage {
+				err = fmt.Errorf("use 1 to %d", MaxPage)
+			}
+		default:
+			err = fmt.Errorf("there is no such filter")
+		}
+		if err != nil {
+			return f, fmt.Errorf("%w: %s: %v", ErrFilter, key, err)
+		}
+	}
+	return f, nil
+}
+
+func moment(s string, now time.Time) (time.Time, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.AddDate(0, 0, -int(n)), nil
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is neither a time such as 2026-01-31T12:00:00Z nor how long ago, such as 90m or 7d", s)
+}

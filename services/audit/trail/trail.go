@@ -1,0 +1,125 @@
+// Package trail is the audit trail as it is kept: events in one chain per
+// tenant, each row bound to the one before by its hash, and checkpoints that are
+// signed. Its stores are alike: trailtest holds what they have to do.
+package trail
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+)
+
+// Event is one event of the trail; see proto/busbar/audit/v1.
+type Event struct {
+	ID                string         `json:"id"`
+	Call              string         `json:"call"`
+	Time              time.Time      `json:"time"`
+	Tenant            string         `json:"tenant"`
+	Principal         string         `json:"principal"`
+	ClientName        string         `json:"clientName"`
+	ClientVersion     string         `json:"clientVersion"`
+	Door              string         `json:"door"`
+	Method            string         `json:"method"`
+	Name              string         `json:"name"`
+	Service           string         `json:"service"`
+	Arguments         jsontext.Value `json:"arguments,omitzero"`
+	ArgumentsNote     string         `json:"argumentsNote,omitzero"`
+	ArgumentsDigest   Digest         `json:"argumentsDigest,omitempty"`
+	Outcome           string         `json:"outcome"`
+	Executed          string         `json:"executed"`
+	DurationNano      int64          `json:"durationNano"`
+	Edge              string         `json:"edge"`
+	Traceparent       string         `json:"traceparent,omitzero"`
+	IdempotencyDigest Digest         `json:"idempotencyDigest,omitempty"`
+	Delayed           bool           `json:"delayed,omitzero"`
+}
+
+// Row is an event in its chain.
+type Row struct {
+	Event
+	// Seq counts the rows of a tenant from 1.
+	Seq int64 `json:"seq"`
+	// Hash covers the event, Seq and the hash of the row before.
+	Hash Digest `json:"hash"`
+}
+
+// Chain is where a tenant's chain ends.
+type Chain struct {
+	Tenant string
+	Seq    int64
+	Hash   Digest
+}
+
+// Begun is the outcome of an event that says that a call has begun.
+const Begun = "begun"
+
+// ErrRejected marks an event that a store refuses for what it is. Any other
+// error may pass.
+var ErrRejected = errors.New("the store refuses this event")
+
+// ErrFilter marks a filter that is malformed; its text is for people.
+var ErrFilter = errors.New("wrong filter")
+
+// Store keeps the trail. It may be used from many goroutines, and several
+// processes may have stores on one Postgres.
+type Store interface {
+	// Append adds events to the ends of their chains, in their order, all or none,
+	// and returns how many: those whose ID is there are left out. They are durable
+	// when it returns. An error wraps ErrRejected when an event is at fault; then
+	// one alone says which.
+	Append(ctx context.Context, events []Event) (added int, err error)
+	// List returns the rows that a filter admits, youngest first by time and id,
+	// and the cursor of the next page, empty at the end. What is added meanwhile
+	// does not move a page. An error wraps ErrFilter for a cursor that is none.
+	List(ctx context.Context, f Filter) (rows []Row, next string, err error)
+	// Show returns the rows of a call, or the one of an event, by id. None is no
+	// error.
+	Show(ctx context.Context, id string) ([]Row, error)
+	// Chains returns the end of every chain, in the order of tenants.
+	Chains(ctx context.Context) ([]Chain, error)
+	// Rows returns up to limit rows of a tenant with Seq above after, in order.
+	Rows(ctx context.Context, tenant string, after int64, limit int) ([]Row, error)
+	// Checkpoints returns up to limit checkpoints of a tenant with Seq above
+	// after, in order.
+	Checkpoints(ctx context.Context, tenant string, after int64, limit int) ([]Checkpoint, error)
+	// Pruned returns the checkpoint that stands for what retention removed; nil
+	// when it removed nothing.
+	Pruned(ctx context.Context, tenant string) (*Checkpoint, error)
+	// Checkpoint adds a checkpoint for every chain that grew since its last one,
+	// and returns those.
+	Checkpoint(ctx context.Context, sign Signer) ([]Checkpoint, error)
+	// Prune removes from the beginning of every chain the rows up to the first that
+	// is not before a time, with their checkpoints, and leaves one that stands for
+	// them. It returns how many rows it removed.
+	Prune(ctx context.Context, before time.Time, sign Signer) (int64, error)
+	// Close releases the store.
+	Close()
+}
+
+// FromWire is an event as an edge sent it. Text that databases refuse is made
+// harmless.
+func FromWire(e *auditv1.AuditEvent) Event {
+	arguments, note := jsontext.Value(e.Arguments), clean(e.ArgumentsNote)
+	if len(arguments) == 0 {
+		arguments = nil
+	} else if !arguments.IsValid() {
+		arguments, note = nil, "unreadable"
+	}
+	return Event{
+		ID: clean(e.Id), Call: clean(e.Call), Time: time.Unix(0, int64(e.TimeUnixNano)).UTC(),
+		Tenant: clean(e.Tenant), Principal: clean(e.Principal), ClientName: clean(e.ClientName), ClientVersion: clean(e.ClientVersion),
+		Door: clean(e.Door), Method: clean(e.Method), Name: clean(e.Name), Service: clean(e.Service),
+		Arguments: arguments, ArgumentsNote: note, ArgumentsDigest: e.ArgumentsDigest,
+		Outcome: clean(e.Outcome), Executed: clean(e.Executed), DurationNano: int64(e.DurationNano),
+		Edge: clean(e.Edge), Traceparent: clean(e.Traceparent), IdempotencyDigest: e.IdempotencyDigest, Delayed: e.Delayed,
+	}
+}
+
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

@@ -1,0 +1,82 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+// writer moves events from the bus to the store. An event leaves the bus when
+// it is committed, or when ten tries say that it never will be.
+type writer struct {
+	store   trail.Store
+	reader  *bus.AuditReader
+	log     *slog.Logger
+	ackWait time.Duration
+}
+
+func (w *writer) run(ctx context.Context) {
+	for {
+		batch, err := w.reader.Next(ctx)
+		if err != nil {
+			return
+		}
+		w.write(ctx, batch)
+	}
+}
+
+// write tries until the batch is written, or ctx ends. A store that is away is
+// no fault of the events: they stay on the bus, and count as being worked on.
+func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
+	events := make([]trail.Event, len(batch))
+	for i, d := range batch {
+		events[i] = trail.FromWire(d.Event)
+	}
+	beat := w.ackWait / 3
+	if beat <= 0 {
+		beat = 10 * time.Second
+	}
+	said := time.Now()
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		// Not ctx: what has begun is finished.
+		commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(beat, time.Second))
+		_, err := w.store.Append(commit, events)
+		cancel()
+		switch {
+		case err == nil:
+			for _, d := range batch {
+				d.Ack()
+			}
+			return
+		case errors.Is(err, trail.ErrRejected) && len(batch) == 1:
+			batch[0].Reject(ctx, err)
+			return
+		case errors.Is(err, trail.ErrRejected):
+			for i := range batch {
+				w.write(ctx, batch[i:i+1])
+			}
+			return
+		}
+		if pause == 100*time.Millisecond {
+			w.log.Error("the audit database cannot be written; events wait on the bus", "events", len(batch), "error", err)
+		}
+		if time.Since(said) > beat {
+			for _, d := range batch {
+				d.Working()
+			}
+			said = time.Now()
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			for _, d := range batch {
+				d.Release()
+			}
+			return
+		}
+	}
+}

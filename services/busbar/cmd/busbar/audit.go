@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"os"
+
+	"github.com/busbar-mcp/busbar/services/audit"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
+)
+
+// auditCommands are what can be done with the audit trail.
+type auditCommands struct {
+	Ls     auditListCommand   `cmd:"" help:"List calls, youngest first."`
+	Show   auditShowCommand   `cmd:"" help:"Show all that is recorded of a call."`
+	Verify auditVerifyCommand `cmd:"" help:"Check that nothing was changed, added or removed."`
+	Export auditExportCommand `cmd:"" help:"Write every event as a line of JSON, youngest first."`
+	Serve  auditServeCommand  `cmd:"" help:"Run one instance of the audit service."`
+}
+
+// auditFilter are the flags that choose events.
+type auditFilter struct {
+	Since     string `placeholder:"TIME" help:"Not before: 2026-01-31T12:00:00Z, or how long ago, such as 90m or 7d."`
+	Until     string `placeholder:"TIME" help:"Before."`
+	Tenant    string `placeholder:"NAME" help:"Of a tenant; - is none."`
+	Principal string `placeholder:"NAME" help:"By whom."`
+	Method    string `placeholder:"NAME" help:"Such as tools/call."`
+	Name      string `placeholder:"NAME" help:"Tool or prompt, or a resource's URI."`
+	Outcome   string `placeholder:"NAME" help:"ok, tool_error, input_required, task, left, begun (of which no end is recorded), or the reason of an error, such as forbidden."`
+	Door      string `placeholder:"NAME" help:"Such as streamable, sse or stdio."`
+	Call      string `placeholder:"ID" help:"Of one call."`
+}
+
+func (f *auditFilter) values() url.Values {
+	v := url.Values{}
+	for key, value := range map[string]string{
+		"since": f.Since, "until": f.Until, "tenant": f.Tenant, "principal": f.Principal, "method": f.Method,
+		"name": f.Name, "outcome": f.Outcome, "door": f.Door, "call": f.Call,
+	} {
+		if value != "" {
+			v.Set(key, value)
+		}
+	}
+	return v
+}
+
+type auditListCommand struct {
+	clientFlags
+	auditFilter
+	Limit int  `default:"50" placeholder:"N" help:"How many at most; 0 is all (default ${default})."`
+	All   bool `help:"Also list that a call began when its end is recorded too."`
+}
+
+// Help implements kong's HelpProvider.
+func (auditListCommand) Help() string {
+	return `Examples:
+  busbar audit ls --since 1h
+  busbar audit ls --principal ada --outcome forbidden --json
+  busbar audit ls --name deleteFile --since 2026-01-01 --until 2026-02-01 --limit 0
+
+The trail is read on the edge's own machine.`
+}
+
+func (c *auditListCommand) Run(ctx context.Context, out stdout) error {
+	o := client.AuditOptions{Options: c.options(), Filter: c.values(), Most: c.Limit}
+	if c.All {
+		o.Filter.Set("all", "true")
+	}
+	return exit(client.RunAuditList(ctx, o, out, os.Stderr))
+}
+
+type auditShowCommand struct {
+	clientFlags
+	ID string `arg:"" help:"Of a call or an event, as listed."`
+}
+
+// Help implements kong's HelpProvider.
+func (auditShowCommand) Help() string {
+	return `Example: busbar audit show K3J5V6Q2ZL4WBN7TYXC3M5R6DA`
+}
+
+func (c *auditShowCommand) Run(ctx context.Context, out stdout) error {
+	return exit(client.RunAuditShow(ctx, client.AuditOptions{Options: c.options(), ID: c.ID}, out, os.Stderr))
+}
+
+type auditVerifyCommand struct{ clientFlags }
+
+// Help implements kong's HelpProvider.
+func (auditVerifyCommand) Help() string {
+	return `Example: busbar audit verify --timeout 5m
+
+Exit status: 0 nothing was tampered with; 1 something was, and the first bad row
+of each tenant is named; other as for "busbar call".`
+}
+
+func (c *auditVerifyCommand) Run(ctx context.Context, out stdout) error {
+	return exit(client.RunAuditVerify(ctx, client.AuditOptions{Options: c.options()}, out, os.Stderr))
+}
+
+type auditExportCommand struct {
+	clientFlags
+	auditFilter
+}
+
+// Help implements kong's HelpProvider.
+func (auditExportCommand) Help() string {
+	return `Example: busbar audit export --since 30d --timeout 0 > trail.jsonl`
+}
+
+func (c *auditExportCommand) Run(ctx context.Context, out stdout) error {
+	return exit(client.RunAuditExport(ctx, client.AuditOptions{Options: c.options(), Filter: c.values()}, out, os.Stderr))
+}
+
+type auditServeCommand struct{ audit.Command }
+
+// Help implements kong's HelpProvider.
+func (auditServeCommand) Help() string {
+	return `Example: busbar audit serve --nats nats://127.0.0.1:4222 --database-url postgres://busbar@127.0.0.1:5432/busbar`
+}
+
+func (c *auditServeCommand) Run(ctx context.Context, out stdout) error {
+	return c.Command.Run(ctx, version, out)
+}

@@ -1,0 +1,325 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// auditHeader says that the trail is meant to be read.
+const auditHeader = "Busbar-Audit"
+
+// AuditOptions are the options of `busbar audit`.
+type AuditOptions struct {
+	Options
+	// Filter are the parameters of the audit service's list.
+	Filter url.Values
+	// Most is how many events to list; 0 is all.
+	Most int
+	// ID of an event or a call, to show.
+	ID string
+}
+
+// auditEvent is what the command line shows of an event.
+type auditEvent struct {
+	ID            string         `json:"id"`
+	Call          string         `json:"call"`
+	Time          time.Time      `json:"time"`
+	Tenant        string         `json:"tenant"`
+	Principal     string         `json:"principal"`
+	ClientName    string         `json:"clientName"`
+	ClientVersion string         `json:"clientVersion"`
+	Door          string         `json:"door"`
+	Method        string         `json:"method"`
+	Name          string         `json:"name"`
+	Service       string         `json:"service"`
+	Arguments     jsontext.Value `json:"arguments"`
+	ArgumentsNote string         `json:"argumentsNote"`
+	Outcome       string         `json:"outcome"`
+	Executed      string         `json:"executed"`
+	DurationNano  int64          `json:"durationNano"`
+	Edge          string         `json:"edge"`
+	Traceparent   string         `json:"traceparent"`
+	Seq           int64          `json:"seq"`
+	Hash          string         `json:"hash"`
+}
+
+func (e *auditEvent) duration() string {
+	return time.Duration(e.DurationNano).Round(10 * time.Microsecond).String()
+}
+
+type auditPage struct {
+	Events []jsontext.Value `json:"events"`
+	Next   string           `json:"next"`
+}
+
+// audit asks an edge about its audit trail.
+func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
+	u, err := c.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	u.Path = path.Join("/", strings.TrimSuffix(u.Path, "/mcp"), "audit", verb)
+	u.RawQuery = parameters.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, &UsageError{Message: err.Error()}
+	}
+	for name, values := range c.Header {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	r.Header.Set(auditHeader, "read")
+	r.Header.Set("User-Agent", "busbar/"+c.version())
+	resp, err := c.httpClient().Do(r)
+	if err != nil {
+		return nil, c.auditLost(ctx, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
+	if err != nil {
+		return nil, c.auditLost(ctx, err)
+	}
+	if resp.StatusCode == http.StatusOK && jsontext.Value(body).IsValid() {
+		return body, nil
+	}
+	var refused struct {
+		Error  string       `json:"error"`
+		Reason fault.Reason `json:"reason"`
+	}
+	switch err := decode(body, &refused); {
+	case err != nil || refused.Error == "":
+		e := &HTTPError{URL: c.shownURL(), Status: resp.StatusCode, Location: resp.Header.Get("Location")}
+		return nil, e
+	case refused.Reason == fault.InvalidParams:
+		return nil, &UsageError{Message: refused.Error}
+	}
+	return nil, &auditError{refused.Error, resp.StatusCode}
+}
+
+func (c *Client) auditLost(ctx context.Context, err error) error {
+	if ctx.Err() == context.Canceled {
+		return ctx.Err()
+	}
+	return &TransportError{URL: c.shownURL(), Err: err}
+}
+
+// auditError is an answer of the edge or of the audit service.
+type auditError struct {
+	message string
+	status  int
+}
+
+func (e *auditError) Error() string { return e.message }
+
+// failAudit explains an error and returns the exit code.
+func (r *run) failAudit(err error) int {
+	if e, ok := err.(*auditError); ok {
+		fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(e.message))
+		if e.status < 500 {
+			return ExitRefused
+		}
+		return ExitTransport
+	}
+	return r.fail(err, "")
+}
+
+// eachEvent visits events, page by page.
+func (r *run) eachEvent(ctx context.Context, o AuditOptions, visit func(jsontext.Value) error) error {
+	parameters := url.Values{}
+	for key, values := range o.Filter {
+		parameters[key] = values
+	}
+	for left := o.Most; ; {
+		size := 1000
+		if o.Most > 0 {
+			size = min(size, left)
+		}
+		parameters.Set("limit", strconv.Itoa(size))
+		raw, err := r.client.audit(ctx, "list", parameters)
+		if err != nil {
+			return err
+		}
+		var page auditPage
+		if err := decode(raw, &page); err != nil {
+			return &ProtocolError{Message: "the list is malformed", Err: err}
+		}
+		for _, e := range page.Events {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+		if left -= len(page.Events); page.Next == "" || o.Most > 0 && left <= 0 {
+			return nil
+		}
+		parameters.Set("cursor", page.Next)
+	}
+}
+
+// RunAuditExport is `busbar audit export`: one line of JSON for each event.
+func RunAuditExport(ctx context.Context, o AuditOptions, stdout, stderr io.Writer) int {
+	run := newRun(o.Options, stdout, stderr)
+	ctx, stop := run.within(ctx)
+	defer stop()
+	o.Filter.Set("all", "true") // the beginnings too: the chain has them
+	code := ExitOK
+	err := run.eachEvent(ctx, o, func(e jsontext.Value) error {
+		text := oneLine(e)
+		if o.Terminal {
+			text = safeJSON(text)
+		}
+		if code = run.print(text+"\n", ExitOK); code != ExitOK {
+			return context.Canceled
+		}
+		return nil
+	})
+	if code != ExitOK {
+		return code
+	}
+	if err != nil {
+		return run.failAudit(err)
+	}
+	return ExitOK
+}
+
+// RunAuditList is `busbar audit ls`.
+func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer) int {
+	run := newRun(o.Options, stdout, stderr)
+	ctx, stop := run.within(ctx)
+	defer stop()
+	var raw []string
+	var events []auditEvent
+	err := run.eachEvent(ctx, o, func(v jsontext.Value) error {
+		var e auditEvent
+		if err := decode(v, &e); err != nil {
+			return &ProtocolError{Message: "an event is malformed", Err: err}
+		}
+		raw, events = append(raw, oneLine(v)), append(events, e)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return run.failAudit(err)
+	case o.JSON && o.Terminal:
+		return run.print(safeJSON("["+strings.Join(raw, ",")+"]")+"\n", ExitOK)
+	case o.JSON:
+		return run.print("["+strings.Join(raw, ",")+"]\n", ExitOK)
+	case len(events) == 0:
+		fmt.Fprintln(stderr, "no events")
+		return ExitOK
+	case o.Terminal:
+		return run.print(auditTable(events, columns(o.Width, run.getenv), run.style), ExitOK)
+	}
+	var b strings.Builder
+	for _, e := range events {
+		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, e.duration(), e.Call} {
+			if i > 0 {
+				b.WriteByte('\t')
+			}
+			b.WriteString(safeLine(cell))
+		}
+		b.WriteByte('\n')
+	}
+	return run.print(b.String(), ExitOK)
+}
+
+// RunAuditShow is `busbar audit show`.
+func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer) int {
+	run := newRun(o.Options, stdout, stderr)
+	ctx, stop := run.within(ctx)
+	defer stop()
+	raw, err := run.client.audit(ctx, "show", url.Values{"id": {o.ID}})
+	if err != nil {
+		return run.failAudit(err)
+	}
+	if o.JSON {
+		text := oneLine(raw)
+		if o.Terminal {
+			text = safeJSON(text)
+		}
+		return run.print(text+"\n", ExitOK)
+	}
+	var page auditPage
+	if err := decode(raw, &page); err != nil {
+		return run.fail(&ProtocolError{Message: "the answer is malformed", Err: err}, "")
+	}
+	var b strings.Builder
+	for i, v := range page.Events {
+		var e auditEvent
+		if err := decode(v, &e); err != nil {
+			return run.fail(&ProtocolError{Message: "an event is malformed", Err: err}, "")
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		showEvent(&b, &e, run.style)
+	}
+	return run.print(b.String(), ExitOK)
+}
+
+// RunAuditVerify is `busbar audit verify`. A trail that was tampered with is
+// ExitToolError.
+func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Writer) int {
+	run := newRun(o.Options, stdout, stderr)
+	ctx, stop := run.within(ctx)
+	defer stop()
+	raw, err := run.client.audit(ctx, "verify", nil)
+	if err != nil {
+		return run.failAudit(err)
+	}
+	var report struct {
+		OK     bool `json:"ok"`
+		Chains []struct {
+			Tenant  string `json:"tenant"`
+			First   int64  `json:"first"`
+			Last    int64  `json:"last"`
+			Signed  int64  `json:"signed"`
+			Problem *struct {
+				Seq  int64  `json:"seq"`
+				ID   string `json:"id"`
+				What string `json:"what"`
+			} `json:"problem"`
+		} `json:"chains"`
+	}
+	if err := decode(raw, &report); err != nil {
+		return run.fail(&ProtocolError{Message: "the report is malformed", Err: err}, "")
+	}
+	code := ExitOK
+	if !report.OK {
+		code = ExitToolError
+	}
+	if o.JSON {
+		text := oneLine(raw)
+		if o.Terminal {
+			text = safeJSON(text)
+		}
+		return run.print(text+"\n", code)
+	}
+	var b strings.Builder
+	for _, c := range report.Chains {
+		tenant := "no tenant"
+		if c.Tenant != "" {
+			tenant = "tenant " + safeLine(c.Tenant)
+		}
+		switch p := c.Problem; {
+		case p != nil:
+			fmt.Fprintf(&b, "%s %s: row %d %s: %s\n", run.style.red("BAD"), tenant, p.Seq, safeLine(p.ID), safeLine(p.What))
+		case c.Last == 0:
+			fmt.Fprintf(&b, "ok  %s: no rows\n", tenant)
+		default:
+			fmt.Fprintf(&b, "ok  %s: rows %d to %d, signed to %d\n", tenant, c.First, c.Last, c.Signed)
+		}
+	}
+	if len(report.Chains) == 0 {
+		b.WriteString("ok  the trail is empty\n")
+	}
+	return run.print(b.String(), code)
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// auditTable lays events out for a terminal, youngest first.
+func auditTable(events []auditEvent, width int, s style) string {
+	head := []string{"TIME", "WHO", "METHOD", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
+	rows := make([][]string, len(events))
+	widths := make([]int, len(head))
+	for i, h := range head {
+		widths[i] = cells(h)
+	}
+	for n, e := range events {
+		who := e.Principal
+		if e.Tenant != "" {
+			who = e.Tenant + "/" + who
+		}
+		rows[n] = []string{e.Time.Local().Format("01-02 15:04:05"), who, e.Method, e.Name, e.Outcome, e.Executed, e.duration(), e.Call}
+		for i, cell := range rows[n] {
+			rows[n][i] = clip(safeLine(cell), 2*maxColumn)
+			widths[i] = max(widths[i], min(cells(rows[n][i]), maxColumn))
+		}
+	}
+	// The call, which is wide, stays whole: it is what `show` takes. What is too
+	// much is taken from the name.
+	widths[len(head)-1] = 26
+	total := 2 * (len(head) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	widths[3] = max(widths[3]-max(total-width, 0), 4)
+	var b strings.Builder
+	line := func(row []string, paint func(i int, text string) string) {
+		for i, cell := range row {
+			cell = clip(cell, max(widths[i], 1))
+			if i < len(row)-1 {
+				b.WriteString(paint(i, cell) + pad(cell, widths[i]) + "  ")
+			} else {
+				b.WriteString(paint(i, cell) + "\n")
+			}
+		}
+	}
+	line(head, func(_ int, text string) string { return s.bold(text) })
+	for _, row := range rows {
+		line(row, func(i int, text string) string {
+			switch {
+			case i == 4 && row[4] != "ok" && row[4] != "task" && row[4] != "input_required":
+				return s.red(text)
+			case i == 0 || i == 7:
+				return s.dim(text)
+			}
+			return text
+		})
+	}
+	return b.String()
+}
+
+func showEvent(b *strings.Builder, e *auditEvent, s style) {
+	client := strings.TrimSpace(e.ClientName + " " + e.ClientVersion)
+	arguments := string(e.Arguments)
+	if e.ArgumentsNote != "" {
+		arguments = strings.TrimSpace(arguments + " (" + e.ArgumentsNote + ")")
+	}
+	for _, d := range []detail{
+		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", e.Principal}, {"client", client},
+		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"service", e.Service}, {"arguments", arguments},
+		{"outcome", e.Outcome}, {"executed", e.Executed}, {"took", e.duration()}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
+		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash},
+	} {
+		if d.text != "" {
+			fmt.Fprintf(b, "%s%s %s\n", s.dim(d.label+":"), pad(d.label, 11), safeLine(d.text))
+		}
+	}
+}

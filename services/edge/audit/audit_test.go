@@ -1,0 +1,435 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a bus with a service that keeps a ledger, and what the stream has.
+type world struct {
+	url string
+	svc *edgetest.Service
+	js  jetstream.JetStream
+
+	mu     sync.Mutex
+	ledger map[string]int // executions by call
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{url: bustest.Server(t), svc: edgetest.New("svc"), ledger: map[string]int{}}
+	service.AddTool(w.svc.Service, service.Tool{Name: "effect"}, func(_ context.Context, c *service.Call, _ struct{}) (string, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ledger[c.ID()]++
+		return "done", nil
+	})
+	w.svc.Start(t, bustest.Connect(t, w.url))
+	nc, err := nats.Connect(w.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if w.js, err = jetstream.New(nc); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) executions() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ledger)
+}
+
+// edge is the part of an edge that carries calls.
+type edge struct {
+	*gateway.Gateway
+	trail *audit.Trail
+	// close ends it in order, kill takes its connection away.
+	close, kill func()
+}
+
+// join adds an edge. Without a trail nothing is recorded.
+func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
+	t.Helper()
+	conn := bustest.Connect(t, w.url)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := catalogue.Watch(ctx, conn, bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Await(ctx, "svc"); err != nil {
+		t.Fatal(err)
+	}
+	e := &edge{}
+	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)}
+	if recorded {
+		e.trail, err = audit.New(conn, audit.Config{Edge: caller.Edge(), Key: []byte("key"), SpoolDir: spool, Logger: bustest.Logger(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Auditor = e.trail
+	}
+	e.Gateway = gateway.New(cfg)
+	var once sync.Once
+	e.close = func() {
+		once.Do(func() {
+			if recorded {
+				e.trail.Close()
+			}
+			live.Close()
+			_ = caller.Close()
+			conn.Close()
+		})
+	}
+	e.kill = conn.Close
+	t.Cleanup(e.close)
+	return e
+}
+
+func call(name, arguments string) *gateway.Call {
+	return &gateway.Call{Door: "test", Method: mcp.MethodToolsCall, Name: name, Arguments: []byte(arguments)}
+}
+
+// events are those in the stream, by id.
+func (w *world) events(t testing.TB) map[string]*auditv1.AuditEvent {
+	t.Helper()
+	all := map[string]*auditv1.AuditEvent{}
+	conn := bustest.Connect(t, w.url)
+	defer conn.Close()
+	s, err := w.js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := s.CachedInfo()
+	r := conn.AuditReader(0)
+	for n := uint64(0); n < info.State.Msgs; {
+		batch, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range batch {
+			if n++; all[d.Event.Id] != nil {
+				t.Errorf("%s is there twice", d.Event.Id)
+			}
+			all[d.Event.Id] = d.Event
+			d.Ack()
+		}
+	}
+	_ = w.js.DeleteConsumer(t.Context(), "AUDIT", "audit-v1") // to read all again
+	return all
+}
+
+// waitFor waits until the stream has so many events.
+func (w *world) waitFor(t testing.TB, n uint64) {
+	t.Helper()
+	bustest.Eventually(t, fmt.Sprintf("%d events are recorded", n), func() bool {
+		s, err := w.js.Stream(t.Context(), "AUDIT")
+		return err == nil && s.CachedInfo().State.Msgs >= n
+	})
+}
+
+func TestEveryCallIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.join(t, "", true)
+	full := call("safe", `{"password":"hunter2","n":1}`)
+	full.Client = &busv1.Client{Name: "cli\x00ent", Version: "1"}
+	full.IdempotencyKey, full.Traceparent = "key-1", "00-a-b-01"
+	want := map[string]*gateway.Call{ // outcome and executed, by call
+		"ok yes":                  full,
+		"tool_error yes":          call("fails", ""),
+		"internal unknown":        call("broken", ""),
+		"forbidden no":            call("approved", ""),
+		"unknown_tool no":         call("nope", ""),
+		"invalid_params no":       call("strict", "{}"),
+		"input_required yes":      {Method: mcp.MethodToolsCall, Name: "ask", Client: &busv1.Client{Capabilities: []byte(`{"elicitation":{}}`)}},
+		"unknown_resource no":     {Method: mcp.MethodResourcesRead, Name: "https://u:p4ss@h/x"},
+		"ok yes, of a prompt":     {Method: mcp.MethodPromptsGet, Name: "greet", Arguments: []byte(`{"who":"Ada"}`)},
+		"ok yes, of a read":       {Method: mcp.MethodResourcesRead, Name: "note:///one"},
+		"ok yes, of a completion": {Method: mcp.MethodComplete, Arguments: []byte(`{"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"who","value":""}}`)},
+		"method_not_found no":     {Method: "tools/drop"},
+	}
+	for _, c := range want {
+		_, _ = e.Do(t.Context(), c, nil)
+	}
+	const begun = 4 // safe, fails, broken, ask
+	w.waitFor(t, uint64(len(want))+begun)
+	events := w.events(t)
+	for name, c := range want {
+		outcome, _, _ := strings.Cut(name, ",")
+		got := events[c.ID+"-2"]
+		if got == nil || got.Outcome+" "+got.Executed != outcome || got.Call != c.ID || got.Principal != "anonymous" || got.Method != c.Method || got.Edge != e.Edge() {
+			t.Errorf("%s is recorded as %v", name, got)
+		}
+		first := events[c.ID+"-1"]
+		if started := name[0] != 'f' && strings.HasSuffix(outcome, "yes") && c.Method == mcp.MethodToolsCall || name == "internal unknown"; started != (first != nil) {
+			t.Errorf("%s: its beginning is %v", name, first)
+		}
+	}
+	got, first := events[full.ID+"-2"], events[full.ID+"-1"]
+	if string(got.Arguments) != `{"password":"***REDACTED***","n":1}` || len(got.ArgumentsDigest) != 32 || len(got.IdempotencyDigest) != 32 ||
+		got.ClientName != "cli\uFFFDent" || got.Traceparent != "00-a-b-01" || got.Service != "svc" || got.DurationNano == 0 {
+		t.Errorf("%v", got)
+	}
+	if first.Outcome != audit.Begun || first.Executed != "unknown" || !bytes.Equal(first.ArgumentsDigest, got.ArgumentsDigest) {
+		t.Errorf("%v", first)
+	}
+	if r := events[want["unknown_resource no"].ID+"-2"]; r.Name != "https://u:***REDACTED***@h/x" {
+		t.Errorf("%q", r.Name)
+	}
+}
+
+// Of what is secret nothing is on the bus, whatever a client puts it into.
+func TestCanaries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.join(t, "", true)
+	const canary = "ghp_canary0123456789canary0123456789"
+	for _, c := range []*gateway.Call{
+		call("safe", `{"token":"`+canary+`"}`), call("echo", `{"text":"use `+canary+`"}`), call(canary, ""),
+		{Method: mcp.MethodResourcesRead, Name: "https://h/?access_token=" + canary},
+		{Method: mcp.MethodToolsCall, Name: "safe", IdempotencyKey: canary, Client: &busv1.Client{Name: canary, Version: canary}},
+		{Method: mcp.MethodToolsCall, Name: "safe", Credentials: gateway.Credentials{Bearer: canary}},
+	} {
+		_, _ = e.Do(t.Context(), c, nil)
+	}
+	w.waitFor(t, 9)
+	for id, event := range w.events(t) {
+		if strings.Contains(event.String(), "canary") {
+			t.Errorf("%s: %v", id, event)
+		}
+	}
+}
+
+// refused requires that nothing ran, and why.
+func (w *world) refused(t *testing.T, e *edge) {
+	t.Helper()
+	before := w.executions()
+	_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Reason != fault.Unavailable || f.Executed != fault.No || !strings.Contains(f.Message, "audit trail") || w.executions() != before {
+		t.Errorf("%v; %d executions", err, w.executions()-before)
+	}
+}
+
+func TestStreamIsGone(t *testing.T) {
+	t.Parallel()
+	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.join(t, spool, true)
+			if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+				t.Fatal(err)
+			}
+			// From the first call on, what has an effect is refused and what has none
+			// goes on.
+			for range 20 {
+				w.refused(t, e)
+				if _, err := e.Do(t.Context(), call("echo", `{"n":1}`), nil); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := w.executions(); n != 1 {
+				t.Errorf("%d executions", n)
+			}
+			if spool != "" {
+				bustest.Eventually(t, "events are spooled", func() bool { return e.trail.Stats().Spooled > 0 })
+			}
+			bustest.Connect(t, w.url) // brings the stream back
+			w.waitFor(t, 40)
+			bustest.Eventually(t, "effects are let through again", func() bool {
+				_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+				return err == nil
+			})
+			bustest.Eventually(t, "nothing waits", func() bool { s := e.trail.Stats(); return s.Queued == 0 && s.Spooled == 0 && s.Dropped == 0 })
+			ended := 0
+			for _, event := range w.events(t) {
+				if event.Name == "echo" {
+					ended++
+				}
+			}
+			if ended != 20 {
+				t.Errorf("%d of the read-only calls are recorded, want 20", ended)
+			}
+		})
+	}
+}
+
+func TestStreamIsNearlyFull(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.join(t, "", true)
+	log, err := bustest.Connect(t, w.url).AuditLog("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxBytes = 1 << 20
+	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; log.Room(t.Context()) == nil; n++ {
+		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Arguments: make([]byte, 8<<10)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "the edge sees it", func() bool {
+		_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+		return fault.Is(err, fault.Unavailable)
+	})
+	w.refused(t, e)
+	if _, err := e.Do(t.Context(), call("echo", "{}"), nil); err != nil {
+		t.Error(err)
+	}
+	cfg.MaxBytes = 8 << 20
+	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "effects are let through again", func() bool {
+		_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+		return err == nil
+	})
+}
+
+// The stream goes away while a call runs: the answer is given when its record
+// is safe on the edge's disk, and else withheld.
+func TestRecordFailsAfterTheCall(t *testing.T) {
+	t.Parallel()
+	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.join(t, spool, true)
+			ended := make(chan error, 1)
+			c := call("hold", "{}")
+			go func() {
+				_, err := e.Do(context.WithoutCancel(t.Context()), c, nil)
+				ended <- err
+			}()
+			<-w.svc.Started
+			if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+				t.Fatal(err)
+			}
+			w.svc.Release <- struct{}{}
+			err := <-ended
+			var f *fault.Error
+			switch {
+			case spool != "" && err != nil:
+				t.Errorf("its record is on the disk, and yet: %v", err)
+			case spool == "" && (!errors.As(err, &f) || f.Reason != fault.Unavailable || f.Executed != fault.Yes):
+				t.Errorf("%v", err)
+			}
+			bustest.Connect(t, w.url)
+			w.waitFor(t, 1)
+			if got := w.events(t)[c.ID+"-2"]; got == nil || got.Outcome != "ok" || !got.Delayed {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// An edge that is killed leaves its spool to the next one.
+func TestSpoolOfAKilledEdge(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t), t.TempDir()
+	if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	edges := []*edge{w.join2(t, dir), w.join2(t, dir)}
+	for _, e := range edges {
+		for range 10 {
+			if _, err := e.Do(t.Context(), call("echo", "{}"), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bustest.Eventually(t, "all is spooled", func() bool { s := e.trail.Stats(); return s.Queued == 0 && s.Spooled > 0 })
+		e.kill()
+	}
+	for _, e := range edges {
+		e.close() // a process that ends lets its locks go
+	}
+	w.join(t, dir, true)
+	w.waitFor(t, 20)
+}
+
+// join2 is join while the stream is gone, which joining makes.
+func (w *world) join2(t *testing.T, dir string) *edge {
+	t.Helper()
+	e := w.join(t, dir, true)
+	if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Edges are killed under load: everything that ran is in the trail.
+func TestCompletenessUnderKills(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 5 {
+		e := w.join(t, "", true)
+		before := w.executions()
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 8 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = e.Do(context.WithoutCancel(ctx), call("effect", "{}"), nil)
+				}
+			})
+		}
+		bustest.Eventually(t, "calls run", func() bool { return w.executions() > before+100 })
+		e.kill()
+		cancel()
+		wg.Wait()
+		e.close()
+	}
+	events := w.events(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, n := range w.ledger {
+		if events[id+"-1"] == nil || n != 1 {
+			t.Errorf("call %s ran %d times, and its beginning is %v", id, n, events[id+"-1"])
+		}
+	}
+	t.Logf("%d calls ran", len(w.ledger))
+}

@@ -1,0 +1,121 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+)
+
+// run sends what was put until the trail is closed.
+func (t *Trail) run() {
+	defer close(t.done)
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	var reported uint64
+	for {
+		select {
+		case <-t.wake:
+			// While the trail takes nothing, it is tried no more often than it ticks.
+			if t.unready() == nil {
+				t.forward()
+			} else {
+				t.spill()
+			}
+		case <-tick.C:
+			t.check()
+			t.forward()
+			if lost := t.Stats().Dropped; lost > reported {
+				t.cfg.Logger.Error("audit events were dropped: the trail cannot be written and no more is kept here", "events", lost-reported, "spool", t.cfg.SpoolDir)
+				reported = lost
+			}
+		case <-t.quit:
+			t.forward()
+			t.spill()
+			if n := t.Stats().Queued; n > 0 {
+				t.cfg.Logger.Error("audit events were dropped: the edge ends and the trail cannot be written", "events", n)
+			}
+			return
+		}
+	}
+}
+
+// Close sends what waits, or leaves it in the spool.
+func (t *Trail) Close() {
+	close(t.quit)
+	<-t.done
+	if t.spool != nil {
+		t.spool.close()
+	}
+}
+
+// check asks whether the trail has room.
+func (t *Trail) check() {
+	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
+	defer cancel()
+	err := t.log.Room(ctx)
+	t.mu.Lock()
+	before := t.full
+	t.full = err
+	if err == nil && len(t.queue) == 0 && (t.spool == nil || t.spool.waiting() == 0) {
+		t.failing = nil // nothing waits that could show it
+	}
+	t.mu.Unlock()
+	if err != nil && before == nil {
+		t.cfg.Logger.Error("the audit trail takes no more; calls with effects are refused", "error", err)
+	}
+}
+
+// forward sends the queue, then the spool.
+func (t *Trail) forward() {
+	for {
+		batch := t.take(group)
+		if len(batch) == 0 {
+			break
+		}
+		if t.append(context.Background(), batch...) != nil {
+			t.keep(batch)
+			t.spill()
+			return
+		}
+	}
+	for t.spool != nil {
+		batch, end, err := t.spool.read(group)
+		if err != nil {
+			t.cfg.Logger.Error("part of the audit spool cannot be read", "dir", t.cfg.SpoolDir, "error", err)
+		}
+		if len(batch) > 0 && t.append(context.Background(), batch...) != nil {
+			return
+		}
+		if t.spool.drop(end) || len(batch) == 0 {
+			return
+		}
+	}
+}
+
+// keep puts events back that were not taken.
+func (t *Trail) keep(batch []*auditv1.AuditEvent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = append(batch[:len(batch):len(batch)], t.queue...)
+	for _, e := range batch {
+		t.bytes += sizeOf(e)
+	}
+}
+
+// spill moves the queue to the spool, as far as that has room.
+func (t *Trail) spill() {
+	for t.spool != nil {
+		batch := t.take(group)
+		if len(batch) == 0 {
+			return
+		}
+		for _, e := range batch {
+			e.Delayed = true
+		}
+		if err := t.spool.add(false, batch...); err != nil {
+			t.keep(batch)
+			return
+		}
+	}
+}
