@@ -3,6 +3,7 @@ package rest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -96,6 +97,7 @@ func TestTools(t *testing.T) {
 				defer close(ended)
 				resp, err := w.client.Do(w.request(t, "POST", "/tools/hold", "{}", header{"Accept": accept}).WithContext(ctx))
 				if err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
 					_ = resp.Body.Close()
 				}
 			}()
