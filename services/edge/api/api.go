@@ -35,6 +35,13 @@ func New(g *gateway.Gateway) *Server { return &Server{g} }
 // Catalogue is what the services offer now.
 func (s *Server) Catalogue() *catalogue.Snapshot { return s.gateway.Catalogue().Now() }
 
+// Authenticate reports whether somebody is behind credentials, before anything
+// is asked in their name. The error has reason Unauthenticated.
+func (s *Server) Authenticate(ctx context.Context, c gateway.Credentials) error {
+	_, err := s.gateway.Authenticate(ctx, c)
+	return err
+}
+
 // client is what services learn of the clients of these doors, which cannot be
 // asked for input.
 var client = &busv1.Client{Capabilities: []byte("{}")}
