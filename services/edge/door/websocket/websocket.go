@@ -89,8 +89,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // undecided becomes one talk or the other with its first message.
 type undecided struct {
 	door.Talk
-	h        *Handler
-	who      api.Caller
+	h      *Handler
+	who    api.Caller
 	socket *door.Socket
 }
 
