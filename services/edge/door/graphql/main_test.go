@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -28,7 +27,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	svc    *edgetest.Service
 	edge   *edge.Edge
-	conn   *bus.Conn // the service's
 	url    string
 	token  string
 	client *http.Client
@@ -41,8 +39,8 @@ func start(t testing.TB) *world {
 func startAs(t testing.TB, cfg edge.Config, guard door.Guard) *world {
 	t.Helper()
 	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc"), conn: bustest.Connect(t, url)}
-	w.svc.Start(t, w.conn)
+	w := &world{svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, url))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	cfg.Version, cfg.Logger = "1", bustest.Logger(t)
