@@ -182,7 +182,8 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 		if err != nil {
 			return
 		}
-		slow := time.AfterFunc(bodyTime, func() { s.Close(websocket.StatusPolicyViolation, "a message must be sent within "+bodyTime.String()) })
+		// As long as one of ours may take. Parts without an end are no message either.
+		slow := time.AfterFunc(writeTime, func() { s.Close(websocket.StatusPolicyViolation, "a message must be sent within "+writeTime.String()) })
 		message, err := io.ReadAll(in)
 		slow.Stop()
 		switch {

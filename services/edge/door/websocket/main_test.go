@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	door.SetTimes(time.Second, 200*time.Millisecond)
+	door.SetTimes(2*time.Second, 200*time.Millisecond)
 	goleak.VerifyTestMain(m)
 }
 

@@ -120,6 +120,14 @@ func (r *raw) frame(first byte, payload []byte) error {
 	return err
 }
 
+// readable reports whether the server has said something.
+func (r *raw) readable() bool {
+	_ = r.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := r.in.Peek(1)
+	_ = r.SetDeadline(time.Now().Add(20 * time.Second))
+	return err == nil
+}
+
 // none stands for a connection that is cut.
 const none = 0
 
@@ -178,6 +186,14 @@ func TestFrames(t *testing.T) {
 		"a compressed message":     {func(r *raw) { _ = r.frame(final|0x40|text, []byte("x")) }, 1002},
 		"a part without beginning": {func(r *raw) { _ = r.frame(final, []byte("x")) }, 1002},
 		"an unknown kind":          {func(r *raw) { _ = r.frame(final|3, nil) }, 1002},
+		"parts without an end": {func(r *raw) {
+			_ = r.frame(text, nil)
+			for r.frame(0, nil) == nil {
+				if r.in.Buffered() > 0 || r.readable() {
+					return
+				}
+			}
+		}, 1008},
 		"a flood of pings": {func(r *raw) {
 			for range 5000 {
 				if r.frame(final|ping, nil) != nil {
