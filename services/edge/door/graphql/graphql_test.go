@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 func TestOperations(t *testing.T) {
@@ -157,5 +161,33 @@ func TestApproval(t *testing.T) {
 			}
 			w.do(t, query, nil).refused(t, 200, "NOT_FOUND", "unknown_approval", "no")
 		})
+	}
+}
+
+func TestCreateResource(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	got := make(chan string, 1)
+	service.AddTool(w.svc.Service, service.Tool{Name: "create_resource", InputSchema: []byte(`{"type":"object"}`)},
+		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+			if got <- string(in); strings.Contains(string(in), "taken") {
+				return nil, service.Errorf("there is one")
+			}
+			return edgetest.Text("created"), nil
+		})
+	create := func(uri, mime string) string {
+		return `mutation { createResource(input: {uri: "` + uri + `", name: "Пример", ` + mime + `: "text/plain", content: "x"}) { uri name description mimeType } }`
+	}
+	for _, mime := range []string{"mime_type", "mimeType"} {
+		bustest.Eventually(t, "the tool is there", func() bool { return len(w.do(t, `{ getTool(name: "create_resource") { name } }`, nil).Errors) == 0 })
+		if r := w.do(t, create("example://document1", mime), nil).data(t); r != `{"createResource":{"description":null,"mimeType":"text/plain","name":"Пример","uri":"example://document1"}}` {
+			t.Error(r)
+		}
+		if in := receive(t, "the tool runs", got); in != `{"uri":"example://document1","name":"Пример","mime_type":"text/plain","content":"x"}` {
+			t.Error(in)
+		}
+	}
+	if e := w.do(t, create("example://taken", "mime_type"), nil).refused(t, 200, "BAD_USER_INPUT", "invalid_params", "unknown"); e.Message != "there is one" {
+		t.Error(e.Message)
 	}
 }
