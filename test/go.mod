@@ -7,6 +7,7 @@ require (
 	github.com/busbar-mcp/busbar/libs v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0
 	github.com/busbar-mcp/busbar/services/resource v0.0.0
+	github.com/coder/websocket v1.8.15
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/nats-io/nats.go v1.55.0
@@ -43,6 +44,7 @@ require (
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/graph-gophers/graphql-go v1.11.0 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect

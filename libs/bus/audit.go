@@ -91,6 +91,8 @@ func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) er
 		case <-ack.Ok():
 		case err := <-ack.Err():
 			first = errors.Join(first, err)
+		case <-l.conn.closed:
+			return notRecorded(nats.ErrConnectionClosed)
 		case <-ctx.Done():
 			return notRecorded(ctx.Err())
 		}

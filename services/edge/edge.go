@@ -24,10 +24,12 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
+	"github.com/busbar-mcp/busbar/services/edge/door/graphql"
 	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
 	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
@@ -64,6 +66,7 @@ type Edge struct {
 	gateway  *gateway.Gateway
 	trail    *audit.Trail // nil for none
 	server   *era.Server
+	sockets  *door.Sockets
 
 	stopCancels func()
 	closing     sync.Once
@@ -75,7 +78,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	e := &Edge{cfg: cfg, conn: conn}
+	e := &Edge{cfg: cfg, conn: conn, sockets: door.NewSockets()}
 	defer func() {
 		if err != nil {
 			e.Close()
@@ -186,6 +189,9 @@ func (e *Edge) close() {
 	if e.server != nil {
 		e.server.Close()
 	}
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	e.sockets.End(now)
 	if e.stopCancels != nil {
 		e.stopCancels()
 	}
@@ -204,7 +210,7 @@ func (e *Edge) close() {
 }
 
 // Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
-// rest.Roots, /v1, /audit/, /healthz and /readyz.
+// rest.Roots, /v1, /graphql, /ws, /audit/, /healthz and /readyz.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -216,6 +222,12 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
 	plain := api.New(e.gateway, e.server.Closing())
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
+	mux.Handle(graphql.Path, graphql.New(graphql.Config{
+		API: plain, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
+	}))
+	mux.Handle(websocket.Path, websocket.New(websocket.Config{
+		API: plain, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
+	}))
 	web := rest.New(rest.Config{API: plain, Guard: guard})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -290,6 +302,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 		err = errors.Join(fmt.Errorf("some requests did not finish in %v: %w", drainTime, err), srv.Close())
 	}
 	<-ended
+	e.sockets.End(drain)
 	return err
 }
 

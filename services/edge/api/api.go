@@ -38,6 +38,13 @@ func New(g *gateway.Gateway, closing <-chan struct{}) *Server { return &Server{g
 // Catalogue is what the services offer now.
 func (s *Server) Catalogue() *catalogue.Snapshot { return s.gateway.Catalogue().Now() }
 
+// Authenticate reports whether somebody is behind credentials, before anything
+// is asked in their name. The error has reason Unauthenticated.
+func (s *Server) Authenticate(ctx context.Context, c gateway.Credentials) error {
+	_, err := s.gateway.Authenticate(ctx, c)
+	return err
+}
+
 // client is what services learn of the clients of these doors, which cannot be
 // asked for input.
 var client = &busv1.Client{Capabilities: []byte("{}")}
@@ -231,18 +238,12 @@ func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit i
 	return resources, next, err
 }
 
-// Admit reports whether the edge knows who calls, for what is not a call.
-func (s *Server) Admit(ctx context.Context, c Caller) error {
-	_, err := s.gateway.Authenticate(ctx, c.Credentials)
-	return err
-}
-
 // Subscribe hears of changes of the lists and of the resources of the caller's
 // tenant that wants reports true for; see catalogue.Live.
 func (s *Server) Subscribe(ctx context.Context, c Caller, wants func(uri string) bool) *catalogue.Subscription {
 	who, err := s.gateway.Authenticate(ctx, c.Credentials)
 	if err != nil {
-		who.Tenant = "" // Admit refuses those; they hear of no tenant's
+		who.Tenant = "" // Authenticate refuses those; they hear of no tenant's
 	}
 	return s.gateway.Catalogue().Subscribe(who.Tenant, wants)
 }

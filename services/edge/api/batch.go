@@ -40,10 +40,10 @@ func (c *BatchCall) arguments() jsontext.Value {
 	return c.Args
 }
 
-// Call is the call as its caller makes it.
-func (c *BatchCall) Call(who Caller) *gateway.Call {
+// Call is the call as its caller makes it; see Caller.Call for onFrame.
+func (c *BatchCall) Call(who Caller, onFrame gateway.OnFrame) *gateway.Call {
 	who.IdempotencyKey = c.IdempotencyKey
-	return who.Call(mcp.MethodToolsCall, c.Name, c.arguments(), nil)
+	return who.Call(mcp.MethodToolsCall, c.Name, c.arguments(), onFrame)
 }
 
 // Slot is what became of one call of a batch: its result, or why there is none.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Tools by which these doors write resources: those of the resource service.
@@ -122,7 +124,7 @@ func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jso
 		return nil, err
 	}
 	if r.IsError {
-		return nil, fault.New(fault.InvalidParams, "%s", r.Text())
+		return nil, fault.New(fault.InvalidParams, "%s", r.Text()).Ran(fault.Unknown)
 	}
 	return r.StructuredContent, nil
 }
@@ -140,4 +142,26 @@ func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (jsonte
 		return nil, fault.From(err)
 	}
 	return read.Contents, nil
+}
+
+// FindResource returns what is known of a resource without reading it, an object
+// as MCP has it; of one that only a template knows, its URI.
+func (s *Server) FindResource(uri string) (jsontext.Value, error) {
+	now := s.Catalogue()
+	if entry, ok := now.Entry(catalogue.Resources, uri); ok {
+		return entry, nil
+	}
+	if _, ok := now.Resource(uri); ok {
+		return json.Marshal(map[string]string{"uri": uri})
+	}
+	return nil, gateway.UnknownResource(uri)
+}
+
+// Updates hears of every update of a resource until it is closed. The error is
+// that of FindResource.
+func (s *Server) Updates(ctx context.Context, c Caller, uri string) (*catalogue.Subscription, error) {
+	if _, ok := s.Catalogue().Resource(uri); !ok {
+		return nil, gateway.UnknownResource(uri)
+	}
+	return s.Subscribe(ctx, c, func(updated string) bool { return updated == uri }), nil
 }

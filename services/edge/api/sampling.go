@@ -8,6 +8,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Members of a sampling request, and of its result, that these doors write
@@ -15,20 +16,29 @@ import (
 var (
 	samplingIn = map[string]string{
 		"max_tokens": "maxTokens", "system_prompt": "systemPrompt", "stop_sequences": "stopSequences",
-		"model_preferences": "modelPreferences", "tool_choice": "toolChoice",
+		"model_preferences": "modelPreferences", "tool_choice": "toolChoice", "include_context": "includeContext",
 	}
 	samplingOut = map[string]string{"stopReason": "stop_reason"}
 )
 
-// Sample asks the model that is configured. request is a sampling request under
-// the names of these doors or of MCP, and so is the result: role, content,
-// model and stop_reason.
-func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value) (jsontext.Value, error) {
+// Sample is the call that asks the model that is configured. request is a
+// sampling request under the names of these doors or of MCP.
+func (c Caller) Sample(request jsontext.Value, onFrame gateway.OnFrame) (*gateway.Call, error) {
 	params, err := rename(request, samplingIn)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.Do(ctx, c.Call(mcp.MethodSample, "", params, nil), nil)
+	return c.Call(mcp.MethodSample, "", params, onFrame), nil
+}
+
+// Sample asks the model that is configured; see Caller.Sample. The result has
+// role, content, model and stop_reason.
+func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value) (jsontext.Value, error) {
+	call, err := c.Sample(request, nil)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.Do(ctx, call, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +48,8 @@ func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value) (
 // rename gives members of an object other names.
 func rename(object jsontext.Value, names map[string]string) (jsontext.Value, error) {
 	var members map[string]jsontext.Value
-	if err := json.Unmarshal(object, &members); err != nil {
-		return nil, fault.New(fault.InvalidRequest, "a JSON object is expected").Because(err)
+	if err := json.Unmarshal(object, &members); err != nil || members == nil {
+		return nil, fault.New(fault.InvalidParams, "a JSON object is expected").Because(err)
 	}
 	for from, to := range names {
 		v, ok := members[from]
@@ -47,7 +57,7 @@ func rename(object jsontext.Value, names map[string]string) (jsontext.Value, err
 			continue
 		}
 		if _, both := members[to]; both {
-			return nil, fault.New(fault.InvalidRequest, "%s and %s are the same", from, to)
+			return nil, fault.New(fault.InvalidParams, "%s and %s are the same", from, to)
 		}
 		delete(members, from)
 		members[to] = v

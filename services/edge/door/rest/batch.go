@@ -142,7 +142,7 @@ func (h *Handler) each(ctx context.Context, who api.Caller, parallel int, calls 
 			}
 			call := &gateway.Call{Refused: err}
 			if err == nil {
-				call = c.Call(who)
+				call = c.Call(who, nil)
 			}
 			if !yield(call) {
 				return

@@ -162,7 +162,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, who api.Caller,
 	defer cancel()
 	events := door.NewEvents(w)
 	onFrame := func(f *busv1.Frame) {
-		if name, data := event(f); name != "" {
+		if name, data := api.Event(f); name != "" {
 			events.Notify(door.Event(name, data))
 		}
 	}
@@ -186,29 +186,4 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, who api.Caller,
 	events.Run(ctx, []byte(":\n\n"))
 	cancel() // a client that is gone gave the call up
 	<-ended
-}
-
-// event makes an event of a progress or log frame.
-func event(f *busv1.Frame) (name string, data []byte) {
-	var v any
-	if p := f.GetProgress(); p != nil {
-		name, v = "progress", struct {
-			Progress float64 `json:"progress"`
-			Total    float64 `json:"total,omitzero"`
-			Message  string  `json:"message,omitzero"`
-		}{p.Progress, p.Total, p.Message}
-	} else if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
-		name, v = "log", struct {
-			Level  string         `json:"level"`
-			Logger string         `json:"logger,omitzero"`
-			Data   jsontext.Value `json:"data"`
-		}{mcp.LogLevels[l.Level-1], l.Logger, l.Data}
-	} else {
-		return "", nil
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return "", nil
-	}
-	return name, data
 }

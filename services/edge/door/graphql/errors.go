@@ -1,0 +1,109 @@
+package graphql
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	gql "github.com/graph-gophers/graphql-go"
+	gqlerrors "github.com/graph-gophers/graphql-go/errors"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+)
+
+// codes of the reasons, as extensions.code; docs/errors.md has the table. A
+// reason not named is a defect.
+var codes = map[fault.Reason]string{
+	fault.ParseError: "GRAPHQL_PARSE_FAILED", fault.InvalidRequest: "BAD_USER_INPUT", fault.InvalidParams: "BAD_USER_INPUT",
+	fault.TooLarge: "LIMIT_EXCEEDED", fault.ResultTooLarge: "LIMIT_EXCEEDED", fault.MissingCapability: "BAD_USER_INPUT",
+	fault.MethodNotFound: validationFailed, fault.UnknownTool: "NOT_FOUND", fault.UnknownPrompt: "NOT_FOUND",
+	fault.UnknownResource: "NOT_FOUND", fault.UnknownApproval: "NOT_FOUND",
+	fault.Unauthenticated: "UNAUTHENTICATED", fault.Forbidden: "FORBIDDEN", fault.Conflict: "CONFLICT",
+	fault.ApprovalRequired: "APPROVAL_REQUIRED", fault.RateLimited: "RATE_LIMITED", fault.Overloaded: "UNAVAILABLE",
+	fault.Unavailable: "UNAVAILABLE", fault.DeadlineExceeded: "TIMEOUT", fault.PeerLost: "TIMEOUT", fault.Cancelled: "CANCELLED",
+	fault.Internal: "INTERNAL",
+}
+
+const validationFailed = "GRAPHQL_VALIDATION_FAILED"
+
+func code(r fault.Reason) string {
+	if c, named := codes[r]; named {
+		return c
+	}
+	return codes[fault.Internal]
+}
+
+func extensions(f *fault.Error) map[string]any {
+	e := api.ErrorData(f)
+	e["code"] = code(f.Reason)
+	return e
+}
+
+// failure is an error of a resolver. Its text is for the client, so the cause is
+// left out.
+type failure struct{ is *fault.Error }
+
+func fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{fault.From(err)}
+}
+
+// Error implements error.
+func (f failure) Error() string { return f.is.Message }
+
+// Extensions is where the library looks for them.
+func (f failure) Extensions() map[string]any { return extensions(f.is) }
+
+// refusal is the response to what is not carried out.
+func refusal(err error) *gql.Response {
+	f := fault.From(err)
+	return &gql.Response{Errors: []*gqlerrors.QueryError{{Message: f.Message, Extensions: extensions(f)}}}
+}
+
+// complete says of every error of which kind it is. Those of resolvers know; what
+// has no path was found before anything ran.
+func complete(r *gql.Response) {
+	for _, e := range r.Errors {
+		var own failure
+		switch {
+		case e.Extensions != nil:
+		case errors.As(e.ResolverError, &own):
+			e.Extensions = own.Extensions()
+		case errors.Is(e.Err, gqlerrors.ErrSyntax):
+			e.Extensions = extensions(fault.New(fault.ParseError, "%s", e.Message))
+		case e.Rule == "MaxDepthExceeded":
+			e.Extensions = extensions(fault.New(fault.TooLarge, "%s", e.Message))
+		case e.Rule != "":
+			e.Extensions = extensions(fault.New(fault.InvalidRequest, "%s", e.Message))
+			e.Extensions["code"] = validationFailed
+		case e.Path == nil && r.Data == nil:
+			e.Extensions = extensions(fault.New(fault.InvalidParams, "%s", e.Message))
+		default:
+			e.Extensions = extensions(fault.New(fault.Internal, "internal error"))
+		}
+	}
+}
+
+// status of a response: 200 once anything was carried out.
+func status(r *gql.Response) int {
+	if r.Data != nil || len(r.Errors) == 0 {
+		return http.StatusOK
+	}
+	if reason, ok := r.Errors[0].Extensions["reason"].(fault.Reason); ok && r.Errors[0].Path == nil {
+		return api.Status(reason)
+	}
+	return http.StatusOK
+}
+
+// MakePanicError implements errors.PanicHandler: what it was is for the log.
+func (h *Handler) MakePanicError(context.Context, any) *gqlerrors.QueryError {
+	return refusal(fault.New(fault.Internal, "internal error")).Errors[0]
+}
+
+// LogPanic implements log.Logger.
+func (h *Handler) LogPanic(_ context.Context, value any) {
+	h.cfg.Logger.Error("a resolver panicked", "door", "graphql", "panic", value)
+}

@@ -1,0 +1,256 @@
+// Package graphql is the door at /graphql: queries and mutations by POST,
+// subscriptions over a WebSocket. The schema has the field names of the API of
+// version 1.0.0.
+package graphql
+
+import (
+	"context"
+	_ "embed"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	gql "github.com/graph-gophers/graphql-go"
+	"github.com/sourcegraph/conc/panics"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+// Path is where the door belongs.
+const Path = "/graphql"
+
+// Schema is what the door serves, in GraphQL's schema language.
+//
+//go:embed schema.graphql
+var Schema string
+
+// parallel is how many fields of one query are resolved at once.
+const parallel = 16
+
+// writeTime is how long the client may take to read the answer.
+const writeTime = 10 * time.Second
+
+// Config says what the door stands before.
+type Config struct {
+	API     *api.Server
+	Sockets *door.Sockets
+	// Closing is closed when sockets are to end.
+	Closing <-chan struct{}
+	Guard   door.Guard
+	// Limits of one body or message; zero fields mean mcp.DefaultLimits.
+	Limits mcp.Limits
+	Logger *slog.Logger
+}
+
+// Handler serves Path.
+type Handler struct {
+	cfg Config
+	// schema is for calls; described is for queries that ask for the schema, which
+	// are deeper.
+	schema, described *gql.Schema
+}
+
+// New makes the door.
+func New(cfg Config) *Handler {
+	if cfg.Limits.Bytes == 0 {
+		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
+	}
+	h := &Handler{cfg: cfg}
+	parse := func(depth int) *gql.Schema {
+		return gql.MustParseSchema(Schema, &root{cfg.API, cfg.Closing},
+			gql.UseStringDescriptions(), gql.UseFieldResolvers(), gql.DisableFieldSelections(), gql.MaxDepth(depth),
+			gql.MaxParallelism(parallel), gql.OverlapValidationLimit(10_000), gql.Logger(h), gql.PanicHandler(h),
+			// Of one event, which is there already.
+			gql.SubscribeResolverTimeout(writeTime))
+	}
+	h.schema, h.described = parse(maxDepth), parse(maxIntrospection)
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.cfg.Guard.Check(r); err != nil {
+		refuse(w, err)
+		return
+	}
+	if door.CORS(w, r) {
+		return
+	}
+	switch {
+	case r.URL.Query().Has("access_token"):
+		refuse(w, fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL"))
+	case r.Method == http.MethodGet && r.Header.Get("Upgrade") != "":
+		h.subscribe(w, r)
+	case r.Method == http.MethodGet && h.cfg.Guard.Loopback && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		servePage(w)
+	case r.Method != http.MethodPost:
+		// Not even queries: a page of any origin can have a browser GET.
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	default:
+		h.post(w, r)
+	}
+}
+
+func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
+	if door.CheckContent(r.Header) != 0 {
+		answer(w, http.StatusUnsupportedMediaType, refusal(fault.New(fault.InvalidRequest, "the body must be application/json in UTF-8, without Content-Encoding")))
+		return
+	}
+	who := caller(r)
+	// Before the body: who nobody knows gets nothing parsed.
+	if err := h.cfg.API.Authenticate(r.Context(), who.Credentials); err != nil {
+		refuse(w, err)
+		return
+	}
+	body, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
+	if err == nil {
+		err = mcp.Valid(body, h.cfg.Limits)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	response := h.execute(r.Context(), who, body)
+	answer(w, status(response), response)
+}
+
+func caller(r *http.Request) api.Caller {
+	return api.Caller{
+		Door: "graphql", Credentials: door.Credentials(r.Header),
+		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
+	}
+}
+
+// operation is what a request asks for, checked.
+type operation struct {
+	schema      *gql.Schema
+	query, name string
+	variables   map[string]any
+}
+
+// read reads a request and looks through its document.
+func (h *Handler) read(who api.Caller, body jsontext.Value) (*operation, error) {
+	if body.Kind() == '[' {
+		return nil, fault.New(fault.InvalidRequest, "requests cannot be sent in arrays; use executeTools for many calls")
+	}
+	var in struct {
+		Query      string                    `json:"query"`
+		Name       *string                   `json:"operationName,omitzero"`
+		Variables  map[string]jsontext.Value `json:"variables,omitzero"`
+		Extensions jsontext.Value            `json:"extensions,omitzero"`
+	}
+	if err := json.Unmarshal(body, &in, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fault.New(fault.InvalidRequest, `a request is {"query":…,"variables":{…},"operationName":…}`).Because(err)
+	}
+	o, err := scan(in.Query)
+	if err != nil {
+		return nil, err
+	}
+	op := &operation{schema: h.schema, query: in.Query, variables: make(map[string]any, len(in.Variables))}
+	if o.introspects {
+		if !h.cfg.Guard.Loopback && who.Credentials.Bearer == "" {
+			return nil, fault.New(fault.Forbidden, "the schema is told to callers with a token only; docs/doors.md has it")
+		}
+		op.schema = h.described
+	}
+	if in.Name != nil {
+		op.name = *in.Name
+	}
+	for name, v := range in.Variables {
+		if op.variables[name], err = variable(v); err != nil {
+			return nil, fault.From(err)
+		}
+	}
+	return op, nil
+}
+
+// variable is a value as the library takes it. Numbers that it would round stay
+// as they were written, and fit the scalar JSON only.
+func variable(v jsontext.Value) (any, error) {
+	switch v.Kind() {
+	case '0':
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= math.MinInt32 && n <= math.MaxInt32 {
+			return int32(n), nil
+		}
+		return v, nil
+	case '[':
+		var list []jsontext.Value
+		if err := json.Unmarshal(v, &list); err != nil {
+			return nil, err
+		}
+		out := make([]any, len(list))
+		for i, e := range list {
+			var err error
+			if out[i], err = variable(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case '{':
+		var object map[string]jsontext.Value
+		if err := json.Unmarshal(v, &object); err != nil {
+			return nil, err
+		}
+		out := make(map[string]any, len(object))
+		for name, e := range object {
+			var err error
+			if out[name], err = variable(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	var plain any
+	err := json.Unmarshal(v, &plain)
+	return plain, err
+}
+
+// execute carries a query or mutation out.
+func (h *Handler) execute(ctx context.Context, who api.Caller, body jsontext.Value) *gql.Response {
+	op, err := h.read(who, body)
+	if err != nil {
+		return refusal(err)
+	}
+	ctx = context.WithValue(ctx, callerKey{}, who)
+	var response *gql.Response
+	if caught := panics.Try(func() { response = op.schema.Exec(ctx, op.query, op.name, op.variables) }); caught != nil {
+		h.LogPanic(ctx, caught.Value)
+		return refusal(fault.New(fault.Internal, "internal error"))
+	}
+	complete(response)
+	return response
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	f := fault.From(err)
+	if f.Reason == fault.Unauthenticated {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	answer(w, api.Status(f.Reason), refusal(err))
+}
+
+func answer(w http.ResponseWriter, status int, r *gql.Response) {
+	b, err := encode(r)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"errors":[{"message":"internal error"}]}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Cache-Control", "no-store")
+	// The server's own deadline counts from the request, and a call may take longer.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+func encode(r *gql.Response) ([]byte, error) { return json.Marshal(r, json.Deterministic(true)) }

@@ -1,0 +1,250 @@
+package graphql_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an edge with a service behind.
+type world struct {
+	svc    *edgetest.Service
+	edge   *edge.Edge
+	url    string
+	token  string
+	client *http.Client
+}
+
+func start(t testing.TB) *world {
+	return startAs(t, edge.Config{}, door.Guard{Loopback: true})
+}
+
+func startAs(t testing.TB, cfg edge.Config, guard door.Guard) *world {
+	t.Helper()
+	url := bustest.Server(t)
+	w := &world{svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, url))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	cfg.Version, cfg.Logger = "1", bustest.Logger(t)
+	var err error
+	if w.edge, err = edge.New(ctx, bustest.Connect(t, url), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.edge.Close)
+	if err := w.edge.Await(ctx, "svc"); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(w.edge.Handler(guard))
+	t.Cleanup(srv.Close)
+	w.url, w.client = srv.URL+"/graphql", srv.Client()
+	return w
+}
+
+// key is an authenticator that knows one token.
+type key struct{}
+
+func (key) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	if c.Bearer != "key" {
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "no such token")
+	}
+	return gateway.Principal{Name: "ada"}, nil
+}
+
+type header = map[string]string
+
+func (w *world) request(t testing.TB, method, body string, h header) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if w.token != "" {
+		r.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	for name, v := range h {
+		r.Header.Set(name, v)
+		if name == "Host" {
+			r.Host = v
+		}
+	}
+	resp, err := w.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// response is a GraphQL response.
+type response struct {
+	Data   map[string]any `json:"data"`
+	Errors []graphError   `json:"errors"`
+	status int
+	body   string
+}
+
+type graphError struct {
+	Message    string         `json:"message"`
+	Path       []any          `json:"path"`
+	Extensions map[string]any `json:"extensions"`
+}
+
+func body(t testing.TB, query string, variables map[string]any) string {
+	t.Helper()
+	b, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (w *world) do(t testing.TB, query string, variables map[string]any) response {
+	t.Helper()
+	return w.post(t, body(t, query, variables))
+}
+
+func (w *world) post(t testing.TB, body string) response {
+	t.Helper()
+	resp, text := w.request(t, http.MethodPost, body, nil)
+	r := response{status: resp.StatusCode, body: text}
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatalf("%v: %.300s", err, text)
+	}
+	return r
+}
+
+// data requires a response without errors and returns what it has.
+func (r response) data(t testing.TB) string {
+	t.Helper()
+	if r.status != http.StatusOK || len(r.Errors) > 0 {
+		t.Fatalf("%d %.500s", r.status, r.body)
+	}
+	b, err := json.Marshal(r.Data, json.Deterministic(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// refused requires a single error.
+func (r response) refused(t testing.TB, status int, code, reason, executed string) graphError {
+	t.Helper()
+	if len(r.Errors) == 0 {
+		t.Fatalf("no error: %.500s", r.body)
+	}
+	e := r.Errors[0]
+	if r.status != status || e.Extensions["code"] != code || e.Extensions["reason"] != reason || e.Extensions["executed"] != executed || e.Message == "" {
+		t.Errorf("%d %.500s, want %d %s %s", r.status, r.body, status, code, reason)
+	}
+	if strings.Contains(r.body, "secret") {
+		t.Errorf("it tells too much: %s", r.body)
+	}
+	return e
+}
+
+// socket speaks graphql-transport-ws.
+type socket struct {
+	*websocket.Conn
+	t testing.TB
+}
+
+func (w *world) dial(t testing.TB) *socket {
+	t.Helper()
+	h := http.Header{}
+	if w.token != "" {
+		h.Set("Authorization", "Bearer "+w.token)
+	}
+	c, _, err := websocket.Dial(t.Context(), w.url, &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}, HTTPHeader: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.CloseNow() })
+	return &socket{c, t}
+}
+
+// open also does the handshake.
+func (w *world) open(t testing.TB) *socket {
+	t.Helper()
+	s := w.dial(t)
+	s.send(`{"type":"connection_init"}`)
+	s.expect(`{"type":"connection_ack"}`)
+	return s
+}
+
+func (s *socket) send(text string) {
+	s.t.Helper()
+	if err := s.Write(s.t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *socket) subscribe(id, query string) {
+	s.t.Helper()
+	s.send(`{"id":"` + id + `","type":"subscribe","payload":` + body(s.t, query, nil) + `}`)
+}
+
+func (s *socket) next() string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	_, b, err := s.Read(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (s *socket) expect(want string) {
+	s.t.Helper()
+	if got := s.next(); got != want {
+		s.t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func (s *socket) closed(code websocket.StatusCode) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := s.Read(ctx); err != nil {
+			if got := websocket.CloseStatus(err); got != code {
+				s.t.Errorf("closed with %v, want %v: %v", got, code, err)
+			}
+			return
+		}
+	}
+}
+
+func receive[V any](t testing.TB, what string, c <-chan V) V {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatalf("did not happen in 10 s: %s", what)
+		panic("unreachable")
+	}
+}

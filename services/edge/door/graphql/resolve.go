@@ -1,0 +1,249 @@
+package graphql
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// root has the resolvers of each kind of operation.
+type root struct {
+	api     *api.Server
+	closing <-chan struct{}
+}
+
+// Query implements the library's convention.
+func (r *root) Query() any { return &query{r.api} }
+
+// Mutation implements the library's convention.
+func (r *root) Mutation() any { return &mutation{r.api} }
+
+// Subscription implements the library's convention.
+func (r *root) Subscription() any { return &subscription{r.api, r.closing} }
+
+// callerKey is where the context has who calls.
+type callerKey struct{}
+
+func callerOf(ctx context.Context) api.Caller {
+	who, _ := ctx.Value(callerKey{}).(api.Caller)
+	return who
+}
+
+type named struct{ Name string }
+
+type query struct{ api *api.Server }
+
+// GetTools resolves getTools.
+func (q *query) GetTools() ([]*tool, error) {
+	all, _, err := q.api.Tools("", 0)
+	if err != nil {
+		return nil, fail(err)
+	}
+	out := make([]*tool, len(all))
+	for i, t := range all {
+		out[i] = newTool(t)
+	}
+	return out, nil
+}
+
+// GetTool resolves getTool.
+func (q *query) GetTool(in named) (*tool, error) {
+	t, err := q.api.FindTool(in.Name)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newTool(t), nil
+}
+
+// GetResources resolves getResources.
+func (q *query) GetResources(ctx context.Context) ([]*resource, error) {
+	all, _, err := q.api.Resources(ctx, callerOf(ctx), "", 0)
+	return each(all, err, newResource)
+}
+
+// GetResource resolves getResource.
+func (q *query) GetResource(ctx context.Context, in struct{ URI string }) (*readResource, error) {
+	result, err := q.api.Do(ctx, callerOf(ctx).Call(mcp.MethodResourcesRead, in.URI, nil, nil), nil)
+	if err != nil {
+		return nil, fail(err)
+	}
+	out := &readResource{resource: resource{URI: in.URI}}
+	if entry, err := q.api.FindResource(in.URI); err == nil {
+		known, err := newResource(entry)
+		if err != nil {
+			return nil, err
+		}
+		out.resource = *known
+	}
+	var is struct {
+		Contents []*contents `json:"contents"`
+	}
+	if err := read(result, &is); err != nil {
+		return nil, err
+	}
+	out.Contents = is.Contents
+	return out, nil
+}
+
+// GetPrompts resolves getPrompts.
+func (q *query) GetPrompts() ([]*prompt, error) {
+	all, _, err := q.api.Prompts("", 0)
+	return each(all, err, newPrompt)
+}
+
+// GetPrompt resolves getPrompt.
+func (q *query) GetPrompt(in named) (*prompt, error) {
+	entry, err := q.api.FindPrompt(in.Name)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newPrompt(entry)
+}
+
+func each[T any](entries []jsontext.Value, err error, make1 func(jsontext.Value) (*T, error)) ([]*T, error) {
+	if err != nil {
+		return nil, fail(err)
+	}
+	out := make([]*T, len(entries))
+	for i, e := range entries {
+		if out[i], err = make1(e); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+type mutation struct{ api *api.Server }
+
+type toolInput struct {
+	Name           string
+	Parameters     *JSON
+	IdempotencyKey *string
+}
+
+// call is the call that the input asks for.
+func (in *toolInput) call(ctx context.Context, onFrame gateway.OnFrame) (*gateway.Call, error) {
+	parameters, err := in.Parameters.object("parameters")
+	if err != nil {
+		return nil, err
+	}
+	c := &api.BatchCall{Name: in.Name, Parameters: parameters}
+	if in.IdempotencyKey != nil {
+		c.IdempotencyKey = *in.IdempotencyKey
+	}
+	return c.Call(callerOf(ctx), onFrame), nil
+}
+
+// ExecuteTool resolves executeTool.
+func (m *mutation) ExecuteTool(ctx context.Context, in struct{ Input toolInput }) (*toolResult, error) {
+	call, err := in.Input.call(ctx, nil)
+	if err != nil {
+		return nil, fail(err)
+	}
+	result, err := m.api.Do(ctx, call, nil)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newToolResult(result)
+}
+
+// maxInputs bounds executeTools.
+const maxInputs = 1_000
+
+// ExecuteTools resolves executeTools.
+func (m *mutation) ExecuteTools(ctx context.Context, in struct {
+	Inputs   []toolInput
+	Parallel *int32
+}) ([]*toolSlot, error) {
+	if len(in.Inputs) > maxInputs {
+		return nil, fail(fault.New(fault.TooLarge, "executeTools takes at most %d inputs", maxInputs))
+	}
+	parallel := 0
+	if in.Parallel != nil {
+		parallel = int(*in.Parallel)
+	}
+	slots := make([]*toolSlot, len(in.Inputs))
+	m.api.Batch(ctx, parallel, func(yield func(*gateway.Call) bool) {
+		for i := range in.Inputs {
+			call, err := in.Inputs[i].call(ctx, nil)
+			if err != nil {
+				call = &gateway.Call{Refused: err}
+			}
+			if !yield(call) {
+				return
+			}
+		}
+	}, func(i int, result jsontext.Value, err error) { slots[i] = newToolSlot(result, err) })
+	return slots, nil
+}
+
+// ExecutePrompt resolves executePrompt.
+func (m *mutation) ExecutePrompt(ctx context.Context, in struct {
+	Input struct {
+		Name      string
+		Arguments *JSON
+	}
+}) (*promptResult, error) {
+	arguments, err := in.Input.Arguments.object("arguments")
+	if err != nil {
+		return nil, fail(err)
+	}
+	result, err := m.api.Do(ctx, callerOf(ctx).Call(mcp.MethodPromptsGet, in.Input.Name, arguments, nil), nil)
+	if err != nil {
+		return nil, fail(err)
+	}
+	var is struct {
+		Description string `json:"description,omitzero"`
+		Messages    []struct {
+			Role    string         `json:"role"`
+			Content jsontext.Value `json:"content"`
+		} `json:"messages"`
+	}
+	if err := read(result, &is); err != nil {
+		return nil, err
+	}
+	out := &promptResult{Description: text(is.Description), Messages: make([]*message, len(is.Messages))}
+	for i, m := range is.Messages {
+		c, err := newContent(m.Content)
+		if err != nil {
+			return nil, err
+		}
+		out.Messages[i] = &message{m.Role, c}
+	}
+	return out, nil
+}
+
+// CreateResource resolves createResource.
+func (m *mutation) CreateResource(ctx context.Context, in struct {
+	Input struct {
+		URI, Name, Content    string
+		Description, MimeType *string // the latter of both mime_type and mimeType
+	}
+}) (*resource, error) {
+	n := &api.ResourceInput{
+		URI: &in.Input.URI, Name: &in.Input.Name, Content: &in.Input.Content,
+		Description: in.Input.Description, MIMEType: in.Input.MimeType,
+	}
+	entry, err := m.api.CreateResource(ctx, callerOf(ctx), n)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newResource(entry)
+}
+
+// Approve resolves approve.
+func (m *mutation) Approve(ctx context.Context, in struct {
+	ID      string
+	Approve bool
+}) (*toolResult, error) {
+	result, err := m.api.Approve(ctx, callerOf(ctx), in.ID, in.Approve)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return newToolResult(result)
+}

@@ -1,0 +1,211 @@
+package graphql
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/coder/websocket"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	gql "github.com/graph-gophers/graphql-go"
+	"github.com/sourcegraph/conc/panics"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+// protocol is the one that subscriptions travel by
+// (github.com/enisdenjo/graphql-ws, PROTOCOL.md).
+const protocol = "graphql-transport-ws"
+
+// Codes of the protocol that the connection is closed with.
+const (
+	closeInvalid      = websocket.StatusCode(4400)
+	closeUnauthorized = door.CloseUnauthorized
+	closeTaken        = websocket.StatusCode(4409)
+	closeTwice        = websocket.StatusCode(4429)
+)
+
+// Bounds of one connection.
+const (
+	maxOperations = 64
+	maxID         = 128
+)
+
+// subscribe serves a client that subscribes.
+func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
+	who := caller(r)
+	check := func(ctx context.Context) error { return h.cfg.API.Authenticate(ctx, who.Credentials) }
+	if err := check(r.Context()); err != nil {
+		refuse(w, err)
+		return
+	}
+	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
+		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Check: check,
+	}, func(s *door.Socket) door.Talk {
+		return &talk{h: h, who: who, out: s, operations: map[string]context.CancelFunc{}}
+	})
+}
+
+// talk is the protocol with one client.
+type talk struct {
+	h        *Handler
+	who      api.Caller
+	out      *door.Socket
+	begun    bool // connection_init came
+	draining bool
+	running  sync.WaitGroup
+
+	mu         sync.Mutex
+	operations map[string]context.CancelFunc
+}
+
+type frame struct {
+	ID      string         `json:"id,omitzero"`
+	Type    string         `json:"type"`
+	Payload jsontext.Value `json:"payload,omitzero"`
+}
+
+// Drain implements door.Talk.
+func (t *talk) Drain() { t.draining = true }
+
+// Wait implements door.Talk.
+func (t *talk) Wait() { t.running.Wait() }
+
+// Receive implements door.Talk.
+func (t *talk) Receive(ctx context.Context, b []byte) {
+	var f frame
+	if err := mcp.Valid(b, t.h.cfg.Limits); err != nil {
+		t.out.Close(closeInvalid, string(fault.From(err).Reason))
+		return
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		t.out.Close(closeInvalid, "not a message of "+protocol)
+		return
+	}
+	switch f.Type {
+	case "connection_init":
+		if t.begun {
+			t.out.Close(closeTwice, "connection_init came twice")
+			return
+		}
+		t.begun = true
+		t.send(frame{Type: "connection_ack"})
+	case "ping":
+		t.send(frame{Type: "pong", Payload: f.Payload})
+	case "pong":
+	case "complete":
+		t.stop(f.ID)
+	case "subscribe":
+		t.subscribe(ctx, f)
+	default:
+		t.out.Close(closeInvalid, "there is no message of this type")
+	}
+}
+
+func (t *talk) subscribe(ctx context.Context, f frame) {
+	if !t.begun {
+		t.out.Close(closeUnauthorized, "connection_init comes first")
+		return
+	}
+	if f.ID == "" || len(f.ID) > maxID {
+		t.out.Close(closeInvalid, "an id has 1 to 128 bytes")
+		return
+	}
+	op, err := t.h.read(t.who, f.Payload)
+	t.mu.Lock()
+	_, taken := t.operations[f.ID]
+	switch {
+	case taken:
+		t.mu.Unlock()
+		t.out.Close(closeTaken, "Subscriber for this id already exists")
+		return
+	case err != nil:
+	case t.draining:
+		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
+	case len(t.operations) >= maxOperations:
+		err = fault.New(fault.Overloaded, "%d operations are in flight already", maxOperations)
+	}
+	if err != nil {
+		t.mu.Unlock()
+		t.fail(f.ID, refusal(err))
+		return
+	}
+	ctx, t.operations[f.ID] = context.WithCancel(ctx)
+	t.mu.Unlock()
+	t.running.Go(func() {
+		var end frame
+		caught := panics.Try(func() { end = t.run(ctx, f.ID, op) })
+		if caught != nil {
+			t.h.LogPanic(ctx, caught.Value)
+			end = failed(f.ID, refusal(fault.New(fault.Internal, "internal error")))
+		}
+		left := ctx.Err() != nil
+		t.stop(f.ID)
+		t.mu.Lock()
+		delete(t.operations, f.ID)
+		t.mu.Unlock()
+		if !left { // who completed it hears nothing more
+			t.send(end)
+		}
+	})
+}
+
+// run carries an operation out and returns its last message.
+func (t *talk) run(ctx context.Context, id string, op *operation) frame {
+	var sources sync.WaitGroup
+	defer sources.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, t.who), runningKey{}, &sources)
+	responses, err := op.schema.Subscribe(ctx, op.query, op.name, op.variables)
+	if err != nil {
+		return failed(id, refusal(err))
+	}
+	for v := range responses {
+		r, ok := v.(*gql.Response)
+		if !ok {
+			continue
+		}
+		complete(r)
+		if r.Data == nil && len(r.Errors) > 0 {
+			return failed(id, r)
+		}
+		payload, err := encode(r)
+		if err != nil {
+			return failed(id, refusal(err))
+		}
+		if !t.send(frame{ID: id, Type: "next", Payload: payload}) {
+			break
+		}
+	}
+	return frame{ID: id, Type: "complete"}
+}
+
+// stop ends an operation.
+func (t *talk) stop(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if stop := t.operations[id]; stop != nil {
+		stop()
+	}
+}
+
+func (t *talk) send(f frame) bool {
+	b, err := json.Marshal(f)
+	return err == nil && t.out.Send(b)
+}
+
+func (t *talk) fail(id string, r *gql.Response) { t.send(failed(id, r)) }
+
+// failed is the message that ends an operation which was not carried out.
+func failed(id string, r *gql.Response) frame {
+	b, err := json.Marshal(r.Errors, json.Deterministic(true))
+	if err != nil {
+		b = []byte(`[{"message":"internal error"}]`)
+	}
+	return frame{ID: id, Type: "error", Payload: b}
+}

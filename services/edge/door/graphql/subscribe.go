@@ -1,0 +1,137 @@
+package graphql
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+)
+
+type subscription struct {
+	api *api.Server
+	// closing ends what would go on for ever.
+	closing <-chan struct{}
+}
+
+// runningKey is where the context has the goroutines of a connection.
+type runningKey struct{}
+
+// spawn runs a subscription's source, which the connection waits for.
+func spawn(ctx context.Context, f func()) {
+	ctx.Value(runningKey{}).(interface{ Go(func()) }).Go(f)
+}
+
+// toolEvent is one of its members; result may fail.
+type toolEvent struct {
+	progress *api.Progress
+	log      *api.Log
+	ended    bool
+	result   jsontext.Value
+	err      error
+}
+
+// Progress resolves progress.
+func (e *toolEvent) Progress() *progress {
+	if e.progress == nil {
+		return nil
+	}
+	return &progress{e.progress.Progress, &e.progress.Total, text(e.progress.Message)}
+}
+
+// Log resolves log.
+func (e *toolEvent) Log() *logged {
+	if e.log == nil {
+		return nil
+	}
+	return &logged{e.log.Level, text(e.log.Logger), value(e.log.Data)}
+}
+
+// Result resolves result.
+func (e *toolEvent) Result() (*toolResult, error) {
+	switch {
+	case !e.ended:
+		return nil, nil
+	case e.err != nil:
+		return nil, fail(e.err)
+	}
+	return newToolResult(e.result)
+}
+
+type progress struct {
+	Progress float64
+	Total    *float64
+	Message  *string
+}
+
+type logged struct {
+	Level  string
+	Logger *string
+	Data   *JSON
+}
+
+// pendingEvents wait for a slow client. Progress and logs beyond are dropped, the
+// result is not.
+const pendingEvents = 64
+
+// ExecuteTool resolves executeTool.
+func (s *subscription) ExecuteTool(ctx context.Context, in struct{ Input toolInput }) (<-chan *toolEvent, error) {
+	events := make(chan *toolEvent, pendingEvents)
+	onFrame := func(f *busv1.Frame) {
+		p, l := api.ReadFrame(f)
+		if p == nil && l == nil {
+			return
+		}
+		select {
+		case events <- &toolEvent{progress: p, log: l}:
+		default:
+		}
+	}
+	call, err := in.Input.call(ctx, onFrame)
+	if err != nil {
+		return nil, fail(err)
+	}
+	spawn(ctx, func() {
+		defer close(events)
+		result, err := s.api.Do(ctx, call, onFrame)
+		select {
+		case events <- &toolEvent{ended: true, result: result, err: err}:
+		case <-ctx.Done():
+		}
+	})
+	return events, nil
+}
+
+type resourceUpdate struct{ URI string }
+
+// ResourceUpdated resolves resourceUpdated.
+func (s *subscription) ResourceUpdated(ctx context.Context, in struct{ URI string }) (<-chan *resourceUpdate, error) {
+	updates, err := s.api.Updates(ctx, callerOf(ctx), in.URI)
+	if err != nil {
+		return nil, fail(err)
+	}
+	events := make(chan *resourceUpdate)
+	spawn(ctx, func() {
+		defer close(events)
+		defer updates.Close()
+		for {
+			select {
+			case <-updates.C:
+			case <-s.closing:
+				return
+			case <-ctx.Done():
+				return
+			}
+			_, uris := updates.Take()
+			for _, uri := range uris {
+				select {
+				case events <- &resourceUpdate{uri}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	return events, nil
+}

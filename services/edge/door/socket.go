@@ -1,0 +1,272 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+	"github.com/sourcegraph/conc"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Codes that a socket is closed with, beside those of RFC 6455.
+const (
+	// CloseUnauthorized says that the credentials of the connection do not hold,
+	// or no longer.
+	CloseUnauthorized = websocket.StatusCode(4401)
+	// closeRestart asks the client to connect again (IANA, WebSocket Close Codes).
+	closeRestart = websocket.StatusServiceRestart
+)
+
+// maxPings is how many pings a client may send between two of ours.
+const maxPings = 100
+
+// Talk is what is said over a socket. Receive and Drain are for one goroutine.
+type Talk interface {
+	// Receive takes up one message of the client. What takes long goes on beside
+	// it, and ends with ctx.
+	Receive(ctx context.Context, message []byte)
+	// Drain refuses what is begun from now on.
+	Drain()
+	// Wait waits until nothing runs any more.
+	Wait()
+}
+
+// SocketConfig says how a door speaks over sockets.
+type SocketConfig struct {
+	// Protocols are the subprotocols that a client may offer. One that offers
+	// none may connect, unless MustOffer is set.
+	Protocols []string
+	MustOffer bool
+	// Limit of one message in bytes.
+	Limit int
+	// Closing is closed when sockets are to end.
+	Closing <-chan struct{}
+	// Check says whether the client is still who it was; nil asks nothing.
+	Check func(context.Context) error
+}
+
+// Socket is a WebSocket (RFC 6455) of a client: a queue, which is written
+// beside the reading.
+type Socket struct {
+	*queue
+	// Protocol is the subprotocol, empty for none.
+	Protocol string
+
+	conn  *websocket.Conn
+	pings atomic.Int32
+	// closing has how the connection is to end.
+	closing chan closing
+}
+
+type closing struct {
+	code   websocket.StatusCode
+	reason string
+}
+
+// Close ends the connection, after what is queued. reason is for people, up to
+// 123 bytes.
+func (s *Socket) Close(code websocket.StatusCode, reason string) {
+	select {
+	case s.closing <- closing{code, reason}:
+	default: // something else ends it already
+	}
+}
+
+// Serve upgrades a request that the Guard has let pass, and serves the client
+// until either ends the connection. open says who it talks with.
+func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Talk) {
+	if err := offers(r.Header, cfg); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if !s.enter() {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "this edge takes no more connections", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.leave()
+	socket := &Socket{queue: newQueue(), closing: make(chan closing, 1)}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols:       cfg.Protocols,
+		InsecureSkipVerify: true, // the Guard has looked at the origin
+		CompressionMode:    websocket.CompressionDisabled,
+		OnPingReceived:     socket.pinged,
+	})
+	if err != nil {
+		return // answered
+	}
+	conn.SetReadLimit(int64(cfg.Limit))
+	socket.conn, socket.Protocol = conn, conn.Subprotocol()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	talk := open(socket)
+	var beside conc.WaitGroup
+	messages, gone, written := make(chan []byte), make(chan struct{}), make(chan struct{})
+	beside.Go(func() {
+		defer close(gone)
+		socket.read(ctx, messages)
+	})
+	beside.Go(func() {
+		defer close(written)
+		socket.write()
+	})
+	beside.Go(func() { socket.watch(ctx, cfg.Check) })
+	end := socket.talk(ctx, talk, cfg.Closing, s.abort, messages, gone, &beside)
+	cancel() // calls end with their client
+	socket.End()
+	<-written
+	if end.code != 0 {
+		_ = conn.Close(end.code, end.reason)
+	}
+	_ = conn.CloseNow()
+	talk.Wait()
+	beside.Wait()
+}
+
+func offers(h http.Header, cfg SocketConfig) error {
+	offered := strings.Join(h["Sec-Websocket-Protocol"], ",")
+	if offered == "" && !cfg.MustOffer {
+		return nil
+	}
+	for p := range strings.SplitSeq(offered, ",") {
+		if slices.Contains(cfg.Protocols, strings.TrimSpace(p)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the subprotocols here are %s", strings.Join(cfg.Protocols, ", "))
+}
+
+// talk hands messages on until the connection is to end, and says how; a zero
+// code is one that is gone.
+func (s *Socket) talk(ctx context.Context, talk Talk, stopping, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
+	idle := make(chan struct{})
+	restart := closing{closeRestart, "this edge is stopping; connect again"}
+	for {
+		select {
+		case m := <-messages:
+			talk.Receive(ctx, m)
+		case <-stopping:
+			// What is in flight is finished first, and what it asks the client still
+			// is answered.
+			stopping = nil
+			talk.Drain()
+			beside.Go(func() {
+				talk.Wait()
+				close(idle)
+			})
+		case <-idle:
+			return restart
+		case <-abort:
+			return restart
+		case end := <-s.closing:
+			return end
+		case <-gone:
+			return closing{}
+		}
+	}
+}
+
+// read reads messages until the connection ends.
+func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
+	for {
+		kind, in, err := s.conn.Reader(context.Background())
+		if err != nil {
+			return
+		}
+		// As long as one of ours may take. Parts without an end are no message either.
+		slow := time.AfterFunc(writeTime, func() { s.Close(websocket.StatusPolicyViolation, "a message must be sent within "+writeTime.String()) })
+		message, err := io.ReadAll(in)
+		slow.Stop()
+		switch {
+		case err != nil:
+			return
+		case kind != websocket.MessageText:
+			s.Close(websocket.StatusUnsupportedData, "messages are text")
+		case !utf8.Valid(message):
+			s.Close(websocket.StatusInvalidFramePayloadData, "a text message must be UTF-8")
+		default:
+			select {
+			case messages <- message:
+				continue
+			case <-ctx.Done():
+			}
+		}
+		// What comes after is not read as messages, but a close frame is awaited.
+		for err == nil {
+			_, in, err = s.conn.Reader(context.Background())
+			if err == nil {
+				_, err = io.Copy(io.Discard, in)
+			}
+		}
+		return
+	}
+}
+
+// write writes what is queued until the queue ends. A client that takes a
+// message too slowly is gone.
+func (s *Socket) write() {
+	defer s.take() // lets go who waits
+	defer s.End()
+	for range s.more {
+		queued, ended := s.take()
+		for _, m := range queued {
+			ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+			err := s.conn.Write(ctx, websocket.MessageText, m)
+			cancel()
+			if err != nil {
+				_ = s.conn.CloseNow()
+				return
+			}
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// watch looks now and then whether the client is there, and still who it was.
+func (s *Socket) watch(ctx context.Context, check func(context.Context) error) {
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		s.pings.Store(0)
+		if check != nil && fault.Is(check(ctx), fault.Unauthenticated) {
+			s.Close(CloseUnauthorized, "the credentials do not hold any more")
+			return
+		}
+		// More than a write may take, so that a slow client has that time.
+		alive, cancel := context.WithTimeout(ctx, 2*writeTime)
+		err := s.conn.Ping(alive)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				return // gone; the reader knows
+			}
+			_ = s.conn.CloseNow()
+			return
+		}
+	}
+}
+
+// pinged counts the client's pings.
+func (s *Socket) pinged(context.Context, []byte) (answer bool) {
+	if s.pings.Add(1) <= maxPings {
+		return true
+	}
+	s.Close(websocket.StatusPolicyViolation, "too many pings")
+	return false
+}

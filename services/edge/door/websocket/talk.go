@@ -1,0 +1,244 @@
+package websocket
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/conc/panics"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Bounds of one connection.
+const (
+	// MaxInFlight is how many requests may be unanswered. A batch is one.
+	MaxInFlight = 64
+	maxBatch    = 10_000
+)
+
+// Codes of errors.
+const (
+	codeFailed   = -32000
+	codeNoMethod = -32601
+)
+
+// message is one of the client's.
+type message struct {
+	Type string         `json:"type"`
+	ID   jsontext.Value `json:"id"`
+	Data jsontext.Value `json:"data,omitzero"`
+}
+
+// answer is one of the server's, of the request with the id.
+type answer struct {
+	Type  string         `json:"type"`
+	ID    jsontext.Value `json:"id"`
+	Data  any            `json:"data,omitzero"`
+	Error *failure       `json:"error,omitzero"`
+}
+
+type failure struct {
+	Code    int            `json:"code"`
+	Message string         `json:"message"`
+	Data    map[string]any `json:"data"`
+}
+
+// request is a message being answered.
+type request struct {
+	*talk
+	message
+}
+
+// kind is what answers one type of request: what it returns is sent with the
+// answer's type.
+type kind struct {
+	answer string
+	do     func(r *request, ctx context.Context) (any, error)
+}
+
+// kinds of request. cancel is none, as it has no answer.
+var kinds = map[string]kind{
+	"initialize":        {"initialize_response", (*request).initialize},
+	"tool_request":      {"tool_response", (*request).tool},
+	"resource_request":  {"resource_response", (*request).resource},
+	"prompt_request":    {"prompt_response", (*request).prompt},
+	"sampling_request":  {"sampling_response", (*request).sampling},
+	"batch_request":     {"batch_response", (*request).batch},
+	"approval_response": {"tool_response", (*request).approve},
+}
+
+// talk is the API of version 1.0.0 over one socket.
+type talk struct {
+	h        *Handler
+	who      api.Caller
+	out      *door.Socket
+	draining bool
+	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	inFlight map[string]context.CancelFunc
+}
+
+func newTalk(h *Handler, who api.Caller, out *door.Socket) *talk {
+	return &talk{h: h, who: who, out: out, inFlight: map[string]context.CancelFunc{}}
+}
+
+// Drain implements door.Talk.
+func (t *talk) Drain() { t.draining = true }
+
+// Wait implements door.Talk.
+func (t *talk) Wait() { t.running.Wait() }
+
+// Receive implements door.Talk.
+func (t *talk) Receive(ctx context.Context, b []byte) {
+	m, err := t.read(b)
+	r := &request{t, m}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	if m.Type == "cancel" {
+		t.cancel(m.ID)
+		return
+	}
+	k, known := kinds[m.Type]
+	switch {
+	case !known:
+		err = fault.New(fault.MethodNotFound, "there is no message of type %s", fault.Clip(m.Type))
+	case t.draining:
+		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
+	default:
+		ctx, err = t.begin(ctx, m.ID)
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	t.running.Go(func() {
+		var v any
+		var err error
+		caught := panics.Try(func() { v, err = k.do(r, ctx) })
+		t.end(m.ID) // before the answer, after which the id may be used again
+		switch {
+		case caught != nil:
+			r.fail(fault.From(caught.AsError()))
+		case err != nil:
+			r.fail(err)
+		default:
+			r.send(k.answer, v)
+		}
+	})
+}
+
+// read reads a message strictly. Of one that it refuses, the id may be there.
+func (t *talk) read(b []byte) (m message, err error) {
+	if err := mcp.Valid(b, t.h.cfg.Limits); err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m, json.RejectUnknownMembers(true)); err != nil || m.Type == "" {
+		m.ID = nil
+		return m, fault.New(fault.InvalidRequest, `a message is {"type":…,"id":…,"data":{…}}`).Because(err)
+	}
+	if !validID(m.ID) {
+		m.ID = nil
+		return m, fault.New(fault.InvalidRequest, "id must be an integer, or a string of 1 to %d bytes", maxID)
+	}
+	if m.Data != nil && m.Data.Kind() != '{' {
+		return m, fault.New(fault.InvalidRequest, "data must be an object")
+	}
+	return m, nil
+}
+
+const maxID = 128
+
+func validID(id jsontext.Value) bool {
+	switch id.Kind() {
+	case '"':
+		return len(id) > 2 && len(id) <= maxID+2
+	case '0':
+		return len(id) <= 16 && !slices.ContainsFunc(id, func(c byte) bool { return c == '.' || c == 'e' || c == 'E' })
+	}
+	return false
+}
+
+// begin makes room for a request.
+func (t *talk) begin(ctx context.Context, id jsontext.Value) (context.Context, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, there := t.inFlight[string(id)]; there {
+		return nil, fault.New(fault.InvalidRequest, "a request with this id is in flight")
+	}
+	if len(t.inFlight) >= MaxInFlight {
+		return nil, fault.New(fault.Overloaded, "%d requests are in flight already; wait for an answer", MaxInFlight)
+	}
+	ctx, t.inFlight[string(id)] = context.WithCancel(ctx)
+	return ctx, nil
+}
+
+func (t *talk) end(id jsontext.Value) {
+	t.cancel(id)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.inFlight, string(id))
+}
+
+// cancel gives a request up. It is answered all the same, with what it came to.
+func (t *talk) cancel(id jsontext.Value) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if stop := t.inFlight[string(id)]; stop != nil {
+		stop()
+	}
+}
+
+func (r *request) send(kind string, data any) {
+	b, err := json.Marshal(answer{Type: kind, ID: r.ID, Data: data}, json.Deterministic(true))
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.out.Send(b)
+}
+
+func (r *request) fail(err error) {
+	f := fault.From(err)
+	code := codeFailed
+	if f.Reason == fault.MethodNotFound {
+		code = codeNoMethod
+	}
+	id := r.ID
+	if id == nil {
+		id = jsontext.Value("null")
+	}
+	b, err := json.Marshal(answer{Type: "error", ID: id, Error: &failure{code, f.Message, api.ErrorData(f)}}, json.Deterministic(true))
+	if err == nil {
+		r.out.Send(b)
+	}
+}
+
+// onFrame tells of a call's progress and logs.
+func (r *request) onFrame(f *busv1.Frame) {
+	name, data := api.Event(f)
+	if name == "" {
+		return
+	}
+	if b, err := json.Marshal(answer{Type: name, ID: r.ID, Data: data}); err == nil {
+		r.out.Notify(b)
+	}
+}
+
+// do makes a call.
+func (r *request) do(ctx context.Context, c *gateway.Call, err error) (jsontext.Value, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r.h.cfg.API.Do(ctx, c, r.onFrame)
+}

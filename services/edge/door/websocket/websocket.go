@@ -1,0 +1,131 @@
+// Package websocket is the door at /ws: the messages of the API of version
+// 1.0.0, many at once, or MCP over the same socket. docs/doors.md has the
+// messages.
+package websocket
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+)
+
+// Path is where the door belongs.
+const Path = "/ws"
+
+// Subprotocols that a client may choose with. One that chooses none does so with
+// its first message.
+const (
+	MCP    = "mcp"
+	Busbar = "busbar"
+)
+
+// Config says what the door stands before.
+type Config struct {
+	API     *api.Server
+	Server  *era.Server
+	Sockets *door.Sockets
+	Guard   door.Guard
+	// Version is the edge's own, which initialize tells.
+	Version string
+	// Limits of one message; zero fields mean mcp.DefaultLimits.
+	Limits mcp.Limits
+}
+
+// Handler serves Path.
+type Handler struct{ cfg Config }
+
+// New makes the door.
+func New(cfg Config) *Handler {
+	if cfg.Limits.Bytes == 0 {
+		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
+	}
+	return &Handler{cfg}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	who := api.Caller{
+		Door: "websocket", Credentials: door.Credentials(r.Header),
+		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
+	}
+	check := func(ctx context.Context) error { return h.cfg.API.Authenticate(ctx, who.Credentials) }
+	err := h.cfg.Guard.Check(r)
+	if err == nil && r.URL.Query().Has("access_token") {
+		err = fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL")
+	}
+	if err == nil {
+		err = check(r.Context())
+	}
+	if err != nil {
+		f := fault.From(err)
+		if f.Reason == fault.Unauthenticated {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		http.Error(w, f.Message, api.Status(f.Reason))
+		return
+	}
+	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
+		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Check: check,
+	}, func(s *door.Socket) door.Talk {
+		t := &undecided{h: h, who: who, socket: s}
+		switch s.Protocol {
+		case Busbar:
+			t.Talk = newTalk(h, who, s)
+		case MCP:
+			t.Talk = t.mcp()
+		}
+		return t
+	})
+}
+
+// undecided becomes one talk or the other with its first message.
+type undecided struct {
+	door.Talk
+	h      *Handler
+	who    api.Caller
+	socket *door.Socket
+}
+
+func (u *undecided) mcp() door.Talk {
+	return era.NewConversation(era.ConversationConfig{
+		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Credentials: u.who.Credentials,
+	})
+}
+
+// Receive implements door.Talk.
+func (u *undecided) Receive(ctx context.Context, message []byte) {
+	if u.Talk == nil {
+		var first struct {
+			Version jsontext.Value `json:"jsonrpc,omitzero"`
+		}
+		if json.Unmarshal(message, &first) == nil && first.Version != nil || mcp.IsBatch(message) {
+			u.Talk = u.mcp()
+		} else {
+			u.Talk = newTalk(u.h, u.who, u.socket)
+		}
+	}
+	u.Talk.Receive(ctx, message)
+}
+
+// Drain implements door.Talk.
+func (u *undecided) Drain() {
+	if u.Talk == nil {
+		u.Talk = newTalk(u.h, u.who, u.socket) // it is too late to choose
+	}
+	u.Talk.Drain()
+}
+
+// Wait implements door.Talk.
+func (u *undecided) Wait() {
+	if u.Talk != nil {
+		u.Talk.Wait()
+	}
+}
