@@ -62,7 +62,7 @@ func OpenPostgres(ctx context.Context, rawURL, name string) (*pgxpool.Pool, erro
 		case <-time.After(250 * time.Millisecond):
 		case <-ctx.Done():
 			pool.Close()
-			return nil, fmt.Errorf("Postgres at %s does not answer; start it, or check --database-url: %w", Redacted(rawURL), err)
+			return nil, fmt.Errorf("database %s does not answer; start Postgres, or check --database-url: %w", Redacted(rawURL), err)
 		}
 	}
 }

@@ -105,9 +105,11 @@ func TestReadme(t *testing.T) {
 		return cmd
 	}
 	wants := map[string]string{
-		"bin/busbar tools":      `"wordCount":4`,
-		"curl":                  `"resultType":"complete"`,
-		"bin/busbar call greet": `{"greeting":"Hello, bus!"}`,
+		"bin/busbar tools":                     `"wordCount":4`,
+		"curl -s http://127.0.0.1:8000/mcp":    `"resultType":"complete"`,
+		"curl -s http://127.0.0.1:8000/tools/": `"is_error":false`,
+		"bin/busbar audit ls":                  "analyzeText",
+		"bin/busbar call greet":                `{"greeting":"Hello, bus!"}`,
 	}
 	for _, script := range only(page, "sh") {
 		switch {
