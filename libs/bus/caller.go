@@ -165,9 +165,10 @@ func (x *exchange) use(reply, stream string) {
 // task. An error frame, and everything that can go wrong on the way, is
 // returned as *fault.Error.
 //
-// Call sets req's id, unless it has one that was never used. The call ends at ctx's deadline or at the one req has
-// already, whichever is first; DefaultTimeout from now if there is neither.
-// When ctx ends first, the instance that runs the call is told to stop.
+// Call sets req's id, unless it has one that was never used. The call ends at
+// ctx's deadline or at the one req has already, whichever is first;
+// DefaultTimeout from now if there is neither. When ctx ends first, the instance
+// that runs the call is told to stop.
 func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
 	return c.CallOn(ctx, nil, service, req, onFrame)
 }

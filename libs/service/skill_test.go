@@ -65,24 +65,26 @@ func TestSkillsAtRunTime(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
 	c := run(t, s)
-	uri := &busv1.Request{Method: "resources/read", Name: "skill://svc/forms/SKILL.md"}
-	c.fails(uri, fault.UnknownResource)
+	uri := func() *busv1.Request {
+		return &busv1.Request{Method: "resources/read", Name: "skill://svc/forms/SKILL.md"}
+	}
+	c.fails(uri(), fault.UnknownResource)
 	s.AddSkill(skillDir("forms"))
 	s.AddSkill(skillDir("other"))
 	c.catalogue("both are announced", func(c *busv1.Catalogue) bool { return len(c.Skills) == 2 && len(c.Resources) == 2 })
-	c.result(uri)
+	c.result(uri())
 	s.RemoveSkill("forms")
 	s.RemoveSkill("never there")
 	c.catalogue("one is gone", func(c *busv1.Catalogue) bool {
 		return len(c.Skills) == 1 && c.Skills[0].Name == "other" && len(c.Resources) == 1
 	})
-	c.fails(uri, fault.UnknownResource)
+	c.fails(uri(), fault.UnknownResource)
 	second := skillDir("forms")
 	delete(second, "ref/dot.bin")
 	s.AddSkill(second)
 	s.AddSkill(fstest.MapFS{}) // logged, and nothing else
 	c.catalogue("it is back", func(c *busv1.Catalogue) bool { return len(c.Skills) == 2 && len(c.Skills[0].Files) == 2 })
-	c.result(uri)
+	c.result(uri())
 }
 
 // Start says which skills are malformed, and why; libs/skill has all reasons.
