@@ -45,9 +45,18 @@ type Tool struct {
 	Timeout time.Duration
 	// Task says whether calls may go on as tasks. Default: never.
 	Task TaskMode
+	// Cache lets an edge keep the result of a read-only tool for that long, for
+	// calls with equal arguments by the same principal; 0 keeps nothing. A client
+	// may get a result that is so old. DefaultCache is a good value.
+	Cache time.Duration
+	// CacheShared says that the result is the same whoever calls.
+	CacheShared bool
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
 }
+
+// DefaultCache is how long results are kept where nothing speaks against it.
+const DefaultCache = 5 * time.Minute
 
 type tool struct {
 	wire   *busv1.Tool
@@ -130,6 +139,9 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 	if t.Task != TaskNever && t.Timeout > bus.MaxTaskTimeout {
 		return nil, fmt.Errorf("the time limit of a task is at most %v", bus.MaxTaskTimeout)
 	}
+	if t.Cache < 0 || t.Cache > 0 && !t.ReadOnly {
+		return nil, errors.New("Cache is for tools that are ReadOnly")
+	}
 	var err error
 	if len(t.InputSchema) == 0 {
 		if t.InputSchema, err = inputSchema[In](); err != nil {
@@ -168,6 +180,7 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 		Name: t.Name, Json: data, InputSchema: t.InputSchema,
 		TimeoutMs: uint32(t.Timeout.Milliseconds()),
 		ReadOnly:  t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
+		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared,
 	}, nil
 }
 

@@ -68,6 +68,7 @@ type Edge struct {
 	server   *era.Server
 	sockets  *door.Sockets
 
+	cache       *gateway.Cache
 	stopCancels func()
 	closing     sync.Once
 }
@@ -116,7 +117,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
+	e.cache = gateway.NewCache()
+	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Cache: e.cache, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
@@ -206,6 +208,9 @@ func (e *Edge) close() {
 	}
 	if e.caller != nil {
 		_ = e.caller.Close()
+	}
+	if e.cache != nil {
+		e.cache.Close()
 	}
 }
 

@@ -30,6 +30,9 @@ type Tool struct {
 	ReadOnly             bool
 	Idempotent           bool
 	RequiresUserApproval bool
+	// Cache is how long a result may be kept; CacheShared, for everybody.
+	Cache       time.Duration
+	CacheShared bool
 	// LooseOutput says that the structured result need not be an object, as it
 	// had to before 2026-07-28.
 	LooseOutput bool
@@ -147,6 +150,7 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Tool: &Tool{
 				Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
+				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared,
 				LooseOutput: loose,
 			}})
 			if claimed && loose {

@@ -22,7 +22,9 @@ type Config struct {
 	Limiter       Limiter
 	Approvals     Approvals
 	Deduplicator  Deduplicator
-	Auditor       Auditor
+	// Cache keeps results of tools that let it; nil keeps none.
+	Cache   *Cache
+	Auditor Auditor
 	// Sealer defaults to one whose key dies with the process.
 	Sealer *Sealer
 }
@@ -71,6 +73,7 @@ func New(cfg Config) *Gateway {
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
 		approve(cfg.Approvals),
+		cached(cfg.Cache),
 		deduplicate(cfg.Deduplicator),
 		begin(cfg.Auditor),
 	}

@@ -245,8 +245,12 @@ type Tool struct {
 	Idempotent bool `protobuf:"varint,6,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
 	// A person has to approve each call first.
 	RequiresUserApproval bool `protobuf:"varint,7,opt,name=requires_user_approval,json=requiresUserApproval,proto3" json:"requires_user_approval,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// How long an edge may keep a result for equal arguments. Zero: not at all.
+	CacheMs uint32 `protobuf:"varint,8,opt,name=cache_ms,json=cacheMs,proto3" json:"cache_ms,omitempty"`
+	// Results are the same for every principal, and may be kept for all.
+	CacheShared   bool `protobuf:"varint,9,opt,name=cache_shared,json=cacheShared,proto3" json:"cache_shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
@@ -324,6 +328,20 @@ func (x *Tool) GetIdempotent() bool {
 func (x *Tool) GetRequiresUserApproval() bool {
 	if x != nil {
 		return x.RequiresUserApproval
+	}
+	return false
+}
+
+func (x *Tool) GetCacheMs() uint32 {
+	if x != nil {
+		return x.CacheMs
+	}
+	return 0
+}
+
+func (x *Tool) GetCacheShared() bool {
+	if x != nil {
+		return x.CacheShared
 	}
 	return false
 }
@@ -649,7 +667,7 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x06skills\x18\x06 \x03(\v2\x14.busbar.bus.v1.SkillR\x06skills\x12\x18\n" +
 	"\asamples\x18\t \x01(\bR\asamples\x12'\n" +
 	"\x0flists_resources\x18\a \x01(\bR\x0elistsResources\x12+\n" +
-	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xe3\x01\n" +
+	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xa1\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12!\n" +
@@ -660,7 +678,9 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\n" +
 	"idempotent\x18\x06 \x01(\bR\n" +
 	"idempotent\x124\n" +
-	"\x16requires_user_approval\x18\a \x01(\bR\x14requiresUserApproval\"0\n" +
+	"\x16requires_user_approval\x18\a \x01(\bR\x14requiresUserApproval\x12\x19\n" +
+	"\bcache_ms\x18\b \x01(\rR\acacheMs\x12!\n" +
+	"\fcache_shared\x18\t \x01(\bR\vcacheShared\"0\n" +
 	"\bResource\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\"I\n" +

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,15 @@ func (s *Service) addTools() {
 		})
 	s.add(service.Tool{Name: "approved", RequiresUserApproval: true},
 		func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("done"), nil })
+	// kept and shared say how many handlers have started, and may be kept.
+	count := func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+		if strings.Contains(string(in), "fail") {
+			return nil, service.Errorf("failed")
+		}
+		return Text(strconv.FormatInt(s.Calls.Load(), 10)), nil
+	}
+	s.add(service.Tool{Name: "kept", ReadOnly: true, Cache: 300 * time.Millisecond}, count)
+	s.add(service.Tool{Name: "shared", ReadOnly: true, Cache: service.DefaultCache, CacheShared: true}, count)
 	s.add(service.Tool{Name: "fails"}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
 		return nil, service.Errorf("no such city")
 	})

@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/maypok86/otter/v2"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// Bounds of the results that an edge keeps.
+const (
+	// maxCached is for all of them together, in bytes.
+	maxCached = 64 << 20
+	// maxCachedResult is for one; larger ones are not kept.
+	maxCachedResult = 256 << 10
+)
+
+// Cache keeps results of the tools that let it (service.Tool.Cache), at this
+// edge, for equal arguments of the same principal, or of all.
+type Cache struct {
+	results      *otter.Cache[cacheKey, kept]
+	hits, misses atomic.Int64
+}
+
+type cacheKey [sha256.Size]byte
+
+type kept struct {
+	result *busv1.Result
+	life   time.Duration
+}
+
+// NewCache makes an empty cache. Close it.
+func NewCache() *Cache {
+	return &Cache{results: otter.Must(&otter.Options[cacheKey, kept]{
+		MaximumWeight: maxCached,
+		Weigher:       func(_ cacheKey, k kept) uint32 { return uint32(len(k.result.Json)+len(k.result.Meta)) + 256 },
+		ExpiryCalculator: otter.ExpiryCreatingFunc(func(e otter.Entry[cacheKey, kept]) time.Duration {
+			return e.Value.life
+		}),
+	})}
+}
+
+// Close stops what the cache runs.
+func (c *Cache) Close() { c.results.StopAllGoroutines() }
+
+// Counts returns how many calls were answered from the cache, and how many might
+// have been.
+func (c *Cache) Counts() (hits, misses int64) { return c.hits.Load(), c.misses.Load() }
+
+// cached answers from the cache where it may. It stands after all that decides
+// whether the caller may call.
+func cached(cache *Cache) Link {
+	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		key, life := keyOf(c)
+		if cache == nil || life == 0 {
+			return next(ctx, c, onFrame)
+		}
+		if k, ok := cache.results.GetIfPresent(key); ok {
+			cache.hits.Add(1)
+			// A copy: what follows may change the result.
+			return &Answer{Result: &busv1.Result{Json: slices.Clone(k.result.Json), Meta: k.result.Meta}}, nil
+		}
+		cache.misses.Add(1)
+		answer, err := next(ctx, c, onFrame)
+		if err == nil && answer.Result != nil && !answer.Result.IsError && len(answer.Result.Json) <= maxCachedResult {
+			cache.results.Set(key, kept{&busv1.Result{Json: slices.Clone(answer.Result.Json), Meta: answer.Result.Meta}, life})
+		}
+		return answer, err
+	}
+}
+
+// keyOf is what a call's result is kept under, and how long; 0 for one that is
+// not kept.
+func keyOf(c *Call) (key cacheKey, life time.Duration) {
+	t := c.Target.Tool
+	if c.Method != mcp.MethodToolsCall || t == nil || t.Cache == 0 || !t.ReadOnly || len(c.RequestState) > 0 || len(c.InputResponses) > 0 {
+		return key, 0
+	}
+	// Arguments that mean the same are the same, however they are written
+	// (RFC 8785).
+	arguments := jsontext.Value(slices.Clone(c.Arguments))
+	if len(arguments) == 0 {
+		arguments = jsontext.Value("{}")
+	}
+	if arguments.Canonicalize() != nil {
+		return key, 0
+	}
+	whose := ""
+	if !t.CacheShared {
+		whose = c.Principal.ID()
+	}
+	h := sha256.New()
+	for _, part := range []string{whose, c.Target.Service, c.Name, string(arguments)} {
+		_, _ = h.Write([]byte(part))
+		_, _ = h.Write([]byte{0})
+	}
+	return cacheKey(h.Sum(nil)), t.Cache
+}

@@ -1,0 +1,65 @@
+package gateway_test
+
+import (
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// TestCache answers what was asked before, for whom and as long as it may.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	cache := gateway.NewCache()
+	t.Cleanup(cache.Close)
+	w := start(t, func(w *world, cfg *gateway.Config) { cfg.Authenticator, cfg.Cache = w, cache })
+	call := func(tool, who, arguments string) string {
+		c := toolCall(tool, arguments)
+		c.Credentials.Bearer = who
+		return string(w.works(t, c).Result.GetJson())
+	}
+	first := call("shared", "ada", `{"a":1.0,"b":"é"}`)
+	for name, c := range map[string]struct {
+		tool, who, arguments string
+		same                 bool
+	}{
+		"written in another way": {"shared", "ada", `{ "b":"\u00e9", "a":1 }`, true},
+		"by somebody else":       {"shared", "bob", `{"a":1,"b":"é"}`, true},
+		"other arguments":        {"shared", "ada", `{"a":1,"b":"e"}`, false},
+		"another tool":           {"kept", "ada", `{"a":1,"b":"é"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := call(c.tool, c.who, c.arguments); (got == first) != c.same {
+				t.Errorf("got %s after %s", got, first)
+			}
+		})
+	}
+	t.Run("each principal has its own, unless the tool says otherwise", func(t *testing.T) {
+		if one, two := call("kept", "ada", "{}"), call("kept", "bob", "{}"); one == two {
+			t.Errorf("both got %s", one)
+		}
+	})
+	t.Run("no longer than the tool says", func(t *testing.T) {
+		old := call("kept", "ada", `{"x":1}`)
+		bustest.Eventually(t, "it is asked again", func() bool { return call("kept", "ada", `{"x":1}`) != old })
+	})
+	t.Run("failures are not kept", func(t *testing.T) {
+		before := w.svc.Calls.Load()
+		call("shared", "ada", `{"fail":1}`)
+		call("shared", "ada", `{"fail":1}`)
+		if n := w.svc.Calls.Load() - before; n != 2 {
+			t.Errorf("%d calls ran", n)
+		}
+	})
+	t.Run("tools that do not let it", func(t *testing.T) {
+		before := w.svc.Calls.Load()
+		call("echo", "ada", `{}`)
+		call("echo", "ada", `{}`)
+		if n := w.svc.Calls.Load() - before; n != 2 {
+			t.Errorf("%d calls ran", n)
+		}
+	})
+	if hits, misses := cache.Counts(); hits < 2 || misses < 5 {
+		t.Errorf("%d hits, %d misses", hits, misses)
+	}
+}
