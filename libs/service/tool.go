@@ -140,7 +140,7 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 		return nil, fmt.Errorf("the time limit of a task is at most %v", bus.MaxTaskTimeout)
 	}
 	if t.Cache < 0 || t.Cache > 0 && !t.ReadOnly {
-		return nil, errors.New("Cache is for tools that are ReadOnly")
+		return nil, errors.New("only a ReadOnly tool may have its results kept")
 	}
 	var err error
 	if len(t.InputSchema) == 0 {
