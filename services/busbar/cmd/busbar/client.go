@@ -56,6 +56,28 @@ func (c *callCommand) Run(ctx context.Context, out stdout) error {
 	return exit(client.RunCall(ctx, client.CallOptions{Options: c.options(), Name: c.Name, Argument: c.Argument}, os.Stdin, out, os.Stderr))
 }
 
+type batchCommand struct {
+	clientFlags
+	File string `arg:"" help:"File with a call on each line, or - for standard input."`
+}
+
+// Help implements kong's HelpProvider.
+func (batchCommand) Help() string {
+	return `Example: busbar batch calls.jsonl > results.jsonl
+
+Each line of the file is a call, {"name":"analyzeText","parameters":{"text":"…"}};
+each line printed says what became of one, with its place in the file as index.
+
+Exit status: 0 done; 1 some calls failed; 2 wrong usage; 3 the edge refused the
+batch; 4 the edge could not be reached, or stopped answering; 130 interrupted.`
+}
+
+func (c *batchCommand) Run(ctx context.Context, out stdout) error {
+	o := c.options()
+	o.Timeout = 0 // a batch takes as long as it is
+	return exit(client.RunBatch(ctx, client.BatchOptions{Options: o, File: c.File}, os.Stdin, out, os.Stderr))
+}
+
 func exit(code int) error {
 	if code == client.ExitOK {
 		return nil

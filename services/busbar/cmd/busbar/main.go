@@ -35,6 +35,7 @@ type commandLine struct {
 	Model    partCommand   `cmd:"" group:"services" help:"Run one instance of the model service, for sampling; it needs BUSBAR_MODEL_PROVIDER."`
 	Tools    toolsCommand  `cmd:"" help:"List the tools of an edge."`
 	Call     callCommand   `cmd:"" help:"Call a tool."`
+	Batch    batchCommand  `cmd:"" help:"Make the calls of a file beside each other."`
 	Planning partCommand   `cmd:"" group:"services" help:"Run one instance of the planning service."`
 	Audit    auditCommands `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
