@@ -52,6 +52,10 @@ test: ## Test every module, with the race detector where there is a C compiler
 	go test -timeout 4m $$race -p 1 $(TESTFLAGS) $$(go list work | grep -E '$(TIMED)') || failed=1; \
 	exit $$failed
 
+.PHONY: eval
+eval: ## Print how good the services' answers are on labelled texts and tasks
+	@go test -count=1 -v -run '^TestEval' ./test/eval/...
+
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=<regexp> for some)
 	@rooms=./libs/...; [ ! -d test/bench ] || rooms="$$rooms ./test/bench/..."; \

@@ -12,6 +12,8 @@ import (
 var (
 	mentionedTest = regexp.MustCompile("`((?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9]*)`")
 	declaredTest  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)[A-Z][A-Za-z0-9]*)\(`)
+	mentionedMake = regexp.MustCompile("`make ([a-z-]+)[^`]*`")
+	makeTarget    = regexp.MustCompile(`(?m)^([a-z-]+):`)
 	link          = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
 )
 
@@ -27,6 +29,24 @@ func TestDocuments(t *testing.T) {
 				}
 				if _, err := os.Stat(filepath.Join(top, filepath.Dir(path), m[1])); err != nil {
 					t.Errorf("%s links to %s, which is not there", path, m[1])
+				}
+			}
+		}
+	})
+
+	t.Run("make has the targets they name", func(t *testing.T) {
+		makefile, err := os.ReadFile(filepath.Join(top, "Makefile"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets := map[string]bool{}
+		for _, m := range makeTarget.FindAllStringSubmatch(string(makefile), -1) {
+			targets[m[1]] = true
+		}
+		for path, text := range files {
+			for _, m := range mentionedMake.FindAllStringSubmatch(text, -1) {
+				if !targets[m[1]] {
+					t.Errorf("%s names make %s, which the Makefile does not have", path, m[1])
 				}
 			}
 		}
