@@ -41,6 +41,9 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if g != nil {
+		defer func() { _ = g.Close() }()
+	}
 	connecting, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	conn, err := bus.Connect(connecting, bus.Config{URL: c.NATS, Name: "edge"})

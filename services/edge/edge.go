@@ -63,12 +63,12 @@ type Edge struct {
 	caller   *bus.Caller
 	live     *catalogue.Live
 	sessions *session.OnBus
+	cache    *gateway.Cache
 	gateway  *gateway.Gateway
 	trail    *audit.Trail // nil for none
 	server   *era.Server
 	sockets  *door.Sockets
 
-	cache       *gateway.Cache
 	stopCancels func()
 	closing     sync.Once
 }
@@ -118,7 +118,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cache = gateway.NewCache()
-	e.gateway = gateway.New(gateway.Config{Approvals: approvals, Cache: e.cache, Caller: e.caller, Catalogue: e.live, Tasks: tasks, Authenticator: cfg.Authenticator, Auditor: auditor, Logger: cfg.Logger, Sealer: sealer})
+	e.gateway = gateway.New(gateway.Config{
+		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
+		Authenticator: cfg.Authenticator, Auditor: auditor, Sealer: sealer, Logger: cfg.Logger,
+	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,

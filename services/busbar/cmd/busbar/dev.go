@@ -50,6 +50,9 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	if err != nil {
 		return err
 	}
+	if g != nil {
+		defer func() { _ = g.Close() }()
+	}
 	log := slog.Default()
 	nats, err := dir.Hold(c.NATSListen, "dev", false, serviceNames(), log)
 	if err != nil {
@@ -73,7 +76,7 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	if err != nil {
 		return err
 	}
-	if err := e.Await(starting, fleet.names()...); err != nil {
+	if err := e.Await(starting, serviceNames()...); err != nil {
 		return errors.Join(err, fleet.stop(ctx))
 	}
 	fmt.Fprintf(out, "busbar dev is ready: mcp=%s%s nats=%s data=%s\n", edge.Endpoint(l), edge.GRPCEndpoint(g), nats.URL(), dir)
@@ -109,7 +112,6 @@ type fleet struct {
 }
 
 type member struct {
-	name    string
 	conn    *bus.Conn
 	running running
 }
@@ -124,7 +126,7 @@ func startFleet(ctx context.Context, dir home.Dir, s settings) (*fleet, error) {
 		if err != nil {
 			return nil, errors.Join(err, f.stop(ctx))
 		}
-		f.members = append(f.members, member{name: p.name, conn: conn})
+		f.members = append(f.members, member{conn: conn})
 	}
 	// A service announces itself as soon as there is where.
 	if err := f.members[0].conn.EnsureBuckets(ctx); err != nil {
@@ -146,14 +148,6 @@ func startFleet(ctx context.Context, dir home.Dir, s settings) (*fleet, error) {
 		return nil, errors.Join(err, f.stop(ctx))
 	}
 	return f, nil
-}
-
-func (f *fleet) names() []string {
-	names := make([]string, len(f.members))
-	for i, m := range f.members {
-		names[i] = m.name
-	}
-	return names
 }
 
 // stop drains every service.

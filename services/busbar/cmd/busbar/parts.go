@@ -37,7 +37,8 @@ type part struct {
 	start func(ctx context.Context, conn *bus.Conn, s settings) (running, error)
 }
 
-// parts are all services, in the order in which they start.
+// parts are all services of a whole system: those that need no setting, and the
+// model service where one is set.
 func parts() []part {
 	all := []part{
 		{"text", plain(func() *service.Service { return text.New(version) })},
@@ -51,6 +52,14 @@ func parts() []part {
 		all = append(all, part{"model", startModel})
 	}
 	return all
+}
+
+func serviceNames() []string {
+	var names []string
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 func startPrompt(ctx context.Context, conn *bus.Conn, s settings) (running, error) {

@@ -143,11 +143,3 @@ func (h *host) stop(ctx context.Context) error {
 	defer h.nats.Stop()
 	return h.fleet.stop(ctx)
 }
-
-func serviceNames() []string {
-	var names []string
-	for _, p := range parts() {
-		names = append(names, p.name)
-	}
-	return names
-}

@@ -123,13 +123,14 @@ func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStream
 }
 
 func event(f *busv1.Frame) *gatewayv1.CallToolResponse {
-	if p := f.GetProgress(); p != nil {
+	p, l := api.ReadFrame(f)
+	switch {
+	case p != nil:
 		return &gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Progress{
 			Progress: &gatewayv1.Progress{Progress: p.Progress, Total: p.Total, Message: p.Message}}}
-	}
-	if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
+	case l != nil:
 		return &gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Log{
-			Log: &gatewayv1.Log{Level: mcp.LogLevels[l.Level-1], Logger: l.Logger, Data: l.Data}}}
+			Log: &gatewayv1.Log{Level: l.Level, Logger: l.Logger, Data: l.Data}}}
 	}
 	return nil
 }
