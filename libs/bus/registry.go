@@ -39,7 +39,9 @@ type Registry struct {
 	sub      *nats.Subscription
 	stopHook func()
 	events   chan registryEvent
-	quit     chan struct{}
+	// quit ends with Close, and what run asks of the bus with it.
+	quit     context.Context
+	stop     context.CancelFunc
 	done     chan struct{}
 
 	mu       sync.Mutex
@@ -67,17 +69,21 @@ const relistEvery = 5 * time.Minute
 func WatchRegistry(ctx context.Context, conn *Conn, onChange func([]Service)) (*Registry, error) {
 	r := &Registry{
 		conn: conn, onChange: onChange,
-		events: make(chan registryEvent, 256), quit: make(chan struct{}), done: make(chan struct{}),
+		events: make(chan registryEvent, 256), done: make(chan struct{}),
 	}
+	r.quit, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	var err error
 	if r.sub, err = conn.nc.Subscribe("$KV."+RegistryBucket+".>", r.heard); err != nil {
+		r.stop()
 		return nil, publishFault(err)
 	}
 	if err := conn.Flush(ctx); err != nil {
+		r.stop()
 		return nil, err
 	}
 	view := &registryView{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}}
 	if err := view.list(ctx); err != nil {
+		r.stop()
 		_ = r.sub.Unsubscribe()
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func (r *Registry) Services() []Service {
 func (r *Registry) Close() {
 	r.stopHook()
 	_ = r.sub.Unsubscribe()
-	close(r.quit)
+	r.stop()
 	<-r.done
 }
 
@@ -111,7 +117,7 @@ func (r *Registry) heard(msg *nats.Msg) {
 func (r *Registry) push(ev registryEvent) {
 	select {
 	case r.events <- ev:
-	case <-r.quit:
+	case <-r.quit.Done():
 	}
 }
 
@@ -137,7 +143,7 @@ func (r *Registry) run(view *registryView) {
 	for {
 		relist := false
 		select {
-		case <-r.quit:
+		case <-r.quit.Done():
 			return
 		case ev := <-r.events:
 			if ev.renewed {
@@ -155,14 +161,14 @@ func (r *Registry) run(view *registryView) {
 			}
 			relist = time.Since(listed) > relistEvery
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(r.quit, 2*time.Second)
 		if relist {
 			listed = time.Now()
-			if err := view.list(ctx); err != nil {
+			if err := view.list(ctx); err != nil && r.quit.Err() == nil {
 				r.conn.log.Warn("registry not read; announcements still count", "error", err)
 			}
 		}
-		if view.settle(ctx) {
+		if view.settle(ctx) && r.quit.Err() == nil {
 			r.onChange(r.Services())
 		}
 		cancel()
