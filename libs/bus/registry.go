@@ -40,9 +40,9 @@ type Registry struct {
 	stopHook func()
 	events   chan registryEvent
 	// quit ends with Close, and what run asks of the bus with it.
-	quit     context.Context
-	stop     context.CancelFunc
-	done     chan struct{}
+	quit context.Context
+	stop context.CancelFunc
+	done chan struct{}
 
 	mu       sync.Mutex
 	services []Service
