@@ -61,6 +61,7 @@ require (
 require (
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
+	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0
 	github.com/busbar-mcp/busbar/services/github v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
@@ -91,3 +92,5 @@ replace github.com/busbar-mcp/busbar/services/model => ../model
 replace github.com/busbar-mcp/busbar/services/prompt => ../prompt
 
 replace github.com/busbar-mcp/busbar/services/resource => ../resource
+
+replace github.com/busbar-mcp/busbar/services/batch => ../batch

@@ -26,6 +26,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
 	"github.com/busbar-mcp/busbar/services/edge/door/graphql"
 	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
+	"github.com/busbar-mcp/busbar/services/edge/door/inner"
 	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
@@ -68,6 +69,7 @@ type Edge struct {
 	trail    *audit.Trail // nil for none
 	server   *era.Server
 	sockets  *door.Sockets
+	inner    *bus.Server
 
 	stopCancels func()
 	closing     sync.Once
@@ -130,6 +132,9 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	if e.stopCancels, err = e.caller.OnCancelElsewhere(e.server.Cancelled); err != nil {
+		return nil, err
+	}
+	if e.inner, err = inner.Serve(ctx, conn, e.gateway); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -197,6 +202,9 @@ func (e *Edge) close() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	e.sockets.End(now)
+	if e.inner != nil {
+		_ = e.inner.Drain(now)
+	}
 	if e.stopCancels != nil {
 		e.stopCancels()
 	}
@@ -311,7 +319,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-ended
 	e.sockets.End(drain)
-	return err
+	return errors.Join(err, e.inner.Drain(drain))
 }
 
 // unusedConns are the connections that have not brought a request yet. Clients
