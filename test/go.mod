@@ -40,6 +40,7 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
 	github.com/busbar-mcp/busbar/services/planning v0.0.0
 	github.com/busbar-mcp/busbar/services/prompt v0.0.0
@@ -88,3 +89,5 @@ replace github.com/busbar-mcp/busbar/services/planning => ../services/planning
 replace github.com/busbar-mcp/busbar/services/resource => ../services/resource
 
 replace github.com/busbar-mcp/busbar/services/text => ../services/text
+
+replace github.com/busbar-mcp/busbar/services/batch => ../services/batch

@@ -210,7 +210,7 @@ func (r *Running) callers() (_ *bus.Caller, err error) {
 	r.callerMu.Lock()
 	defer r.callerMu.Unlock()
 	if r.caller == nil {
-		r.caller, err = bus.NewCaller(r.conn)
+		r.caller, err = bus.NewGatewayCaller(r.conn)
 	}
 	return r.caller, err
 }

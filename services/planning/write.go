@@ -78,6 +78,8 @@ func store(ctx context.Context, call *service.Call, tool string, arguments any) 
 	switch {
 	case fault.Is(err, fault.UnknownTool):
 		return 0, service.Errorf("the plan cannot be written: no resource service runs here; generatePlan only makes it")
+	case fault.Is(err, fault.InvalidParams):
+		return 0, service.Errorf("the plan was not written: %s", fault.From(err).Message)
 	case err != nil:
 		return 0, err
 	case r.IsError:
