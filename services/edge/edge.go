@@ -33,6 +33,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/metrics"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -70,6 +71,7 @@ type Edge struct {
 	server   *era.Server
 	sockets  *door.Sockets
 	inner    *bus.Server
+	metrics  *metrics.Metrics
 
 	stopCancels func()
 	closing     sync.Once
@@ -120,9 +122,12 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cache = gateway.NewCache()
+	limiter := gateway.NewInFlight(gateway.DefaultInFlight)
+	e.metrics = metrics.New(cfg.Version)
+	e.measure(limiter)
 	e.gateway = gateway.New(gateway.Config{
-		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
-		Authenticator: cfg.Authenticator, Auditor: auditor, Sealer: sealer, Logger: cfg.Logger,
+		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Limiter: limiter,
+		Authenticator: cfg.Authenticator, Auditor: e.metrics.Auditor(auditor), Sealer: sealer, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -151,6 +156,31 @@ func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) 
 	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
 		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
 	}), nil
+}
+
+// measure has the figures of an edge's parts among its metrics.
+func (e *Edge) measure(limiter *gateway.InFlight) {
+	m := e.metrics
+	m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(limiter.Now()) })
+	m.Gauge("busbar_bus_connected", "1 while the bus is reachable.", func() float64 {
+		if e.conn.Connected() {
+			return 1
+		}
+		return 0
+	})
+	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
+	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
+		return float64(len(e.live.Now().Problems()))
+	})
+	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := e.cache.Counts(); return float64(hits) })
+	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := e.cache.Counts(); return float64(misses) })
+	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(e.cache.Size()) })
+	if e.trail == nil {
+		return
+	}
+	m.Gauge("busbar_audit_queued_events", "Audit events that wait in memory.", func() float64 { return float64(e.trail.Stats().Queued) })
+	m.Gauge("busbar_audit_spooled_bytes", "Audit events that wait on disk, while the bus does not take them.", func() float64 { return float64(e.trail.Stats().Spooled) })
+	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
 }
 
 // startAudit begins to record calls; nil when that is off.
@@ -245,6 +275,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		API: plain, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
 	web := rest.New(rest.Config{API: plain, Guard: guard})
+	if guard.Loopback {
+		mux.Handle(metrics.Path, e.metrics.Handler(guard))
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
@@ -263,21 +296,21 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	})
 }
 
-// ServeAll is Serve for HTTP on l and, unless it is nil, gRPC on g, which is
-// closed with it.
-func (e *Edge) ServeAll(ctx context.Context, l, g net.Listener) error {
-	if g == nil {
-		return e.Serve(ctx, l)
-	}
+// ServeAll is Serve for every listener there is. It closes them.
+func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
-	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l) })
-	p.Go(func(ctx context.Context) error {
-		addr, ok := g.Addr().(*net.TCPAddr)
-		s := grpc.New(grpc.Config{
-			API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: ok && addr.IP.IsLoopback(),
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.HTTP) })
+	if l.GRPC != nil {
+		p.Go(func(ctx context.Context) error {
+			s := grpc.New(grpc.Config{
+				API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
+			})
+			return s.Serve(ctx, l.GRPC, drainTime)
 		})
-		return s.Serve(ctx, g, drainTime)
-	})
+	}
+	if l.Metrics != nil {
+		p.Go(func(ctx context.Context) error { return e.metrics.Serve(ctx, l.Metrics) })
+	}
 	return p.Wait()
 }
 
@@ -288,9 +321,7 @@ const drainTime = 35 * time.Second
 // the calls in flight, and returns. It closes l.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
-		guard.Loopback = true
-	}
+	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
 		Handler:           e.Handler(guard),
 		ReadHeaderTimeout: 5 * time.Second,
