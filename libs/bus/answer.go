@@ -85,7 +85,7 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 	msg := got.msg
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		a.terminal = true // nothing runs
-		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service)
+		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(ErrNoInstance)
 	}
 	frame := &busv1.Frame{}
 	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {

@@ -199,11 +199,16 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 // the stream may be left. When ctx ends with cause ErrLeft, the call goes on
 // without this caller.
 func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
-	if err := checkMethod(req.Method); err != nil {
-		return nil, err
-	}
 	if ValidName(service) != nil {
 		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
+	}
+	return c.call(ctx, s, service, service, req, onFrame)
+}
+
+// call calls a service, or at another address one part of it.
+func (c *Caller) call(ctx context.Context, s *Stream, service, address string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	if err := checkMethod(req.Method); err != nil {
+		return nil, err
 	}
 	deadline, bounded := ctx.Deadline()
 	if req.DeadlineUnixNano != 0 {
@@ -246,13 +251,13 @@ func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *bus
 	c.mu.Unlock()
 	defer c.forget(reply, req.Stream, x)
 
-	if err := c.conn.nc.PublishRequest(callSubject(service, req.Method), reply, data); err != nil {
+	if err := c.conn.nc.PublishRequest(callSubject(address, req.Method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
 	a := answer{service: service, stream: s, onFrame: onFrame}
 	frame, ferr := a.wait(ctx, x, deadline)
 	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
-		c.cancel(service, req.Id, string(ferr.Reason))
+		c.cancel(address, req.Id, string(ferr.Reason))
 	}
 	if ferr != nil {
 		return nil, ferr
@@ -288,12 +293,12 @@ func (c *Caller) forget(reply, stream string, x *exchange) {
 	exchanges.Put(x)
 }
 
-func (c *Caller) cancel(service, id, reason string) {
+func (c *Caller) cancel(address, id, reason string) {
 	data, err := proto.Marshal(&busv1.Cancel{Id: id, Reason: reason})
 	if err == nil {
-		err = c.conn.nc.Publish(cancelSubject(service), data)
+		err = c.conn.nc.Publish(cancelSubject(address), data)
 	}
 	if err != nil {
-		c.conn.log.Debug("cancel not sent", "service", service, "error", err)
+		c.conn.log.Debug("cancel not sent", "service", address, "error", err)
 	}
 }

@@ -42,8 +42,10 @@ const stopGrace = time.Second
 // Server takes calls for one service, sharing them with every other server of
 // that service on the bus.
 type Server struct {
-	conn     *Conn
-	cfg      ServerConfig
+	conn *Conn
+	cfg  ServerConfig
+	// address is the service's name, or where one part of it is called.
+	address  string
 	instance string
 	calls    *nats.Subscription
 	control  *nats.Subscription
@@ -70,27 +72,35 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err := ValidName(cfg.Service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
 	}
-	if cfg.Concurrency <= 0 {
-		cfg.Concurrency = defaultConcurrency
-	}
-	s := &Server{
-		conn: conn, cfg: cfg, instance: newID()[:12],
-		slots: make(chan struct{}, cfg.Concurrency), workers: newWorkers(cfg.Concurrency),
-		live: map[string]context.CancelFunc{},
-	}
-	s.ctx, s.stop = context.WithCancelCause(context.Background())
-	var err error
-	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(cfg.Service), cfg.Service, s.receive); err != nil {
-		return nil, publishFault(err)
-	}
-	if s.control, err = conn.nc.Subscribe(cancelSubject(cfg.Service), s.cancel); err != nil {
-		_ = s.calls.Unsubscribe()
-		return nil, publishFault(err)
+	s, err := serve(conn, cfg.Service, cfg)
+	if err != nil {
+		return nil, err
 	}
 	if err := conn.Flush(ctx); err != nil {
 		_ = s.calls.Unsubscribe()
 		_ = s.control.Unsubscribe()
 		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
+	}
+	return s, nil
+}
+
+func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
+	if cfg.Concurrency <= 0 {
+		cfg.Concurrency = defaultConcurrency
+	}
+	s := &Server{
+		conn: conn, cfg: cfg, address: address, instance: newID()[:12],
+		slots: make(chan struct{}, cfg.Concurrency), workers: newWorkers(cfg.Concurrency),
+		live: map[string]context.CancelFunc{},
+	}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	var err error
+	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(address), address, s.receive); err != nil {
+		return nil, publishFault(err)
+	}
+	if s.control, err = conn.nc.Subscribe(cancelSubject(address), s.cancel); err != nil {
+		_ = s.calls.Unsubscribe()
+		return nil, publishFault(err)
 	}
 	return s, nil
 }
