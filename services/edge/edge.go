@@ -45,8 +45,11 @@ type Config struct {
 	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
-	Audit         Audit
-	Logger        *slog.Logger
+	// LendClientModels lets anonymous clients lend their models to anonymous
+	// callers, which are everybody.
+	LendClientModels bool
+	Audit            Audit
+	Logger           *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -127,7 +130,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.measure(limiter)
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Limiter: limiter,
-		Authenticator: cfg.Authenticator, Auditor: e.metrics.Auditor(auditor), Sealer: sealer, Logger: cfg.Logger,
+		Authenticator: cfg.Authenticator, Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels,
+		Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},

@@ -134,11 +134,14 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, kept *answerSt
 // withdraw tells the client that nobody waits for its answers any more.
 func (s *Server) withdraw(ctx context.Context, x Exchange, kept *answerStream, questions []*bus.Question) {
 	for _, q := range questions {
-		params := append(appendQuoted([]byte(`{"requestId":`), q.ID), '}')
-		message := notification(mcp.NotifyCancelled, params)
+		message := withdrawal(q)
 		kept.sent(context.WithoutCancel(ctx), message, false)
 		x.Notify(message)
 	}
+}
+
+func withdrawal(q *bus.Question) []byte {
+	return notification(mcp.NotifyCancelled, append(appendQuoted([]byte(`{"requestId":`), q.ID), '}'))
 }
 
 func refusedInput(method string, raw []byte) error {

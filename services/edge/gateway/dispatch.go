@@ -15,8 +15,14 @@ const SamplingTimeout = 2 * time.Minute
 
 // dispatch puts the call on the bus. It bounds it by the tool's time limit,
 // and repeats it once where that can do no harm.
-func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer) Next {
+func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+		send := func(req *busv1.Request) (*busv1.Frame, error) {
+			if c.Target.Service == bus.Lender {
+				return lending.borrow(ctx, c.Principal, req)
+			}
+			return caller.CallOn(ctx, c.Stream, c.Target.Service, req, onFrame)
+		}
 		timeout := bus.DefaultTimeout
 		switch t := c.Target.Tool; {
 		case t != nil && t.Timeout > 0:
@@ -30,12 +36,12 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer) Next {
 		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
 			return nil, err
 		}
-		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, req, onFrame)
+		frame, err := send(req)
 		if err != nil && repeatable(c, err) && pause(ctx) {
 			again := request(c, deadline)
 			again.Id = "" // late frames of the first must not be taken for this one's
 			again.Delegation = req.Delegation
-			frame, err = caller.CallOn(ctx, c.Stream, c.Target.Service, again, onFrame)
+			frame, err = send(again)
 		}
 		if err != nil {
 			return nil, err

@@ -27,6 +27,9 @@ type Config struct {
 	Auditor Auditor
 	// Sealer defaults to one whose key dies with the process.
 	Sealer *Sealer
+	// LendClientModels says that anonymous clients lend their models to anonymous
+	// callers: to everybody.
+	LendClientModels bool
 }
 
 // Gateway carries calls from doors to services.
@@ -38,6 +41,7 @@ type Gateway struct {
 	sealer        *Sealer
 	auditor       Auditor
 	approvals     Approvals
+	lending       lending
 	chain         Next
 }
 
@@ -77,7 +81,8 @@ func New(cfg Config) *Gateway {
 		deduplicate(cfg.Deduplicator),
 		begin(cfg.Auditor),
 	}
-	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer)
+	lending := lending{cfg.Caller, cfg.LendClientModels}
+	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer, lending)
 	for i := len(links) - 1; i >= 0; i-- {
 		link, rest := links[i], next
 		next = func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
@@ -86,7 +91,8 @@ func New(cfg Config) *Gateway {
 	}
 	return &Gateway{
 		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
-		sealer: cfg.Sealer, auditor: cfg.Auditor, approvals: cfg.Approvals, chain: next,
+		sealer: cfg.Sealer, auditor: cfg.Auditor, approvals: cfg.Approvals,
+		lending: lending, chain: next,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
@@ -88,13 +89,12 @@ func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, er
 	return catalogue.Target{}, fault.New(fault.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
 }
 
-// findModel finds the service with a model. Should one day a connected client
-// lend its own, it is chosen here, as a Target of another kind.
+// findModel finds the service with a model. Where there is none, a client may
+// lend its own.
 func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error) {
 	t, ok := now.Sampler()
 	if !ok {
-		return t, fault.New(fault.Unavailable, "No model is configured. Run the model service with BUSBAR_MODEL_PROVIDER=openai or anthropic, "+
-			"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/prompts.md tells more")
+		t.Service = bus.Lender
 	}
 	_, err := mcp.ReadCreateMessage(params)
 	return t, err

@@ -59,7 +59,10 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer edgeConn.Close()
-	e, err := edge.New(starting, edgeConn, edge.Config{Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool")}})
+	e, err := edge.New(starting, edgeConn, edge.Config{
+		Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool")},
+		LendClientModels: true, // all listeners for clients are on loopback
+	})
 	if err != nil {
 		return err
 	}

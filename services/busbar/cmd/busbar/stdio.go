@@ -15,9 +15,10 @@ import (
 )
 
 type stdioCommand struct {
-	NATS        string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
-	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
-	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
+	NATS             string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
+	DatabaseURL      string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
+	DataDir          string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
+	LendClientModels bool   `env:"BUSBAR_LEND_CLIENT_MODELS" help:"With --nats: a client that offers sampling lends its model to callers without one at other edges of that bus."`
 }
 
 // Help implements kong's HelpProvider.
@@ -37,7 +38,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, out)
+		return serveStdio(ctx, starting, conn, c.LendClientModels, out)
 	}
 	dir, err := dataDir(c.DataDir, "stdio")
 	if err != nil {
@@ -51,15 +52,15 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 	if err == nil {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
-		err = serveStdio(ctx, starting, conn, out, holder.Services...)
+		err = serveStdio(ctx, starting, conn, true, out, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
 
 // serveStdio runs an edge whose only door is stdio. It closes conn.
-func serveStdio(ctx, starting context.Context, conn *bus.Conn, out stdout, await ...string) error {
+func serveStdio(ctx, starting context.Context, conn *bus.Conn, lend bool, out stdout, await ...string) error {
 	defer conn.Close()
-	e, err := edge.New(starting, conn, edge.Config{Version: version})
+	e, err := edge.New(starting, conn, edge.Config{Version: version, LendClientModels: lend})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func start(t testing.TB, keys *keys) *world {
 	w.svc.Start(t, bustest.Connect(t, url))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	cfg := edge.Config{Version: "1.2.3", Logger: bustest.Logger(t)}
+	cfg := edge.Config{Version: "1.2.3", LendClientModels: true, Logger: bustest.Logger(t)}
 	if keys != nil {
 		cfg.Authenticator = keys
 	}

@@ -63,7 +63,8 @@ func TestRefusals(t *testing.T) {
 		executed string
 	}{
 		"no such type":               {`{"type":"tools_request","id":1}`, "1", -32601, "method_not_found", "no"},
-		"sampling, which no one has": {`{"type":"sampling_request","id":1,"data":{"messages":[],"max_tokens":1}}`, "1", -32000, "unavailable", "no"},
+		"sampling, which no one has": {`{"type":"sampling_request","id":1,"data":{"messages":[{"role":"user","content":{"type":"text","text":"Hi?"}}],"max_tokens":1}}`, "1", -32000, "unavailable", "no"},
+		"sampling of nothing":        {`{"type":"sampling_request","id":1,"data":{"messages":[],"max_tokens":1}}`, "1", -32000, "invalid_params", "no"},
 		"an unknown tool":            {`{"type":"tool_request","id":1,"data":{"name":"nope"}}`, "1", -32000, "unknown_tool", "no"},
 		"an unknown resource":        {`{"type":"resource_request","id":1,"data":{"uri":"example://document1"}}`, "1", -32000, "unknown_resource", "no"},
 		"an unknown prompt":          {`{"type":"prompt_request","id":1,"data":{"name":"code_review"}}`, "1", -32000, "unknown_prompt", "no"},
