@@ -3,8 +3,6 @@ package audit
 import (
 	"context"
 	"time"
-
-	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 )
 
 // run sends what was put until the trail is closed.
@@ -17,11 +15,15 @@ func (t *Trail) run() {
 		select {
 		case <-t.wake:
 			// While the trail takes nothing, it is tried no more often than it ticks.
-			if t.unready() == nil {
-				t.forward()
-			} else {
+			if t.unready() != nil {
 				t.spill()
+				continue
 			}
+			select {
+			case <-time.After(linger):
+			case <-t.quit: // seen above, next
+			}
+			t.forward()
 		case <-tick.C:
 			t.check()
 			t.forward()
@@ -93,13 +95,13 @@ func (t *Trail) forward() {
 	}
 }
 
-// keep puts events back that were not taken.
-func (t *Trail) keep(batch []*auditv1.AuditEvent) {
+// keep puts records back that were not taken.
+func (t *Trail) keep(batch [][]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(batch[:len(batch):len(batch)], t.queue...)
-	for _, e := range batch {
-		t.bytes += sizeOf(e)
+	for _, record := range batch {
+		t.bytes += sizeOf(record)
 	}
 }
 
@@ -110,10 +112,11 @@ func (t *Trail) spill() {
 		if len(batch) == 0 {
 			return
 		}
-		for _, e := range batch {
-			e.Delayed = true
+		marked := make([][]byte, len(batch))
+		for i, record := range batch {
+			marked[i] = late(record)
 		}
-		if err := t.spool.add(false, batch...); err != nil {
+		if err := t.spool.add(false, marked...); err != nil {
 			t.keep(batch)
 			return
 		}

@@ -13,9 +13,6 @@ import (
 	"sync"
 
 	"github.com/gofrs/flock"
-	"google.golang.org/protobuf/proto"
-
-	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 )
 
 // maxRecord bounds an event on disk; what claims to be larger is damage.
@@ -27,7 +24,7 @@ var errSpoolFull = errors.New("the audit spool is full")
 
 // spool is a file of events that wait. It belongs to one edge, which holds its
 // lock; the file of an edge that died is taken over. Each record is its length
-// and its CRC-32, both of four bytes, and the event.
+// and its CRC-32, both of four bytes, and the event, marshalled.
 type spool struct {
 	limit int64
 	lock  *flock.Flock
@@ -135,13 +132,9 @@ func (s *spool) adopt(other *spool) error {
 
 // add appends events, all or none, and has them on the disk before it returns
 // if sync.
-func (s *spool) add(sync bool, events ...*auditv1.AuditEvent) error {
+func (s *spool) add(sync bool, events ...[]byte) error {
 	var data []byte
-	for _, e := range events {
-		body, err := proto.Marshal(e)
-		if err != nil {
-			return err
-		}
+	for _, body := range events {
 		data = binary.BigEndian.AppendUint32(data, uint32(len(body)))
 		data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(body))
 		data = append(data, body...)
@@ -164,7 +157,7 @@ func (s *spool) add(sync bool, events ...*auditv1.AuditEvent) error {
 
 // read returns up to n events that wait, and where they end. An error means that
 // what is behind them is lost; end is then that of the file.
-func (s *spool) read(n int) (events []*auditv1.AuditEvent, end int64, err error) {
+func (s *spool) read(n int) (events [][]byte, end int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := bufio.NewReader(io.NewSectionReader(s.file, s.start, s.end-s.start))
@@ -209,8 +202,8 @@ func (s *spool) close() {
 
 var errDamaged = errors.New("a record of the spool is damaged")
 
-// record reads a record, and how many bytes it has.
-func record(in io.Reader) (*auditv1.AuditEvent, int64, error) {
+// record reads a record: its event, and how many bytes it has.
+func record(in io.Reader) ([]byte, int64, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -226,9 +219,8 @@ func record(in io.Reader) (*auditv1.AuditEvent, int64, error) {
 	if _, err := io.ReadFull(in, body); err != nil {
 		return nil, 0, errors.Join(errDamaged, err)
 	}
-	e := &auditv1.AuditEvent{}
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(head[4:]) || proto.Unmarshal(body, e) != nil {
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(head[4:]) {
 		return nil, 0, errDamaged
 	}
-	return e, int64(len(head)) + int64(size), nil
+	return body, int64(len(head)) + int64(size), nil
 }
