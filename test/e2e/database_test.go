@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,4 +201,24 @@ func missing(t *testing.T, url string, calls []keyed) []string {
 		}
 	}
 	return gone
+}
+
+// TestAuditRetention starts a Busbar again that shall keep nothing for long.
+func TestAuditRetention(t *testing.T) {
+	t.Parallel()
+	p, dev := startDev(t)
+	send(t, modernCall(t, dev.mcp, "1", "analyzeText", analyze))
+	kept := func(url string) int {
+		export := start(t, "busbar", "audit", "export", "--url", url)
+		out, _ := io.ReadAll(export.stdout)
+		if code := export.wait(answerTime); code != 0 {
+			return -1
+		}
+		return strings.Count(string(out), `"analyzeText"`)
+	}
+	eventually(t, "the call is in the trail", func() bool { return kept(dev.mcp) == 1 })
+	p.signal(syscall.SIGTERM)
+	p.wait(answerTime)
+	_, again := startDev(t, "--data-dir", dev.data, "--audit-retention", "1ms")
+	eventually(t, "the call is removed", func() bool { return kept(again.mcp) == 0 })
 }

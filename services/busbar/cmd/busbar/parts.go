@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -21,6 +22,8 @@ type settings struct {
 	// databaseURL is that of Postgres; empty for SQLite in dataDir.
 	databaseURL string
 	dataDir     string
+	// auditRetention is audit.Config.Retention.
+	auditRetention time.Duration
 }
 
 // running is one instance of a service on the bus.
@@ -103,7 +106,7 @@ func plain(make func() *service.Service) func(context.Context, *bus.Conn, settin
 }
 
 func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
-	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Version: version})
+	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Retention: s.auditRetention, Version: version})
 	if err != nil {
 		return nil, err
 	}
