@@ -42,7 +42,8 @@ type Config struct {
 	// same.
 	Key []byte
 	// SpoolDir keeps events that the bus does not take, until it does. Several
-	// edges may share it; what an edge that died left there the next one sends.
+	// edges of one bus may share it; what an edge that died left there another one
+	// sends.
 	// Empty: they are kept in memory, and dropped when that is full.
 	SpoolDir string
 	// SpoolBytes defaults to DefaultSpoolBytes.
@@ -59,6 +60,8 @@ type Trail struct {
 	conn  *bus.Conn
 	log   *bus.AuditLog
 	spool *spool // nil for none
+	// orphaned is why spools of other edges could not be taken last; of run only.
+	orphaned string
 	// digests are hash.Hash with the key, which are dear to make.
 	digests sync.Pool
 	wake    chan struct{}

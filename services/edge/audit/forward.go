@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -27,6 +28,7 @@ func (t *Trail) run() {
 		case <-tick.C:
 			t.check()
 			t.forward()
+			t.inherit()
 			if lost := t.Stats().Dropped; lost > reported {
 				t.cfg.Logger.Error("audit events were dropped: the trail cannot be written and no more is kept here", "events", lost-reported, "spool", t.cfg.SpoolDir)
 				reported = lost
@@ -81,16 +83,38 @@ func (t *Trail) forward() {
 			return
 		}
 	}
-	for t.spool != nil {
-		batch, end, err := t.spool.read(group)
+	if t.spool != nil {
+		t.unload(t.spool)
+	}
+}
+
+// unload sends what a spool has.
+func (t *Trail) unload(s *spool) {
+	for {
+		batch, end, err := s.read(group)
 		if err != nil {
 			t.cfg.Logger.Error("part of the audit spool cannot be read", "dir", t.cfg.SpoolDir, "error", err)
 		}
 		if len(batch) > 0 && t.append(context.Background(), batch...) != nil {
 			return
 		}
-		if t.spool.drop(end) || len(batch) == 0 {
+		if s.drop(end) || len(batch) == 0 {
 			return
+		}
+	}
+}
+
+// inherit sends what edges that died have left. Should this one die too before
+// it is done, all of it is sent again.
+func (t *Trail) inherit() {
+	if t.spool == nil || t.unready() != nil {
+		return
+	}
+	err := t.spool.orphans(t.unload)
+	if text := fmt.Sprint(err); text != t.orphaned {
+		t.orphaned = text
+		if err != nil {
+			t.cfg.Logger.Error("the audit spool of an edge that died cannot be taken", "dir", t.cfg.SpoolDir, "error", err)
 		}
 	}
 }

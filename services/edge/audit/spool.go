@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/gofrs/flock"
@@ -23,7 +24,7 @@ const spoolSuffix = ".spool"
 var errSpoolFull = errors.New("the audit spool is full")
 
 // spool is a file of events that wait. It belongs to one edge, which holds its
-// lock; the file of an edge that died is taken over. Each record is its length
+// lock; what is in the file of an edge that died another one sends. Each record is its length
 // and its CRC-32, both of four bytes, and the event, marshalled.
 type spool struct {
 	limit int64
@@ -35,48 +36,55 @@ type spool struct {
 	end   int64
 }
 
-// openSpool takes the files of dir that nobody has as one.
-func openSpool(dir string, limit int64) (*spool, error) {
+// openSpool takes a file of dir that nobody has, or makes one.
+func openSpool(dir string, limit int64) (s *spool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*"+spoolSuffix))
+	files, err := spoolFiles(dir)
+	for s == nil && err == nil {
+		path := filepath.Join(dir, rand.Text()+spoolSuffix)
+		if len(files) > 0 {
+			path, files = files[0], files[1:]
+		}
+		s, err = takeSpool(path, limit)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
-	}
-	var s *spool
-	for _, path := range left {
-		if s, err = s.join(path, limit); err != nil {
-			return nil, err
-		}
-	}
-	if s == nil {
-		return s.join(filepath.Join(dir, rand.Text()+spoolSuffix), limit)
 	}
 	return s, nil
 }
 
-// join is a spool that has what is in a file too, unless another edge has that.
-// Of none it is the file's. After an error it is closed.
-func (s *spool) join(path string, limit int64) (*spool, error) {
-	other, err := takeSpool(path, limit)
-	switch {
-	case err != nil:
-	case other == nil:
-		return s, nil
-	case s == nil:
-		return other, nil
-	default:
-		err = s.adopt(other)
-		other.close()
+func spoolFiles(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), spoolSuffix) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
 	}
-	if err == nil {
-		return s, nil
+	return files, err
+}
+
+// orphans takes, one after the other, the files next to this one in which
+// something waits and that nobody has: their edges have died.
+func (s *spool) orphans(visit func(*spool)) error {
+	own := s.lock.Path()
+	files, err := spoolFiles(filepath.Dir(own))
+	for _, path := range files {
+		// Those of living edges are mostly empty; leave their locks alone.
+		if info, statErr := os.Stat(path); path == own || statErr != nil || info.Size() == 0 {
+			continue
+		}
+		other, takeErr := takeSpool(path, s.limit)
+		if takeErr != nil {
+			err = errors.Join(err, takeErr)
+		}
+		if other != nil {
+			visit(other)
+			other.close()
+		}
 	}
-	if s != nil {
-		s.close()
-	}
-	return nil, fmt.Errorf("audit spool: %w", err)
+	return err
 }
 
 // takeSpool opens a file; nil when another edge has it.
@@ -114,20 +122,6 @@ func wholeRecords(file *os.File) (end int64, err error) {
 		}
 		end += n
 	}
-}
-
-// adopt adds what another spool holds, and empties that.
-func (s *spool) adopt(other *spool) error {
-	n, err := io.Copy(io.NewOffsetWriter(s.file, s.end), io.NewSectionReader(other.file, 0, other.end))
-	if err == nil {
-		err = s.file.Sync()
-	}
-	if err != nil {
-		return err
-	}
-	s.end += n
-	other.drop(other.end)
-	return nil
 }
 
 // add appends events, all or none, and has them on the disk before it returns
