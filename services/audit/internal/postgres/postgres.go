@@ -166,8 +166,9 @@ func blob(d trail.Digest) []byte { return append([]byte{}, d...) }
 func (s *Store) tx(ctx context.Context, f func(pgx.Tx) error) error {
 	err := pgx.BeginFunc(ctx, s.pool, f)
 	var p *pgconn.PgError
-	// Classes 22 and 23: data exceptions, violated constraints.
-	if errors.As(err, &p) && (p.Code[:2] == "22" || p.Code[:2] == "23") {
+	// Classes 22, 23 and 54: data exceptions, violated constraints, and limits,
+	// such as that of what an index takes.
+	if errors.As(err, &p) && slices.Contains([]string{"22", "23", "54"}, p.Code[:2]) {
 		return fmt.Errorf("%w: %w", trail.ErrRejected, err)
 	}
 	return err
