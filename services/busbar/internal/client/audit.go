@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
 // auditHeader says that the trail is meant to be read.
@@ -29,31 +31,8 @@ type AuditOptions struct {
 	ID string
 }
 
-// auditEvent is what the command line shows of an event.
-type auditEvent struct {
-	ID            string         `json:"id"`
-	Call          string         `json:"call"`
-	Time          time.Time      `json:"time"`
-	Tenant        string         `json:"tenant"`
-	Principal     string         `json:"principal"`
-	ClientName    string         `json:"clientName"`
-	ClientVersion string         `json:"clientVersion"`
-	Door          string         `json:"door"`
-	Method        string         `json:"method"`
-	Name          string         `json:"name"`
-	Service       string         `json:"service"`
-	Arguments     jsontext.Value `json:"arguments"`
-	ArgumentsNote string         `json:"argumentsNote"`
-	Outcome       string         `json:"outcome"`
-	Executed      string         `json:"executed"`
-	DurationNano  int64          `json:"durationNano"`
-	Edge          string         `json:"edge"`
-	Traceparent   string         `json:"traceparent"`
-	Seq           int64          `json:"seq"`
-	Hash          string         `json:"hash"`
-}
-
-func (e *auditEvent) duration() string {
+// eventTook is how long the call of an event took.
+func eventTook(e *trail.Row) string {
 	return time.Duration(e.DurationNano).Round(10 * time.Microsecond).String()
 }
 
@@ -196,9 +175,9 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	ctx, stop := run.within(ctx)
 	defer stop()
 	var raw []string
-	var events []auditEvent
+	var events []trail.Row
 	err := run.eachEvent(ctx, o, func(v jsontext.Value) error {
-		var e auditEvent
+		var e trail.Row
 		if err := decode(v, &e); err != nil {
 			return &ProtocolError{Message: "an event is malformed", Err: err}
 		}
@@ -220,7 +199,7 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	}
 	var b strings.Builder
 	for _, e := range events {
-		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, e.duration(), e.Call} {
+		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call} {
 			if i > 0 {
 				b.WriteByte('\t')
 			}
@@ -253,7 +232,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	}
 	var b strings.Builder
 	for i, v := range page.Events {
-		var e auditEvent
+		var e trail.Row
 		if err := decode(v, &e); err != nil {
 			return run.fail(&ProtocolError{Message: "an event is malformed", Err: err}, "")
 		}
@@ -275,20 +254,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	if err != nil {
 		return run.failAudit(err)
 	}
-	var report struct {
-		OK     bool `json:"ok"`
-		Chains []struct {
-			Tenant  string `json:"tenant"`
-			First   int64  `json:"first"`
-			Last    int64  `json:"last"`
-			Signed  int64  `json:"signed"`
-			Problem *struct {
-				Seq  int64  `json:"seq"`
-				ID   string `json:"id"`
-				What string `json:"what"`
-			} `json:"problem"`
-		} `json:"chains"`
-	}
+	var report trail.Report
 	if err := decode(raw, &report); err != nil {
 		return run.fail(&ProtocolError{Message: "the report is malformed", Err: err}, "")
 	}
