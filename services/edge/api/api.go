@@ -68,13 +68,6 @@ func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFram
 	return Outcome(answer, err)
 }
 
-// Approve carries out a call that is held until its caller agrees to it, or
-// forgets it.
-func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
-	answer, err := s.gateway.Approve(ctx, c.Credentials, id, yes, nil)
-	return Outcome(answer, err)
-}
-
 // Batch carries out calls beside each other; see gateway.Batch.
 func (s *Server) Batch(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
 	s.gateway.Batch(ctx, parallel, calls, func(i int, a *gateway.Answer, err error) {

@@ -49,7 +49,7 @@ func (s *service) ListTools(_ context.Context, r *gatewayv1.ListToolsRequest) (*
 	for _, t := range tools {
 		out.Tools = append(out.Tools, &gatewayv1.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
-			RequiresUserApproval: t.RequiresUserApproval,
+			RequiresUserApproval: t.RequiresUserApproval, Annotations: t.Annotations,
 		})
 	}
 	return out, nil
@@ -234,19 +234,6 @@ func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) 
 		return nil, err
 	}
 	return &gatewayv1.GetPromptResponse{Description: out.Description, Messages: out.Messages}, nil
-}
-
-func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*gatewayv1.ApproveResponse, error) {
-	who, err := caller(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	result, err := s.api.Approve(ctx, who, r.Approval, r.Approve)
-	if err != nil {
-		return nil, err
-	}
-	out, err := toolResult(result)
-	return &gatewayv1.ApproveResponse{Result: out}, err
 }
 
 // maxWatched bounds the resources of one watch.

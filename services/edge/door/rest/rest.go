@@ -54,6 +54,7 @@ var (
 		"prompts":      {http.MethodGet: (*Handler).listPrompts},
 		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
 		"sampling":     {http.MethodPost: (*Handler).sample},
+		"approvals":    {http.MethodGet: (*Handler).listHeld},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
 		"docs":         {http.MethodGet: (*Handler).docs},
 	}
@@ -64,7 +65,7 @@ var (
 			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
 			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
 		},
-		"approvals": {http.MethodPost: (*Handler).approve},
+		"approvals": {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
 	}
 )
 

@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/api"
 )
 
 type result struct {
@@ -342,6 +344,29 @@ func TestApproval(t *testing.T) {
 			t.Errorf("%+v", done)
 		}
 		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "no")
+	})
+	t.Run("shown before", func(t *testing.T) {
+		t.Parallel()
+		w := start(t)
+		made := w.do(t, "POST", "/tools/approved", `{"a":9007199254740993}`, nil)
+		path := made.Header.Get("Location")
+		var list struct {
+			Approvals []api.Held `json:"approvals"`
+		}
+		w.do(t, "GET", "/approvals", "", nil).read(t, &list)
+		if len(list.Approvals) != 1 || "/approvals/"+list.Approvals[0].Approval != path || list.Approvals[0].Parameters != nil {
+			t.Errorf("%+v", list)
+		}
+		var one api.Held
+		w.do(t, "GET", path, "", nil).read(t, &one)
+		if one.Name != "approved" || string(one.Parameters) != `{"a":9007199254740993}` || time.Until(one.Expires) <= 0 {
+			t.Errorf("%+v", one)
+		}
+		w.do(t, "POST", path, `{"approve":true}`, nil)
+		w.do(t, "GET", path, "", nil).refused(t, 404, "unknown_approval", "no")
+		if r := w.do(t, "GET", "/approvals", "", nil); r.body != `{"approvals":[]}` {
+			t.Error(r.body)
+		}
 	})
 	t.Run("denied", func(t *testing.T) {
 		t.Parallel()

@@ -116,34 +116,6 @@ func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error
 	return send(w, r, http.StatusOK, result)
 }
 
-// approve agrees to a held call, and answers as the call would have been, or
-// refuses it for good.
-func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
-	body, err := h.body(w, r)
-	if err != nil {
-		return err
-	}
-	var said struct {
-		Approve *bool `json:"approve"`
-	}
-	if err := json.Unmarshal(body, &said, json.RejectUnknownMembers(true)); err != nil || said.Approve == nil {
-		return fault.New(fault.InvalidRequest, `the body must be {"approve":true} or {"approve":false}`).Because(err)
-	}
-	result, err := h.cfg.API.Approve(r.Context(), who, id, *said.Approve)
-	if err != nil {
-		return err
-	}
-	v, err := api.ReadResult(result)
-	if err != nil {
-		return err
-	}
-	return send(w, r, http.StatusOK, v)
-}
-
 func wantsEvents(r *http.Request) bool {
 	for _, v := range r.Header["Accept"] {
 		for part := range strings.SplitSeq(v, ",") {
