@@ -98,20 +98,15 @@ func (r *run) approveCommand(id string) string {
 func (r *run) confirm(ctx context.Context, held *Held, stdin io.Reader) (bool, error) {
 	r.showHeld(held)
 	fmt.Fprint(r.stderr, "run it? [y/N] ")
-	answer, err := readAnswer(ctx, stdin)
-	if err != nil {
+	line, err := readAll(ctx, &firstLine{in: stdin})
+	if !strings.HasSuffix(string(line), "\n") {
 		fmt.Fprintln(r.stderr)
 	}
+	answer := strings.ToLower(strings.TrimSpace(string(line)))
 	return answer == "y" || answer == "yes", err
 }
 
-// readAnswer reads a line, and no more.
-func readAnswer(ctx context.Context, in io.Reader) (string, error) {
-	line, err := readAll(ctx, &firstLine{in: in})
-	return strings.ToLower(strings.TrimSpace(string(line))), err
-}
-
-// firstLine ends with the line that it reads.
+// firstLine reads a line of in, and no more.
 type firstLine struct {
 	in    io.Reader
 	ended bool

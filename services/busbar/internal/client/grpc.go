@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -228,7 +229,27 @@ func (g *GRPC) Call(ctx context.Context, name string, arguments []byte, onProgre
 	if errors.Is(err, io.EOF) {
 		return nil, &ProtocolError{Method: mcp.MethodToolsCall, Message: "the call ended without a result"}
 	}
-	return nil, r.failed(err)
+	if err = r.failed(err); argumentsFail(err) {
+		// For MCP that is a result, so that a model may read it.
+		content, err := json.Marshal([]mcp.Content{mcp.Text(err.Error())})
+		if err != nil {
+			return nil, &ProtocolError{Method: mcp.MethodToolsCall, Message: "the error is malformed", Err: err}
+		}
+		return makeResult(content, nil, true)
+	}
+	return nil, err
+}
+
+// argumentsFail reports whether arguments did not fit the tool's schema: only
+// then the edge names the parameter.
+func argumentsFail(err error) bool {
+	var (
+		e    *RPCError
+		data struct {
+			Parameter *string `json:"parameter"`
+		}
+	)
+	return errors.As(err, &e) && e.Reason == fault.InvalidParams && decode(e.Data, &data) == nil && data.Parameter != nil
 }
 
 func readProgress(p *gatewayv1.Progress) Progress {
