@@ -56,6 +56,7 @@ func main() {
 	if err != nil {
 		panic(err) // the tags above are wrong
 	}
+	partExamples(parser.Model.Children)
 	k, err := parser.Parse(os.Args[1:])
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "busbar: %v\nTry \"busbar --help\".\n", err)

@@ -89,19 +89,6 @@ func startResource(ctx context.Context, conn *bus.Conn, s settings) (running, er
 	return closing{started, func() error { r.Close(); return nil }}, nil
 }
 
-func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
-	m, err := model.New(version, model.FromEnv())
-	if err != nil {
-		return nil, err
-	}
-	return m.Start(ctx, conn)
-}
-
-// plain starts a service that opens nothing.
-func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
-	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
-}
-
 func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
 	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Version: version})
 	if err != nil {
@@ -113,6 +100,19 @@ func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error
 		return nil, err
 	}
 	return closing{r, func() error { a.Close(); return nil }}, nil
+}
+
+func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
+	m, err := model.New(version, model.FromEnv())
+	if err != nil {
+		return nil, err
+	}
+	return m.Start(ctx, conn)
+}
+
+// plain starts a service that opens nothing.
+func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
+	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
 }
 
 // closing closes what a service has opened when it has stopped.

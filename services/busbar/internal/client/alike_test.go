@@ -93,6 +93,13 @@ func TestAlikeCall(t *testing.T) {
 			t.Errorf("%d %s", got.code, got.stderr)
 		}
 	})
+	t.Run("arguments that are too large", func(t *testing.T) {
+		t.Parallel()
+		for _, url := range w.urls { // each has its limit
+			got := runCall(t, CallOptions{Options: w.options(url), Name: "say", Argument: "-"}, `{"text":"`+strings.Repeat("x", 2<<20)+`"}`)
+			got.check(t, ExitRefused, "", "  reason: too_large\n  executed: no - nothing ran\n  next: send smaller arguments\n")
+		}
+	})
 	t.Run("JSON", func(t *testing.T) {
 		t.Parallel()
 		for _, url := range w.urls { // as received, which is not the same

@@ -60,8 +60,8 @@ func (r *grpcRequest) failed(err error) error {
 	if e := readStatus(s); e != nil {
 		return e
 	}
-	if s.Code() == codes.ResourceExhausted { // too large for the edge to read
-		return &RPCError{Message: s.Message(), Reason: fault.TooLarge, Executed: fault.No}
+	if s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "larger than max") { // words of gRPC's own at the edge
+		return &RPCError{Message: "the request is larger than the edge takes", Reason: fault.TooLarge, Executed: fault.No}
 	}
 	if s.Code() != codes.Unavailable {
 		return &StatusError{URL: lost.URL, Status: s}
