@@ -79,7 +79,9 @@ func TestGRPCTools(t *testing.T) {
 		"b": {Tools: tool("b", `{"readOnlyHint":"odd"}`), NextCursor: "c"},
 		"c": {Tools: tool("c", `{"readOnlyHint":true}`)},
 	}
-	url := (&fakeGRPC{tools: func(_ context.Context, cursor string) (*gatewayv1.ListToolsResponse, error) { return pages[cursor], nil }}).serve(t)
+	url := (&fakeGRPC{tools: func(_ context.Context, cursor string) (*gatewayv1.ListToolsResponse, error) {
+		return pages[cursor], nil
+	}}).serve(t)
 	runTools(t, Options{URL: url}).check(t, ExitOK, "a\t\nc\t\n", `warning: tool "b" left out: `)
 	again := (&fakeGRPC{tools: func(context.Context, string) (*gatewayv1.ListToolsResponse, error) { return pages[""], nil }}).serve(t)
 	runTools(t, Options{URL: again}).check(t, ExitTransport, "", "error: the tool list has more than 1000 pages\n")
