@@ -163,6 +163,9 @@ func TestApprovalOfHeldCall(t *testing.T) {
 	if err := approve(w.gateway, "ada", id, false); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("denied: %v", err)
 	}
+	if r := w.last(t); r.Outcome != "forbidden" || r.Call.Name != "approved" || r.Call.Principal.Name != "user of ada" || r.Call.ID == "" {
+		t.Errorf("the denial was audited as %+v", r)
+	}
 	if err := approve(w.gateway, "ada", id, true); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("after it was denied: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
 // maxHeld bounds a list of held calls.
@@ -61,7 +62,8 @@ func (h *HeldCall) over() error {
 	return nil
 }
 
-// Approve carries out a held call, as who made it, if its principal agrees.
+// Approve carries out a held call, as who made it, if its principal agrees. That
+// it does not is recorded as the end of a call, too.
 func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
 	who, err := g.Authenticate(ctx, credentials)
 	if err != nil {
@@ -74,15 +76,17 @@ func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id strin
 	if err == nil {
 		err = held.over()
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case !yes:
-		return nil, NotApproved()
 	}
-	return g.Do(ctx, &Call{
+	c := &Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
 		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: true,
 		WantsProgress: onFrame != nil,
-	}, onFrame)
+	}
+	if !yes {
+		c.ID, c.Principal, c.Received = bus.NewCallID(), who, time.Now()
+		return nil, record(ctx, g.auditor, c, nil, NotApproved())
+	}
+	return g.Do(ctx, c, onFrame)
 }
