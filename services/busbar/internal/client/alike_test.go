@@ -214,7 +214,7 @@ func TestAlikeToken(t *testing.T) {
 		got.stderr = strings.ReplaceAll(got.stderr, scheme+"s://", "SECURE")
 		return got
 	})
-	got.check(t, ExitUsage, "", "error: the token would travel to edge.example:1 unencrypted; give an SECURE URL, or no token\n")
+	got.check(t, ExitUsage, "", "error: the token would travel to edge.example:1 unencrypted; use SECURE instead, or no token\n")
 	if strings.Contains(got.stderr, "secret") {
 		t.Error("it is told")
 	}

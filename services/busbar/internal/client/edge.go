@@ -68,7 +68,7 @@ func guardToken(u *url.URL, header http.Header) error {
 	if u.Scheme == "https" || u.Scheme == schemeGRPCS || header.Get("Authorization") == "" || loopback(u.Hostname()) {
 		return nil
 	}
-	return &UsageError{Message: fmt.Sprintf("the token would travel to %s unencrypted; give an %ss:// URL, or no token", u.Host, u.Scheme)}
+	return &UsageError{Message: fmt.Sprintf("the token would travel to %s unencrypted; use %ss:// instead, or no token", u.Host, u.Scheme)}
 }
 
 func loopback(host string) bool {
