@@ -11,7 +11,7 @@
 // Who calls is said by a bearer token in the metadata key "authorization". A
 // status that is not OK has a google.rpc.ErrorInfo with domain "busbar", the
 // reason of docs/errors.md in lower case, and metadata "executed": no, unknown
-// or yes. Deadlines are obeyed; without one a call has that of its tool.
+// or yes, with what that page says more of the reason beside it. Deadlines are obeyed; without one a call has that of its tool.
 
 package gatewayv1
 

@@ -120,7 +120,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	response := h.execute(r.Context(), who, body)
-	answer(w, status(response), response)
+	status := http.StatusOK
+	if reason := refused(response); reason != "" {
+		status = api.Status(reason)
+		door.Explain(w.Header(), status, fault.New(reason, ""))
+	}
+	answer(w, status, response)
 }
 
 func caller(r *http.Request) api.Caller {
@@ -232,10 +237,9 @@ func (h *Handler) execute(ctx context.Context, who api.Caller, body jsontext.Val
 
 func refuse(w http.ResponseWriter, err error) {
 	f := fault.From(err)
-	if f.Reason == fault.Unauthenticated {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	answer(w, api.Status(f.Reason), refusal(err))
+	status := api.Status(f.Reason)
+	door.Explain(w.Header(), status, f)
+	answer(w, status, refusal(err))
 }
 
 func answer(w http.ResponseWriter, status int, r *gql.Response) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -47,13 +48,14 @@ func status(err error) error {
 	if !named {
 		code = codes.Internal
 	}
-	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: map[string]string{"executed": string(f.Executed)}}
-	var held struct {
-		Approval string `json:"approval,omitzero"`
+	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: map[string]string{}}
+	var more map[string]jsontext.Value
+	if f.Data != nil && json.Unmarshal(f.Data, &more) == nil {
+		for name, v := range more {
+			info.Metadata[name] = text(v)
+		}
 	}
-	if json.Unmarshal(f.Data, &held) == nil && held.Approval != "" {
-		info.Metadata["approval"] = held.Approval
-	}
+	info.Metadata["executed"] = string(f.Executed)
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}
 	if f.RetryAfter > 0 {
 		details = append(details, protoadapt.MessageV1Of(&errdetails.RetryInfo{RetryDelay: durationpb.New(f.RetryAfter.Round(time.Millisecond))}))
@@ -63,6 +65,15 @@ func status(err error) error {
 		return rpcstatus.Error(code, f.Message)
 	}
 	return s.Err()
+}
+
+// text is a JSON string's text, or any other value as it is written.
+func text(v jsontext.Value) string {
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		return s
+	}
+	return string(v)
 }
 
 func isFault(err error) bool {

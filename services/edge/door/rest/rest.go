@@ -152,7 +152,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, 
 		return nil, err
 	}
 	if jsontext.Value(b).Kind() != '{' {
-		return nil, fault.New(fault.InvalidRequest, "the body must be a JSON object")
+		return nil, fault.New(fault.InvalidParams, "the body must be a JSON object")
 	}
 	return b, nil
 }

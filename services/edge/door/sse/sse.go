@@ -186,7 +186,5 @@ func refuse(w http.ResponseWriter, err error) {
 	if status == http.StatusOK {
 		status = http.StatusServiceUnavailable
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	door.RefuseWith(w, status, body)
 }

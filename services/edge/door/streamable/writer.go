@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
 // Variables for tests, which have less time.
@@ -83,6 +85,7 @@ func (o *writer) Leave(retry time.Duration) {
 func (o *writer) Respond(status int, message []byte) {
 	if o.events == nil && (o.takes.json && !o.takes.stream || status != http.StatusOK) {
 		h := o.w.Header()
+		door.Challenge(h, status)
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}
 		o.write(status, message)
