@@ -31,14 +31,13 @@ type outcome struct {
 	said string
 }
 
-// place is where a call ends that is refused.
+// place is where a call ends that is refused; the zero place is the gateway, or
+// the service.
 type place int
 
 const (
-	// atCall: the gateway or a service refuses the call.
-	atCall place = iota
 	// atMessage: it is not a call: the door cannot read it.
-	atMessage
+	atMessage place = iota + 1
 	// atBody: it is larger than what the door reads.
 	atBody
 	// atIdentity: nobody knows who calls.
