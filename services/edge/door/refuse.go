@@ -48,9 +48,6 @@ func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
 
 // RefuseWith answers with an error that is written already.
 func RefuseWith(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	Challenge(h, status)
-	h.Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	Challenge(w.Header(), status)
+	Answer(w, status, "application/json", body)
 }

@@ -5,8 +5,6 @@ package envelope
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,9 +24,6 @@ const version = "1.0"
 
 // maxActions bounds an array.
 const maxActions = 1000
-
-// writeTime is how long the client may take to read the answer.
-const writeTime = 10 * time.Second
 
 // Config says what the door stands before.
 type Config struct {
@@ -197,16 +192,11 @@ func answer(w http.ResponseWriter, v any, err error) {
 	if failed != nil {
 		b, err = []byte(`{"version":"1.0","status":"error","error":"internal error"}`), failed
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
 	status := http.StatusOK
 	if err != nil {
 		f := fault.From(err)
 		status = api.Status(f.Reason)
-		door.Explain(h, status, f)
+		door.Explain(w.Header(), status, f)
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
+	door.Answer(w, status, "application/json", b)
 }

@@ -3,7 +3,6 @@ package rest
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -50,8 +49,5 @@ func refuse(w http.ResponseWriter, err error) {
 	status, f := classify(err)
 	b, _ := json.Marshal(problem(err))
 	door.Explain(w.Header(), status, f)
-	w.Header().Set("Content-Type", "application/problem+json")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
+	door.Answer(w, status, "application/problem+json", b)
 }
