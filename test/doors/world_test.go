@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	web, g := listen(), listen()
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, web, g) }()
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: web, GRPC: g}) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
