@@ -119,6 +119,9 @@ func (p *process) wait(within time.Duration) int {
 	select {
 	case <-p.exited:
 	case <-time.After(within):
+		// What it waits for is shown with its standard error.
+		p.signal(syscall.SIGQUIT)
+		<-p.exited
 		p.t.Fatalf("%s did not exit in %v", p.cmd.Args, within)
 	}
 	return p.cmd.ProcessState.ExitCode()

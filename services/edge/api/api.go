@@ -167,11 +167,15 @@ func (s *Server) slice(kind catalogue.Kind, cursor string, limit int) (entries [
 	if err != nil {
 		return nil, "", err
 	}
-	entries = make([]jsontext.Value, len(raw))
-	for i, e := range raw {
-		entries[i] = e
+	return values(raw), next, nil
+}
+
+func values(raw [][]byte) []jsontext.Value {
+	out := make([]jsontext.Value, len(raw))
+	for i, v := range raw {
+		out[i] = v
 	}
-	return entries, next, nil
+	return out
 }
 
 // Result is a tool's result as these doors show it.
@@ -224,11 +228,10 @@ func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit i
 		at = []byte(cursor)
 	}
 	entries, next, err := s.gateway.ListResources(ctx, c.Call(mcp.MethodResourcesList, "", nil, nil), at, limit)
-	resources = make([]jsontext.Value, len(entries))
-	for i, e := range entries {
-		resources[i] = e
+	if err != nil {
+		return nil, "", err
 	}
-	return resources, next, err
+	return values(entries), next, nil
 }
 
 // Subscribe hears of changes of the lists and of the resources of the caller's

@@ -965,8 +965,10 @@ type Failure struct {
 	Reason  string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// no, unknown or yes.
-	Executed      string `protobuf:"bytes,3,opt,name=executed,proto3" json:"executed,omitempty"`
-	RetryAfterMs  uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	Executed     string `protobuf:"bytes,3,opt,name=executed,proto3" json:"executed,omitempty"`
+	RetryAfterMs uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// JSON object: what docs/errors.md says more of the reason; empty for nothing.
+	Data          []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1027,6 +1029,13 @@ func (x *Failure) GetRetryAfterMs() uint32 {
 		return x.RetryAfterMs
 	}
 	return 0
+}
+
+func (x *Failure) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
 }
 
 type ReadResourceRequest struct {
@@ -1766,12 +1775,13 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x127\n" +
 	"\x06result\x18\x02 \x01(\v2\x1d.busbar.gateway.v1.ToolResultH\x00R\x06result\x126\n" +
 	"\afailure\x18\x03 \x01(\v2\x1a.busbar.gateway.v1.FailureH\x00R\afailureB\t\n" +
-	"\aoutcome\"}\n" +
+	"\aoutcome\"\x91\x01\n" +
 	"\aFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
 	"\bexecuted\x18\x03 \x01(\tR\bexecuted\x12$\n" +
-	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\"'\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"'\n" +
 	"\x13ReadResourceRequest\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\"2\n" +
 	"\x14ReadResourceResponse\x12\x1a\n" +

@@ -26,20 +26,21 @@ type commandLine struct {
 	LogJSON  bool             `name:"log-json" env:"BUSBAR_LOG_JSON" help:"Write the log as JSON."`
 	Version  kong.VersionFlag `help:"Print the version."`
 
-	Dev      devCommand     `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
-	Stdio    stdioCommand   `cmd:"" help:"Serve one MCP client on standard input and output."`
-	Edge     edgeCommand    `cmd:"" help:"Run one edge of a fleet."`
-	Text     partCommand    `cmd:"" group:"services" help:"Run one instance of the text service."`
-	Github   partCommand    `cmd:"" group:"services" help:"Run one instance of the github service."`
-	Planning partCommand    `cmd:"" group:"services" help:"Run one instance of the planning service."`
-	Prompt   partCommand    `cmd:"" group:"services" help:"Run one instance of the prompt service."`
-	Resource partCommand    `cmd:"" group:"services" help:"Run one instance of the resource service."`
-	Model    partCommand    `cmd:"" group:"services" help:"Run one instance of the model service, for sampling; it needs BUSBAR_MODEL_PROVIDER."`
-	Tools    toolsCommand   `cmd:"" help:"List the tools of an edge."`
-	Call     callCommand    `cmd:"" help:"Call a tool."`
-	Batch    batchCommand   `cmd:"" help:"Make the calls of a file beside each other."`
-	Approve  approveCommand `cmd:"" help:"Decide on calls that are held, or list them."`
-	Audit    auditCommands  `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
+	Dev          devCommand     `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
+	Stdio        stdioCommand   `cmd:"" help:"Serve one MCP client on standard input and output."`
+	Edge         edgeCommand    `cmd:"" help:"Run one edge of a fleet."`
+	Text         partCommand    `cmd:"" group:"services" help:"Run one instance of the text service."`
+	Github       partCommand    `cmd:"" group:"services" help:"Run one instance of the github service."`
+	Prompt       partCommand    `cmd:"" group:"services" help:"Run one instance of the prompt service."`
+	Resource     partCommand    `cmd:"" group:"services" help:"Run one instance of the resource service."`
+	Model        partCommand    `cmd:"" group:"services" help:"Run one instance of the model service, for sampling; it needs BUSBAR_MODEL_PROVIDER."`
+	Tools        toolsCommand   `cmd:"" help:"List the tools of an edge."`
+	Call         callCommand    `cmd:"" help:"Call a tool."`
+	Batch        batchCommand   `cmd:"" help:"Make the calls of a file beside each other."`
+	Approve      approveCommand `cmd:"" help:"Decide on calls that are held, or list them."`
+	Planning     partCommand    `cmd:"" group:"services" help:"Run one instance of the planning service."`
+	BatchService partCommand    `cmd:"" name:"batch-service" group:"services" help:"Run one instance of the batch service, which gives models the tool batch."`
+	Audit        auditCommands  `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 
 const description = `Busbar serves the Model Context Protocol from independent services on a NATS bus.

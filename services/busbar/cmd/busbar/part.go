@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -32,12 +33,14 @@ func (c *partCommand) Run(ctx context.Context, k *kong.Context, out stdout) erro
 	if err != nil {
 		return err
 	}
+	// "batch" is the command that makes a batch.
+	name := strings.TrimSuffix(k.Command(), "-service")
 	for _, p := range parts() {
-		if p.name == k.Command() {
+		if p.name == name {
 			return c.run(ctx, p, settings{databaseURL: c.DatabaseURL, dataDir: string(dir)}, out)
 		}
 	}
-	return fmt.Errorf("no service is called %s", k.Command())
+	return fmt.Errorf("no service is called %s", name)
 }
 
 func (c *partCommand) run(ctx context.Context, p part, s settings, out stdout) error {

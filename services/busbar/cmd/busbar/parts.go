@@ -8,6 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
+	"github.com/busbar-mcp/busbar/services/batch"
 	"github.com/busbar-mcp/busbar/services/github"
 	"github.com/busbar-mcp/busbar/services/model"
 	"github.com/busbar-mcp/busbar/services/planning"
@@ -46,6 +47,7 @@ func parts() []part {
 		{"planning", plain(func() *service.Service { return planning.New(version) })},
 		{"prompt", startPrompt},
 		{"resource", startResource},
+		{"batch", plain(func() *service.Service { return batch.New(version) })},
 		{audit.Name, startAudit},
 	}
 	if model.FromEnv().Enabled() {

@@ -59,7 +59,7 @@ func start(t *testing.T) *world {
 	g := listen()
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, listen(), g) }()
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: listen(), GRPC: g}) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -184,7 +184,7 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 		if err != nil {
 			f := fault.From(err)
 			out.Outcome = &gatewayv1.BatchToolsResponse_Failure{Failure: &gatewayv1.Failure{
-				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()),
+				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()), Data: f.Data,
 			}}
 		} else {
 			out.Outcome = &gatewayv1.BatchToolsResponse_Result{Result: r}

@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 		"a member twice":             {"POST", "/tools/echo", `{"a":1,"a":2}`, nil, 400, "parse_error"},
 		"bad UTF-8":                  {"POST", "/tools/echo", "{\"a\":\"\xff\"}", nil, 400, "parse_error"},
 		"too deep":                   {"POST", "/tools/echo", `{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", nil, 400, "invalid_request"},
-		"not an object":              {"POST", "/tools/echo", `[1]`, nil, 400, "invalid_request"},
+		"not an object":              {"POST", "/tools/echo", `[1]`, nil, 400, "invalid_params"},
 		"too large":                  {"POST", "/tools/echo", `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "too_large"},
 		"another type":               {"POST", "/tools/echo", `{}`, header{"Content-Type": "text/plain"}, 415, "invalid_request"},
 		"a form":                     {"POST", "/tools/echo", `a=1`, header{"Content-Type": "application/x-www-form-urlencoded"}, 415, "invalid_request"},

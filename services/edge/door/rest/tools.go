@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,7 +80,7 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 	if err != nil {
 		return err
 	}
-	if wantsEvents(r) {
+	if door.Accepts(r.Header).EventsFirst {
 		h.stream(w, r, who, method, name, arguments, show)
 		return nil
 	}
@@ -114,17 +113,6 @@ func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error
 		return err
 	}
 	return send(w, r, http.StatusOK, result)
-}
-
-func wantsEvents(r *http.Request) bool {
-	for _, v := range r.Header["Accept"] {
-		for part := range strings.SplitSeq(v, ",") {
-			if media, _, _ := strings.Cut(part, ";"); strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // stream makes a call and answers with events: progress and log as they come,
