@@ -172,7 +172,7 @@ func (b *grpcBatch) received(m *gatewayv1.BatchToolsResponse) error {
 	if f := m.GetFailure(); f != nil {
 		slot = api.Slot{
 			Error: f.Message, Reason: fault.Reason(f.Reason), Executed: fault.Executed(f.Executed),
-			RetryAfterMS: int64(f.RetryAfterMs), IsError: true,
+			RetryAfterMS: int64(f.RetryAfterMs), Data: f.Data, IsError: true,
 		}
 	} else {
 		r := m.GetResult()

@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	w.urls = [2]string{"http://" + web.Addr().String() + "/mcp", "grpc://" + plain.Addr().String()}
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, web, plain) }()
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: web, GRPC: plain}) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
