@@ -14,7 +14,7 @@ TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
 PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
-	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit \
+	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
@@ -38,7 +38,7 @@ build: ## Build the programs into bin/
 
 # Packages that measure how long things take: one at a time, since on a small
 # machine two at once would measure each other.
-TIMED := /(libs/(bus|service)|services/edge|test/(e2e|matrix))(/|$$)
+TIMED := /(libs/(bus|service)|services/(busbar|edge)|test/(doors|e2e|matrix))(/|$$)
 
 .PHONY: test
 test: ## Test every module, with the race detector where there is a C compiler

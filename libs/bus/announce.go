@@ -35,6 +35,9 @@ type Announcer struct {
 // Announce tells every edge that the instance is there and what its service
 // offers, and keeps doing so.
 func Announce(conn *Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
+	if service == Gateway {
+		return nil, fmt.Errorf("a service cannot have the name %q, which is that of the edges", service)
+	}
 	a := &Announcer{
 		conn: conn, poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 		ann: &busv1.Announcement{

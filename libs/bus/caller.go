@@ -78,20 +78,12 @@ var exchanges = sync.Pool{New: func() any {
 	return &exchange{wake: make(chan struct{}, 1), timer: t}
 }}
 
-// NewCaller starts collecting answers. Close it before the connection.
+// NewCaller starts collecting answers, for an edge. Close it before the
+// connection.
 func NewCaller(conn *Conn) (*Caller, error) {
-	c := &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, mailboxes: map[string]*Mailbox{}}
-	for _, subject := range []string{replySubjects(c.edge), streamSubjects(c.edge), liveSubjects(c.edge)} {
-		sub, err := conn.nc.Subscribe(subject, c.deliver)
-		if err != nil {
-			return nil, publishFault(err)
-		}
-		// The answers of all calls share these; their bound is the sum of those of
-		// the calls, not the default of one.
-		if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
-			return nil, err
-		}
-		c.subs = append(c.subs, sub)
+	c := newCaller(conn)
+	if err := c.collect(replySubjects(c.edge), streamSubjects(c.edge), liveSubjects(c.edge)); err != nil {
+		return nil, err
 	}
 	posts, err := conn.nc.Subscribe(messageSubject(c.edge), c.take)
 	if err != nil {
@@ -99,6 +91,33 @@ func NewCaller(conn *Conn) (*Caller, error) {
 	}
 	c.subs = append(c.subs, posts)
 	return c, nil
+}
+
+// NewGatewayCaller is NewCaller for a service, which calls nothing but the
+// Gateway and so needs to hear nobody else.
+func NewGatewayCaller(conn *Conn) (*Caller, error) {
+	c := newCaller(conn)
+	return c, c.collect(replySubject(Gateway, c.edge, "*"))
+}
+
+func newCaller(conn *Conn) *Caller {
+	return &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, mailboxes: map[string]*Mailbox{}}
+}
+
+func (c *Caller) collect(subjects ...string) error {
+	for _, subject := range subjects {
+		sub, err := c.conn.nc.Subscribe(subject, c.deliver)
+		if err != nil {
+			return publishFault(err)
+		}
+		// The answers of all calls share these; their bound is the sum of those of
+		// the calls, not the default of one.
+		if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
+			return err
+		}
+		c.subs = append(c.subs, sub)
+	}
+	return nil
 }
 
 // Close stops collecting. Calls in flight end as PeerLost.

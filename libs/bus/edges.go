@@ -11,6 +11,11 @@ import (
 // service may have it.
 const edges = "edge"
 
+// Gateway is the service that edges are for other services: what is called there
+// is any tool, on behalf of the caller's own caller (busv1.Delegation). It is in
+// no registry, and no other service may have its name.
+const Gateway = "gateway"
+
 // CancelElsewhere tells every edge that a client gave up a request, which one
 // of them holds.
 func (c *Caller) CancelElsewhere(session string, requestID []byte) error {

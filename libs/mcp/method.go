@@ -54,6 +54,9 @@ var methods = func() map[string]string {
 	return m
 }()
 
+// IsMethod reports whether a method is one that clients call here.
+func IsMethod(method string) bool { return methods[method] != "" }
+
 // IsNotification reports whether the method is that of a notification.
 func IsNotification(method string) bool { return strings.HasPrefix(method, notificationPrefix) }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -18,6 +19,8 @@ type Call struct {
 	tool *tool
 	// isTask is set in the runs of a task.
 	isTask bool
+	// callers returns what the instance makes calls of its own with.
+	callers func() (*bus.Caller, error)
 
 	answered map[string][]byte
 	state    []byte
@@ -99,7 +102,7 @@ var levels = func() map[string]busv1.LogLevel {
 }()
 
 // newCall opens a request for its handler.
-func (s *Service) newCall(req *busv1.Request, out output) (*Call, error) {
-	c := &Call{req: req, out: out, log: s.logger()}
+func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
+	c := &Call{req: req, out: out, log: r.service.logger(), callers: r.callers}
 	return c, c.openAnswers()
 }

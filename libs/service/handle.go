@@ -13,12 +13,12 @@ import (
 )
 
 // handle routes a request to the handler of its method and name.
-func (s *Service) handle(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
-	call, err := s.newCall(req, out)
+func (r *Running) handle(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+	call, err := r.newCall(req, out)
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, call)
+	return r.service.answer(ctx, call)
 }
 
 func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error) {

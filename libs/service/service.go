@@ -128,6 +128,10 @@ type Running struct {
 	undescribe func()
 	// unrefresh is nil for a service that shares nothing.
 	unrefresh func()
+
+	// caller is nil until a tool calls another.
+	callerMu sync.Mutex
+	caller   *bus.Caller
 }
 
 // Start puts the service on the bus and returns once it takes calls. Stop it
@@ -140,7 +144,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 		return nil, fmt.Errorf("service %s is not well formed: %w", s.name, err)
 	}
 	r := &Running{service: s, conn: conn}
-	r.server, err = bus.Serve(ctx, conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: s.handle})
+	r.server, err = bus.Serve(ctx, conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +176,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 func (r *Running) serveTasksLocked() {
 	for _, t := range r.service.tools {
 		if t.task != TaskNever {
-			r.server.ServeTasks(r.service.handleTask)
+			r.server.ServeTasks(r.handleTask)
 			return
 		}
 	}
@@ -192,7 +196,23 @@ func (r *Running) Stop(ctx context.Context) error {
 	}
 	r.leave(ctx)
 	r.undescribe()
-	return r.server.Drain(ctx)
+	err := r.server.Drain(ctx)
+	r.callerMu.Lock()
+	defer r.callerMu.Unlock()
+	if r.caller != nil {
+		err = errors.Join(err, r.caller.Close())
+	}
+	return err
+}
+
+// callers returns what the instance makes calls of its own with.
+func (r *Running) callers() (_ *bus.Caller, err error) {
+	r.callerMu.Lock()
+	defer r.callerMu.Unlock()
+	if r.caller == nil {
+		r.caller, err = bus.NewGatewayCaller(r.conn)
+	}
+	return r.caller, err
 }
 
 // leave takes the instance out of the registry.

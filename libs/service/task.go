@@ -75,13 +75,13 @@ func (c *Call) task() (proto.Message, error) {
 }
 
 // handleTask is one run of a task.
-func (s *Service) handleTask(ctx context.Context, req *busv1.Request, say func(string)) (proto.Message, error) {
-	call, err := s.newCall(req, status(say))
+func (r *Running) handleTask(ctx context.Context, req *busv1.Request, say func(string)) (proto.Message, error) {
+	call, err := r.newCall(req, status(say))
 	if err != nil {
 		return nil, err
 	}
 	call.isTask = true
-	return s.answer(ctx, call)
+	return r.service.answer(ctx, call)
 }
 
 // status is the output of a task.

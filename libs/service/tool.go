@@ -53,6 +53,8 @@ type Tool struct {
 	CacheShared bool
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
+	// CallsTools lets the handler call other tools; see Call.CallTool.
+	CallsTools bool
 }
 
 // DefaultCache is how long results are kept where nothing speaks against it.
@@ -180,7 +182,7 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 		Name: t.Name, Json: data, InputSchema: t.InputSchema,
 		TimeoutMs: uint32(t.Timeout.Milliseconds()),
 		ReadOnly:  t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
-		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared,
+		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared, CallsTools: t.CallsTools,
 	}, nil
 }
 

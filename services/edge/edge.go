@@ -26,12 +26,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
 	"github.com/busbar-mcp/busbar/services/edge/door/graphql"
 	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
+	"github.com/busbar-mcp/busbar/services/edge/door/inner"
 	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/metrics"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -43,8 +45,12 @@ type Config struct {
 	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
-	Audit         Audit
-	Logger        *slog.Logger
+	// Authorizer says who may call what; nil: everybody everything.
+	Authorizer gateway.Authorizer
+	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
+	Limiter gateway.Limiter
+	Audit   Audit
+	Logger  *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -68,6 +74,8 @@ type Edge struct {
 	trail    *audit.Trail // nil for none
 	server   *era.Server
 	sockets  *door.Sockets
+	inner    *bus.Server
+	metrics  *metrics.Metrics
 
 	stopCancels func()
 	closing     sync.Once
@@ -118,9 +126,15 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cache = gateway.NewCache()
+	if cfg.Limiter == nil {
+		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
+	}
+	e.metrics = metrics.New(cfg.Version)
+	e.measure(cfg.Limiter)
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
-		Authenticator: cfg.Authenticator, Auditor: auditor, Sealer: sealer, Logger: cfg.Logger,
+		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -130,6 +144,9 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	if e.stopCancels, err = e.caller.OnCancelElsewhere(e.server.Cancelled); err != nil {
+		return nil, err
+	}
+	if e.inner, err = inner.Serve(ctx, conn, e.gateway); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -146,6 +163,33 @@ func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) 
 	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
 		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
 	}), nil
+}
+
+// measure has the figures of an edge's parts among its metrics.
+func (e *Edge) measure(limiter gateway.Limiter) {
+	m := e.metrics
+	if l, ok := limiter.(*gateway.InFlight); ok {
+		m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(l.Now()) })
+	}
+	m.Gauge("busbar_bus_connected", "1 while the bus is reachable.", func() float64 {
+		if e.conn.Connected() {
+			return 1
+		}
+		return 0
+	})
+	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
+	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
+		return float64(len(e.live.Now().Problems()))
+	})
+	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := e.cache.Counts(); return float64(hits) })
+	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := e.cache.Counts(); return float64(misses) })
+	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(e.cache.Size()) })
+	if e.trail == nil {
+		return
+	}
+	m.Gauge("busbar_audit_queued_events", "Audit events that wait in memory.", func() float64 { return float64(e.trail.Stats().Queued) })
+	m.Gauge("busbar_audit_spooled_bytes", "Audit events that wait on disk, while the bus does not take them.", func() float64 { return float64(e.trail.Stats().Spooled) })
+	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
 }
 
 // startAudit begins to record calls; nil when that is off.
@@ -197,6 +241,9 @@ func (e *Edge) close() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	e.sockets.End(now)
+	if e.inner != nil {
+		_ = e.inner.Drain(now)
+	}
 	if e.stopCancels != nil {
 		e.stopCancels()
 	}
@@ -237,6 +284,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		API: plain, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
 	web := rest.New(rest.Config{API: plain, Guard: guard})
+	if guard.Loopback {
+		mux.Handle(metrics.Path, e.metrics.Handler(guard))
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !e.conn.Connected() {
@@ -255,21 +305,21 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	})
 }
 
-// ServeAll is Serve for HTTP on l and, unless it is nil, gRPC on g, which is
-// closed with it.
-func (e *Edge) ServeAll(ctx context.Context, l, g net.Listener) error {
-	if g == nil {
-		return e.Serve(ctx, l)
-	}
+// ServeAll is Serve for every listener there is. It closes them.
+func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
-	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l) })
-	p.Go(func(ctx context.Context) error {
-		addr, ok := g.Addr().(*net.TCPAddr)
-		s := grpc.New(grpc.Config{
-			API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: ok && addr.IP.IsLoopback(),
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.HTTP) })
+	if l.GRPC != nil {
+		p.Go(func(ctx context.Context) error {
+			s := grpc.New(grpc.Config{
+				API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
+			})
+			return s.Serve(ctx, l.GRPC, drainTime)
 		})
-		return s.Serve(ctx, g, drainTime)
-	})
+	}
+	if l.Metrics != nil {
+		p.Go(func(ctx context.Context) error { return e.metrics.Serve(ctx, l.Metrics) })
+	}
 	return p.Wait()
 }
 
@@ -280,9 +330,7 @@ const drainTime = 35 * time.Second
 // the calls in flight, and returns. It closes l.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
-	if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.IP.IsLoopback() {
-		guard.Loopback = true
-	}
+	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
 		Handler:           e.Handler(guard),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -311,7 +359,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-ended
 	e.sockets.End(drain)
-	return err
+	return errors.Join(err, e.inner.Drain(drain))
 }
 
 // unusedConns are the connections that have not brought a request yet. Clients

@@ -235,7 +235,7 @@ func TestCommand(t *testing.T) {
 	defer stop()
 	in, out := io.Pipe()
 	done := make(chan error, 1)
-	cmd := edge.Command{Listen: "127.0.0.1:0", NATS: url, AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}
+	cmd := edge.Command{ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, NATS: url, AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}
 	go func() { done <- cmd.Run(ctx, "1.2.3", out) }()
 	line := make(chan string, 1)
 	go func() {
@@ -256,7 +256,7 @@ func TestCommand(t *testing.T) {
 		t.Error(err)
 	}
 	for says, cmd := range map[string]edge.Command{
-		"--allow-unauthenticated": {Listen: ":0", NATS: url}, "--nats": {Listen: "127.0.0.1:0", NATS: "nats://127.0.0.1:1"},
+		"--allow-unauthenticated": {ListenFlags: edge.ListenFlags{Listen: ":0"}, NATS: url}, "--nats": {ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, NATS: "nats://127.0.0.1:1"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		if err := cmd.Run(ctx, "1", io.Discard); err == nil || !strings.Contains(err.Error(), says) {

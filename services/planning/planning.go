@@ -1,5 +1,5 @@
 // Package planning is the Busbar service of planning tools: generatePlan,
-// validatePlan and nextSteps.
+// writePlan, validatePlan and nextSteps.
 //
 // A plan follows from what the task says, by the method of docs/planning.md
 // and without a model: the same input gives the same bytes. Where the caller
@@ -38,6 +38,12 @@ func New(version string) *service.Service {
 		InputSchema: generateInput,
 		ReadOnly:    true, Idempotent: true,
 	}, generate)
+	service.AddTool(s, service.Tool{
+		Name:        "writePlan",
+		Title:       "Write plan",
+		Description: "Makes a plan as generatePlan does and writes it as a resource, so that others read it, subscribe to it and tick it off.",
+		InputSchema: writeInput, CallsTools: true,
+	}, write)
 	service.AddTool(s, service.Tool{
 		Name:        "validatePlan",
 		Title:       "Validate plan",

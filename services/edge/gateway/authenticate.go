@@ -15,8 +15,14 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, c Credentials) (Principal, error)
 }
 
-func authenticate(a Authenticator) Link {
+func authenticate(a Authenticator, s *Sealer) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		if c.Delegation != nil {
+			if err := s.accept(ctx, c); err != nil {
+				return nil, err
+			}
+			return next(ctx, c, onFrame)
+		}
 		p, err := a.Authenticate(ctx, c.Credentials)
 		if err != nil {
 			return nil, err

@@ -54,6 +54,9 @@ func (c *Cache) Close() { c.results.StopAllGoroutines() }
 // have been.
 func (c *Cache) Counts() (hits, misses int64) { return c.hits.Load(), c.misses.Load() }
 
+// Size is how many bytes the kept results have, about.
+func (c *Cache) Size() uint64 { return c.results.WeightedSize() }
+
 // cached answers from the cache where it may. It stands after all that decides
 // whether the caller may call.
 func cached(cache *Cache) Link {

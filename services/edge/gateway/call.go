@@ -31,6 +31,9 @@ type Call struct {
 
 	// Credentials are what the door found; empty for none.
 	Credentials Credentials
+	// Delegation takes the place of credentials and of Client where a service
+	// calls on behalf of its caller. Not nil for any such call.
+	Delegation []byte
 	// Principal is set by the authenticate link.
 	Principal Principal
 
@@ -59,6 +62,8 @@ type Call struct {
 	// is in the audit trail.
 	ID    string
 	begun bool
+	// depth is how many calls of services stand above this one.
+	depth uint32
 }
 
 // Credentials are what a client proves its identity with.

@@ -15,7 +15,7 @@ const SamplingTimeout = 2 * time.Minute
 
 // dispatch puts the call on the bus. It bounds it by the tool's time limit,
 // and repeats it once where that can do no harm.
-func dispatch(caller *bus.Caller, store Tasks) Next {
+func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		timeout := bus.DefaultTimeout
 		switch t := c.Target.Tool; {
@@ -25,17 +25,27 @@ func dispatch(caller *bus.Caller, store Tasks) Next {
 			timeout = SamplingTimeout
 		}
 		deadline := time.Now().Add(timeout)
-		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, request(c, deadline), onFrame)
+		req := request(c, deadline)
+		var err error
+		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
+			return nil, err
+		}
+		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, req, onFrame)
 		if err != nil && repeatable(c, err) && pause(ctx) {
 			again := request(c, deadline)
 			again.Id = "" // late frames of the first must not be taken for this one's
+			again.Delegation = req.Delegation
 			frame, err = caller.CallOn(ctx, c.Stream, c.Target.Service, again, onFrame)
 		}
 		if err != nil {
 			return nil, err
 		}
 		if begun := frame.GetTask(); begun != nil {
-			return createTask(ctx, c, store, request(c, deadline), begun)
+			task := request(c, deadline)
+			if task.Delegation, err = sealer.delegate(ctx, c, time.Now().Add(keyLife)); err != nil {
+				return nil, err
+			}
+			return createTask(ctx, c, store, task, begun)
 		}
 		return answerOf(frame), nil
 	}
@@ -47,7 +57,7 @@ func request(c *Call, deadline time.Time) *busv1.Request {
 		Method: c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
 		WantsProgress: c.WantsProgress, LogLevel: c.LogLevel,
 		InputResponses: c.InputResponses, RequestState: c.RequestState, IdempotencyKey: c.IdempotencyKey,
-		Identity:    &busv1.Identity{Principal: c.Principal.Name, Tenant: c.Principal.Tenant, Scopes: c.Principal.Scopes},
+		Identity:    identity(c.Principal),
 		Traceparent: c.Traceparent, Tracestate: c.Tracestate,
 	}
 }

@@ -65,7 +65,7 @@ func New(cfg Config) *Gateway {
 	}
 	links := []Link{
 		audit(cfg.Auditor),
-		authenticate(cfg.Authenticator),
+		authenticate(cfg.Authenticator, cfg.Sealer),
 		authorize(cfg.Authorizer),
 		limit(cfg.Limiter),
 		begin(cfg.Auditor), // what has an effect by its method alone
@@ -77,7 +77,7 @@ func New(cfg Config) *Gateway {
 		deduplicate(cfg.Deduplicator),
 		begin(cfg.Auditor),
 	}
-	next := dispatch(cfg.Caller, cfg.Tasks)
+	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer)
 	for i := len(links) - 1; i >= 0; i-- {
 		link, rest := links[i], next
 		next = func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {

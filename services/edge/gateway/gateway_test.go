@@ -45,7 +45,13 @@ func (p *policies) Authenticate(_ context.Context, c gateway.Credentials) (gatew
 }
 func (p *policies) Authorize(context.Context, *gateway.Call) error { return p.ask("authorize") }
 func (p *policies) Hold(context.Context, *gateway.HeldCall) error  { return p.ask("approve") }
-func (p *policies) Take(context.Context, string) (*gateway.HeldCall, error) {
+func (p *policies) Held(context.Context, string, func(*gateway.HeldCall)) error {
+	return p.ask("approve")
+}
+func (p *policies) Look(context.Context, string, string) (*gateway.HeldCall, error) {
+	return nil, p.ask("approve")
+}
+func (p *policies) Take(context.Context, string, string) (*gateway.HeldCall, error) {
 	return nil, p.ask("approve")
 }
 func (p *policies) Use(context.Context, string) (bool, error) { return true, p.ask("approve") }

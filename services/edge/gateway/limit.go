@@ -43,6 +43,9 @@ func NewInFlight(n int) *InFlight {
 	return l
 }
 
+// Now is how many calls are in flight.
+func (l *InFlight) Now() int64 { return l.current.Load() }
+
 // Acquire implements Limiter.
 func (l *InFlight) Acquire(context.Context, *Call) (func(), error) {
 	if l.current.Add(1) > l.limit {

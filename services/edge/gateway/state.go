@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"sync"
 	"time"
 
@@ -88,40 +89,60 @@ func (s *Sealer) aead(ctx context.Context, period uint32) (cipher.AEAD, error) {
 
 const periodSize, nonceSize = 4, 12
 
-func (s *Sealer) seal(ctx context.Context, c *Call, state []byte) ([]byte, error) {
+// errNotOurs refuses what no edge sealed, or too long ago, or for something else.
+var errNotOurs = errors.New("not sealed by an edge of this bus for this, or too old")
+
+// seal protects plain until a time. It opens only with what it is bound to.
+func (s *Sealer) seal(ctx context.Context, bound, plain []byte, until time.Time) ([]byte, error) {
 	period := s.period()
 	aead, err := s.aead(ctx, period)
 	if err != nil {
 		return nil, err
 	}
-	sealed := binary.BigEndian.AppendUint32(make([]byte, 0, periodSize+nonceSize+8+len(state)+aead.Overhead()), period)
+	sealed := binary.BigEndian.AppendUint32(make([]byte, 0, periodSize+nonceSize+8+len(plain)+aead.Overhead()), period)
 	sealed = sealed[:periodSize+nonceSize]
 	_, _ = rand.Read(sealed[periodSize:])
-	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(stateLife).Unix()))
-	sealed = aead.Seal(sealed, sealed[periodSize:], append(plain, state...), belongsTo(c))
-	return base64.RawURLEncoding.AppendEncode(nil, sealed), nil
+	return aead.Seal(sealed, sealed[periodSize:], append(binary.BigEndian.AppendUint64(nil, uint64(until.Unix())), plain...), bound), nil
 }
 
-func (s *Sealer) open(ctx context.Context, c *Call) ([]byte, error) {
-	refused := fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, or it is too old; call again without it")
-	sealed, err := base64.RawURLEncoding.Strict().DecodeString(string(c.RequestState))
-	if err != nil || len(sealed) < periodSize+nonceSize {
-		return nil, refused
+// open returns what was sealed; errNotOurs for anything else.
+func (s *Sealer) open(ctx context.Context, bound, sealed []byte) ([]byte, error) {
+	if len(sealed) < periodSize+nonceSize {
+		return nil, errNotOurs
 	}
 	period := binary.BigEndian.Uint32(sealed)
-	// One period either way: clocks differ, and state lives on after its period.
+	// One period either way: clocks differ, and what is sealed lives on after its
+	// period.
 	if now := s.period(); period+1 < now || period > now+1 {
-		return nil, refused
+		return nil, errNotOurs
 	}
 	aead, err := s.aead(ctx, period)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := aead.Open(nil, sealed[periodSize:periodSize+nonceSize], sealed[periodSize+nonceSize:], belongsTo(c))
+	plain, err := aead.Open(nil, sealed[periodSize:periodSize+nonceSize], sealed[periodSize+nonceSize:], bound)
 	if err != nil || len(plain) < 8 || s.now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
-		return nil, refused
+		return nil, errNotOurs
 	}
 	return plain[8:], nil
+}
+
+func (s *Sealer) sealState(ctx context.Context, c *Call, state []byte) ([]byte, error) {
+	sealed, err := s.seal(ctx, belongsTo(c), state, s.now().Add(stateLife))
+	return base64.RawURLEncoding.AppendEncode(nil, sealed), err
+}
+
+func (s *Sealer) openState(ctx context.Context, c *Call) ([]byte, error) {
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(string(c.RequestState))
+	var state []byte
+	if err == nil {
+		state, err = s.open(ctx, belongsTo(c), sealed)
+	}
+	var broken base64.CorruptInputError
+	if errors.Is(err, errNotOurs) || errors.As(err, &broken) {
+		return nil, fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, or it is too old; call again without it")
+	}
+	return state, err
 }
 
 // belongsTo is the digest of what the state is bound to.
@@ -138,7 +159,7 @@ func belongsTo(c *Call) []byte {
 func protect(s *Sealer) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
 		if len(c.RequestState) > 0 {
-			state, err := s.open(ctx, c)
+			state, err := s.openState(ctx, c)
 			if err != nil {
 				return nil, err
 			}
@@ -146,7 +167,7 @@ func protect(s *Sealer) Link {
 		}
 		answer, err := next(ctx, c, onFrame)
 		if err == nil && answer.InputRequired != nil && len(answer.InputRequired.RequestState) > 0 {
-			answer.InputRequired.RequestState, err = s.seal(ctx, c, answer.InputRequired.RequestState)
+			answer.InputRequired.RequestState, err = s.sealState(ctx, c, answer.InputRequired.RequestState)
 		}
 		return answer, err
 	}

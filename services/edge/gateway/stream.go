@@ -48,7 +48,7 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 		return nil, err
 	}
 	if answer.InputRequired != nil && len(answer.InputRequired.RequestState) > 0 {
-		answer.InputRequired.RequestState, err = g.sealer.seal(ctx, c, answer.InputRequired.RequestState)
+		answer.InputRequired.RequestState, err = g.sealer.sealState(ctx, c, answer.InputRequired.RequestState)
 	}
 	return answer, err
 }

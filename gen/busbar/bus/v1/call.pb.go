@@ -190,7 +190,11 @@ type Request struct {
 	Stream string `protobuf:"bytes,15,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Every frame goes to the stream. Otherwise an answer that begins with its
 	// result, which needs no stream, goes to the reply subject.
-	StreamAll     bool `protobuf:"varint,16,opt,name=stream_all,json=streamAll,proto3" json:"stream_all,omitempty"`
+	StreamAll bool `protobuf:"varint,16,opt,name=stream_all,json=streamAll,proto3" json:"stream_all,omitempty"`
+	// Lets the service call tools on the caller's behalf: it goes with such calls,
+	// which are addressed to the service "gateway". Only for tools that call
+	// others. Its content, a Delegation, is sealed by the edges.
+	Delegation    []byte `protobuf:"bytes,17,opt,name=delegation,proto3" json:"delegation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +341,85 @@ func (x *Request) GetStreamAll() bool {
 	return false
 }
 
+func (x *Request) GetDelegation() []byte {
+	if x != nil {
+		return x.Delegation
+	}
+	return nil
+}
+
+// Delegation says on whose behalf a service calls a tool, and how long it may.
+type Delegation struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Identity *Identity              `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Service that it was given to.
+	Service string `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	// Nanoseconds since the Unix epoch.
+	ExpiresUnixNano uint64 `protobuf:"fixed64,3,opt,name=expires_unix_nano,json=expiresUnixNano,proto3" json:"expires_unix_nano,omitempty"`
+	// How many calls of services stand between the client and this one.
+	Depth         uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Delegation) Reset() {
+	*x = Delegation{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delegation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delegation) ProtoMessage() {}
+
+func (x *Delegation) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delegation.ProtoReflect.Descriptor instead.
+func (*Delegation) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Delegation) GetIdentity() *Identity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Delegation) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Delegation) GetExpiresUnixNano() uint64 {
+	if x != nil {
+		return x.ExpiresUnixNano
+	}
+	return 0
+}
+
+func (x *Delegation) GetDepth() uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
 // Client describes the MCP client behind a call.
 type Client struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -350,7 +433,7 @@ type Client struct {
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -362,7 +445,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -375,7 +458,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{1}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Client) GetName() string {
@@ -412,7 +495,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +507,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +520,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{2}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Identity) GetPrincipal() string {
@@ -492,7 +575,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +587,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +600,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{3}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Frame) GetSeq() uint32 {
@@ -709,7 +792,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +804,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +817,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{4}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Progress) GetProgress() float64 {
@@ -771,7 +854,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -783,7 +866,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -796,7 +879,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{5}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Log) GetLevel() LogLevel {
@@ -831,7 +914,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +926,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +939,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{6}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Chunk) GetData() []byte {
@@ -875,7 +958,7 @@ type Alive struct {
 
 func (x *Alive) Reset() {
 	*x = Alive{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +970,7 @@ func (x *Alive) String() string {
 func (*Alive) ProtoMessage() {}
 
 func (x *Alive) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +983,7 @@ func (x *Alive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alive.ProtoReflect.Descriptor instead.
 func (*Alive) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{7}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
 }
 
 // Disconnect asks for the client's connection to be closed, to spare it during
@@ -916,7 +999,7 @@ type Disconnect struct {
 
 func (x *Disconnect) Reset() {
 	*x = Disconnect{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1011,7 @@ func (x *Disconnect) String() string {
 func (*Disconnect) ProtoMessage() {}
 
 func (x *Disconnect) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1024,7 @@ func (x *Disconnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disconnect.ProtoReflect.Descriptor instead.
 func (*Disconnect) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Disconnect) GetRetryMs() uint32 {
@@ -964,7 +1047,7 @@ type Sent struct {
 
 func (x *Sent) Reset() {
 	*x = Sent{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1059,7 @@ func (x *Sent) String() string {
 func (*Sent) ProtoMessage() {}
 
 func (x *Sent) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1072,7 @@ func (x *Sent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sent.ProtoReflect.Descriptor instead.
 func (*Sent) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Sent) GetJson() []byte {
@@ -1021,7 +1104,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1116,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1129,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Result) GetJson() []byte {
@@ -1084,7 +1167,7 @@ type InputRequired struct {
 
 func (x *InputRequired) Reset() {
 	*x = InputRequired{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1179,7 @@ func (x *InputRequired) String() string {
 func (*InputRequired) ProtoMessage() {}
 
 func (x *InputRequired) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1192,7 @@ func (x *InputRequired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequired.ProtoReflect.Descriptor instead.
 func (*InputRequired) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InputRequired) GetInputRequests() []byte {
@@ -1140,7 +1223,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1235,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1248,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Task) GetRequestState() []byte {
@@ -1200,7 +1283,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1295,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1308,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Error) GetReason() string {
@@ -1275,7 +1358,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1370,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1383,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cancel) GetId() string {
@@ -1334,7 +1417,7 @@ type ClientAnswer struct {
 
 func (x *ClientAnswer) Reset() {
 	*x = ClientAnswer{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1429,7 @@ func (x *ClientAnswer) String() string {
 func (*ClientAnswer) ProtoMessage() {}
 
 func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1442,7 @@ func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
 func (*ClientAnswer) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClientAnswer) GetSession() string {
@@ -1398,7 +1481,7 @@ type ClientCancel struct {
 
 func (x *ClientCancel) Reset() {
 	*x = ClientCancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1493,7 @@ func (x *ClientCancel) String() string {
 func (*ClientCancel) ProtoMessage() {}
 
 func (x *ClientCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1506,7 @@ func (x *ClientCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
 func (*ClientCancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClientCancel) GetSession() string {
@@ -1458,7 +1541,7 @@ type ClientMessage struct {
 
 func (x *ClientMessage) Reset() {
 	*x = ClientMessage{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1553,7 @@ func (x *ClientMessage) String() string {
 func (*ClientMessage) ProtoMessage() {}
 
 func (x *ClientMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1566,7 @@ func (x *ClientMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMessage.ProtoReflect.Descriptor instead.
 func (*ClientMessage) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ClientMessage) GetToken() string {
@@ -1519,7 +1602,7 @@ type ClientMessageTaken struct {
 
 func (x *ClientMessageTaken) Reset() {
 	*x = ClientMessageTaken{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1614,7 @@ func (x *ClientMessageTaken) String() string {
 func (*ClientMessageTaken) ProtoMessage() {}
 
 func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1627,7 @@ func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMessageTaken.ProtoReflect.Descriptor instead.
 func (*ClientMessageTaken) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClientMessageTaken) GetReason() string {
@@ -1570,7 +1653,7 @@ type ResourceUpdated struct {
 
 func (x *ResourceUpdated) Reset() {
 	*x = ResourceUpdated{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1665,7 @@ func (x *ResourceUpdated) String() string {
 func (*ResourceUpdated) ProtoMessage() {}
 
 func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1678,7 @@ func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
 func (*ResourceUpdated) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResourceUpdated) GetUri() string {
@@ -1623,7 +1706,7 @@ var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\n" +
-	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xc2\x04\n" +
+	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xe2\x04\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x12deadline_unix_nano\x18\x02 \x01(\x06R\x10deadlineUnixNano\x12\x16\n" +
@@ -1644,7 +1727,16 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"tracestate\x12\x16\n" +
 	"\x06stream\x18\x0f \x01(\tR\x06stream\x12\x1d\n" +
 	"\n" +
-	"stream_all\x18\x10 \x01(\bR\tstreamAll\"Z\n" +
+	"stream_all\x18\x10 \x01(\bR\tstreamAll\x12\x1e\n" +
+	"\n" +
+	"delegation\x18\x11 \x01(\fR\n" +
+	"delegation\"\x9d\x01\n" +
+	"\n" +
+	"Delegation\x123\n" +
+	"\bidentity\x18\x01 \x01(\v2\x17.busbar.bus.v1.IdentityR\bidentity\x12\x18\n" +
+	"\aservice\x18\x02 \x01(\tR\aservice\x12*\n" +
+	"\x11expires_unix_nano\x18\x03 \x01(\x06R\x0fexpiresUnixNano\x12\x14\n" +
+	"\x05depth\x18\x04 \x01(\rR\x05depth\"Z\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\"\n" +
@@ -1755,52 +1847,54 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(LogLevel)(0),              // 0: busbar.bus.v1.LogLevel
 	(Executed)(0),              // 1: busbar.bus.v1.Executed
 	(*Request)(nil),            // 2: busbar.bus.v1.Request
-	(*Client)(nil),             // 3: busbar.bus.v1.Client
-	(*Identity)(nil),           // 4: busbar.bus.v1.Identity
-	(*Frame)(nil),              // 5: busbar.bus.v1.Frame
-	(*Progress)(nil),           // 6: busbar.bus.v1.Progress
-	(*Log)(nil),                // 7: busbar.bus.v1.Log
-	(*Chunk)(nil),              // 8: busbar.bus.v1.Chunk
-	(*Alive)(nil),              // 9: busbar.bus.v1.Alive
-	(*Disconnect)(nil),         // 10: busbar.bus.v1.Disconnect
-	(*Sent)(nil),               // 11: busbar.bus.v1.Sent
-	(*Result)(nil),             // 12: busbar.bus.v1.Result
-	(*InputRequired)(nil),      // 13: busbar.bus.v1.InputRequired
-	(*Task)(nil),               // 14: busbar.bus.v1.Task
-	(*Error)(nil),              // 15: busbar.bus.v1.Error
-	(*Cancel)(nil),             // 16: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),       // 17: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),       // 18: busbar.bus.v1.ClientCancel
-	(*ClientMessage)(nil),      // 19: busbar.bus.v1.ClientMessage
-	(*ClientMessageTaken)(nil), // 20: busbar.bus.v1.ClientMessageTaken
-	(*ResourceUpdated)(nil),    // 21: busbar.bus.v1.ResourceUpdated
+	(*Delegation)(nil),         // 3: busbar.bus.v1.Delegation
+	(*Client)(nil),             // 4: busbar.bus.v1.Client
+	(*Identity)(nil),           // 5: busbar.bus.v1.Identity
+	(*Frame)(nil),              // 6: busbar.bus.v1.Frame
+	(*Progress)(nil),           // 7: busbar.bus.v1.Progress
+	(*Log)(nil),                // 8: busbar.bus.v1.Log
+	(*Chunk)(nil),              // 9: busbar.bus.v1.Chunk
+	(*Alive)(nil),              // 10: busbar.bus.v1.Alive
+	(*Disconnect)(nil),         // 11: busbar.bus.v1.Disconnect
+	(*Sent)(nil),               // 12: busbar.bus.v1.Sent
+	(*Result)(nil),             // 13: busbar.bus.v1.Result
+	(*InputRequired)(nil),      // 14: busbar.bus.v1.InputRequired
+	(*Task)(nil),               // 15: busbar.bus.v1.Task
+	(*Error)(nil),              // 16: busbar.bus.v1.Error
+	(*Cancel)(nil),             // 17: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),       // 18: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),       // 19: busbar.bus.v1.ClientCancel
+	(*ClientMessage)(nil),      // 20: busbar.bus.v1.ClientMessage
+	(*ClientMessageTaken)(nil), // 21: busbar.bus.v1.ClientMessageTaken
+	(*ResourceUpdated)(nil),    // 22: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
-	3,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
+	4,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
 	0,  // 1: busbar.bus.v1.Request.log_level:type_name -> busbar.bus.v1.LogLevel
-	4,  // 2: busbar.bus.v1.Request.identity:type_name -> busbar.bus.v1.Identity
-	6,  // 3: busbar.bus.v1.Frame.progress:type_name -> busbar.bus.v1.Progress
-	7,  // 4: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
-	8,  // 5: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
-	9,  // 6: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
-	12, // 7: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
-	13, // 8: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
-	14, // 9: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
-	15, // 10: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
-	10, // 11: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
-	11, // 12: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
-	0,  // 13: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
-	1,  // 14: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	5,  // 2: busbar.bus.v1.Request.identity:type_name -> busbar.bus.v1.Identity
+	5,  // 3: busbar.bus.v1.Delegation.identity:type_name -> busbar.bus.v1.Identity
+	7,  // 4: busbar.bus.v1.Frame.progress:type_name -> busbar.bus.v1.Progress
+	8,  // 5: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
+	9,  // 6: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
+	10, // 7: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
+	13, // 8: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
+	14, // 9: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
+	15, // 10: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
+	16, // 11: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
+	11, // 12: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
+	12, // 13: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
+	0,  // 14: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
+	1,  // 15: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_busbar_bus_v1_call_proto_init() }
@@ -1808,7 +1902,7 @@ func file_busbar_bus_v1_call_proto_init() {
 	if File_busbar_bus_v1_call_proto != nil {
 		return
 	}
-	file_busbar_bus_v1_call_proto_msgTypes[3].OneofWrappers = []any{
+	file_busbar_bus_v1_call_proto_msgTypes[4].OneofWrappers = []any{
 		(*Frame_Progress)(nil),
 		(*Frame_Log)(nil),
 		(*Frame_Chunk)(nil),
@@ -1826,7 +1920,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

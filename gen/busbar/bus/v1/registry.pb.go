@@ -248,7 +248,10 @@ type Tool struct {
 	// How long an edge may keep a result for equal arguments. Zero: not at all.
 	CacheMs uint32 `protobuf:"varint,8,opt,name=cache_ms,json=cacheMs,proto3" json:"cache_ms,omitempty"`
 	// Results are the same for every principal, and may be kept for all.
-	CacheShared   bool `protobuf:"varint,9,opt,name=cache_shared,json=cacheShared,proto3" json:"cache_shared,omitempty"`
+	CacheShared bool `protobuf:"varint,9,opt,name=cache_shared,json=cacheShared,proto3" json:"cache_shared,omitempty"`
+	// The service calls other tools to carry this one out: its requests have a
+	// delegation.
+	CallsTools    bool `protobuf:"varint,10,opt,name=calls_tools,json=callsTools,proto3" json:"calls_tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +345,13 @@ func (x *Tool) GetCacheMs() uint32 {
 func (x *Tool) GetCacheShared() bool {
 	if x != nil {
 		return x.CacheShared
+	}
+	return false
+}
+
+func (x *Tool) GetCallsTools() bool {
+	if x != nil {
+		return x.CallsTools
 	}
 	return false
 }
@@ -667,7 +677,7 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x06skills\x18\x06 \x03(\v2\x14.busbar.bus.v1.SkillR\x06skills\x12\x18\n" +
 	"\asamples\x18\t \x01(\bR\asamples\x12'\n" +
 	"\x0flists_resources\x18\a \x01(\bR\x0elistsResources\x12+\n" +
-	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xa1\x02\n" +
+	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xc2\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12!\n" +
@@ -680,7 +690,10 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"idempotent\x124\n" +
 	"\x16requires_user_approval\x18\a \x01(\bR\x14requiresUserApproval\x12\x19\n" +
 	"\bcache_ms\x18\b \x01(\rR\acacheMs\x12!\n" +
-	"\fcache_shared\x18\t \x01(\bR\vcacheShared\"0\n" +
+	"\fcache_shared\x18\t \x01(\bR\vcacheShared\x12\x1f\n" +
+	"\vcalls_tools\x18\n" +
+	" \x01(\bR\n" +
+	"callsTools\"0\n" +
 	"\bResource\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\"I\n" +

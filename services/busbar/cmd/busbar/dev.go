@@ -18,8 +18,7 @@ import (
 )
 
 type devCommand struct {
-	Listen      string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
-	GRPCListen  string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
+	edge.ListenFlags
 	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
@@ -43,18 +42,11 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	if err := loopbackOnly(c.NATSListen); err != nil {
 		return err
 	}
-	l, err := edge.Listen(c.Listen, false)
+	l, err := c.Open(false)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = l.Close() }()
-	g, err := edge.ListenGRPC(c.GRPCListen, false)
-	if err != nil {
-		return err
-	}
-	if g != nil {
-		defer func() { _ = g.Close() }()
-	}
+	defer l.Close()
 	log := slog.Default()
 	nats, err := dir.Hold(c.NATSListen, "dev", false, serviceNames(), log)
 	if err != nil {
@@ -81,9 +73,9 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	if err := e.Await(starting, serviceNames()...); err != nil {
 		return errors.Join(err, fleet.stop(ctx))
 	}
-	fmt.Fprintf(out, "busbar dev is ready: mcp=%s%s nats=%s data=%s\n", edge.Endpoint(l), edge.GRPCEndpoint(g), nats.URL(), dir)
+	fmt.Fprintf(out, "busbar dev is ready: %s nats=%s data=%s\n", l, nats.URL(), dir)
 	// The edge first: its calls in flight need the services.
-	err = e.ServeAll(ctx, l, g)
+	err = e.ServeAll(ctx, l)
 	return errors.Join(err, fleet.stop(ctx))
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -17,20 +19,28 @@ type partCommand struct {
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where SQLite keeps its files. Default $XDG_STATE_HOME/busbar/service or ~/.local/state/busbar/service."`
 }
 
-// Help implements kong's HelpProvider.
-func (partCommand) Help() string { return `Example: busbar text --nats nats://127.0.0.1:4222` }
+// partExamples gives each command that runs a service an example, with its name.
+func partExamples(commands []*kong.Node) {
+	for _, c := range commands {
+		if c.Target.Type() == reflect.TypeFor[partCommand]() {
+			c.Detail = "Example: busbar " + c.Name + " --nats nats://127.0.0.1:4222"
+		}
+	}
+}
 
 func (c *partCommand) Run(ctx context.Context, k *kong.Context, out stdout) error {
 	dir, err := dataDir(c.DataDir, "service")
 	if err != nil {
 		return err
 	}
+	// "batch" is the command that makes a batch.
+	name := strings.TrimSuffix(k.Command(), "-service")
 	for _, p := range parts() {
-		if p.name == k.Command() {
+		if p.name == name {
 			return c.run(ctx, p, settings{databaseURL: c.DatabaseURL, dataDir: string(dir)}, out)
 		}
 	}
-	return fmt.Errorf("no service is called %s", k.Command())
+	return fmt.Errorf("no service is called %s", name)
 }
 
 func (c *partCommand) run(ctx context.Context, p part, s settings, out stdout) error {

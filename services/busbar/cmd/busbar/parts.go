@@ -9,6 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
+	"github.com/busbar-mcp/busbar/services/batch"
 	"github.com/busbar-mcp/busbar/services/github"
 	"github.com/busbar-mcp/busbar/services/model"
 	"github.com/busbar-mcp/busbar/services/planning"
@@ -49,6 +50,7 @@ func parts() []part {
 		{"planning", plain(func() *service.Service { return planning.New(version) })},
 		{"prompt", startPrompt},
 		{"resource", startResource},
+		{"batch", plain(func() *service.Service { return batch.New(version) })},
 		{audit.Name, startAudit},
 	}
 	if model.FromEnv().Enabled() {
@@ -92,19 +94,6 @@ func startResource(ctx context.Context, conn *bus.Conn, s settings) (running, er
 	return closing{started, func() error { r.Close(); return nil }}, nil
 }
 
-func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
-	m, err := model.New(version, model.FromEnv())
-	if err != nil {
-		return nil, err
-	}
-	return m.Start(ctx, conn)
-}
-
-// plain starts a service that opens nothing.
-func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
-	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
-}
-
 func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
 	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Retention: s.auditRetention, Version: version})
 	if err != nil {
@@ -116,6 +105,19 @@ func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error
 		return nil, err
 	}
 	return closing{r, func() error { a.Close(); return nil }}, nil
+}
+
+func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
+	m, err := model.New(version, model.FromEnv())
+	if err != nil {
+		return nil, err
+	}
+	return m.Start(ctx, conn)
+}
+
+// plain starts a service that opens nothing.
+func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
+	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
 }
 
 // closing closes what a service has opened when it has stopped.

@@ -78,8 +78,10 @@ func serveStdio(ctx, starting context.Context, conn *bus.Conn, out stdout, spool
 type host struct {
 	dir         home.Dir
 	databaseURL string
-	quit        chan struct{}
-	done        chan struct{}
+	// quit ends with stop: a take over that is under way stops where it is.
+	quit context.Context
+	end  context.CancelFunc
+	done chan struct{}
 
 	nats  *natsd.Server
 	fleet *fleet
@@ -91,13 +93,15 @@ const retry = 100 * time.Millisecond
 // newHost takes the directory if it is free, and waits for it in the
 // background if not.
 func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, error) {
-	h := &host{dir: dir, databaseURL: databaseURL, quit: make(chan struct{}), done: make(chan struct{})}
+	h := &host{dir: dir, databaseURL: databaseURL, done: make(chan struct{})}
+	h.quit, h.end = context.WithCancel(context.Background())
 	err := h.take(ctx)
 	if err == nil {
 		close(h.done)
 		return h, nil
 	}
 	if !errors.Is(err, natsd.ErrInUse) {
+		h.end()
 		return nil, err
 	}
 	go h.wait()
@@ -121,25 +125,27 @@ func (h *host) wait() {
 	defer close(h.done)
 	for {
 		select {
-		case <-h.quit:
+		case <-h.quit.Done():
 			return
 		case <-time.After(retry):
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), startTime)
+		ctx, cancel := context.WithTimeout(h.quit, startTime)
 		err := h.take(ctx)
 		cancel()
-		if err == nil {
+		switch {
+		case err == nil:
 			slog.Info("took over the data directory", "dir", string(h.dir))
 			return
-		}
-		if !errors.Is(err, natsd.ErrInUse) {
+		case h.quit.Err() != nil:
+			return
+		case !errors.Is(err, natsd.ErrInUse):
 			slog.Error("cannot take over the data directory; trying on", "dir", string(h.dir), "error", err)
 		}
 	}
 }
 
 func (h *host) stop(ctx context.Context) error {
-	close(h.quit)
+	h.end()
 	<-h.done
 	if h.nats == nil {
 		return nil

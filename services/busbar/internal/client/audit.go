@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -43,21 +42,12 @@ type auditPage struct {
 
 // audit asks an edge about its audit trail.
 func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
-	u, err := c.endpoint()
+	r, err := c.plain(ctx, http.MethodGet, nil, "audit", verb)
 	if err != nil {
 		return nil, err
 	}
-	u.Path = path.Join("/", strings.TrimSuffix(u.Path, "/mcp"), "audit", verb)
-	u.RawQuery = parameters.Encode()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, &UsageError{Message: err.Error()}
-	}
-	for name, values := range c.Header {
-		r.Header[http.CanonicalHeaderKey(name)] = values
-	}
+	r.URL.RawQuery = parameters.Encode()
 	r.Header.Set(auditHeader, "read")
-	r.Header.Set("User-Agent", "busbar/"+c.version())
 	resp, err := c.httpClient().Do(r)
 	if err != nil {
 		return nil, c.auditLost(ctx, err)
@@ -82,6 +72,15 @@ func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) 
 		return nil, &UsageError{Message: refused.Error}
 	}
 	return nil, &auditError{refused.Error, resp.StatusCode}
+}
+
+// audit asks the run's edge.
+func (r *run) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
+	c, ok := r.edge.(*Client)
+	if !ok {
+		return nil, &UsageError{Message: "the audit trail is read over HTTP; give the edge's http:// or https:// URL"}
+	}
+	return c.audit(ctx, verb, parameters)
 }
 
 func (c *Client) auditLost(ctx context.Context, err error) error {
@@ -123,7 +122,7 @@ func (r *run) eachEvent(ctx context.Context, o AuditOptions, visit func(jsontext
 			size = min(size, left)
 		}
 		parameters.Set("limit", strconv.Itoa(size))
-		raw, err := r.client.audit(ctx, "list", parameters)
+		raw, err := r.audit(ctx, "list", parameters)
 		if err != nil {
 			return err
 		}
@@ -215,7 +214,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.client.audit(ctx, "show", url.Values{"id": {o.ID}})
+	raw, err := run.audit(ctx, "show", url.Values{"id": {o.ID}})
 	if err != nil {
 		return run.failAudit(err)
 	}
@@ -250,7 +249,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.client.audit(ctx, "verify", nil)
+	raw, err := run.audit(ctx, "verify", nil)
 	if err != nil {
 		return run.failAudit(err)
 	}

@@ -1,0 +1,91 @@
+package service
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// ToolCall is a call of a tool, of any service.
+type ToolCall struct {
+	Name string
+	// Arguments are anything that marshals to a JSON object; nil for none.
+	Arguments any
+	// IdempotencyKey has a repeated call run once, if the tool's service does that.
+	IdempotencyKey string
+}
+
+// ToolResult is what a tool returned, as it travels.
+type ToolResult struct {
+	Content jsontext.Value `json:"content"`
+	// Structured is nil for none.
+	Structured jsontext.Value `json:"structuredContent,omitzero"`
+	// IsError marks the tool's own failure; Content says what went wrong.
+	IsError bool `json:"isError,omitzero"`
+}
+
+// Text is the text of the content, block by block.
+func (r *ToolResult) Text() string {
+	var blocks []struct {
+		Text string `json:"text,omitzero"`
+	}
+	if json.Unmarshal(r.Content, &blocks) != nil {
+		return ""
+	}
+	text := ""
+	for _, b := range blocks {
+		if text != "" && b.Text != "" {
+			text += "\n"
+		}
+		text += b.Text
+	}
+	return text
+}
+
+// CallTool calls a tool on behalf of the caller of this call, who must be
+// allowed to: authorization, limits, approval and audit are those of any call.
+// Nobody can be asked for input on the way, so a tool that needs a person's
+// approval is held, and the error says under which id.
+//
+// Only a tool with CallsTools has the right to, until its call's deadline; a
+// task, for 12 hours. The call ends with ctx. Every error is a *fault.Error,
+// whose Executed is about that tool alone: a handler that has had effects of its
+// own must not return it as it is.
+func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
+	if c.tool == nil || !c.tool.wire.CallsTools {
+		return nil, fault.New(fault.Internal, "only a tool with CallsTools may call others")
+	}
+	if len(c.req.Delegation) == 0 {
+		return nil, fault.New(fault.Unavailable, "the edge gave no delegation: it is older than this service, or no edge")
+	}
+	req := &busv1.Request{
+		Method: mcp.MethodToolsCall, Name: t.Name, IdempotencyKey: t.IdempotencyKey,
+		Delegation: c.req.Delegation, Traceparent: c.req.Traceparent, Tracestate: c.req.Tracestate,
+	}
+	arguments, err := marshal(t.Arguments)
+	if err != nil {
+		return nil, fault.New(fault.Internal, "the arguments of %s cannot be encoded", fault.Clip(t.Name)).Ran(fault.No).Because(err)
+	}
+	if string(arguments) != "null" { // a nil of some type, too
+		req.Arguments = arguments
+	}
+	caller, err := c.callers()
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	frame, err := caller.Call(ctx, bus.Gateway, req, nil)
+	if err != nil {
+		return nil, err
+	}
+	result := &ToolResult{}
+	if err := json.Unmarshal(frame.GetResult().GetJson(), result); err != nil {
+		return nil, fault.New(fault.Internal, "the result of %s cannot be read", fault.Clip(t.Name)).Ran(fault.Yes).Because(err)
+	}
+	return result, nil
+}

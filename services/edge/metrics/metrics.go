@@ -1,0 +1,126 @@
+// Package metrics counts what an edge does, for Prometheus. Its labels hold
+// names that services gave and words of Busbar's own, nothing that a client
+// wrote: no argument, no principal, no URI.
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Metrics are the figures of one edge.
+type Metrics struct {
+	registry *prometheus.Registry
+	calls    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// New makes the figures of an edge of that version.
+func New(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "busbar_calls_total",
+			Help: "Calls that are over, refused ones too. tool is empty unless the call is for one that exists; outcome is ok, tool_error, input_required, task, left, or a reason of docs/errors.md.",
+		}, []string{"door", "method", "service", "tool", "outcome"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "busbar_call_duration_seconds",
+			Help:    "From when the door had the whole request until its answer was there.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"method", "service"}),
+	}
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "busbar_edge_info", Help: "1; the label says which version this edge is."}, []string{"version"})
+	info.WithLabelValues(version).Set(1)
+	m.registry.MustRegister(m.calls, m.duration, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Gauge adds a figure that is asked for when it is read.
+func (m *Metrics) Gauge(name, help string, f func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+}
+
+// Counter is Gauge for a figure that only grows.
+func (m *Metrics) Counter(name, help string, f func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f))
+}
+
+// Path is where the figures are.
+const Path = "/metrics"
+
+// Handler serves the figures in the formats of Prometheus and OpenMetrics.
+func (m *Metrics) Handler(guard door.Guard) http.Handler {
+	figures := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := guard.Check(r); err != nil {
+			http.Error(w, fault.From(err).Message, http.StatusForbidden)
+			return
+		}
+		figures.ServeHTTP(w, r)
+	})
+}
+
+// Serve serves nothing but the figures on l until ctx ends. It closes l.
+func (m *Metrics) Serve(ctx context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+Path, m.Handler(door.Guard{}))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// Auditor counts the calls that it passes on to next, which may be nil.
+func (m *Metrics) Auditor(next gateway.Auditor) gateway.Auditor { return &auditor{m, next} }
+
+type auditor struct {
+	metrics *Metrics
+	next    gateway.Auditor
+}
+
+// Begin implements gateway.Auditor.
+func (a *auditor) Begin(ctx context.Context, c *gateway.Call) error {
+	if a.next == nil {
+		return nil
+	}
+	return a.next.Begin(ctx, c)
+}
+
+// Record implements gateway.Auditor. A call whose record cannot be made is
+// counted as its client sees it.
+func (a *auditor) Record(ctx context.Context, r gateway.Record) (err error) {
+	outcome := r.Outcome
+	if a.next != nil {
+		if err = a.next.Record(ctx, r); err != nil && r.Err == nil {
+			outcome = "unavailable"
+		}
+	}
+	tool := ""
+	if r.Call.Target.Tool != nil {
+		tool = r.Call.Name
+	}
+	method := r.Call.Method
+	if r.Call.Target.Service == "" && !mcp.IsMethod(method) && method != mcp.MethodSample {
+		method = "other" // a client made it up
+	}
+	a.metrics.calls.WithLabelValues(r.Call.Door, method, r.Call.Target.Service, tool, outcome).Inc()
+	a.metrics.duration.WithLabelValues(method, r.Call.Target.Service).Observe(r.Duration.Seconds())
+	return err
+}
