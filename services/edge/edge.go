@@ -121,6 +121,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
+	outcomes, err := gateway.NewOutcomes(ctx, conn, tasks)
+	if err != nil {
+		return nil, err
+	}
 	auditor, err := e.startAudit(ctx)
 	if err != nil {
 		return nil, err
@@ -133,7 +137,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.measure(cfg.Limiter)
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
-		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter,
+		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
 		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{

@@ -40,6 +40,8 @@ func (t *Trail) ended(r gateway.Record) ([]byte, error) {
 	switch {
 	case r.Err != nil:
 		e.Executed = string(r.Err.Executed)
+	case r.Call.Replayed:
+		e.Executed = string(fault.No)
 	case r.Outcome == "left":
 		e.Executed = string(fault.Unknown)
 	}

@@ -189,7 +189,7 @@ func TestChainOrder(t *testing.T) {
 	w := start(t, all)
 	c := w.agreed(t, "x")()
 	w.works(t, c)
-	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit approve deduplicate begin release audit" {
+	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit deduplicate approve begin release audit" {
 		t.Errorf("asked in the order %s", got)
 	}
 	if r := w.last(t); r.Outcome != "ok" || r.Call.Principal.Name != "user of x" || r.Call.Target.Service != "svc" || r.Duration <= 0 || r.Call.Received.IsZero() {
@@ -204,7 +204,7 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 	}
 	w := start(t, all)
 	c := w.agreed(t, "")
-	order := []string{"authenticate", "authorize", "limit", "approve", "deduplicate", "begin"}
+	order := []string{"authenticate", "authorize", "limit", "deduplicate", "approve", "begin"}
 	for i, link := range order {
 		w.asked, w.refuse = nil, map[string]error{link: fault.New(reasons[link], "no")}
 		w.fails(t, c(), reasons[link], fault.No)
@@ -221,7 +221,7 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 	if f := w.fails(t, c(), fault.Internal, fault.Unknown); strings.Contains(f.Message, "policy.internal") {
 		t.Errorf("message %q", f.Message)
 	}
-	// Validation stands between limit and approve.
+	// Validation stands between limit and deduplicate.
 	w.asked, w.refuse = nil, nil
 	w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
 	if !slices.Equal(w.asked, []string{"authenticate", "authorize", "limit", "release", "audit"}) {

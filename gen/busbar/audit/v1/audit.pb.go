@@ -109,8 +109,8 @@ type AuditEvent struct {
 	// HMAC-SHA-256 of the arguments as the client sent them, under a key that the
 	// edges share. Empty for none.
 	ArgumentsDigest []byte `protobuf:"bytes,13,opt,name=arguments_digest,json=argumentsDigest,proto3" json:"arguments_digest,omitempty"`
-	// "begun", "ok", "tool_error", "input_required", "task", "left", or the reason
-	// of the error.
+	// "begun", "ok", "tool_error", "input_required", "task", "left", "replayed" for
+	// the answer of an earlier call, or the reason of the error.
 	Outcome string `protobuf:"bytes,14,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Whether the call ran: "no", "unknown" or "yes".
 	Executed string `protobuf:"bytes,15,opt,name=executed,proto3" json:"executed,omitempty"`

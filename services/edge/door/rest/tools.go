@@ -84,9 +84,13 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 		h.stream(w, r, who, method, name, arguments, show)
 		return nil
 	}
-	result, err := h.cfg.API.Do(r.Context(), who.Call(method, name, arguments, nil), nil)
+	call := who.Call(method, name, arguments, nil)
+	result, err := h.cfg.API.Do(r.Context(), call, nil)
 	if err != nil {
 		return err
+	}
+	if call.Replayed {
+		w.Header().Set("Idempotency-Replayed", "true")
 	}
 	v, err := show(result)
 	if err != nil {
