@@ -38,7 +38,7 @@ build: ## Build the programs into bin/
 
 # Packages that measure how long things take: one at a time, since on a small
 # machine two at once would measure each other.
-TIMED := /(libs/(bus|service)|services/edge|test/(e2e|matrix))(/|$$)
+TIMED := /(libs/(bus|service)|services/(busbar|edge)|test/(doors|e2e|matrix))(/|$$)
 
 .PHONY: test
 test: ## Test every module, with the race detector where there is a C compiler

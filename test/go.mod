@@ -47,6 +47,7 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
 	github.com/busbar-mcp/busbar/services/planning v0.0.0
@@ -76,8 +77,8 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260831171406-18b4a7587f8a // indirect
-	google.golang.org/grpc v1.85.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260831171406-18b4a7587f8a
+	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
@@ -98,3 +99,5 @@ replace github.com/busbar-mcp/busbar/services/resource => ../services/resource
 replace github.com/busbar-mcp/busbar/services/text => ../services/text
 
 replace github.com/busbar-mcp/busbar/services/batch => ../services/batch
+
+replace github.com/busbar-mcp/busbar/services/audit => ../services/audit

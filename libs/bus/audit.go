@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
@@ -30,7 +32,7 @@ const AuditQuery = "busbar/audit"
 // what it has.
 var auditStream = jetstream.StreamConfig{
 	Name: "AUDIT", Description: "the audit trail on its way to the audit service", Subjects: []string{auditRoot + ">"},
-	Storage: jetstream.FileStorage, MaxAge: auditTTL, MaxBytes: auditBytes, Duplicates: 2 * time.Minute,
+	Storage: jetstream.FileStorage, MaxAge: auditTTL, MaxBytes: auditBytes,
 	// Full means that edges hear so: nothing makes room but age.
 	Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
 }
@@ -41,16 +43,36 @@ var deadStream = jetstream.StreamConfig{
 	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
 }
 
-// auditInFlight bounds the events of one log that wait for their
-// acknowledgement.
-const auditInFlight = 1024
+const (
+	// What one message holds, unless one event alone is larger.
+	groupEvents = 128
+	groupBytes  = 128 << 10
+	// auditAckTime is how long a message waits for its acknowledgement.
+	auditAckTime = 2 * time.Second
+)
+
+// groupField is the number of AuditGroup.events.
+var groupField = (&auditv1.AuditGroup{}).ProtoReflect().Descriptor().Fields().ByName("events").Number()
 
 // AuditLog puts events into the audit trail. It may be used from many
-// goroutines: what they append at the same time travels together.
+// goroutines: one message at a time waits for its acknowledgement, and what they
+// append meanwhile is the next one.
 type AuditLog struct {
 	conn    *Conn
 	js      jetstream.JetStream
 	subject string
+
+	mu      sync.Mutex
+	waiting []*auditGroup // not sent yet, in order; the last one may grow
+	sending bool
+}
+
+// auditGroup is a message that is being filled or sent.
+type auditGroup struct {
+	events [][]byte
+	bytes  int
+	err    error         // why it is not known to be stored
+	done   chan struct{} // closed once err is valid
 }
 
 // AuditLog returns the log of an edge, named as Caller.Edge.
@@ -58,39 +80,36 @@ func (c *Conn) AuditLog(edge string) (*AuditLog, error) {
 	if err := ValidName(edge); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(c.nc, jetstream.WithPublishAsyncMaxPending(auditInFlight), jetstream.WithPublishAsyncTimeout(5*time.Second))
+	js, err := jetstream.New(c.nc, jetstream.WithPublishAsyncTimeout(auditAckTime))
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return &AuditLog{conn: c, js: js, subject: auditSubject(edge)}, nil
 }
 
-// Append adds events and returns when all are safe: stored by NATS. After an error some may be; to append them again is
-// right, since an event counts once. The error is a *fault.Error with reason
+// Append adds events and returns when all are safe: stored by NATS. After an
+// error some may be; to append them again is right, since whoever writes the
+// trail down counts an event once. The error is a *fault.Error with reason
 // Unavailable.
 func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) error {
-	acks := make([]jetstream.PubAckFuture, 0, len(events))
-	var first error
-	for _, e := range events {
-		data, err := proto.Marshal(e)
-		if err != nil {
+	records := make([][]byte, len(events))
+	for i, e := range events {
+		var err error
+		if records[i], err = proto.Marshal(e); err != nil {
 			return notRecorded(err)
 		}
-		msg := nats.NewMsg(l.subject)
-		msg.Data = data
-		// A repetition of what is known to have failed is the caller's business.
-		ack, err := l.js.PublishMsgAsync(msg, jetstream.WithMsgID(e.Id), jetstream.WithExpectStream(auditStream.Name), jetstream.WithRetryAttempts(0))
-		if err != nil {
-			first = err
-			break
-		}
-		acks = append(acks, ack)
 	}
-	for _, ack := range acks {
+	return l.AppendRecords(ctx, records...)
+}
+
+// AppendRecords is Append for events that are marshalled. The log keeps the
+// bytes.
+func (l *AuditLog) AppendRecords(ctx context.Context, events ...[]byte) error {
+	var first error
+	for _, g := range l.add(events) {
 		select {
-		case <-ack.Ok():
-		case err := <-ack.Err():
-			first = errors.Join(first, err)
+		case <-g.done:
+			first = errors.Join(first, g.err)
 		case <-l.conn.closed:
 			return notRecorded(nats.ErrConnectionClosed)
 		case <-ctx.Done():
@@ -101,6 +120,88 @@ func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) er
 		return notRecorded(first)
 	}
 	return nil
+}
+
+// add puts events into groups, and sees that those are sent.
+func (l *AuditLog) add(events [][]byte) (groups []*auditGroup) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		var g *auditGroup
+		if n := len(l.waiting); n > 0 {
+			g = l.waiting[n-1]
+		}
+		if g == nil || len(g.events) == groupEvents || g.bytes+len(e) > groupBytes {
+			g = &auditGroup{done: make(chan struct{})}
+			l.waiting = append(l.waiting, g)
+		}
+		g.events, g.bytes = append(g.events, e), g.bytes+len(e)
+		if len(groups) == 0 || groups[len(groups)-1] != g {
+			groups = append(groups, g)
+		}
+	}
+	if !l.sending && len(l.waiting) > 0 {
+		l.sending = true
+		go l.send()
+	}
+	return groups
+}
+
+// send sends groups until none waits.
+func (l *AuditLog) send() {
+	for {
+		l.mu.Lock()
+		if len(l.waiting) == 0 {
+			l.sending = false
+			l.mu.Unlock()
+			return
+		}
+		g := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		g.err = l.publish(g)
+		close(g.done)
+	}
+}
+
+func (l *AuditLog) publish(g *auditGroup) error {
+	msg := nats.NewMsg(l.subject)
+	msg.Data = g.message()
+	// A repetition of what is known to have failed is the caller's business.
+	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(auditStream.Name), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ack.Ok():
+		return nil
+	case err := <-ack.Err():
+		return err
+	case <-l.conn.closed:
+		return nats.ErrConnectionClosed
+	}
+}
+
+// message is an AuditEvent if the group is of one, else an AuditGroup.
+func (g *auditGroup) message() []byte {
+	if len(g.events) == 1 {
+		return g.events[0]
+	}
+	data := make([]byte, 0, g.bytes+8*len(g.events))
+	for _, e := range g.events {
+		data = protowire.AppendTag(data, groupField, protowire.BytesType)
+		data = protowire.AppendBytes(data, e)
+	}
+	return data
+}
+
+// auditEvents are the events of a message, marshalled.
+func auditEvents(data []byte) [][]byte {
+	var g auditv1.AuditGroup
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &g); err == nil && len(g.Events) > 0 {
+		return g.Events
+	}
+	return [][]byte{data}
 }
 
 // Room returns nil when the trail takes events and has space for more than

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -43,16 +45,27 @@ func auditEvents(from, to int) (events []*auditv1.AuditEvent) {
 	return events
 }
 
+// auditMessages is how many messages the stream has.
+func auditMessages(t *testing.T, js jetstream.JetStream) uint64 {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.CachedInfo().State.Msgs
+}
+
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
 	if _, err := conn.AuditLog("no.name"); err == nil {
 		t.Error("a name that is none was taken")
 	}
-	for range 3 { // repeated, they count once
-		if err := log.Append(t.Context(), auditEvents(1, 1200)...); err != nil {
-			t.Fatal(err)
-		}
+	if err := log.Append(t.Context(), auditEvents(1, 1200)...); err != nil {
+		t.Fatal(err)
+	}
+	if n := auditMessages(t, js); n > 20 {
+		t.Errorf("1200 events at once are %d messages", n)
 	}
 	r, seen := conn.AuditReader(0), map[string]bool{}
 	for len(seen) < 1200 {
@@ -60,7 +73,7 @@ func TestAuditLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(batch) > 500 {
+		if len(batch) > 700 {
 			t.Errorf("a batch of %d", len(batch))
 		}
 		for _, d := range batch {
@@ -177,4 +190,95 @@ func TestAuditPoison(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// What is appended while something is on its way goes together as the next
+// message, in whatever number, and each is told that it is safe.
+func TestAuditLogGathers(t *testing.T) {
+	t.Parallel()
+	conn, log, js := auditWorld(t)
+	const callers, each = 64, 20
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for n := range each {
+				if err := log.Append(t.Context(), auditEvents(c*each+n, c*each+n)...); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// Each of the callers waited for its event, so there are some messages; there
+	// would be one for each event, did they not share them.
+	if n := auditMessages(t, js); n < each || n > callers*each/4 {
+		t.Errorf("%d events are %d messages", callers*each, n)
+	}
+	r, seen := conn.AuditReader(0), map[string]int{}
+	for len(seen) < callers*each {
+		batch, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range batch {
+			seen[d.Event.Id]++
+			d.Ack()
+		}
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+}
+
+// An event that cannot be read does not take the others of its message along:
+// it alone is put aside, and then the message does not come again.
+func TestAuditPoisonInAGroup(t *testing.T) {
+	t.Parallel()
+	conn, log, js := auditWorld(t)
+	good := auditEvents(1, 2)
+	var group [][]byte
+	for _, e := range good {
+		data, err := proto.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group = append(group, data)
+	}
+	if err := log.AppendRecords(t.Context(), group[0], []byte("\xff\xffno event"), group[1]); err != nil {
+		t.Fatal(err)
+	}
+	if n := auditMessages(t, js); n != 1 {
+		t.Fatalf("%d messages", n)
+	}
+	r := conn.AuditReader(time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	dead, err := js.Stream(ctx, "DLQ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for seen["E0001-2"] < 10 {
+		batch, err := r.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range batch {
+			seen[d.Event.Id]++
+			d.Ack()
+		}
+	}
+	if seen["E0002-2"] != 10 {
+		t.Errorf("%v", seen)
+	}
+	bustest.Eventually(t, "the message is done with", func() bool {
+		c, err := js.Consumer(ctx, "AUDIT", "audit-v1")
+		return err == nil && c.CachedInfo().NumAckPending == 0
+	})
+	msg, err := dead.GetLastMsgForSubject(ctx, "mcp.dlq.audit")
+	if err != nil || string(msg.Data) != "\xff\xffno event" || dead.CachedInfo().State.Msgs > 1 {
+		t.Errorf("%+v %v", msg, err)
+	}
 }

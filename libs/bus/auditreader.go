@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,6 +22,9 @@ const (
 	// A batch is complete with so many events, or so long after its first.
 	auditBatch = 500
 	auditWait  = 250 * time.Millisecond
+	// auditFetch bounds the messages that are asked for at once: how many events
+	// they hold is known when they are here.
+	auditFetch = 64
 	idleWait   = 2 * time.Second
 	// What a reader that died had is given to another after this.
 	auditAckWait = 30 * time.Second
@@ -44,18 +48,34 @@ func (c *Conn) AuditReader(ackWait time.Duration) *AuditReader {
 }
 
 // AuditDelivery is one event as delivered. The same may come again, here or to
-// another reader, unless it was acknowledged.
+// another reader, unless it was acknowledged, and with it the others of its
+// message.
 type AuditDelivery struct {
 	Event *auditv1.AuditEvent
 
-	conn  *Conn
-	msg   jetstream.Msg
-	tries uint64
+	data []byte
+	from *auditMessage
 }
 
-// Next waits for a batch: up to 500 events, at most 250 ms after the first. An
-// event that does not parse is tried again later and in the end put aside, and
-// is never seen here. The error is ctx's.
+// auditMessage is what events were delivered in. It is settled when each of them
+// is.
+type auditMessage struct {
+	conn  *Conn
+	msg   jetstream.Msg
+	seq   uint64 // in the stream
+	tries uint64
+	left  int // events that are not settled
+	// again says that some event has to come again, and with it the message.
+	again bool
+	delay time.Duration
+	// worked is when the bus heard last that somebody works on it.
+	worked time.Time
+}
+
+// Next waits for a batch: 500 events, or those that come within 250 ms of the
+// first; more if a message holds more. An event that does not parse is tried
+// again later and in the end put aside, and is never seen here. The error is
+// ctx's.
 func (r *AuditReader) Next(ctx context.Context) ([]*AuditDelivery, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		batch, err := r.fetch(ctx)
@@ -87,36 +107,41 @@ func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err er
 			return nil, err
 		}
 	}
-	for _, want := range []struct {
-		n    int
-		wait time.Duration
-	}{{1, idleWait}, {auditBatch - 1, auditWait}} {
-		some, err := r.some(ctx, want.n, want.wait)
-		if batch = append(batch, some...); err != nil || len(some) == 0 {
+	batch, largest, err := r.some(ctx, 1, idleWait)
+	if err != nil || largest == 0 {
+		return batch, err
+	}
+	for deadline := time.Now().Add(auditWait); len(batch) < auditBatch; {
+		n := min(auditFetch, max(1, (auditBatch-len(batch))/largest))
+		some, most, err := r.some(ctx, n, time.Until(deadline))
+		if batch = append(batch, some...); err != nil || most == 0 {
 			return batch, err
 		}
+		largest = max(largest, most)
 	}
 	return batch, nil
 }
 
-// some returns up to n events, after wait at the latest. Those that are not for
-// the caller are missing.
-func (r *AuditReader) some(ctx context.Context, n int, wait time.Duration) (some []*AuditDelivery, err error) {
+// some returns the events of up to n messages, after wait at the latest, and how
+// many the largest one has. Those that are not for the caller are missing.
+func (r *AuditReader) some(ctx context.Context, n int, wait time.Duration) (some []*AuditDelivery, most int, err error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	msgs, err := r.consumer.Fetch(n, jetstream.FetchContext(waiting))
 	if err != nil {
-		return nil, err
+		if waiting.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, 0, err
 	}
 	for msg := range msgs.Messages() {
-		if d := r.delivery(ctx, msg); d != nil {
-			some = append(some, d)
-		}
+		events := r.deliveries(ctx, msg)
+		some, most = append(some, events...), max(most, len(events), 1)
 	}
 	if err := msgs.Error(); err != nil && waiting.Err() == nil {
-		return some, err
+		return some, most, err
 	}
-	return some, ctx.Err()
+	return some, most, ctx.Err()
 }
 
 func (r *AuditReader) join(ctx context.Context) (err error) {
@@ -132,56 +157,92 @@ func (r *AuditReader) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// delivery reads a message; nil when it is not for the caller.
-func (r *AuditReader) delivery(ctx context.Context, msg jetstream.Msg) *AuditDelivery {
-	d := &AuditDelivery{Event: &auditv1.AuditEvent{}, conn: r.conn, msg: msg}
+// deliveries reads a message. What is not for the caller is missing.
+func (r *AuditReader) deliveries(ctx context.Context, msg jetstream.Msg) (all []*AuditDelivery) {
+	m := &auditMessage{conn: r.conn, msg: msg, worked: time.Now()}
 	if meta, err := msg.Metadata(); err == nil {
-		d.tries = meta.NumDelivered
+		m.seq, m.tries = meta.Sequence.Stream, meta.NumDelivered
 	}
-	err := proto.Unmarshal(msg.Data(), d.Event)
-	if err == nil && d.Event.Id == "" {
-		err = errors.New("it has no id")
+	events := auditEvents(msg.Data())
+	m.left = len(events)
+	for _, data := range events {
+		d := &AuditDelivery{Event: &auditv1.AuditEvent{}, data: data, from: m}
+		err := proto.Unmarshal(data, d.Event)
+		if err == nil && d.Event.Id == "" {
+			err = errors.New("it has no id")
+		}
+		if err != nil {
+			d.Reject(ctx, err)
+			continue
+		}
+		all = append(all, d)
 	}
-	if err != nil {
-		d.Reject(ctx, err)
-		return nil
+	return all
+}
+
+// settled counts an event of the message, and tells the bus about the last one.
+func (m *auditMessage) settled() {
+	if m.left--; m.left > 0 {
+		return
 	}
-	return d
+	if m.again {
+		_ = m.msg.NakWithDelay(m.delay)
+		return
+	}
+	if err := m.msg.Ack(); err != nil {
+		m.conn.log.Debug("audit events were not acknowledged", "error", err)
+	}
+}
+
+// comeAgain has the message delivered again after a while.
+func (m *auditMessage) comeAgain(after time.Duration) {
+	m.again, m.delay = true, max(m.delay, after)
 }
 
 // Ack says that an event is written down. Should this be lost, the event comes
 // again.
-func (d *AuditDelivery) Ack() {
-	if err := d.msg.Ack(); err != nil {
-		d.conn.log.Debug("an audit event was not acknowledged", "error", err)
-	}
-}
+func (d *AuditDelivery) Ack() { d.from.settled() }
 
 // Working says that the event is still being written, so that no other reader
 // gets it.
-func (d *AuditDelivery) Working() { _ = d.msg.InProgress() }
+func (d *AuditDelivery) Working() {
+	if time.Since(d.from.worked) < 100*time.Millisecond {
+		return // said for another of its message
+	}
+	d.from.worked = time.Now()
+	_ = d.from.msg.InProgress()
+}
+
+// Release gives an event back unwritten, to whichever reader comes next.
+func (d *AuditDelivery) Release() {
+	d.from.comeAgain(0)
+	d.from.settled()
+}
 
 // Reject gives back an event that is at fault itself. It comes again a little
 // later; after ten tries it is put aside, where people find it with the reason.
 func (d *AuditDelivery) Reject(ctx context.Context, why error) {
-	if d.tries < auditTries {
-		_ = d.msg.NakWithDelay(min(10*time.Millisecond<<d.tries, time.Second))
+	m := d.from
+	defer m.settled()
+	if m.tries < auditTries {
+		m.comeAgain(min(10*time.Millisecond<<m.tries, time.Second))
 		return
 	}
 	dead := nats.NewMsg(deadSubject("audit"))
-	dead.Data = d.msg.Data()
-	dead.Header.Set("Busbar-Subject", d.msg.Subject())
-	dead.Header.Set("Busbar-Tries", strconv.FormatUint(d.tries, 10))
+	dead.Data = d.data
+	dead.Header.Set("Busbar-Subject", m.msg.Subject())
+	dead.Header.Set("Busbar-Tries", strconv.FormatUint(m.tries, 10))
 	dead.Header.Set("Busbar-Error", header(why.Error()))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := d.conn.js.PublishMsg(ctx, dead, jetstream.WithMsgID("audit "+d.msg.Headers().Get(jetstream.MsgIDHeader))); err != nil {
-		d.conn.log.Error("an audit event that cannot be written cannot be put aside; trying on", "error", err, "because", why)
-		_ = d.msg.NakWithDelay(10 * time.Second)
+	sum := sha256.Sum256(d.data)
+	id := fmt.Sprintf("audit %d %x", m.seq, sum[:8])
+	if _, err := m.conn.js.PublishMsg(ctx, dead, jetstream.WithMsgID(id)); err != nil {
+		m.conn.log.Error("an audit event that cannot be written cannot be put aside; trying on", "error", err, "because", why)
+		m.comeAgain(10 * time.Second)
 		return
 	}
-	d.conn.log.Error("an audit event cannot be written; it is in stream "+deadStream.Name, "because", why)
-	_ = d.msg.Term()
+	m.conn.log.Error("an audit event cannot be written; it is in stream "+deadStream.Name, "because", why)
 }
 
 // header makes a text fit a message's header.
@@ -194,6 +255,3 @@ func header(s string) string {
 	}
 	return string(b)
 }
-
-// Release gives an event back unwritten, to whichever reader comes next.
-func (d *AuditDelivery) Release() { _ = d.msg.Nak() }

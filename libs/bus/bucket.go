@@ -28,6 +28,8 @@ const (
 	StreamTTL = 30 * time.Minute
 	// approvalTTL outlives what may refer to an approval.
 	approvalTTL = 2 * time.Hour
+	// OutcomeTTL is how long an idempotency key is remembered.
+	OutcomeTTL = 24 * time.Hour
 	// keyTTL outlives what edges use a key for.
 	keyTTL = 48 * time.Hour
 	// SessionTTL is how long a legacy session lives without being renewed.
@@ -42,6 +44,7 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
 	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
 	{Bucket: ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 64 << 20},
+	{Bucket: OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 128 << 20},
 	{Bucket: KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
 	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
 	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 512 << 20},

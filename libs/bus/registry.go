@@ -222,7 +222,10 @@ func (v *registryView) list(ctx context.Context) error {
 	if pending == 0 {
 		return nil
 	}
-	batch, err := cons.Fetch(pending, jetstream.FetchMaxWait(2*time.Second))
+	// What has expired since it was counted does not come.
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	batch, err := cons.Fetch(pending, jetstream.FetchContext(ctx))
 	if err != nil {
 		return err
 	}

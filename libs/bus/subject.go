@@ -23,6 +23,7 @@ const (
 	StreamsBucket   = "streams"
 	AuditBucket     = "audit"
 	ApprovalsBucket = "approvals"
+	OutcomesBucket  = "outcomes"
 )
 
 const (

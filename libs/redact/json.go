@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,8 +49,14 @@ const (
 // as RFC 8259 has it, with unique names, is not returned at all.
 func JSON(raw []byte, limit int) ([]byte, Note) { return document(raw, limit, maxNested) }
 
+// decoders are dear to make.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 func document(raw []byte, limit, nested int) ([]byte, Note) {
-	w := writer{in: jsontext.NewDecoder(bytes.NewReader(raw)), limit: limit, nested: nested}
+	in := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(in)
+	in.Reset(bytes.NewBuffer(raw)) // whose bytes are read where they are
+	w := writer{in: in, limit: limit, nested: nested, out: make([]byte, 0, min(len(raw), limit))}
 	if err := w.value("", 0); err != nil {
 		return nil, Unreadable
 	}

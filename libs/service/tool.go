@@ -53,6 +53,11 @@ type Tool struct {
 	CacheShared bool
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
+	// KeepsKeys says that the handler itself sees to it that a repeated
+	// Call.IdempotencyKey has one effect, in the transaction of that effect.
+	// Otherwise an edge keeps the outcome of a call with a key for 24 hours, and
+	// what it did not hear the end of is never run again.
+	KeepsKeys bool
 	// CallsTools lets the handler call other tools; see Call.CallTool.
 	CallsTools bool
 }
@@ -182,7 +187,7 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 		Name: t.Name, Json: data, InputSchema: t.InputSchema,
 		TimeoutMs: uint32(t.Timeout.Milliseconds()),
 		ReadOnly:  t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
-		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared, CallsTools: t.CallsTools,
+		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
 	}, nil
 }
 

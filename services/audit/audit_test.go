@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
@@ -251,6 +252,48 @@ func TestPostgresIsKilled(t *testing.T) {
 		server.Start(t)
 	}
 	w.settled(t)
+}
+
+// An event that the database refuses is put aside; those that came with it, in
+// the same message and in others, are written.
+func TestPoisonedEvent(t *testing.T) {
+	t.Parallel()
+	w, cfg := newWorld(t), engines["postgres"](t)
+	w.send(t, "a", 40)
+	events := []*auditv1.AuditEvent{{Id: "before"}, {Id: longID(10 << 10)}, {Id: "after"}}
+	for _, e := range events {
+		e.Tenant, e.Outcome = "a", "ok"
+	}
+	if err := w.log.Append(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+	w.sent += 2
+	w.send(t, "a", 40)
+	w.serve(t, cfg)
+	w.settled(t)
+	js := stream(t, w.url)
+	// Ten tries, with a second between the later ones.
+	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if s, err := js.Stream(t.Context(), "DLQ"); err == nil && s.CachedInfo().State.Msgs == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is not put aside")
+		}
+	}
+	bustest.Eventually(t, "no message waits", func() bool {
+		c, err := js.Consumer(t.Context(), "AUDIT", "audit-v1")
+		return err == nil && c.CachedInfo().NumAckPending == 0 && c.CachedInfo().NumPending == 0
+	})
+}
+
+// longID is one that no index takes.
+func longID(n int) string {
+	var id strings.Builder
+	for id.Len() < n {
+		id.WriteString(rand.Text())
+	}
+	return id.String()
 }
 
 // Whoever gets an event a hundred times writes it once.

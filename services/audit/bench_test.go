@@ -2,35 +2,68 @@ package audit_test
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/services/audit"
 )
 
-// BenchmarkIngestion is how fast events go from the bus into the database: the
-// time from when all are on the bus until the last is committed.
+// durable are databases that have every commit on the disk, that of TMPDIR,
+// before they acknowledge it.
+var durable = map[string]func(b *testing.B) audit.Config{
+	"postgres fsync=on synchronous_commit=on": func(b *testing.B) audit.Config {
+		server := databasetest.Own(b, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
+		return audit.Config{DatabaseURL: server.URL(), DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	},
+	// See database.OpenSQLite.
+	"sqlite synchronous=FULL": func(b *testing.B) audit.Config {
+		return audit.Config{DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	},
+}
+
+// BenchmarkIngestion is how fast events go from the bus into the database, from
+// when all are on the bus until the last is committed: those of a busy edge,
+// which come in groups, and those of calls that were alone.
 func BenchmarkIngestion(b *testing.B) {
-	for name, config := range engines {
-		b.Run(name, func(b *testing.B) {
-			const events = 20_000
-			for b.Loop() {
-				b.StopTimer()
-				w := newWorld(b)
-				for range events / 500 {
-					w.send(b, "acme", 500)
+	for name, config := range durable {
+		for size, group := range map[string]int{"groups": 500, "alone": 1} {
+			b.Run(name+"/"+size, func(b *testing.B) {
+				const events = 20_000
+				var spent time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					w, cfg := newWorld(b), config(b)
+					for range events / group {
+						w.send(b, "acme", group)
+					}
+					b.StartTimer()
+					start := time.Now()
+					stop, _ := w.serve(b, cfg)
+					w.written(b)
+					spent += time.Since(start)
+					b.StopTimer()
+					w.settled(b)
+					stop()
+					b.StartTimer()
 				}
-				cfg := config(b)
-				b.StartTimer()
-				start := time.Now()
-				stop, _ := w.serve(b, cfg)
-				w.settled(b)
-				b.ReportMetric(events/time.Since(start).Seconds(), "rows/s")
-				b.StopTimer()
-				stop()
-				b.StartTimer()
-			}
-		})
+				b.ReportMetric(events*float64(b.N)/spent.Seconds(), "rows/s")
+			})
+		}
+	}
+}
+
+// written waits until the database has the last event.
+func (w *world) written(b *testing.B) {
+	b.Helper()
+	id := map[string]string{"id": fmt.Sprintf("C%07d", w.sent)}
+	var p audit.Page
+	for deadline := time.Now().Add(2 * time.Minute); w.ask(b.Context(), "show", id, &p) != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatal("the last event is not written")
+		}
 	}
 }
 

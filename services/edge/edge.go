@@ -45,6 +45,10 @@ type Config struct {
 	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
+	// Authorizer says who may call what; nil: everybody everything.
+	Authorizer gateway.Authorizer
+	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
+	Limiter gateway.Limiter
 	// LendClientModels lets anonymous clients lend their models to anonymous
 	// callers, which are everybody.
 	LendClientModels bool
@@ -120,18 +124,24 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
+	outcomes, err := gateway.NewOutcomes(ctx, conn, tasks)
+	if err != nil {
+		return nil, err
+	}
 	auditor, err := e.startAudit(ctx)
 	if err != nil {
 		return nil, err
 	}
 	e.cache = gateway.NewCache()
-	limiter := gateway.NewInFlight(gateway.DefaultInFlight)
+	if cfg.Limiter == nil {
+		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
+	}
 	e.metrics = metrics.New(cfg.Version)
-	e.measure(limiter)
+	e.measure(cfg.Limiter)
 	e.gateway = gateway.New(gateway.Config{
-		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Limiter: limiter,
-		Authenticator: cfg.Authenticator, Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels,
-		Logger: cfg.Logger,
+		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
+		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -163,9 +173,11 @@ func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) 
 }
 
 // measure has the figures of an edge's parts among its metrics.
-func (e *Edge) measure(limiter *gateway.InFlight) {
+func (e *Edge) measure(limiter gateway.Limiter) {
 	m := e.metrics
-	m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(limiter.Now()) })
+	if l, ok := limiter.(*gateway.InFlight); ok {
+		m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(l.Now()) })
+	}
 	m.Gauge("busbar_bus_connected", "1 while the bus is reachable.", func() float64 {
 		if e.conn.Connected() {
 			return 1

@@ -124,19 +124,19 @@ func (s *Service) addTools() error {
 	yes, no := true, false
 	safe := mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
 	service.AddTool(s.Service, service.Tool{
-		Name: "create_prompt", Title: "Create a prompt", InputSchema: create, Annotations: safe,
+		Name: "create_prompt", Title: "Create a prompt", KeepsKeys: true, InputSchema: create, Annotations: safe,
 		Description: "Creates a prompt from a template. Arguments are put into texts by {{name}}; texts have conditions and loops. Everybody sees the prompt at once.",
 	}, func(ctx context.Context, call *service.Call, in template.Definition) (WrittenOut, error) {
 		return s.put(ctx, call, "create_prompt", in, 0)
 	})
 	service.AddTool(s.Service, service.Tool{
-		Name: "update_prompt", Title: "Update a prompt", InputSchema: update, Annotations: safe,
+		Name: "update_prompt", Title: "Update a prompt", KeepsKeys: true, InputSchema: update, Annotations: safe,
 		Description: "Replaces a prompt by a new version. Earlier versions are kept: see list_prompt_versions and get_prompt.",
 	}, func(ctx context.Context, call *service.Call, in UpdateIn) (WrittenOut, error) {
 		return s.put(ctx, call, "update_prompt", in.Definition, in.Version)
 	})
 	service.AddTool(s.Service, service.Tool{
-		Name: "delete_prompt", Title: "Delete a prompt",
+		Name: "delete_prompt", Title: "Delete a prompt", KeepsKeys: true,
 		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `,` + versionPart + `},"required":["name","version"],"additionalProperties":false}`),
 		Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 		Description: "Deletes a prompt. Its versions are kept, and create_prompt brings the name back.",

@@ -107,7 +107,7 @@ func (r *Resource) addTools() {
 	service.AddTool(r.Service, service.Tool{
 		Name: "create_resource", Title: "Create resource",
 		Description: "Stores a new resource under a URI of your choice. A text or blob of more than 512 KiB is stored in parts: create it with the first, and append the others with update_resource.",
-		Annotations: mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no},
+		KeepsKeys:   true, Annotations: mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no},
 	}, r.create)
 	service.AddTool(r.Service, service.Tool{
 		Name: "read_resource", Title: "Read resource", Description: "Reads a resource, or a part of it.",
@@ -116,11 +116,11 @@ func (r *Resource) addTools() {
 	service.AddTool(r.Service, service.Tool{
 		Name: "update_resource", Title: "Update resource",
 		Description: "Changes a stored resource: its content, or what is said of it. What is not given stays. With expectedRevision nothing is lost that somebody else has written meanwhile.",
-		Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
+		KeepsKeys:   true, Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 	}, r.update)
 	service.AddTool(r.Service, service.Tool{
 		Name: "delete_resource", Title: "Delete resource", Description: "Removes a stored resource for good.",
-		Idempotent: true, Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
+		Idempotent: true, KeepsKeys: true, Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 	}, r.delete)
 	service.AddTool(r.Service, service.Tool{
 		Name: "list_resources", Title: "List resources", Description: "Lists stored resources in the order of their URIs.",

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/services/edge"
 )
 
 // connections is how many clients call at once.
@@ -16,18 +19,20 @@ const connections = 32
 // BenchmarkToolsCall is one small tools/call, for profiles and allocations.
 func BenchmarkToolsCall(b *testing.B) {
 	for _, peer := range []struct {
-		name  string
-		start func(*testing.B) net.Addr
+		name, tool string
+		start      func(*testing.B) net.Addr
 	}{
-		{"busbar", startBusbar},
-		{"floor", func(b *testing.B) net.Addr { return startFloor(b, strings.Repeat("x", 300)) }},
-		{"sdk", startSDK},
+		{"busbar", echo, recorded},
+		{"busbar with an effect", effect, recorded},
+		{"busbar unrecorded", echo, unrecorded},
+		{"floor", echo, func(b *testing.B) net.Addr { return startFloor(b, strings.Repeat("x", 300)) }},
+		{"sdk", echo, startSDK},
 	} {
 		b.Run(peer.name, func(b *testing.B) {
 			addr := peer.start(b)
 			clients := make([]*client, connections)
 			for i := range clients {
-				clients[i] = dial(b, addr)
+				clients[i] = dial(b, addr, peer.tool)
 			}
 			var left atomic.Int64
 			left.Store(int64(b.N))
@@ -49,43 +54,55 @@ func BenchmarkToolsCall(b *testing.B) {
 	}
 }
 
-// BenchmarkRatios measures the three in turns within one run, so that a noisy
-// machine is noisy for all, and reports Busbar's rate as a multiple of each
-// other's: the median over the turns.
+func recorded(b *testing.B) net.Addr   { return startBusbar(b, edge.Audit{}) }
+func unrecorded(b *testing.B) net.Addr { return startBusbar(b, edge.Audit{Off: true}) }
+
+// BenchmarkRatios measures all in turns within one run, so that a noisy machine
+// is noisy for all, and reports Busbar's rate as a multiple of each other's: the
+// median over the turns. What its records cost is reported as the processor time
+// of a call that is recorded, as a multiple of that of one that is not: of a
+// read-only call, and of one that may have an effect.
 func BenchmarkRatios(b *testing.B) {
-	busbar := startBusbar(b)
-	probe := dial(b, busbar)
+	busbar := recorded(b)
+	probe := dial(b, busbar, echo)
 	if err := probe.call(); err != nil {
 		b.Fatal(err)
 	}
-	peers := []net.Addr{busbar, startFloor(b, string(probe.answer)), startSDK(b)}
+	peers := []struct {
+		addr net.Addr
+		tool string
+	}{{busbar, echo}, {startFloor(b, string(probe.answer)), echo}, {startSDK(b), echo}, {unrecorded(b), echo}, {busbar, effect}}
 	clients := make([][]*client, len(peers))
-	for i, addr := range peers {
+	for i, peer := range peers {
 		for range connections {
-			clients[i] = append(clients[i], dial(b, addr))
+			clients[i] = append(clients[i], dial(b, peer.addr, peer.tool))
 		}
 		rate(b, clients[i], 200*time.Millisecond) // warm
 	}
 	b.ResetTimer()
 	for b.Loop() {
 		const turns = 9
-		var floor, sdk, own []float64
+		var own, floor, sdk, readOnly, effects []float64
 		for range turns {
-			var r [3]float64
+			var r, cpu [5]float64
 			for i := range peers {
-				r[i] = rate(b, clients[i], 400*time.Millisecond)
+				r[i], cpu[i] = rate(b, clients[i], 400*time.Millisecond)
 			}
 			own, floor, sdk = append(own, r[0]), append(floor, r[0]/r[1]), append(sdk, r[0]/r[2])
+			readOnly, effects = append(readOnly, cpu[0]/cpu[3]), append(effects, cpu[4]/cpu[3])
 		}
 		b.ReportMetric(median(own), "calls/s")
 		b.ReportMetric(median(floor), "x-floor")
 		b.ReportMetric(median(sdk), "x-sdk")
+		b.ReportMetric(median(readOnly), "x-cpu-recorded")
+		b.ReportMetric(median(effects), "x-cpu-recorded-effect")
 	}
 }
 
-func rate(b *testing.B, clients []*client, d time.Duration) float64 {
-	var calls atomic.Int64
-	start := time.Now()
+// rate returns calls a second, and seconds of processor time a call.
+func rate(b *testing.B, clients []*client, d time.Duration) (calls, cpu float64) {
+	var n atomic.Int64
+	start, used := time.Now(), processorTime(b)
 	var wg sync.WaitGroup
 	for _, c := range clients {
 		wg.Go(func() {
@@ -94,12 +111,22 @@ func rate(b *testing.B, clients []*client, d time.Duration) float64 {
 					b.Error(err)
 					return
 				}
-				calls.Add(1)
+				n.Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	return float64(calls.Load()) / time.Since(start).Seconds()
+	count := float64(n.Load())
+	return count / time.Since(start).Seconds(), (processorTime(b) - used).Seconds() / count
+}
+
+// processorTime is what this process has used: client, server and bus.
+func processorTime(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func median(x []float64) float64 {

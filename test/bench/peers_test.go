@@ -33,12 +33,13 @@ type out struct {
 	Text string `json:"text"`
 }
 
-const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"One bus. Many circuits."},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
+const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{"text":"One bus. Many circuits."},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 
 // request is the whole HTTP request, the same bytes for every peer.
-func request(addr net.Addr) []byte {
+func request(addr net.Addr, tool string) []byte {
+	body := fmt.Sprintf(body, tool)
 	return fmt.Appendf(nil, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
-		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
+		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\nContent-Length: %d\r\n\r\n%s", addr, tool, len(body), body)
 }
 
 // serve runs a handler on a real listener for the length of the benchmark.
@@ -58,12 +59,21 @@ func serve(b *testing.B, h http.Handler) net.Addr {
 	return l.Addr()
 }
 
+// Two tools that do the same. A call of the second may have an effect, as far
+// as the edge knows, so it has two records, and waits for both.
+const (
+	echo   = "echo"
+	effect = "save"
+)
+
 // startBusbar is the whole path: HTTP, edge, NATS, service, and back.
-func startBusbar(b *testing.B) net.Addr {
+func startBusbar(b *testing.B, recorded edge.Audit) net.Addr {
 	url := bustest.Server(b)
 	quiet := slog.New(slog.DiscardHandler)
 	s := service.New("echo", service.WithLogger(quiet), service.WithConcurrency(256))
-	service.AddTool(s, service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, _ *service.Call, i in) (out, error) { return out(i), nil })
+	for _, tool := range []service.Tool{{Name: echo, ReadOnly: true}, {Name: effect}} {
+		service.AddTool(s, tool, func(_ context.Context, _ *service.Call, i in) (out, error) { return out(i), nil })
+	}
 	conn := bustest.Connect(b, url)
 	running, err := s.Start(b.Context(), conn)
 	if err != nil {
@@ -75,7 +85,7 @@ func startBusbar(b *testing.B) net.Addr {
 		b.Fatal(err)
 	}
 	b.Cleanup(edgeConn.Close)
-	e, err := edge.New(b.Context(), edgeConn, edge.Config{Version: "0.0.0", Logger: quiet})
+	e, err := edge.New(b.Context(), edgeConn, edge.Config{Version: "0.0.0", Logger: quiet, Audit: recorded})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,14 +152,14 @@ type client struct {
 	answer  []byte
 }
 
-func dial(b *testing.B, addr net.Addr) *client {
+func dial(b *testing.B, addr net.Addr, tool string) *client {
 	b.Helper()
 	conn, err := net.Dial("tcp", addr.String())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = conn.Close() })
-	return &client{conn: conn, in: bufio.NewReader(conn), request: request(addr)}
+	return &client{conn: conn, in: bufio.NewReader(conn), request: request(addr, tool)}
 }
 
 // call makes one request and reads its answer.

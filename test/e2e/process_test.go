@@ -128,9 +128,9 @@ func (p *process) wait(within time.Duration) int {
 }
 
 // ready is what the line says that a server prints when it is up.
-type ready struct{ mcp, nats, data string }
+type ready struct{ mcp, grpc, nats, data string }
 
-var readyLine = regexp.MustCompile(`^busbar (?:dev|edge) is ready: mcp=(\S+) nats=(\S+)(?: data=(\S+))?$`)
+var readyLine = regexp.MustCompile(`^busbar (?:dev|edge) is ready: mcp=(\S+)(?: grpc=(\S+))? nats=(\S+)(?: data=(\S+))?$`)
 
 // awaitReady reads the ready line. Anything else on standard output fails the
 // test.
@@ -151,7 +151,7 @@ func (p *process) awaitReady() ready {
 		if m == nil {
 			p.t.Fatalf("%s printed %q for its ready line\n%s", p.cmd.Args, line, p.stderr.String())
 		}
-		return ready{mcp: m[1], nats: m[2], data: m[3]}
+		return ready{mcp: m[1], grpc: m[2], nats: m[3], data: m[4]}
 	case <-time.After(20 * time.Second):
 		p.t.Fatalf("%s is not ready after 20 s\n%s", p.cmd.Args, p.stderr.String())
 	}

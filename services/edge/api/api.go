@@ -68,13 +68,6 @@ func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFram
 	return Outcome(answer, err)
 }
 
-// Approve carries out a call that is held until its caller agrees to it, or
-// forgets it.
-func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
-	answer, err := s.gateway.Approve(ctx, c.Credentials, id, yes, nil)
-	return Outcome(answer, err)
-}
-
 // Batch carries out calls beside each other; see gateway.Batch.
 func (s *Server) Batch(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
 	s.gateway.Batch(ctx, parallel, calls, func(i int, a *gateway.Answer, err error) {
@@ -174,11 +167,15 @@ func (s *Server) slice(kind catalogue.Kind, cursor string, limit int) (entries [
 	if err != nil {
 		return nil, "", err
 	}
-	entries = make([]jsontext.Value, len(raw))
-	for i, e := range raw {
-		entries[i] = e
+	return values(raw), next, nil
+}
+
+func values(raw [][]byte) []jsontext.Value {
+	out := make([]jsontext.Value, len(raw))
+	for i, v := range raw {
+		out[i] = v
 	}
-	return entries, next, nil
+	return out
 }
 
 // Result is a tool's result as these doors show it.
@@ -231,11 +228,10 @@ func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit i
 		at = []byte(cursor)
 	}
 	entries, next, err := s.gateway.ListResources(ctx, c.Call(mcp.MethodResourcesList, "", nil, nil), at, limit)
-	resources = make([]jsontext.Value, len(entries))
-	for i, e := range entries {
-		resources[i] = e
+	if err != nil {
+		return nil, "", err
 	}
-	return resources, next, err
+	return values(entries), next, nil
 }
 
 // Subscribe hears of changes of the lists and of the resources of the caller's

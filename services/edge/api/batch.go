@@ -28,6 +28,9 @@ func ReadBatchCall(b []byte) (*BatchCall, error) {
 	if c.Name == "" {
 		return nil, fault.New(fault.InvalidRequest, "a call of a batch needs a name")
 	}
+	if v := c.arguments(); v != nil && v.Kind() != '{' {
+		return nil, fault.New(fault.InvalidParams, "parameters must be a JSON object")
+	}
 	return c, nil
 }
 
@@ -56,7 +59,9 @@ type Slot struct {
 	Reason            fault.Reason   `json:"reason,omitzero"`
 	Executed          fault.Executed `json:"executed,omitzero"`
 	RetryAfterMS      int64          `json:"retry_after_ms,omitzero"`
-	IsError           bool           `json:"isError"`
+	// Data are further facts, which depend on the reason.
+	Data    jsontext.Value `json:"data,omitzero"`
+	IsError bool           `json:"isError"`
 }
 
 // NewSlot makes a slot of a tools/call result of MCP, or of an error.
@@ -67,7 +72,7 @@ func NewSlot(result jsontext.Value, err error) Slot {
 	}
 	if err != nil {
 		f := fault.From(err)
-		return Slot{Error: f.Message, Reason: f.Reason, Executed: f.Executed, RetryAfterMS: f.RetryAfter.Milliseconds(), IsError: true}
+		return Slot{Error: f.Message, Reason: f.Reason, Executed: f.Executed, RetryAfterMS: f.RetryAfter.Milliseconds(), Data: f.Data, IsError: true}
 	}
 	return Slot{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
 }

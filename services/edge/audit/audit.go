@@ -4,12 +4,13 @@ package audit
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
-	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -21,6 +22,9 @@ const (
 	// checkEvery is how often the trail is looked at: whether it has room, and
 	// whether it takes events again.
 	checkEvery = 500 * time.Millisecond
+	// linger is how long an event that nobody waits for waits for others, so that
+	// they go as one message.
+	linger = 5 * time.Millisecond
 	// group bounds the events that are sent at once.
 	group = 256
 	// What waits in memory.
@@ -38,7 +42,8 @@ type Config struct {
 	// same.
 	Key []byte
 	// SpoolDir keeps events that the bus does not take, until it does. Several
-	// edges may share it; what an edge that died left there the next one sends.
+	// edges of one bus may share it; what an edge that died left there another one
+	// sends.
 	// Empty: they are kept in memory, and dropped when that is full.
 	SpoolDir string
 	// SpoolBytes defaults to DefaultSpoolBytes.
@@ -55,12 +60,16 @@ type Trail struct {
 	conn  *bus.Conn
 	log   *bus.AuditLog
 	spool *spool // nil for none
-	wake  chan struct{}
-	quit  chan struct{}
-	done  chan struct{}
+	// orphaned is why spools of other edges could not be taken last; of run only.
+	orphaned string
+	// digests are hash.Hash with the key, which are dear to make.
+	digests sync.Pool
+	wake    chan struct{}
+	quit    chan struct{}
+	done    chan struct{}
 
 	mu      sync.Mutex
-	queue   []*auditv1.AuditEvent
+	queue   [][]byte // events, marshalled
 	bytes   int
 	dropped uint64
 	failing error // why the trail took no event last; nil when it did
@@ -88,6 +97,7 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 			return nil, err
 		}
 	}
+	t.digests.New = func() any { return hmac.New(sha256.New, cfg.Key) }
 	t.check()
 	go t.run()
 	return t, nil
@@ -98,7 +108,11 @@ func (t *Trail) Begin(ctx context.Context, c *gateway.Call) error {
 	if err := t.unready(); err != nil {
 		return refused(err)
 	}
-	if err := t.append(ctx, t.begun(c)); err != nil {
+	record, err := t.begun(c)
+	if err == nil {
+		err = t.append(ctx, record)
+	}
+	if err != nil {
 		return refused(err)
 	}
 	return nil
@@ -106,26 +120,38 @@ func (t *Trail) Begin(ctx context.Context, c *gateway.Call) error {
 
 // Record implements gateway.Auditor.
 func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
-	e := t.ended(r)
-	if !r.Effect() {
-		t.put(e)
-		return nil
-	}
-	err := t.append(ctx, e)
-	if err == nil {
-		return nil
-	}
-	e.Delayed = true
-	if t.spool != nil {
-		spoolErr := t.spool.add(true, e)
-		if spoolErr == nil {
-			return nil
+	record, err := t.ended(r)
+	switch {
+	case err != nil:
+		t.drop()
+	case !r.Effect():
+		t.put(record)
+	default:
+		err = t.append(ctx, record)
+		if err != nil {
+			err = t.postpone(record, err)
 		}
-		err = errors.Join(err, spoolErr)
 	}
-	t.put(e)
+	if err == nil || !r.Effect() {
+		return nil
+	}
 	return fault.New(fault.Unavailable, "the call ran, but that could not be recorded in the audit trail, so its answer is withheld; do not repeat it").
 		Ran(fault.Yes).Because(err)
+}
+
+// postpone keeps a record that the trail did not take, and returns nil when it
+// is safe.
+func (t *Trail) postpone(record []byte, why error) error {
+	record = late(record)
+	if t.spool != nil {
+		err := t.spool.add(true, record)
+		if err == nil {
+			return nil
+		}
+		why = errors.Join(why, err)
+	}
+	t.put(record)
+	return why
 }
 
 func refused(err error) error {
@@ -145,12 +171,12 @@ func (t *Trail) unready() error {
 	return errors.Join(t.failing, t.full)
 }
 
-// append sends events and waits until they are safe, whether or not the client
+// append sends records and waits until they are safe, whether or not the client
 // still does.
-func (t *Trail) append(ctx context.Context, events ...*auditv1.AuditEvent) error {
+func (t *Trail) append(ctx context.Context, records ...[]byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
 	defer cancel()
-	err := t.log.Append(ctx, events...)
+	err := t.log.AppendRecords(ctx, records...)
 	t.mu.Lock()
 	before := t.failing
 	t.failing = err
@@ -164,36 +190,49 @@ func (t *Trail) append(ctx context.Context, events ...*auditv1.AuditEvent) error
 	return err
 }
 
-// put leaves an event to run, or drops it when too much waits.
-func (t *Trail) put(e *auditv1.AuditEvent) {
+// put leaves a record to run, or drops it when too much waits.
+func (t *Trail) put(record []byte) {
 	t.mu.Lock()
-	size := sizeOf(e)
-	if len(t.queue) >= maxQueued || t.bytes+size > maxQueuedBytes {
+	first := len(t.queue) == 0
+	if len(t.queue) >= maxQueued || t.bytes+sizeOf(record) > maxQueuedBytes {
 		t.dropped++
 	} else {
-		t.queue, t.bytes = append(t.queue, e), t.bytes+size
+		t.queue, t.bytes = append(t.queue, record), t.bytes+sizeOf(record)
 	}
 	t.mu.Unlock()
+	if !first {
+		return // run has been told
+	}
 	select {
 	case t.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take removes up to n events from the queue.
-func (t *Trail) take(n int) []*auditv1.AuditEvent {
+// drop counts a record that is lost.
+func (t *Trail) drop() {
+	t.mu.Lock()
+	t.dropped++
+	t.mu.Unlock()
+}
+
+// take removes up to n records from the queue.
+func (t *Trail) take(n int) [][]byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	batch := t.queue[:min(n, len(t.queue))]
 	t.queue = t.queue[len(batch):]
-	for _, e := range batch {
-		t.bytes -= sizeOf(e)
+	for _, record := range batch {
+		t.bytes -= sizeOf(record)
 	}
 	if len(t.queue) == 0 {
 		t.queue = nil
 	}
 	return batch
 }
+
+// sizeOf is what a record takes in memory, about.
+func sizeOf(record []byte) int { return len(record) + 64 }
 
 // Stats are counts of a trail.
 type Stats struct {

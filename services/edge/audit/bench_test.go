@@ -1,10 +1,14 @@
 package audit_test
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 func quantile(all []time.Duration, q float64) time.Duration {
@@ -12,9 +16,29 @@ func quantile(all []time.Duration, q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-// BenchmarkCall is a call with and without its records.
+// syncing is a NATS server that has every message on the disk, that of TMPDIR,
+// before it acknowledges it, as that of `busbar dev` has.
+func syncing(b *testing.B) string {
+	s, err := natsd.Start(natsd.Config{DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.Stop)
+	return s.URL()
+}
+
+// BenchmarkCall is a call with and without its records, on a bus that leaves
+// syncing to the operating system and on one that does not.
 func BenchmarkCall(b *testing.B) {
-	w := newWorld(b)
+	for name, url := range map[string]func(*testing.B) string{
+		"relaxed": func(b *testing.B) string { return bustest.Server(b) },
+		"syncing": syncing,
+	} {
+		b.Run(name, func(b *testing.B) { benchmarkCall(b, newWorldOn(b, url(b))) })
+	}
+}
+
+func benchmarkCall(b *testing.B, w *world) {
 	quiet := w.join(b, "", false)
 	recorded := w.join(b, "", true)
 	p99 := func(e *edge, name string) (median, high time.Duration) {

@@ -1,8 +1,8 @@
 package audit
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"hash"
+	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,23 +26,34 @@ const (
 // was recorded.
 const Begun = "begun"
 
-func (t *Trail) begun(c *gateway.Call) *auditv1.AuditEvent {
+// begun is the record of a call that begins: its event, marshalled.
+func (t *Trail) begun(c *gateway.Call) ([]byte, error) {
 	e := t.event(c, "-1", time.Since(c.Received))
 	e.Outcome, e.Executed = Begun, string(fault.Unknown)
-	return e
+	return proto.Marshal(e)
 }
 
-func (t *Trail) ended(r gateway.Record) *auditv1.AuditEvent {
+// ended is that of one that is over.
+func (t *Trail) ended(r gateway.Record) ([]byte, error) {
 	e := t.event(r.Call, "-2", r.Duration)
 	e.Outcome, e.Executed = r.Outcome, string(fault.Yes)
 	switch {
 	case r.Err != nil:
 		e.Executed = string(r.Err.Executed)
+	case r.Call.Replayed:
+		e.Executed = string(fault.No)
 	case r.Outcome == "left":
 		e.Executed = string(fault.Unknown)
 	}
-	return e
+	return proto.Marshal(e)
 }
+
+// delayed is an event that says nothing but that it is.
+var delayed, _ = proto.Marshal(&auditv1.AuditEvent{Delayed: true})
+
+// late is a record that also says that it was delayed: what follows in a
+// protobuf message is merged into what was before.
+func late(record []byte) []byte { return append(record[:len(record):len(record)], delayed...) }
 
 func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *auditv1.AuditEvent {
 	e := &auditv1.AuditEvent{
@@ -65,8 +76,11 @@ func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *audit
 // digest stands for what is not recorded itself. Who has the key can tell
 // whether two are the same, and check a guess.
 func (t *Trail) digest(what string, data []byte) []byte {
-	h := hmac.New(sha256.New, t.cfg.Key)
-	_, _ = h.Write(append([]byte(what), 0))
+	h := t.digests.Get().(hash.Hash)
+	defer t.digests.Put(h)
+	h.Reset()
+	_, _ = io.WriteString(h, what)
+	_, _ = h.Write([]byte{0})
 	_, _ = h.Write(data)
 	return h.Sum(nil)
 }
@@ -82,5 +96,3 @@ func clean(s string, most int) string {
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
-
-func sizeOf(e *auditv1.AuditEvent) int { return proto.Size(e) + 64 }

@@ -2,9 +2,8 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"time"
-
-	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 )
 
 // run sends what was put until the trail is closed.
@@ -17,14 +16,19 @@ func (t *Trail) run() {
 		select {
 		case <-t.wake:
 			// While the trail takes nothing, it is tried no more often than it ticks.
-			if t.unready() == nil {
-				t.forward()
-			} else {
+			if t.unready() != nil {
 				t.spill()
+				continue
 			}
+			select {
+			case <-time.After(linger):
+			case <-t.quit: // seen above, next
+			}
+			t.forward()
 		case <-tick.C:
 			t.check()
 			t.forward()
+			t.inherit()
 			if lost := t.Stats().Dropped; lost > reported {
 				t.cfg.Logger.Error("audit events were dropped: the trail cannot be written and no more is kept here", "events", lost-reported, "spool", t.cfg.SpoolDir)
 				reported = lost
@@ -79,27 +83,49 @@ func (t *Trail) forward() {
 			return
 		}
 	}
-	for t.spool != nil {
-		batch, end, err := t.spool.read(group)
+	if t.spool != nil {
+		t.unload(t.spool)
+	}
+}
+
+// unload sends what a spool has.
+func (t *Trail) unload(s *spool) {
+	for {
+		batch, end, err := s.read(group)
 		if err != nil {
 			t.cfg.Logger.Error("part of the audit spool cannot be read", "dir", t.cfg.SpoolDir, "error", err)
 		}
 		if len(batch) > 0 && t.append(context.Background(), batch...) != nil {
 			return
 		}
-		if t.spool.drop(end) || len(batch) == 0 {
+		if s.drop(end) || len(batch) == 0 {
 			return
 		}
 	}
 }
 
-// keep puts events back that were not taken.
-func (t *Trail) keep(batch []*auditv1.AuditEvent) {
+// inherit sends what edges that died have left. Should this one die too before
+// it is done, all of it is sent again.
+func (t *Trail) inherit() {
+	if t.spool == nil || t.unready() != nil {
+		return
+	}
+	err := t.spool.orphans(t.unload)
+	if text := fmt.Sprint(err); text != t.orphaned {
+		t.orphaned = text
+		if err != nil {
+			t.cfg.Logger.Error("the audit spool of an edge that died cannot be taken", "dir", t.cfg.SpoolDir, "error", err)
+		}
+	}
+}
+
+// keep puts records back that were not taken.
+func (t *Trail) keep(batch [][]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = append(batch[:len(batch):len(batch)], t.queue...)
-	for _, e := range batch {
-		t.bytes += sizeOf(e)
+	for _, record := range batch {
+		t.bytes += sizeOf(record)
 	}
 }
 
@@ -110,10 +136,11 @@ func (t *Trail) spill() {
 		if len(batch) == 0 {
 			return
 		}
-		for _, e := range batch {
-			e.Delayed = true
+		marked := make([][]byte, len(batch))
+		for i, record := range batch {
+			marked[i] = late(record)
 		}
-		if err := t.spool.add(false, batch...); err != nil {
+		if err := t.spool.add(false, marked...); err != nil {
 			t.keep(batch)
 			return
 		}

@@ -10,12 +10,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/gofrs/flock"
-	"google.golang.org/protobuf/proto"
-
-	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 )
 
 // maxRecord bounds an event on disk; what claims to be larger is damage.
@@ -26,8 +24,8 @@ const spoolSuffix = ".spool"
 var errSpoolFull = errors.New("the audit spool is full")
 
 // spool is a file of events that wait. It belongs to one edge, which holds its
-// lock; the file of an edge that died is taken over. Each record is its length
-// and its CRC-32, both of four bytes, and the event.
+// lock; what is in the file of an edge that died another one sends. Each record is its length
+// and its CRC-32, both of four bytes, and the event, marshalled.
 type spool struct {
 	limit int64
 	lock  *flock.Flock
@@ -38,48 +36,55 @@ type spool struct {
 	end   int64
 }
 
-// openSpool takes the files of dir that nobody has as one.
-func openSpool(dir string, limit int64) (*spool, error) {
+// openSpool takes a file of dir that nobody has, or makes one.
+func openSpool(dir string, limit int64) (s *spool, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*"+spoolSuffix))
+	files, err := spoolFiles(dir)
+	for s == nil && err == nil {
+		path := filepath.Join(dir, rand.Text()+spoolSuffix)
+		if len(files) > 0 {
+			path, files = files[0], files[1:]
+		}
+		s, err = takeSpool(path, limit)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("audit spool: %w", err)
-	}
-	var s *spool
-	for _, path := range left {
-		if s, err = s.join(path, limit); err != nil {
-			return nil, err
-		}
-	}
-	if s == nil {
-		return s.join(filepath.Join(dir, rand.Text()+spoolSuffix), limit)
 	}
 	return s, nil
 }
 
-// join is a spool that has what is in a file too, unless another edge has that.
-// Of none it is the file's. After an error it is closed.
-func (s *spool) join(path string, limit int64) (*spool, error) {
-	other, err := takeSpool(path, limit)
-	switch {
-	case err != nil:
-	case other == nil:
-		return s, nil
-	case s == nil:
-		return other, nil
-	default:
-		err = s.adopt(other)
-		other.close()
+func spoolFiles(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), spoolSuffix) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
 	}
-	if err == nil {
-		return s, nil
+	return files, err
+}
+
+// orphans takes, one after the other, the files next to this one in which
+// something waits and that nobody has: their edges have died.
+func (s *spool) orphans(visit func(*spool)) error {
+	own := s.lock.Path()
+	files, err := spoolFiles(filepath.Dir(own))
+	for _, path := range files {
+		// Those of living edges are mostly empty; leave their locks alone.
+		if info, statErr := os.Stat(path); path == own || statErr != nil || info.Size() == 0 {
+			continue
+		}
+		other, takeErr := takeSpool(path, s.limit)
+		if takeErr != nil {
+			err = errors.Join(err, takeErr)
+		}
+		if other != nil {
+			visit(other)
+			other.close()
+		}
 	}
-	if s != nil {
-		s.close()
-	}
-	return nil, fmt.Errorf("audit spool: %w", err)
+	return err
 }
 
 // takeSpool opens a file; nil when another edge has it.
@@ -119,29 +124,11 @@ func wholeRecords(file *os.File) (end int64, err error) {
 	}
 }
 
-// adopt adds what another spool holds, and empties that.
-func (s *spool) adopt(other *spool) error {
-	n, err := io.Copy(io.NewOffsetWriter(s.file, s.end), io.NewSectionReader(other.file, 0, other.end))
-	if err == nil {
-		err = s.file.Sync()
-	}
-	if err != nil {
-		return err
-	}
-	s.end += n
-	other.drop(other.end)
-	return nil
-}
-
 // add appends events, all or none, and has them on the disk before it returns
 // if sync.
-func (s *spool) add(sync bool, events ...*auditv1.AuditEvent) error {
+func (s *spool) add(sync bool, events ...[]byte) error {
 	var data []byte
-	for _, e := range events {
-		body, err := proto.Marshal(e)
-		if err != nil {
-			return err
-		}
+	for _, body := range events {
 		data = binary.BigEndian.AppendUint32(data, uint32(len(body)))
 		data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(body))
 		data = append(data, body...)
@@ -164,7 +151,7 @@ func (s *spool) add(sync bool, events ...*auditv1.AuditEvent) error {
 
 // read returns up to n events that wait, and where they end. An error means that
 // what is behind them is lost; end is then that of the file.
-func (s *spool) read(n int) (events []*auditv1.AuditEvent, end int64, err error) {
+func (s *spool) read(n int) (events [][]byte, end int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := bufio.NewReader(io.NewSectionReader(s.file, s.start, s.end-s.start))
@@ -209,8 +196,8 @@ func (s *spool) close() {
 
 var errDamaged = errors.New("a record of the spool is damaged")
 
-// record reads a record, and how many bytes it has.
-func record(in io.Reader) (*auditv1.AuditEvent, int64, error) {
+// record reads a record: its event, and how many bytes it has.
+func record(in io.Reader) ([]byte, int64, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -226,9 +213,8 @@ func record(in io.Reader) (*auditv1.AuditEvent, int64, error) {
 	if _, err := io.ReadFull(in, body); err != nil {
 		return nil, 0, errors.Join(errDamaged, err)
 	}
-	e := &auditv1.AuditEvent{}
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(head[4:]) || proto.Unmarshal(body, e) != nil {
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(head[4:]) {
 		return nil, 0, errDamaged
 	}
-	return e, int64(len(head)) + int64(size), nil
+	return body, int64(len(head)) + int64(size), nil
 }

@@ -35,6 +35,8 @@ type Tool struct {
 	CacheShared bool
 	// CallsTools: its service calls other tools on the caller's behalf.
 	CallsTools bool
+	// KeepsKeys: its service runs a call with an idempotency key once.
+	KeepsKeys bool
 	// LooseOutput says that the structured result need not be an object, as it
 	// had to before 2026-07-28.
 	LooseOutput bool
@@ -152,7 +154,7 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Tool: &Tool{
 				Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
-				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools,
+				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
 				LooseOutput: loose,
 			}})
 			if claimed && loose {

@@ -8,8 +8,8 @@ import (
 
 // What a web page may send and read (Fetch Standard, CORS protocol).
 const (
-	corsMethods = "POST, GET, DELETE"
-	corsExposed = mcp.HeaderSessionID + ", WWW-Authenticate"
+	corsMethods = "POST, GET, PUT, PATCH, DELETE"
+	corsExposed = mcp.HeaderSessionID + ", WWW-Authenticate, Retry-After, Location, ETag, Busbar-Reason, Busbar-Executed"
 	corsMaxAge  = "600" // seconds
 )
 

@@ -60,7 +60,7 @@ func (s *Events) Run(ctx context.Context, first []byte) {
 
 // write writes within its time; false when the client is gone.
 func (s *Events) write(b []byte) bool {
-	_ = s.control.SetWriteDeadline(time.Now().Add(writeTime))
+	TimeWrite(s.control)
 	_, err := s.w.Write(b)
 	return err == nil
 }

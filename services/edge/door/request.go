@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -83,13 +81,4 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 		return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
 	}
 	return body, nil
-}
-
-// Refuse answers a request with an error; m is what is known of its message,
-// nil for nothing.
-func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
-	status, body := era.ErrorMessage(m, version, err)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }

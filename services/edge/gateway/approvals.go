@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -23,9 +26,33 @@ func NewApprovals(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
 	return &OnBus{bucket}, nil
 }
 
-// Keys: a held call, and a name that was used.
-func heldKey(id string) string   { return "held." + id }
+// Keys: a held call, which only its principal finds, and a name that was used.
+func heldBy(principal string) string {
+	sum := sha256.Sum256([]byte(principal))
+	return "held." + hex.EncodeToString(sum[:16]) + "."
+}
 func usedKey(name string) string { return "used." + name }
+
+// heldKey is the key of a held call. The error has reason UnknownApproval for
+// what no call was ever held as.
+func heldKey(principal, id string) (string, error) {
+	if len(id) != 26 || bus.ValidName(id) != nil {
+		return "", unknownApproval()
+	}
+	return heldBy(principal) + id, nil
+}
+
+func unknownApproval() error {
+	return fault.New(fault.UnknownApproval, "no such approval, or it is over")
+}
+
+func readHeld(id string, value []byte) (*HeldCall, error) {
+	if len(value) == 0 { // taken
+		return nil, unknownApproval()
+	}
+	held := &HeldCall{ID: id}
+	return held, json.Unmarshal(value, held)
+}
 
 // Hold implements Approvals.
 func (o *OnBus) Hold(ctx context.Context, held *HeldCall) error {
@@ -33,32 +60,60 @@ func (o *OnBus) Hold(ctx context.Context, held *HeldCall) error {
 	if err != nil {
 		return err
 	}
-	return o.bucket.Put(ctx, heldKey(held.ID), raw)
+	key, err := heldKey(held.Principal, held.ID)
+	if err != nil {
+		return err
+	}
+	return o.bucket.Put(ctx, key, raw)
+}
+
+// Held implements Approvals.
+func (o *OnBus) Held(ctx context.Context, principal string, each func(*HeldCall)) error {
+	prefix := heldBy(principal)
+	var malformed error
+	err := o.bucket.Each(ctx, prefix, func(key string, value []byte) {
+		held, err := readHeld(strings.TrimPrefix(key, prefix), value)
+		switch {
+		case err == nil:
+			each(held)
+		case !fault.Is(err, fault.UnknownApproval):
+			malformed = err
+		}
+	})
+	return errors.Join(err, malformed)
+}
+
+// Look implements Approvals.
+func (o *OnBus) Look(ctx context.Context, principal, id string) (*HeldCall, error) {
+	key, err := heldKey(principal, id)
+	if err != nil {
+		return nil, err
+	}
+	value, err := o.bucket.Get(ctx, key)
+	if errors.Is(err, bus.ErrNoKey) {
+		return nil, unknownApproval()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readHeld(id, value)
 }
 
 // Take implements Approvals.
-func (o *OnBus) Take(ctx context.Context, id string) (*HeldCall, error) {
-	unknown := fault.New(fault.UnknownApproval, "no such approval, or it is over")
-	if len(id) != 26 || bus.ValidName(id) != nil {
-		return nil, unknown
-	}
-	held := &HeldCall{ID: id}
-	taken := errors.New("taken")
-	var raw []byte
-	err := o.bucket.Change(ctx, heldKey(id), func(value []byte) ([]byte, error) {
-		if len(value) == 0 {
-			return nil, taken
-		}
-		raw = value
-		return nil, nil
-	})
-	switch {
-	case errors.Is(err, bus.ErrNoKey), errors.Is(err, taken):
-		return nil, unknown
-	case err != nil:
+func (o *OnBus) Take(ctx context.Context, principal, id string) (*HeldCall, error) {
+	key, err := heldKey(principal, id)
+	if err != nil {
 		return nil, err
 	}
-	return held, json.Unmarshal(raw, held)
+	var held *HeldCall
+	err = o.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
+		held, err = readHeld(id, value)
+		return nil, err
+	})
+	if errors.Is(err, bus.ErrNoKey) {
+		return nil, unknownApproval()
+	}
+	return held, err
 }
 
 // Use implements Approvals.

@@ -21,9 +21,13 @@ const ApprovalLife = 10 * time.Minute
 type Approvals interface {
 	// Hold keeps a call until it is taken, or for ApprovalLife.
 	Hold(ctx context.Context, held *HeldCall) error
-	// Take returns a held call once; later, and for an id that is none, its error
-	// has reason UnknownApproval.
-	Take(ctx context.Context, id string) (*HeldCall, error)
+	// Held visits the calls of a principal that are held, in no order.
+	Held(ctx context.Context, principal string, each func(*HeldCall)) error
+	// Look returns a held call of a principal. For an id that is none, or another
+	// principal's, or was taken, its error has reason UnknownApproval.
+	Look(ctx context.Context, principal, id string) (*HeldCall, error)
+	// Take is Look, but returns each call only once.
+	Take(ctx context.Context, principal, id string) (*HeldCall, error)
 	// Use reports whether a name is used for the first time.
 	Use(ctx context.Context, name string) (bool, error)
 }
@@ -179,39 +183,6 @@ func hold(ctx context.Context, a Approvals, c *Call) error {
 	}
 	return fault.New(fault.ApprovalRequired, "tool %s needs a person's approval for this call; agree with POST /approvals/%s within %v",
 		fault.Clip(c.Name), held.ID, ApprovalLife).With(data)
-}
-
-// Approve carries out a held call, as who made it, if its principal agrees.
-func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
-	unknown := fault.New(fault.UnknownApproval, "no such approval, or it is over")
-	if g.approvals == nil {
-		return nil, unknown
-	}
-	who, err := g.Authenticate(ctx, credentials)
-	if err != nil {
-		return nil, err
-	}
-	held, err := g.approvals.Take(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case held.Principal != who.ID():
-		// Back for whom it is for.
-		if err := g.approvals.Hold(ctx, held); err != nil {
-			return nil, err
-		}
-		return nil, unknown
-	case time.Now().After(held.Expires):
-		return nil, unknown
-	case !yes:
-		return nil, NotApproved()
-	}
-	return g.Do(ctx, &Call{
-		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
-		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: true,
-		WantsProgress: onFrame != nil,
-	}, onFrame)
 }
 
 // canElicit reports whether a client's user can be asked with a form.

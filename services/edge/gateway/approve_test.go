@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,40 @@ func TestApprovalOfHeldCall(t *testing.T) {
 		_, err := g.Approve(t.Context(), gateway.Credentials{Bearer: who}, id, yes, nil)
 		return err
 	}
-	id := held()
+	// list is what waits for somebody.
+	list := func(g *gateway.Gateway, who string) (ids []string) {
+		t.Helper()
+		all, err := g.Held(t.Context(), gateway.Credentials{Bearer: who})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range all {
+			if h.Name != "approved" || h.Arguments != nil {
+				t.Errorf("listed %+v", h)
+			}
+			ids = append(ids, h.ID)
+		}
+		return ids
+	}
+	if ids := list(w.gateway, "ada"); len(ids) != 0 {
+		t.Errorf("nothing waits, but %v", ids)
+	}
+	id, second := held(), held()
+	if ids := list(other, "ada"); !slices.Equal(ids, []string{id, second}) {
+		t.Errorf("%v wait, want %s and %s", ids, id, second)
+	}
+	if ids := list(w.gateway, "bob"); len(ids) != 0 {
+		t.Errorf("somebody else sees %v", ids)
+	}
+	find := func(who, id string) (*gateway.HeldCall, error) {
+		return other.FindHeld(t.Context(), gateway.Credentials{Bearer: who}, id)
+	}
+	if h, err := find("ada", id); err != nil || h.ID != id || h.Name != "approved" || string(h.Arguments) != `{"a":1}` {
+		t.Errorf("found %+v, %v", h, err)
+	}
+	if _, err := find("bob", id); !fault.Is(err, fault.UnknownApproval) {
+		t.Errorf("found by somebody else: %v", err)
+	}
 	if err := approve(w.gateway, "bob", id, true); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("by somebody else: %v", err)
 	}
@@ -119,9 +153,18 @@ func TestApprovalOfHeldCall(t *testing.T) {
 	if err := approve(w.gateway, "ada", id, true); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("twice: %v", err)
 	}
+	if _, err := find("ada", id); !fault.Is(err, fault.UnknownApproval) {
+		t.Errorf("found after it ran: %v", err)
+	}
+	if ids := list(w.gateway, "ada"); !slices.Equal(ids, []string{second}) {
+		t.Errorf("%v wait, want %s", ids, second)
+	}
 	id = held()
 	if err := approve(w.gateway, "ada", id, false); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("denied: %v", err)
+	}
+	if r := w.last(t); r.Outcome != "forbidden" || r.Call.Name != "approved" || r.Call.Principal.Name != "user of ada" || r.Call.ID == "" {
+		t.Errorf("the denial was audited as %+v", r)
 	}
 	if err := approve(w.gateway, "ada", id, true); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("after it was denied: %v", err)

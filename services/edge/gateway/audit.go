@@ -25,8 +25,8 @@ type Auditor interface {
 type Record struct {
 	Call     *Call
 	Duration time.Duration
-	// Outcome is "ok", "tool_error", "input_required", "task", "left" or a
-	// fault.Reason.
+	// Outcome is "ok", "tool_error", "input_required", "task", "left", "replayed"
+	// or a fault.Reason.
 	Outcome string
 	// Err is nil unless the call failed.
 	Err *fault.Error
@@ -34,7 +34,7 @@ type Record struct {
 
 // Effect reports whether the call may have changed something.
 func (r Record) Effect() bool {
-	return r.Call.Effect() && (r.Err == nil || r.Err.Executed != fault.No)
+	return r.Call.Effect() && !r.Call.Replayed && (r.Err == nil || r.Err.Executed != fault.No)
 }
 
 // Effect reports whether the call may change something when it runs. Of a tool
@@ -83,6 +83,8 @@ func record(ctx context.Context, a Auditor, c *Call, answer *Answer, err error) 
 	case err != nil:
 		r.Outcome = string(r.Err.Reason)
 		err = r.Err
+	case c.Replayed:
+		r.Outcome = "replayed"
 	case answer.InputRequired != nil:
 		r.Outcome = "input_required"
 	case answer.Task != nil:

@@ -62,6 +62,9 @@ type Call struct {
 	// is in the audit trail.
 	ID    string
 	begun bool
+	// Replayed says that the answer is that of an earlier call with the same
+	// idempotency key; set by the deduplicate link.
+	Replayed bool
 	// depth is how many calls of services stand above this one.
 	depth uint32
 }

@@ -23,14 +23,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			}
 			return caller.CallOn(ctx, c.Stream, c.Target.Service, req, onFrame)
 		}
-		timeout := bus.DefaultTimeout
-		switch t := c.Target.Tool; {
-		case t != nil && t.Timeout > 0:
-			timeout = t.Timeout
-		case c.Method == mcp.MethodSample:
-			timeout = SamplingTimeout
-		}
-		deadline := time.Now().Add(timeout)
+		deadline := time.Now().Add(timeLimit(c))
 		req := request(c, deadline)
 		var err error
 		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
@@ -55,6 +48,17 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 		}
 		return answerOf(frame), nil
 	}
+}
+
+// timeLimit is the longest a call may take.
+func timeLimit(c *Call) time.Duration {
+	switch t := c.Target.Tool; {
+	case t != nil && t.Timeout > 0:
+		return t.Timeout
+	case c.Method == mcp.MethodSample:
+		return SamplingTimeout
+	}
+	return bus.DefaultTimeout
 }
 
 func request(c *Call, deadline time.Time) *busv1.Request {

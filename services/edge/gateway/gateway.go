@@ -46,7 +46,7 @@ type Gateway struct {
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, tasks, validate, protect, approve, deduplicate, begin, dispatch.
+// limit, tasks, validate, protect, deduplicate, approve, cached, begin, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -76,9 +76,9 @@ func New(cfg Config) *Gateway {
 		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
+		deduplicate(cfg.Deduplicator),
 		approve(cfg.Approvals),
 		cached(cfg.Cache),
-		deduplicate(cfg.Deduplicator),
 		begin(cfg.Auditor),
 	}
 	lending := lending{cfg.Caller, cfg.LendClientModels}

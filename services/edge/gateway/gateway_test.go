@@ -45,7 +45,13 @@ func (p *policies) Authenticate(_ context.Context, c gateway.Credentials) (gatew
 }
 func (p *policies) Authorize(context.Context, *gateway.Call) error { return p.ask("authorize") }
 func (p *policies) Hold(context.Context, *gateway.HeldCall) error  { return p.ask("approve") }
-func (p *policies) Take(context.Context, string) (*gateway.HeldCall, error) {
+func (p *policies) Held(context.Context, string, func(*gateway.HeldCall)) error {
+	return p.ask("approve")
+}
+func (p *policies) Look(context.Context, string, string) (*gateway.HeldCall, error) {
+	return nil, p.ask("approve")
+}
+func (p *policies) Take(context.Context, string, string) (*gateway.HeldCall, error) {
 	return nil, p.ask("approve")
 }
 func (p *policies) Use(context.Context, string) (bool, error) { return true, p.ask("approve") }
@@ -183,7 +189,7 @@ func TestChainOrder(t *testing.T) {
 	w := start(t, all)
 	c := w.agreed(t, "x")()
 	w.works(t, c)
-	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit approve deduplicate begin release audit" {
+	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit deduplicate approve begin release audit" {
 		t.Errorf("asked in the order %s", got)
 	}
 	if r := w.last(t); r.Outcome != "ok" || r.Call.Principal.Name != "user of x" || r.Call.Target.Service != "svc" || r.Duration <= 0 || r.Call.Received.IsZero() {
@@ -198,7 +204,7 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 	}
 	w := start(t, all)
 	c := w.agreed(t, "")
-	order := []string{"authenticate", "authorize", "limit", "approve", "deduplicate", "begin"}
+	order := []string{"authenticate", "authorize", "limit", "deduplicate", "approve", "begin"}
 	for i, link := range order {
 		w.asked, w.refuse = nil, map[string]error{link: fault.New(reasons[link], "no")}
 		w.fails(t, c(), reasons[link], fault.No)
@@ -215,7 +221,7 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 	if f := w.fails(t, c(), fault.Internal, fault.Unknown); strings.Contains(f.Message, "policy.internal") {
 		t.Errorf("message %q", f.Message)
 	}
-	// Validation stands between limit and approve.
+	// Validation stands between limit and deduplicate.
 	w.asked, w.refuse = nil, nil
 	w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
 	if !slices.Equal(w.asked, []string{"authenticate", "authorize", "limit", "release", "audit"}) {

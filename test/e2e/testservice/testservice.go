@@ -101,6 +101,10 @@ func New(ledger *Ledger) *service.Service {
 	service.AddTool(s, service.Tool{Name: "append"}, func(_ context.Context, _ *service.Call, in key) (runs, error) {
 		return runs{ledger.Add(in.Key)}, nil
 	})
+	// One that a person has to agree to.
+	service.AddTool(s, service.Tool{Name: "approved", RequiresUserApproval: true}, func(_ context.Context, _ *service.Call, in key) (runs, error) {
+		return runs{ledger.Add(in.Key)}, nil
+	})
 	service.AddTool(s, service.Tool{Name: "slow"}, func(ctx context.Context, call *service.Call, in slow) (runs, error) {
 		return slowly(ctx, call, in, ledger)
 	})

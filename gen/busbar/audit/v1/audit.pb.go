@@ -5,7 +5,8 @@
 // source: busbar/audit/v1/audit.proto
 
 // The audit trail, version 1: what edges publish on mcp.audit.<edge> and the
-// audit service keeps.
+// audit service keeps. A message is one AuditEvent or one AuditGroup; it is a
+// group if it has the field that only groups have.
 
 package auditv1
 
@@ -23,6 +24,54 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// AuditGroup is several events in one message, which NATS stores and
+// acknowledges at once.
+type AuditGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each is an AuditEvent by itself, so that one that cannot be read is no reason
+	// to lose the others.
+	Events        [][]byte `protobuf:"bytes,100,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditGroup) Reset() {
+	*x = AuditGroup{}
+	mi := &file_busbar_audit_v1_audit_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditGroup) ProtoMessage() {}
+
+func (x *AuditGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_audit_v1_audit_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditGroup.ProtoReflect.Descriptor instead.
+func (*AuditGroup) Descriptor() ([]byte, []int) {
+	return file_busbar_audit_v1_audit_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *AuditGroup) GetEvents() [][]byte {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
 
 // AuditEvent is one thing that happened to one call. A call that may have an
 // effect has two: that it begins, made safe before it runs, and how it ended.
@@ -60,8 +109,8 @@ type AuditEvent struct {
 	// HMAC-SHA-256 of the arguments as the client sent them, under a key that the
 	// edges share. Empty for none.
 	ArgumentsDigest []byte `protobuf:"bytes,13,opt,name=arguments_digest,json=argumentsDigest,proto3" json:"arguments_digest,omitempty"`
-	// "begun", "ok", "tool_error", "input_required", "task", "left", or the reason
-	// of the error.
+	// "begun", "ok", "tool_error", "input_required", "task", "left", "replayed" for
+	// the answer of an earlier call, or the reason of the error.
 	Outcome string `protobuf:"bytes,14,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Whether the call ran: "no", "unknown" or "yes".
 	Executed string `protobuf:"bytes,15,opt,name=executed,proto3" json:"executed,omitempty"`
@@ -83,7 +132,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_busbar_audit_v1_audit_proto_msgTypes[0]
+	mi := &file_busbar_audit_v1_audit_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -95,7 +144,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_audit_v1_audit_proto_msgTypes[0]
+	mi := &file_busbar_audit_v1_audit_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -108,7 +157,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_busbar_audit_v1_audit_proto_rawDescGZIP(), []int{0}
+	return file_busbar_audit_v1_audit_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *AuditEvent) GetId() string {
@@ -262,7 +311,10 @@ var File_busbar_audit_v1_audit_proto protoreflect.FileDescriptor
 
 const file_busbar_audit_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x1bbusbar/audit/v1/audit.proto\x12\x0fbusbar.audit.v1\"\xf8\x04\n" +
+	"\x1bbusbar/audit/v1/audit.proto\x12\x0fbusbar.audit.v1\"$\n" +
+	"\n" +
+	"AuditGroup\x12\x16\n" +
+	"\x06events\x18d \x03(\fR\x06events\"\xfe\x04\n" +
 	"\n" +
 	"AuditEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
@@ -287,7 +339,7 @@ const file_busbar_audit_v1_audit_proto_rawDesc = "" +
 	"\x04edge\x18\x12 \x01(\tR\x04edge\x12 \n" +
 	"\vtraceparent\x18\x13 \x01(\tR\vtraceparent\x12-\n" +
 	"\x12idempotency_digest\x18\x14 \x01(\fR\x11idempotencyDigest\x12\x18\n" +
-	"\adelayed\x18\x15 \x01(\bR\adelayedB\xb9\x01\n" +
+	"\adelayed\x18\x15 \x01(\bR\adelayedJ\x04\bd\x10eB\xb9\x01\n" +
 	"\x13com.busbar.audit.v1B\n" +
 	"AuditProtoP\x01Z8github.com/busbar-mcp/busbar/gen/busbar/audit/v1;auditv1\xa2\x02\x03BAX\xaa\x02\x0fBusbar.Audit.V1\xca\x02\x0fBusbar\\Audit\\V1\xe2\x02\x1bBusbar\\Audit\\V1\\GPBMetadata\xea\x02\x11Busbar::Audit::V1b\x06proto3"
 
@@ -303,9 +355,10 @@ func file_busbar_audit_v1_audit_proto_rawDescGZIP() []byte {
 	return file_busbar_audit_v1_audit_proto_rawDescData
 }
 
-var file_busbar_audit_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_busbar_audit_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_busbar_audit_v1_audit_proto_goTypes = []any{
-	(*AuditEvent)(nil), // 0: busbar.audit.v1.AuditEvent
+	(*AuditGroup)(nil), // 0: busbar.audit.v1.AuditGroup
+	(*AuditEvent)(nil), // 1: busbar.audit.v1.AuditEvent
 }
 var file_busbar_audit_v1_audit_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -326,7 +379,7 @@ func file_busbar_audit_v1_audit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_audit_v1_audit_proto_rawDesc), len(file_busbar_audit_v1_audit_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

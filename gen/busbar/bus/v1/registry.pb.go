@@ -251,7 +251,10 @@ type Tool struct {
 	CacheShared bool `protobuf:"varint,9,opt,name=cache_shared,json=cacheShared,proto3" json:"cache_shared,omitempty"`
 	// The service calls other tools to carry this one out: its requests have a
 	// delegation.
-	CallsTools    bool `protobuf:"varint,10,opt,name=calls_tools,json=callsTools,proto3" json:"calls_tools,omitempty"`
+	CallsTools bool `protobuf:"varint,10,opt,name=calls_tools,json=callsTools,proto3" json:"calls_tools,omitempty"`
+	// The service itself sees to it that a repeated idempotency key has one
+	// effect. Otherwise an edge does.
+	KeepsKeys     bool `protobuf:"varint,11,opt,name=keeps_keys,json=keepsKeys,proto3" json:"keeps_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -352,6 +355,13 @@ func (x *Tool) GetCacheShared() bool {
 func (x *Tool) GetCallsTools() bool {
 	if x != nil {
 		return x.CallsTools
+	}
+	return false
+}
+
+func (x *Tool) GetKeepsKeys() bool {
+	if x != nil {
+		return x.KeepsKeys
 	}
 	return false
 }
@@ -677,7 +687,7 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x06skills\x18\x06 \x03(\v2\x14.busbar.bus.v1.SkillR\x06skills\x12\x18\n" +
 	"\asamples\x18\t \x01(\bR\asamples\x12'\n" +
 	"\x0flists_resources\x18\a \x01(\bR\x0elistsResources\x12+\n" +
-	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xc2\x02\n" +
+	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\"\xe1\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12!\n" +
@@ -693,7 +703,9 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\fcache_shared\x18\t \x01(\bR\vcacheShared\x12\x1f\n" +
 	"\vcalls_tools\x18\n" +
 	" \x01(\bR\n" +
-	"callsTools\"0\n" +
+	"callsTools\x12\x1d\n" +
+	"\n" +
+	"keeps_keys\x18\v \x01(\bR\tkeepsKeys\"0\n" +
 	"\bResource\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\"I\n" +

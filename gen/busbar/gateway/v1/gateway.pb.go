@@ -10,14 +10,16 @@
 //
 // Who calls is said by a bearer token in the metadata key "authorization". A
 // status that is not OK has a google.rpc.ErrorInfo with domain "busbar", the
-// reason of docs/errors.md in lower case, and metadata "executed": no, unknown
-// or yes. Deadlines are obeyed; without one a call has that of its tool.
+// reason of docs/errors.md in lower case, and metadata: "executed", which is no,
+// unknown or yes, and what further members of data there are, as text or JSON,
+// for example "approval". Deadlines are obeyed; without one a call has that of its tool.
 
 package gatewayv1
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -149,8 +151,10 @@ type Tool struct {
 	OutputSchema []byte `protobuf:"bytes,5,opt,name=output_schema,json=outputSchema,proto3" json:"output_schema,omitempty"`
 	// Calls are held until a person agrees to them.
 	RequiresUserApproval bool `protobuf:"varint,6,opt,name=requires_user_approval,json=requiresUserApproval,proto3" json:"requires_user_approval,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// JSON object: ToolAnnotations; empty for none.
+	Annotations   []byte `protobuf:"bytes,7,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
@@ -223,6 +227,13 @@ func (x *Tool) GetRequiresUserApproval() bool {
 		return x.RequiresUserApproval
 	}
 	return false
+}
+
+func (x *Tool) GetAnnotations() []byte {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
 }
 
 type ListPromptsRequest struct {
@@ -954,8 +965,10 @@ type Failure struct {
 	Reason  string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// no, unknown or yes.
-	Executed      string `protobuf:"bytes,3,opt,name=executed,proto3" json:"executed,omitempty"`
-	RetryAfterMs  uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	Executed     string `protobuf:"bytes,3,opt,name=executed,proto3" json:"executed,omitempty"`
+	RetryAfterMs uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// JSON object: what docs/errors.md says more of the reason; empty for nothing.
+	Data          []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,6 +1029,13 @@ func (x *Failure) GetRetryAfterMs() uint32 {
 		return x.RetryAfterMs
 	}
 	return 0
+}
+
+func (x *Failure) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
 }
 
 type ReadResourceRequest struct {
@@ -1213,6 +1233,247 @@ func (x *GetPromptResponse) GetMessages() []byte {
 	return nil
 }
 
+// HeldCall is a call of a tool that waits until its caller agrees to it.
+type HeldCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is agreed to by.
+	Approval string `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	// Name of the tool.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON object; empty in lists.
+	Arguments []byte `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// From when it is too late to agree.
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldCall) Reset() {
+	*x = HeldCall{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldCall) ProtoMessage() {}
+
+func (x *HeldCall) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldCall.ProtoReflect.Descriptor instead.
+func (*HeldCall) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *HeldCall) GetApproval() string {
+	if x != nil {
+		return x.Approval
+	}
+	return ""
+}
+
+func (x *HeldCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HeldCall) GetArguments() []byte {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *HeldCall) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+type ListApprovalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsRequest) Reset() {
+	*x = ListApprovalsRequest{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsRequest) ProtoMessage() {}
+
+func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{20}
+}
+
+type ListApprovalsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Calls         []*HeldCall            `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsResponse) Reset() {
+	*x = ListApprovalsResponse{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsResponse) ProtoMessage() {}
+
+func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListApprovalsResponse) GetCalls() []*HeldCall {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+type GetApprovalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Approval      string                 `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalRequest) Reset() {
+	*x = GetApprovalRequest{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalRequest) ProtoMessage() {}
+
+func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
+func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *GetApprovalRequest) GetApproval() string {
+	if x != nil {
+		return x.Approval
+	}
+	return ""
+}
+
+type GetApprovalResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Call          *HeldCall              `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalResponse) Reset() {
+	*x = GetApprovalResponse{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalResponse) ProtoMessage() {}
+
+func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
+func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *GetApprovalResponse) GetCall() *HeldCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
 type ApproveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Approval      string                 `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
@@ -1223,7 +1484,7 @@ type ApproveRequest struct {
 
 func (x *ApproveRequest) Reset() {
 	*x = ApproveRequest{}
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[19]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1235,7 +1496,7 @@ func (x *ApproveRequest) String() string {
 func (*ApproveRequest) ProtoMessage() {}
 
 func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[19]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1248,7 +1509,7 @@ func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRequest.ProtoReflect.Descriptor instead.
 func (*ApproveRequest) Descriptor() ([]byte, []int) {
-	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{19}
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApproveRequest) GetApproval() string {
@@ -1274,7 +1535,7 @@ type ApproveResponse struct {
 
 func (x *ApproveResponse) Reset() {
 	*x = ApproveResponse{}
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[20]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1547,7 @@ func (x *ApproveResponse) String() string {
 func (*ApproveResponse) ProtoMessage() {}
 
 func (x *ApproveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[20]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1560,7 @@ func (x *ApproveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveResponse.ProtoReflect.Descriptor instead.
 func (*ApproveResponse) Descriptor() ([]byte, []int) {
-	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{20}
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApproveResponse) GetResult() *ToolResult {
@@ -1322,7 +1583,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[21]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1595,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[21]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1608,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{21}
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchRequest) GetTools() bool {
@@ -1393,7 +1654,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[22]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1666,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[22]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1679,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{22}
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchResponse) GetTools() bool {
@@ -1453,21 +1714,22 @@ var File_busbar_gateway_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
-	"\x1fbusbar/gateway/v1/gateway.proto\x12\x11busbar.gateway.v1\"@\n" +
+	"\x1fbusbar/gateway/v1/gateway.proto\x12\x11busbar.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"@\n" +
 	"\x10ListToolsRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"c\n" +
 	"\x11ListToolsResponse\x12-\n" +
 	"\x05tools\x18\x01 \x03(\v2\x17.busbar.gateway.v1.ToolR\x05tools\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xd0\x01\n" +
+	"nextCursor\"\xf2\x01\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12!\n" +
 	"\finput_schema\x18\x04 \x01(\fR\vinputSchema\x12#\n" +
 	"\routput_schema\x18\x05 \x01(\fR\foutputSchema\x124\n" +
-	"\x16requires_user_approval\x18\x06 \x01(\bR\x14requiresUserApproval\"B\n" +
+	"\x16requires_user_approval\x18\x06 \x01(\bR\x14requiresUserApproval\x12 \n" +
+	"\vannotations\x18\a \x01(\fR\vannotations\"B\n" +
 	"\x12ListPromptsRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\"P\n" +
@@ -1513,12 +1775,13 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x127\n" +
 	"\x06result\x18\x02 \x01(\v2\x1d.busbar.gateway.v1.ToolResultH\x00R\x06result\x126\n" +
 	"\afailure\x18\x03 \x01(\v2\x1a.busbar.gateway.v1.FailureH\x00R\afailureB\t\n" +
-	"\aoutcome\"}\n" +
+	"\aoutcome\"\x91\x01\n" +
 	"\aFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
 	"\bexecuted\x18\x03 \x01(\tR\bexecuted\x12$\n" +
-	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\"'\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\"'\n" +
 	"\x13ReadResourceRequest\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\"2\n" +
 	"\x14ReadResourceResponse\x12\x1a\n" +
@@ -1528,7 +1791,19 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\targuments\x18\x02 \x01(\fR\targuments\"Q\n" +
 	"\x11GetPromptResponse\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x1a\n" +
-	"\bmessages\x18\x02 \x01(\fR\bmessages\"F\n" +
+	"\bmessages\x18\x02 \x01(\fR\bmessages\"\x8e\x01\n" +
+	"\bHeldCall\x12\x1a\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x03 \x01(\fR\targuments\x124\n" +
+	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"\x16\n" +
+	"\x14ListApprovalsRequest\"J\n" +
+	"\x15ListApprovalsResponse\x121\n" +
+	"\x05calls\x18\x01 \x03(\v2\x1b.busbar.gateway.v1.HeldCallR\x05calls\"0\n" +
+	"\x12GetApprovalRequest\x12\x1a\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\"F\n" +
+	"\x13GetApprovalResponse\x12/\n" +
+	"\x04call\x18\x01 \x01(\v2\x1b.busbar.gateway.v1.HeldCallR\x04call\"F\n" +
 	"\x0eApproveRequest\x12\x1a\n" +
 	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x18\n" +
 	"\aapprove\x18\x02 \x01(\bR\aapprove\"H\n" +
@@ -1543,7 +1818,7 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x18\n" +
 	"\aprompts\x18\x02 \x01(\bR\aprompts\x12\x1c\n" +
 	"\tresources\x18\x03 \x01(\bR\tresources\x12\x12\n" +
-	"\x04uris\x18\x04 \x03(\tR\x04uris2\xb9\x06\n" +
+	"\x04uris\x18\x04 \x03(\tR\x04uris2\xfb\a\n" +
 	"\x0eGatewayService\x12V\n" +
 	"\tListTools\x12#.busbar.gateway.v1.ListToolsRequest\x1a$.busbar.gateway.v1.ListToolsResponse\x12\\\n" +
 	"\vListPrompts\x12%.busbar.gateway.v1.ListPromptsRequest\x1a&.busbar.gateway.v1.ListPromptsResponse\x12b\n" +
@@ -1552,7 +1827,9 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
 	"BatchTools\x12$.busbar.gateway.v1.BatchToolsRequest\x1a%.busbar.gateway.v1.BatchToolsResponse(\x010\x01\x12_\n" +
 	"\fReadResource\x12&.busbar.gateway.v1.ReadResourceRequest\x1a'.busbar.gateway.v1.ReadResourceResponse\x12V\n" +
-	"\tGetPrompt\x12#.busbar.gateway.v1.GetPromptRequest\x1a$.busbar.gateway.v1.GetPromptResponse\x12P\n" +
+	"\tGetPrompt\x12#.busbar.gateway.v1.GetPromptRequest\x1a$.busbar.gateway.v1.GetPromptResponse\x12b\n" +
+	"\rListApprovals\x12'.busbar.gateway.v1.ListApprovalsRequest\x1a(.busbar.gateway.v1.ListApprovalsResponse\x12\\\n" +
+	"\vGetApproval\x12%.busbar.gateway.v1.GetApprovalRequest\x1a&.busbar.gateway.v1.GetApprovalResponse\x12P\n" +
 	"\aApprove\x12!.busbar.gateway.v1.ApproveRequest\x1a\".busbar.gateway.v1.ApproveResponse\x12L\n" +
 	"\x05Watch\x12\x1f.busbar.gateway.v1.WatchRequest\x1a .busbar.gateway.v1.WatchResponse0\x01B\xc9\x01\n" +
 	"\x15com.busbar.gateway.v1B\fGatewayProtoP\x01Z<github.com/busbar-mcp/busbar/gen/busbar/gateway/v1;gatewayv1\xa2\x02\x03BGX\xaa\x02\x11Busbar.Gateway.V1\xca\x02\x11Busbar\\Gateway\\V1\xe2\x02\x1dBusbar\\Gateway\\V1\\GPBMetadata\xea\x02\x13Busbar::Gateway::V1b\x06proto3"
@@ -1569,7 +1846,7 @@ func file_busbar_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_busbar_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_busbar_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_busbar_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_busbar_gateway_v1_gateway_proto_goTypes = []any{
 	(*ListToolsRequest)(nil),      // 0: busbar.gateway.v1.ListToolsRequest
 	(*ListToolsResponse)(nil),     // 1: busbar.gateway.v1.ListToolsResponse
@@ -1590,10 +1867,16 @@ var file_busbar_gateway_v1_gateway_proto_goTypes = []any{
 	(*ReadResourceResponse)(nil),  // 16: busbar.gateway.v1.ReadResourceResponse
 	(*GetPromptRequest)(nil),      // 17: busbar.gateway.v1.GetPromptRequest
 	(*GetPromptResponse)(nil),     // 18: busbar.gateway.v1.GetPromptResponse
-	(*ApproveRequest)(nil),        // 19: busbar.gateway.v1.ApproveRequest
-	(*ApproveResponse)(nil),       // 20: busbar.gateway.v1.ApproveResponse
-	(*WatchRequest)(nil),          // 21: busbar.gateway.v1.WatchRequest
-	(*WatchResponse)(nil),         // 22: busbar.gateway.v1.WatchResponse
+	(*HeldCall)(nil),              // 19: busbar.gateway.v1.HeldCall
+	(*ListApprovalsRequest)(nil),  // 20: busbar.gateway.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil), // 21: busbar.gateway.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),    // 22: busbar.gateway.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),   // 23: busbar.gateway.v1.GetApprovalResponse
+	(*ApproveRequest)(nil),        // 24: busbar.gateway.v1.ApproveRequest
+	(*ApproveResponse)(nil),       // 25: busbar.gateway.v1.ApproveResponse
+	(*WatchRequest)(nil),          // 26: busbar.gateway.v1.WatchRequest
+	(*WatchResponse)(nil),         // 27: busbar.gateway.v1.WatchResponse
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
 }
 var file_busbar_gateway_v1_gateway_proto_depIdxs = []int32{
 	2,  // 0: busbar.gateway.v1.ListToolsResponse.tools:type_name -> busbar.gateway.v1.Tool
@@ -1602,30 +1885,37 @@ var file_busbar_gateway_v1_gateway_proto_depIdxs = []int32{
 	11, // 3: busbar.gateway.v1.CallToolResponse.result:type_name -> busbar.gateway.v1.ToolResult
 	11, // 4: busbar.gateway.v1.BatchToolsResponse.result:type_name -> busbar.gateway.v1.ToolResult
 	14, // 5: busbar.gateway.v1.BatchToolsResponse.failure:type_name -> busbar.gateway.v1.Failure
-	11, // 6: busbar.gateway.v1.ApproveResponse.result:type_name -> busbar.gateway.v1.ToolResult
-	0,  // 7: busbar.gateway.v1.GatewayService.ListTools:input_type -> busbar.gateway.v1.ListToolsRequest
-	3,  // 8: busbar.gateway.v1.GatewayService.ListPrompts:input_type -> busbar.gateway.v1.ListPromptsRequest
-	5,  // 9: busbar.gateway.v1.GatewayService.ListResources:input_type -> busbar.gateway.v1.ListResourcesRequest
-	7,  // 10: busbar.gateway.v1.GatewayService.CallTool:input_type -> busbar.gateway.v1.CallToolRequest
-	12, // 11: busbar.gateway.v1.GatewayService.BatchTools:input_type -> busbar.gateway.v1.BatchToolsRequest
-	15, // 12: busbar.gateway.v1.GatewayService.ReadResource:input_type -> busbar.gateway.v1.ReadResourceRequest
-	17, // 13: busbar.gateway.v1.GatewayService.GetPrompt:input_type -> busbar.gateway.v1.GetPromptRequest
-	19, // 14: busbar.gateway.v1.GatewayService.Approve:input_type -> busbar.gateway.v1.ApproveRequest
-	21, // 15: busbar.gateway.v1.GatewayService.Watch:input_type -> busbar.gateway.v1.WatchRequest
-	1,  // 16: busbar.gateway.v1.GatewayService.ListTools:output_type -> busbar.gateway.v1.ListToolsResponse
-	4,  // 17: busbar.gateway.v1.GatewayService.ListPrompts:output_type -> busbar.gateway.v1.ListPromptsResponse
-	6,  // 18: busbar.gateway.v1.GatewayService.ListResources:output_type -> busbar.gateway.v1.ListResourcesResponse
-	8,  // 19: busbar.gateway.v1.GatewayService.CallTool:output_type -> busbar.gateway.v1.CallToolResponse
-	13, // 20: busbar.gateway.v1.GatewayService.BatchTools:output_type -> busbar.gateway.v1.BatchToolsResponse
-	16, // 21: busbar.gateway.v1.GatewayService.ReadResource:output_type -> busbar.gateway.v1.ReadResourceResponse
-	18, // 22: busbar.gateway.v1.GatewayService.GetPrompt:output_type -> busbar.gateway.v1.GetPromptResponse
-	20, // 23: busbar.gateway.v1.GatewayService.Approve:output_type -> busbar.gateway.v1.ApproveResponse
-	22, // 24: busbar.gateway.v1.GatewayService.Watch:output_type -> busbar.gateway.v1.WatchResponse
-	16, // [16:25] is the sub-list for method output_type
-	7,  // [7:16] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	28, // 6: busbar.gateway.v1.HeldCall.expires:type_name -> google.protobuf.Timestamp
+	19, // 7: busbar.gateway.v1.ListApprovalsResponse.calls:type_name -> busbar.gateway.v1.HeldCall
+	19, // 8: busbar.gateway.v1.GetApprovalResponse.call:type_name -> busbar.gateway.v1.HeldCall
+	11, // 9: busbar.gateway.v1.ApproveResponse.result:type_name -> busbar.gateway.v1.ToolResult
+	0,  // 10: busbar.gateway.v1.GatewayService.ListTools:input_type -> busbar.gateway.v1.ListToolsRequest
+	3,  // 11: busbar.gateway.v1.GatewayService.ListPrompts:input_type -> busbar.gateway.v1.ListPromptsRequest
+	5,  // 12: busbar.gateway.v1.GatewayService.ListResources:input_type -> busbar.gateway.v1.ListResourcesRequest
+	7,  // 13: busbar.gateway.v1.GatewayService.CallTool:input_type -> busbar.gateway.v1.CallToolRequest
+	12, // 14: busbar.gateway.v1.GatewayService.BatchTools:input_type -> busbar.gateway.v1.BatchToolsRequest
+	15, // 15: busbar.gateway.v1.GatewayService.ReadResource:input_type -> busbar.gateway.v1.ReadResourceRequest
+	17, // 16: busbar.gateway.v1.GatewayService.GetPrompt:input_type -> busbar.gateway.v1.GetPromptRequest
+	20, // 17: busbar.gateway.v1.GatewayService.ListApprovals:input_type -> busbar.gateway.v1.ListApprovalsRequest
+	22, // 18: busbar.gateway.v1.GatewayService.GetApproval:input_type -> busbar.gateway.v1.GetApprovalRequest
+	24, // 19: busbar.gateway.v1.GatewayService.Approve:input_type -> busbar.gateway.v1.ApproveRequest
+	26, // 20: busbar.gateway.v1.GatewayService.Watch:input_type -> busbar.gateway.v1.WatchRequest
+	1,  // 21: busbar.gateway.v1.GatewayService.ListTools:output_type -> busbar.gateway.v1.ListToolsResponse
+	4,  // 22: busbar.gateway.v1.GatewayService.ListPrompts:output_type -> busbar.gateway.v1.ListPromptsResponse
+	6,  // 23: busbar.gateway.v1.GatewayService.ListResources:output_type -> busbar.gateway.v1.ListResourcesResponse
+	8,  // 24: busbar.gateway.v1.GatewayService.CallTool:output_type -> busbar.gateway.v1.CallToolResponse
+	13, // 25: busbar.gateway.v1.GatewayService.BatchTools:output_type -> busbar.gateway.v1.BatchToolsResponse
+	16, // 26: busbar.gateway.v1.GatewayService.ReadResource:output_type -> busbar.gateway.v1.ReadResourceResponse
+	18, // 27: busbar.gateway.v1.GatewayService.GetPrompt:output_type -> busbar.gateway.v1.GetPromptResponse
+	21, // 28: busbar.gateway.v1.GatewayService.ListApprovals:output_type -> busbar.gateway.v1.ListApprovalsResponse
+	23, // 29: busbar.gateway.v1.GatewayService.GetApproval:output_type -> busbar.gateway.v1.GetApprovalResponse
+	25, // 30: busbar.gateway.v1.GatewayService.Approve:output_type -> busbar.gateway.v1.ApproveResponse
+	27, // 31: busbar.gateway.v1.GatewayService.Watch:output_type -> busbar.gateway.v1.WatchResponse
+	21, // [21:32] is the sub-list for method output_type
+	10, // [10:21] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_busbar_gateway_v1_gateway_proto_init() }
@@ -1648,7 +1938,7 @@ func file_busbar_gateway_v1_gateway_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_gateway_v1_gateway_proto_rawDesc), len(file_busbar_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -10,8 +10,9 @@
 //
 // Who calls is said by a bearer token in the metadata key "authorization". A
 // status that is not OK has a google.rpc.ErrorInfo with domain "busbar", the
-// reason of docs/errors.md in lower case, and metadata "executed": no, unknown
-// or yes. Deadlines are obeyed; without one a call has that of its tool.
+// reason of docs/errors.md in lower case, and metadata: "executed", which is no,
+// unknown or yes, and what further members of data there are, as text or JSON,
+// for example "approval". Deadlines are obeyed; without one a call has that of its tool.
 
 package gatewayv1
 
@@ -35,6 +36,8 @@ const (
 	GatewayService_BatchTools_FullMethodName    = "/busbar.gateway.v1.GatewayService/BatchTools"
 	GatewayService_ReadResource_FullMethodName  = "/busbar.gateway.v1.GatewayService/ReadResource"
 	GatewayService_GetPrompt_FullMethodName     = "/busbar.gateway.v1.GatewayService/GetPrompt"
+	GatewayService_ListApprovals_FullMethodName = "/busbar.gateway.v1.GatewayService/ListApprovals"
+	GatewayService_GetApproval_FullMethodName   = "/busbar.gateway.v1.GatewayService/GetApproval"
 	GatewayService_Approve_FullMethodName       = "/busbar.gateway.v1.GatewayService/Approve"
 	GatewayService_Watch_FullMethodName         = "/busbar.gateway.v1.GatewayService/Watch"
 )
@@ -61,6 +64,11 @@ type GatewayServiceClient interface {
 	ReadResource(ctx context.Context, in *ReadResourceRequest, opts ...grpc.CallOption) (*ReadResourceResponse, error)
 	// GetPrompt fills a prompt in.
 	GetPrompt(ctx context.Context, in *GetPromptRequest, opts ...grpc.CallOption) (*GetPromptResponse, error)
+	// ListApprovals lists the caller's calls that are held, the oldest first and at
+	// most 1000.
+	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
+	// GetApproval says what a held call is.
+	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error)
 	// Approve agrees to a call that is held, which is then carried out, or refuses
 	// it for good.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error)
@@ -158,6 +166,26 @@ func (c *gatewayServiceClient) GetPrompt(ctx context.Context, in *GetPromptReque
 	return out, nil
 }
 
+func (c *gatewayServiceClient) ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListApprovalsResponse)
+	err := c.cc.Invoke(ctx, GatewayService_ListApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gatewayServiceClient) GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*GetApprovalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetApprovalResponse)
+	err := c.cc.Invoke(ctx, GatewayService_GetApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *gatewayServiceClient) Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApproveResponse)
@@ -209,6 +237,11 @@ type GatewayServiceServer interface {
 	ReadResource(context.Context, *ReadResourceRequest) (*ReadResourceResponse, error)
 	// GetPrompt fills a prompt in.
 	GetPrompt(context.Context, *GetPromptRequest) (*GetPromptResponse, error)
+	// ListApprovals lists the caller's calls that are held, the oldest first and at
+	// most 1000.
+	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
+	// GetApproval says what a held call is.
+	GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error)
 	// Approve agrees to a call that is held, which is then carried out, or refuses
 	// it for good.
 	Approve(context.Context, *ApproveRequest) (*ApproveResponse, error)
@@ -244,6 +277,12 @@ func (UnimplementedGatewayServiceServer) ReadResource(context.Context, *ReadReso
 }
 func (UnimplementedGatewayServiceServer) GetPrompt(context.Context, *GetPromptRequest) (*GetPromptResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPrompt not implemented")
+}
+func (UnimplementedGatewayServiceServer) ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
+}
+func (UnimplementedGatewayServiceServer) GetApproval(context.Context, *GetApprovalRequest) (*GetApprovalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetApproval not implemented")
 }
 func (UnimplementedGatewayServiceServer) Approve(context.Context, *ApproveRequest) (*ApproveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Approve not implemented")
@@ -380,6 +419,42 @@ func _GatewayService_GetPrompt_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _GatewayService_ListApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatewayServiceServer).ListApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GatewayService_ListApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatewayServiceServer).ListApprovals(ctx, req.(*ListApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GatewayService_GetApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatewayServiceServer).GetApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GatewayService_GetApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatewayServiceServer).GetApproval(ctx, req.(*GetApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _GatewayService_Approve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApproveRequest)
 	if err := dec(in); err != nil {
@@ -435,6 +510,14 @@ var GatewayService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetPrompt",
 			Handler:    _GatewayService_GetPrompt_Handler,
+		},
+		{
+			MethodName: "ListApprovals",
+			Handler:    _GatewayService_ListApprovals_Handler,
+		},
+		{
+			MethodName: "GetApproval",
+			Handler:    _GatewayService_GetApproval_Handler,
 		},
 		{
 			MethodName: "Approve",

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"time"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -48,15 +48,7 @@ func (s *Store) Close() { s.pool.Close() }
 
 func parameter(n int) string { return "$" + strconv.Itoa(n) }
 
-var columns = []string{
-	"tenant", "seq", "id", "call", "time", "principal", "client_name", "client_version", "door", "method", "name", "service",
-	"arguments", "arguments_note", "arguments_digest", "outcome", "executed", "duration", "edge", "traceparent",
-	"idempotency_digest", "delayed", "hash",
-}
-
-const selectRows = `SELECT tenant, seq, id, call, time, principal, client_name, client_version, door, method, name, service,
-	arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent,
-	idempotency_digest, delayed, hash FROM audit_event `
+var selectRows = "SELECT " + strings.Join(trail.Columns, ", ") + " FROM audit_event "
 
 // Append implements trail.Store.
 func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, err error) {
@@ -134,40 +126,30 @@ func collectChains(rows pgx.Rows, err error) ([]trail.Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (c trail.Chain, err error) {
-		err = r.Scan(&c.Tenant, &c.Seq, (*[]byte)(&c.Hash))
-		return c, err
-	})
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (trail.Chain, error) { return trail.ScanChain(r.Scan) })
 }
 
 func write(ctx context.Context, tx pgx.Tx, rows []trail.Row, chains []trail.Chain) error {
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"audit_event"}, columns, pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
-		r := &rows[i]
-		return []any{
-			r.Tenant, r.Seq, r.ID, r.Call, r.Time.UnixNano(), r.Principal, r.ClientName, r.ClientVersion, r.Door, r.Method, r.Name, r.Service,
-			string(r.Arguments), r.ArgumentsNote, blob(r.ArgumentsDigest), r.Outcome, r.Executed, r.DurationNano, r.Edge, r.Traceparent,
-			blob(r.IdempotencyDigest), r.Delayed, blob(r.Hash),
-		}, nil
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"audit_event"}, trail.Columns, pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
+		return rows[i].Values(), nil
 	}))
 	if err != nil {
 		return err
 	}
 	heads := &pgx.Batch{}
 	for _, c := range chains {
-		heads.Queue("UPDATE audit_chain SET seq = $2, hash = $3 WHERE tenant = $1", c.Tenant, c.Seq, blob(c.Hash))
+		heads.Queue("UPDATE audit_chain SET seq = $2, hash = $3 WHERE tenant = $1", c.Tenant, c.Seq, c.Hash.Blob())
 	}
 	return tx.SendBatch(ctx, heads).Close()
 }
-
-// blob is never NULL.
-func blob(d trail.Digest) []byte { return append([]byte{}, d...) }
 
 // tx runs f in a transaction.
 func (s *Store) tx(ctx context.Context, f func(pgx.Tx) error) error {
 	err := pgx.BeginFunc(ctx, s.pool, f)
 	var p *pgconn.PgError
-	// Classes 22 and 23: data exceptions, violated constraints.
-	if errors.As(err, &p) && (p.Code[:2] == "22" || p.Code[:2] == "23") {
+	// Classes 22, 23 and 54: data exceptions, violated constraints, and limits,
+	// such as that of what an index takes.
+	if errors.As(err, &p) && slices.Contains([]string{"22", "23", "54"}, p.Code[:2]) {
 		return fmt.Errorf("%w: %w", trail.ErrRejected, err)
 	}
 	return err
@@ -178,18 +160,5 @@ func (s *Store) rows(ctx context.Context, where string, args ...any) ([]trail.Ro
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(found, func(row pgx.CollectableRow) (trail.Row, error) {
-		var (
-			r         trail.Row
-			at        int64
-			arguments []byte
-		)
-		err := row.Scan(&r.Tenant, &r.Seq, &r.ID, &r.Call, &at, &r.Principal, &r.ClientName, &r.ClientVersion, &r.Door, &r.Method, &r.Name, &r.Service,
-			&arguments, &r.ArgumentsNote, (*[]byte)(&r.ArgumentsDigest), &r.Outcome, &r.Executed, &r.DurationNano, &r.Edge, &r.Traceparent,
-			(*[]byte)(&r.IdempotencyDigest), &r.Delayed, (*[]byte)(&r.Hash))
-		if r.Time = time.Unix(0, at).UTC(); len(arguments) > 0 {
-			r.Arguments = arguments
-		}
-		return r, err
-	})
+	return pgx.CollectRows(found, func(r pgx.CollectableRow) (trail.Row, error) { return trail.ScanRow(r.Scan) })
 }

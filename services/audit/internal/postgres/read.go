@@ -40,18 +40,13 @@ func (s *Store) Chains(ctx context.Context) ([]trail.Chain, error) {
 	return collectChains(s.pool.Query(ctx, `SELECT tenant, seq, hash FROM audit_chain ORDER BY tenant COLLATE "C"`))
 }
 
-const selectCheckpoints = "SELECT tenant, seq, pruned, hash, time, key, signature FROM audit_checkpoint "
+const selectCheckpoints = "SELECT " + trail.CheckpointColumns + " FROM audit_checkpoint "
 
 func collectCheckpoints(rows pgx.Rows, err error) ([]trail.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (c trail.Checkpoint, err error) {
-		var at int64
-		err = r.Scan(&c.Tenant, &c.Seq, &c.Pruned, (*[]byte)(&c.Hash), &at, (*[]byte)(&c.Key), (*[]byte)(&c.Signature))
-		c.Time = time.Unix(0, at).UTC()
-		return c, err
-	})
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (trail.Checkpoint, error) { return trail.ScanCheckpoint(r.Scan) })
 }
 
 // Checkpoints implements trail.Store.
@@ -69,8 +64,7 @@ func (s *Store) Pruned(ctx context.Context, tenant string) (*trail.Checkpoint, e
 }
 
 func insertCheckpoint(ctx context.Context, tx pgx.Tx, c *trail.Checkpoint) error {
-	_, err := tx.Exec(ctx, `INSERT INTO audit_checkpoint (tenant, seq, pruned, hash, time, key, signature) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
-		c.Tenant, c.Seq, c.Pruned, blob(c.Hash), c.Time.UnixNano(), blob(c.Key), blob(c.Signature))
+	_, err := tx.Exec(ctx, "INSERT INTO audit_checkpoint ("+trail.CheckpointColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING", c.Values()...)
 	return err
 }
 

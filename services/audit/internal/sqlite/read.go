@@ -40,23 +40,15 @@ type querier interface {
 
 func chains(ctx context.Context, q querier, where string) ([]trail.Chain, error) {
 	rows, err := q.QueryContext(ctx, "SELECT tenant, seq, hash FROM audit_chain AS c "+where+" ORDER BY tenant")
-	return collect(rows, err, func(r *sql.Rows) (c trail.Chain, err error) {
-		err = r.Scan(&c.Tenant, &c.Seq, (*[]byte)(&c.Hash))
-		return c, err
-	})
+	return collect(rows, err, trail.ScanChain)
 }
 
 // Chains implements trail.Store.
 func (s *Store) Chains(ctx context.Context) ([]trail.Chain, error) { return chains(ctx, s.db, "") }
 
 func (s *Store) checkpoints(ctx context.Context, where string, args ...any) ([]trail.Checkpoint, error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT tenant, seq, pruned, hash, time, key, signature FROM audit_checkpoint "+where, args...)
-	return collect(rows, err, func(r *sql.Rows) (c trail.Checkpoint, err error) {
-		var at int64
-		err = r.Scan(&c.Tenant, &c.Seq, &c.Pruned, (*[]byte)(&c.Hash), &at, (*[]byte)(&c.Key), (*[]byte)(&c.Signature))
-		c.Time = time.Unix(0, at).UTC()
-		return c, err
-	})
+	rows, err := s.db.QueryContext(ctx, "SELECT "+trail.CheckpointColumns+" FROM audit_checkpoint "+where, args...)
+	return collect(rows, err, trail.ScanCheckpoint)
 }
 
 // Checkpoints implements trail.Store.
@@ -74,8 +66,7 @@ func (s *Store) Pruned(ctx context.Context, tenant string) (*trail.Checkpoint, e
 }
 
 func insertCheckpoint(ctx context.Context, tx *sql.Tx, c *trail.Checkpoint) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO audit_checkpoint (tenant, seq, pruned, hash, time, key, signature) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		c.Tenant, c.Seq, c.Pruned, blob(c.Hash), c.Time.UnixNano(), blob(c.Key), blob(c.Signature))
+	_, err := tx.ExecContext(ctx, "INSERT INTO audit_checkpoint ("+trail.CheckpointColumns+") VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", c.Values()...)
 	return err
 }
 

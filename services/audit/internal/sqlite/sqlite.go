@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
+	"strings"
 
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
@@ -45,9 +45,7 @@ func (s *Store) Close() { _ = s.db.Close() }
 
 func parameter(int) string { return "?" }
 
-const columns = `tenant, seq, id, call, time, principal, client_name, client_version, door, method, name, service,
-	arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent,
-	idempotency_digest, delayed, hash`
+var columns = strings.Join(trail.Columns, ", ")
 
 // Append implements trail.Store.
 func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, err error) {
@@ -57,7 +55,7 @@ func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, er
 		if err != nil {
 			return err
 		}
-		insert, err := tx.PrepareContext(ctx, "INSERT INTO audit_event ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
+		insert, err := tx.PrepareContext(ctx, "INSERT INTO audit_event ("+columns+") VALUES (?"+strings.Repeat(", ?", len(trail.Columns)-1)+")")
 		if err != nil {
 			return err
 		}
@@ -78,16 +76,14 @@ func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, er
 				chains[e.Tenant] = c
 			}
 			r := c.Extend([]trail.Event{e})[0]
-			if _, err := insert.ExecContext(ctx, r.Tenant, r.Seq, r.ID, r.Call, r.Time.UnixNano(), r.Principal, r.ClientName, r.ClientVersion, r.Door, r.Method, r.Name, r.Service,
-				string(r.Arguments), r.ArgumentsNote, blob(r.ArgumentsDigest), r.Outcome, r.Executed, r.DurationNano, r.Edge, r.Traceparent,
-				blob(r.IdempotencyDigest), r.Delayed, blob(r.Hash)); err != nil {
+			if _, err := insert.ExecContext(ctx, r.Values()...); err != nil {
 				return err
 			}
 			added++
 		}
 		for _, c := range chains {
 			if _, err := tx.ExecContext(ctx, `INSERT INTO audit_chain (tenant, seq, hash) VALUES (?, ?, ?)
-				ON CONFLICT (tenant) DO UPDATE SET seq = excluded.seq, hash = excluded.hash`, c.Tenant, c.Seq, blob(c.Hash)); err != nil {
+				ON CONFLICT (tenant) DO UPDATE SET seq = excluded.seq, hash = excluded.hash`, c.Tenant, c.Seq, c.Hash.Blob()); err != nil {
 				return err
 			}
 		}
@@ -108,9 +104,6 @@ func end(ctx context.Context, tx *sql.Tx, tenant string) (*trail.Chain, error) {
 	}
 	return c, err
 }
-
-// blob is never NULL.
-func blob(d trail.Digest) []byte { return append([]byte{}, d...) }
 
 // tx runs f in a transaction that holds the lock for writing.
 func (s *Store) tx(ctx context.Context, f func(*sql.Tx) error) error {
@@ -136,14 +129,14 @@ func (s *Store) tx(ctx context.Context, f func(*sql.Tx) error) error {
 }
 
 // collect scans all rows of a query.
-func collect[V any](rows *sql.Rows, err error, scan func(*sql.Rows) (V, error)) ([]V, error) {
+func collect[V any](rows *sql.Rows, err error, scan func(func(...any) error) (V, error)) ([]V, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	var all []V
 	for rows.Next() {
-		v, err := scan(rows)
+		v, err := scan(rows.Scan)
 		if err != nil {
 			return nil, err
 		}
@@ -154,18 +147,5 @@ func collect[V any](rows *sql.Rows, err error, scan func(*sql.Rows) (V, error)) 
 
 func (s *Store) rows(ctx context.Context, where string, args ...any) ([]trail.Row, error) {
 	found, err := s.db.QueryContext(ctx, "SELECT "+columns+" FROM audit_event "+where, args...)
-	return collect(found, err, func(row *sql.Rows) (trail.Row, error) {
-		var (
-			r         trail.Row
-			at        int64
-			arguments []byte
-		)
-		err := row.Scan(&r.Tenant, &r.Seq, &r.ID, &r.Call, &at, &r.Principal, &r.ClientName, &r.ClientVersion, &r.Door, &r.Method, &r.Name, &r.Service,
-			&arguments, &r.ArgumentsNote, (*[]byte)(&r.ArgumentsDigest), &r.Outcome, &r.Executed, &r.DurationNano, &r.Edge, &r.Traceparent,
-			(*[]byte)(&r.IdempotencyDigest), &r.Delayed, (*[]byte)(&r.Hash))
-		if r.Time = time.Unix(0, at).UTC(); len(arguments) > 0 {
-			r.Arguments = arguments
-		}
-		return r, err
-	})
+	return collect(found, err, trail.ScanRow)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 
 // clientFlags are what every command has that talks to an edge.
 type clientFlags struct {
-	URL     string        `name:"url" default:"http://127.0.0.1:8000" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to (default ${default})."`
+	URL     string        `name:"url" default:"${default_url}" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to: http:// or https://, or grpc:// or grpcs:// with host and port (default ${default})."`
+	Token   string        `env:"BUSBAR_TOKEN" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted. In the environment, other users of this one do not see it."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
 	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is for ever (default ${default})."`
 }
@@ -21,6 +23,10 @@ func (f *clientFlags) options() client.Options {
 	o := client.Options{
 		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout, Version: version,
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		InTerminal: term.IsTerminal(int(os.Stdin.Fd())),
+	}
+	if f.Token != "" {
+		o.Header = http.Header{"Authorization": {"Bearer " + f.Token}}
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		o.Width = width
@@ -31,7 +37,11 @@ func (f *clientFlags) options() client.Options {
 type toolsCommand struct{ clientFlags }
 
 // Help implements kong's HelpProvider.
-func (toolsCommand) Help() string { return `Example: busbar tools --url http://127.0.0.1:8000` }
+func (toolsCommand) Help() string {
+	return `Examples:
+  busbar tools --url http://127.0.0.1:8000
+  busbar tools --url grpc://127.0.0.1:8001`
+}
 
 func (c *toolsCommand) Run(ctx context.Context, out stdout) error {
 	return exit(client.RunTools(ctx, client.ToolsOptions{Options: c.options()}, out, os.Stderr))
@@ -47,13 +57,46 @@ type callCommand struct {
 func (callCommand) Help() string {
 	return `Example: busbar call analyzeText '{"text":"One bus. Many circuits."}'
 
+A call that needs a person's approval is shown on a terminal, and runs if you
+say yes. Without a terminal it is held, and "busbar approve" decides.
+
 Exit status: 0 done; 1 the tool reported an error; 2 wrong usage; 3 the edge
-refused the call; 4 the edge could not be reached, or what became of the call
-is unknown; 130 interrupted.`
+refused the call, or you did; 4 the edge could not be reached, or what became of
+the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
 func (c *callCommand) Run(ctx context.Context, out stdout) error {
 	return exit(client.RunCall(ctx, client.CallOptions{Options: c.options(), Name: c.Name, Argument: c.Argument}, os.Stdin, out, os.Stderr))
+}
+
+type approveCommand struct {
+	clientFlags
+	ID   string `arg:"" optional:"" help:"Of a call that is held. Without it, those that wait are listed."`
+	Yes  bool   `short:"y" help:"Let it run without being asked."`
+	Deny bool   `help:"Refuse it for good."`
+}
+
+// Help implements kong's HelpProvider.
+func (approveCommand) Help() string {
+	return `Examples:
+  busbar approve
+  busbar approve K3J5V6Q2ZL4WBN7TYXC3M5R6DA
+  busbar approve --deny K3J5V6Q2ZL4WBN7TYXC3M5R6DA
+
+Decides on a call of yours that is held because its tool needs a person's
+approval. It is shown, and runs if you say yes; then its result is printed as by
+"busbar call". Each call is decided on once, within ten minutes. Without a
+terminal to ask on, say --yes.
+
+Exit status: 0 done, or denied by --deny; 1 the tool reported an error; 2 wrong
+usage; 3 there is no such call, the edge refused it, or you did not agree; 4 the
+edge could not be reached, or what became of the call is unknown; 130
+interrupted.`
+}
+
+func (c *approveCommand) Run(ctx context.Context, out stdout) error {
+	o := client.ApproveOptions{Options: c.options(), ID: c.ID, Yes: c.Yes, Deny: c.Deny}
+	return exit(client.RunApprove(ctx, o, os.Stdin, out, os.Stderr))
 }
 
 type batchCommand struct {
@@ -67,6 +110,7 @@ func (batchCommand) Help() string {
 
 Each line of the file is a call, {"name":"analyzeText","parameters":{"text":"…"}};
 each line printed says what became of one, with its place in the file as index.
+Files of any length are fine: no more is read than is under way.
 
 Exit status: 0 done; 1 some calls failed; 2 wrong usage; 3 the edge refused the
 batch; 4 the edge could not be reached, or stopped answering; 130 interrupted.`

@@ -22,6 +22,8 @@ type devCommand struct {
 	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
+
+	AuditRetention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events of the audit trail are kept; negative is for ever (default ${default}, 90 days)."`
 }
 
 // Help implements kong's HelpProvider.
@@ -67,7 +69,7 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer e.Close()
-	fleet, err := startFleet(starting, dir, settings{databaseURL: c.DatabaseURL, dataDir: string(dir)})
+	fleet, err := startFleet(starting, dir, settings{databaseURL: c.DatabaseURL, dataDir: string(dir), auditRetention: c.AuditRetention})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 	"github.com/busbar-mcp/busbar/services/edge"
 )
 
@@ -25,20 +26,21 @@ type commandLine struct {
 	LogJSON  bool             `name:"log-json" env:"BUSBAR_LOG_JSON" help:"Write the log as JSON."`
 	Version  kong.VersionFlag `help:"Print the version."`
 
-	Dev          devCommand    `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
-	Stdio        stdioCommand  `cmd:"" help:"Serve one MCP client on standard input and output."`
-	Edge         edgeCommand   `cmd:"" help:"Run one edge of a fleet."`
-	Text         partCommand   `cmd:"" group:"services" help:"Run one instance of the text service."`
-	Github       partCommand   `cmd:"" group:"services" help:"Run one instance of the github service."`
-	Prompt       partCommand   `cmd:"" group:"services" help:"Run one instance of the prompt service."`
-	Resource     partCommand   `cmd:"" group:"services" help:"Run one instance of the resource service."`
-	Model        partCommand   `cmd:"" group:"services" help:"Run one instance of the model service, for sampling; it needs BUSBAR_MODEL_PROVIDER."`
-	Tools        toolsCommand  `cmd:"" help:"List the tools of an edge."`
-	Call         callCommand   `cmd:"" help:"Call a tool."`
-	Batch        batchCommand  `cmd:"" help:"Make the calls of a file beside each other."`
-	Planning     partCommand   `cmd:"" group:"services" help:"Run one instance of the planning service."`
-	BatchService partCommand   `cmd:"" name:"batch-service" group:"services" help:"Run one instance of the batch service, which gives models the tool batch."`
-	Audit        auditCommands `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
+	Dev          devCommand     `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
+	Stdio        stdioCommand   `cmd:"" help:"Serve one MCP client on standard input and output."`
+	Edge         edgeCommand    `cmd:"" help:"Run one edge of a fleet."`
+	Text         partCommand    `cmd:"" group:"services" help:"Run one instance of the text service."`
+	Github       partCommand    `cmd:"" group:"services" help:"Run one instance of the github service."`
+	Prompt       partCommand    `cmd:"" group:"services" help:"Run one instance of the prompt service."`
+	Resource     partCommand    `cmd:"" group:"services" help:"Run one instance of the resource service."`
+	Model        partCommand    `cmd:"" group:"services" help:"Run one instance of the model service, for sampling; it needs BUSBAR_MODEL_PROVIDER."`
+	Tools        toolsCommand   `cmd:"" help:"List the tools of an edge."`
+	Call         callCommand    `cmd:"" help:"Call a tool."`
+	Batch        batchCommand   `cmd:"" help:"Make the calls of a file beside each other."`
+	Approve      approveCommand `cmd:"" help:"Decide on calls that are held, or list them."`
+	Planning     partCommand    `cmd:"" group:"services" help:"Run one instance of the planning service."`
+	BatchService partCommand    `cmd:"" name:"batch-service" group:"services" help:"Run one instance of the batch service, which gives models the tool batch."`
+	Audit        auditCommands  `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 
 const description = `Busbar serves the Model Context Protocol from independent services on a NATS bus.
@@ -51,10 +53,11 @@ type stdout struct{ io.Writer }
 func main() {
 	var cl commandLine
 	parser, err := kong.New(&cl, kong.Name("busbar"), kong.Description(description),
-		kong.Vars{"version": version}, kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+		kong.Vars{"version": version, "default_url": client.DefaultURL}, kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		panic(err) // the tags above are wrong
 	}
+	partExamples(parser.Model.Children)
 	k, err := parser.Parse(os.Args[1:])
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "busbar: %v\nTry \"busbar --help\".\n", err)

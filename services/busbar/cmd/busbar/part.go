@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -18,8 +19,14 @@ type partCommand struct {
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where SQLite keeps its files. Default $XDG_STATE_HOME/busbar/service or ~/.local/state/busbar/service."`
 }
 
-// Help implements kong's HelpProvider.
-func (partCommand) Help() string { return `Example: busbar text --nats nats://127.0.0.1:4222` }
+// partExamples gives each command that runs a service an example, with its name.
+func partExamples(commands []*kong.Node) {
+	for _, c := range commands {
+		if c.Target.Type() == reflect.TypeFor[partCommand]() {
+			c.Detail = "Example: busbar " + c.Name + " --nats nats://127.0.0.1:4222"
+		}
+	}
+}
 
 func (c *partCommand) Run(ctx context.Context, k *kong.Context, out stdout) error {
 	dir, err := dataDir(c.DataDir, "service")

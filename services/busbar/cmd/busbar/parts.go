@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -22,6 +23,8 @@ type settings struct {
 	// databaseURL is that of Postgres; empty for SQLite in dataDir.
 	databaseURL string
 	dataDir     string
+	// auditRetention is audit.Config.Retention.
+	auditRetention time.Duration
 }
 
 // running is one instance of a service on the bus.
@@ -91,6 +94,19 @@ func startResource(ctx context.Context, conn *bus.Conn, s settings) (running, er
 	return closing{started, func() error { r.Close(); return nil }}, nil
 }
 
+func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
+	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Retention: s.auditRetention, Version: version})
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.Start(ctx, conn)
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	return closing{r, func() error { a.Close(); return nil }}, nil
+}
+
 func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
 	m, err := model.New(version, model.FromEnv())
 	if err != nil {
@@ -102,19 +118,6 @@ func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error
 // plain starts a service that opens nothing.
 func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
 	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
-}
-
-func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
-	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Version: version})
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.Start(ctx, conn)
-	if err != nil {
-		a.Close()
-		return nil, err
-	}
-	return closing{r, func() error { a.Close(); return nil }}, nil
 }
 
 // closing closes what a service has opened when it has stopped.

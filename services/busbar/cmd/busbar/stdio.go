@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -18,6 +20,7 @@ type stdioCommand struct {
 	NATS             string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
 	DatabaseURL      string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir          string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
+	AuditSpool       string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Default is spool in the data directory; with --nats there is none: do not share one between buses."`
 	LendClientModels bool   `env:"BUSBAR_LEND_CLIENT_MODELS" help:"With --nats: a client that offers sampling lends its model to callers without one at other edges of that bus."`
 }
 
@@ -38,7 +41,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, c.LendClientModels, out)
+		return serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: c.AuditSpool}, LendClientModels: c.LendClientModels})
 	}
 	dir, err := dataDir(c.DataDir, "stdio")
 	if err != nil {
@@ -52,15 +55,17 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 	if err == nil {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
-		err = serveStdio(ctx, starting, conn, true, out, holder.Services...)
+		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
+		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, LendClientModels: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
 
 // serveStdio runs an edge whose only door is stdio. It closes conn.
-func serveStdio(ctx, starting context.Context, conn *bus.Conn, lend bool, out stdout, await ...string) error {
+func serveStdio(ctx, starting context.Context, conn *bus.Conn, out stdout, cfg edge.Config, await ...string) error {
 	defer conn.Close()
-	e, err := edge.New(starting, conn, edge.Config{Version: version, LendClientModels: lend})
+	cfg.Version = version
+	e, err := edge.New(starting, conn, cfg)
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
 // auditHeader says that the trail is meant to be read.
@@ -29,31 +30,8 @@ type AuditOptions struct {
 	ID string
 }
 
-// auditEvent is what the command line shows of an event.
-type auditEvent struct {
-	ID            string         `json:"id"`
-	Call          string         `json:"call"`
-	Time          time.Time      `json:"time"`
-	Tenant        string         `json:"tenant"`
-	Principal     string         `json:"principal"`
-	ClientName    string         `json:"clientName"`
-	ClientVersion string         `json:"clientVersion"`
-	Door          string         `json:"door"`
-	Method        string         `json:"method"`
-	Name          string         `json:"name"`
-	Service       string         `json:"service"`
-	Arguments     jsontext.Value `json:"arguments"`
-	ArgumentsNote string         `json:"argumentsNote"`
-	Outcome       string         `json:"outcome"`
-	Executed      string         `json:"executed"`
-	DurationNano  int64          `json:"durationNano"`
-	Edge          string         `json:"edge"`
-	Traceparent   string         `json:"traceparent"`
-	Seq           int64          `json:"seq"`
-	Hash          string         `json:"hash"`
-}
-
-func (e *auditEvent) duration() string {
+// eventTook is how long the call of an event took.
+func eventTook(e *trail.Row) string {
 	return time.Duration(e.DurationNano).Round(10 * time.Microsecond).String()
 }
 
@@ -64,21 +42,12 @@ type auditPage struct {
 
 // audit asks an edge about its audit trail.
 func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
-	u, err := c.endpoint()
+	r, err := c.plain(ctx, http.MethodGet, nil, "audit", verb)
 	if err != nil {
 		return nil, err
 	}
-	u.Path = path.Join("/", strings.TrimSuffix(u.Path, "/mcp"), "audit", verb)
-	u.RawQuery = parameters.Encode()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, &UsageError{Message: err.Error()}
-	}
-	for name, values := range c.Header {
-		r.Header[http.CanonicalHeaderKey(name)] = values
-	}
+	r.URL.RawQuery = parameters.Encode()
 	r.Header.Set(auditHeader, "read")
-	r.Header.Set("User-Agent", "busbar/"+c.version())
 	resp, err := c.httpClient().Do(r)
 	if err != nil {
 		return nil, c.auditLost(ctx, err)
@@ -103,6 +72,15 @@ func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) 
 		return nil, &UsageError{Message: refused.Error}
 	}
 	return nil, &auditError{refused.Error, resp.StatusCode}
+}
+
+// audit asks the run's edge.
+func (r *run) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
+	c, ok := r.edge.(*Client)
+	if !ok {
+		return nil, &UsageError{Message: "the audit trail is read over HTTP; give the edge's http:// or https:// URL"}
+	}
+	return c.audit(ctx, verb, parameters)
 }
 
 func (c *Client) auditLost(ctx context.Context, err error) error {
@@ -144,7 +122,7 @@ func (r *run) eachEvent(ctx context.Context, o AuditOptions, visit func(jsontext
 			size = min(size, left)
 		}
 		parameters.Set("limit", strconv.Itoa(size))
-		raw, err := r.client.audit(ctx, "list", parameters)
+		raw, err := r.audit(ctx, "list", parameters)
 		if err != nil {
 			return err
 		}
@@ -196,9 +174,9 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	ctx, stop := run.within(ctx)
 	defer stop()
 	var raw []string
-	var events []auditEvent
+	var events []trail.Row
 	err := run.eachEvent(ctx, o, func(v jsontext.Value) error {
-		var e auditEvent
+		var e trail.Row
 		if err := decode(v, &e); err != nil {
 			return &ProtocolError{Message: "an event is malformed", Err: err}
 		}
@@ -220,7 +198,7 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	}
 	var b strings.Builder
 	for _, e := range events {
-		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, e.duration(), e.Call} {
+		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call} {
 			if i > 0 {
 				b.WriteByte('\t')
 			}
@@ -236,7 +214,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.client.audit(ctx, "show", url.Values{"id": {o.ID}})
+	raw, err := run.audit(ctx, "show", url.Values{"id": {o.ID}})
 	if err != nil {
 		return run.failAudit(err)
 	}
@@ -253,7 +231,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	}
 	var b strings.Builder
 	for i, v := range page.Events {
-		var e auditEvent
+		var e trail.Row
 		if err := decode(v, &e); err != nil {
 			return run.fail(&ProtocolError{Message: "an event is malformed", Err: err}, "")
 		}
@@ -271,24 +249,11 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.client.audit(ctx, "verify", nil)
+	raw, err := run.audit(ctx, "verify", nil)
 	if err != nil {
 		return run.failAudit(err)
 	}
-	var report struct {
-		OK     bool `json:"ok"`
-		Chains []struct {
-			Tenant  string `json:"tenant"`
-			First   int64  `json:"first"`
-			Last    int64  `json:"last"`
-			Signed  int64  `json:"signed"`
-			Problem *struct {
-				Seq  int64  `json:"seq"`
-				ID   string `json:"id"`
-				What string `json:"what"`
-			} `json:"problem"`
-		} `json:"chains"`
-	}
+	var report trail.Report
 	if err := decode(raw, &report); err != nil {
 		return run.fail(&ProtocolError{Message: "the report is malformed", Err: err}, "")
 	}

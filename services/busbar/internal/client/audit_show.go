@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
 // auditTable lays events out for a terminal, youngest first.
-func auditTable(events []auditEvent, width int, s style) string {
+func auditTable(events []trail.Row, width int, s style) string {
 	head := []string{"TIME", "WHO", "METHOD", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
 	rows := make([][]string, len(events))
 	widths := make([]int, len(head))
@@ -20,7 +22,7 @@ func auditTable(events []auditEvent, width int, s style) string {
 		if e.Tenant != "" {
 			who = e.Tenant + "/" + who
 		}
-		rows[n] = []string{e.Time.Local().Format("01-02 15:04:05"), who, e.Method, e.Name, e.Outcome, e.Executed, e.duration(), e.Call}
+		rows[n] = []string{e.Time.Local().Format("01-02 15:04:05"), who, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call}
 		for i, cell := range rows[n] {
 			rows[n][i] = clip(safeLine(cell), 2*maxColumn)
 			widths[i] = max(widths[i], min(cells(rows[n][i]), maxColumn))
@@ -60,7 +62,7 @@ func auditTable(events []auditEvent, width int, s style) string {
 	return b.String()
 }
 
-func showEvent(b *strings.Builder, e *auditEvent, s style) {
+func showEvent(b *strings.Builder, e *trail.Row, s style) {
 	client := strings.TrimSpace(e.ClientName + " " + e.ClientVersion)
 	arguments := string(e.Arguments)
 	if e.ArgumentsNote != "" {
@@ -69,8 +71,8 @@ func showEvent(b *strings.Builder, e *auditEvent, s style) {
 	for _, d := range []detail{
 		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", e.Principal}, {"client", client},
 		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"service", e.Service}, {"arguments", arguments},
-		{"outcome", e.Outcome}, {"executed", e.Executed}, {"took", e.duration()}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
-		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash},
+		{"outcome", e.Outcome}, {"executed", e.Executed}, {"took", eventTook(e)}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
+		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash.String()},
 	} {
 		if d.text != "" {
 			fmt.Fprintf(b, "%s%s %s\n", s.dim(d.label+":"), pad(d.label, 11), safeLine(d.text))

@@ -8,10 +8,9 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path"
-	"strings"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -31,6 +30,7 @@ const barEvery = 100 * time.Millisecond
 // code: ExitToolError when a call failed.
 func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stderr io.Writer) int {
 	r := newRun(o.Options, stdout, stderr)
+	defer r.close()
 	ctx, stop := r.within(ctx)
 	defer stop()
 	in, total, err := openBatch(o.File, stdin)
@@ -38,20 +38,29 @@ func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stde
 		return r.fail(&UsageError{Message: err.Error()}, "")
 	}
 	defer func() { _ = in.Close() }()
-	resp, err := r.client.postBatch(ctx, in)
-	if err != nil {
-		return r.fail(err, "")
-	}
-	defer func() { _ = resp.Body.Close() }()
 	bar := batchBar{began: time.Now(), total: total, line: progressLine{w: stderr, width: columns(o.Width, r.getenv)}}
 	bar.on = o.ErrTerminal && r.getenv("TERM") != "dumb"
-	code := r.batchResults(resp.Body, stdout, &bar)
+	code := ExitOK
+	err = r.edge.Batch(ctx, in, func(outcome jsontext.Value, failed bool) error {
+		bar.add(failed)
+		if failed {
+			code = ExitToolError
+		}
+		if _, err := io.WriteString(stdout, string(outcome)+"\n"); err != nil {
+			return fmt.Errorf("cannot write the output: %w", err)
+		}
+		return nil
+	})
 	bar.line.clear()
-	if ctx.Err() != nil && code == ExitTransport {
-		return r.fail(ctx.Err(), "")
+	if err != nil {
+		code = r.fail(err, "")
+		if bar.done == 0 || code == ExitInterrupted {
+			return code
+		}
+		code = ExitTransport
 	}
 	fmt.Fprintf(stderr, "%d calls, %d failed, in %v\n", bar.done, bar.failed, time.Since(bar.began).Round(time.Millisecond))
-	if total > 0 && bar.done < total && code != ExitTransport {
+	if total > bar.done {
 		fmt.Fprintf(stderr, "%s of %d calls the edge said nothing; whether they ran is unknown\n", r.errStyle.red("error:"), total-bar.done)
 		return ExitTransport
 	}
@@ -93,68 +102,56 @@ func openBatch(name string, stdin io.Reader) (in io.ReadCloser, total int, err e
 	return f, total, nil
 }
 
-// postBatch sends calls as lines, and returns when the edge begins to answer.
-func (c *Client) postBatch(ctx context.Context, calls io.Reader) (*http.Response, error) {
-	u, err := c.endpoint()
+// Batch implements Edge: calls and outcomes travel as lines, beside each other.
+func (c *Client) Batch(ctx context.Context, calls io.Reader, each func(jsontext.Value, bool) error) error {
+	r, err := c.plain(ctx, http.MethodPost, calls, "tools:batch")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	u.Path = path.Join("/", strings.TrimSuffix(u.Path, "/mcp"), "tools:batch")
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), calls)
-	if err != nil {
-		return nil, &UsageError{Message: err.Error()}
+	const ndjson = "application/x-ndjson"
+	r.Header.Set("Content-Type", ndjson)
+	r.Header.Set("Accept", ndjson)
+	lost := func(sent bool, err error) error {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return &TransportError{URL: c.shownURL(), Method: mcp.MethodToolsCall, Sent: sent, Err: err}
 	}
-	for name, values := range c.Header {
-		r.Header[http.CanonicalHeaderKey(name)] = values
-	}
-	r.Header.Set("Content-Type", "application/x-ndjson")
-	r.Header.Set("Accept", "application/x-ndjson")
-	r.Header.Set("User-Agent", "busbar/"+c.version())
 	resp, err := c.httpClient().Do(r)
-	switch {
-	case err != nil && ctx.Err() == context.Canceled:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, &TransportError{URL: c.shownURL(), Err: err}
-	case resp.StatusCode != http.StatusOK:
-		_ = resp.Body.Close()
-		return nil, &HTTPError{URL: c.shownURL(), Status: resp.StatusCode, Location: resp.Header.Get("Location")}
+	if err != nil {
+		return lost(false, err)
 	}
-	return resp, nil
-}
-
-// batchResults prints what comes, and returns the exit code.
-func (r *run) batchResults(in io.Reader, stdout io.Writer, bar *batchBar) int {
-	out := bufio.NewWriter(stdout)
-	lines := bufio.NewScanner(in)
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return c.refusal(resp)
+	}
+	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxMessage)
-	code := ExitOK
+	var ended error
 	for lines.Scan() {
 		line := jsontext.Value(lines.Bytes())
-		var slot struct {
-			Index   *int   `json:"index,omitzero"`
-			IsError bool   `json:"isError,omitzero"`
-			Detail  string `json:"detail,omitzero"`
+		var outcome struct {
+			Index   *int `json:"index"`
+			IsError bool `json:"isError"`
 		}
-		if err := decode(line, &slot); err != nil || slot.Index == nil {
-			// A problem of the batch as a whole, which ends it.
-			fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(slot.Detail))
-			code = ExitTransport
+		if err := decode(line, &outcome); err != nil {
+			return &ProtocolError{Message: "an outcome is malformed", Err: err}
+		}
+		if outcome.Index != nil {
+			if err := each(line, outcome.IsError); err != nil {
+				return err
+			}
 			continue
 		}
-		if slot.IsError && code == ExitOK {
-			code = ExitToolError
-		}
-		bar.add(slot.IsError)
-		_, _ = out.Write(line)
-		if out.WriteByte('\n') != nil || out.Flush() != nil {
-			return ExitTransport
+		// A problem of the batch as a whole, which ends it.
+		if problem := readProblem(line); problem != nil {
+			ended = problem
 		}
 	}
-	if lines.Err() != nil || out.Flush() != nil {
-		return ExitTransport
+	if err := lines.Err(); err != nil {
+		return lost(true, err)
 	}
-	return code
+	return ended
 }
 
 // batchBar shows how far a batch has come, and how fast.

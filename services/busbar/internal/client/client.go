@@ -1,6 +1,5 @@
-// Package client is the command line's side of MCP: it lists and calls the
-// tools of an edge over Streamable HTTP (2026-07-28, stateless) and shows the
-// answers to people and scripts.
+// Package client is the command line's side of an edge: it lists and calls its
+// tools, over MCP or gRPC, and shows the answers to people and scripts.
 package client
 
 import (
@@ -15,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -22,7 +22,8 @@ import (
 // maxPages ends a tool list that never ends.
 const maxPages = 1000
 
-// Client talks to one edge. It may be used from many goroutines; its exported
+// Client is an edge over HTTP: MCP over Streamable HTTP (2026-07-28, stateless),
+// and what stands beside it for batches and approvals. It may be used from many goroutines; its exported
 // fields must not change after the first use.
 type Client struct {
 	// URL of the edge: http://host:port, or with the path of its MCP endpoint.
@@ -64,7 +65,7 @@ func (c *Client) endpoint() (*url.URL, error) {
 	case err != nil:
 		return nil, &UsageError{Message: fmt.Sprintf("%q is not a URL", c.URL)}
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, &UsageError{Message: fmt.Sprintf("%q: the scheme must be http or https", c.URL)}
+		return nil, &UsageError{Message: fmt.Sprintf("%q: the scheme must be http, https, grpc or grpcs", c.URL)}
 	case u.Host == "":
 		return nil, &UsageError{Message: fmt.Sprintf("%q names no host", c.URL)}
 	}
@@ -72,7 +73,7 @@ func (c *Client) endpoint() (*url.URL, error) {
 		u.Path = "/mcp"
 	}
 	u.Fragment = ""
-	return u, nil
+	return u, guardToken(u, c.Header)
 }
 
 // Tools returns every tool the edge offers, in the edge's order. Tools whose
@@ -159,7 +160,7 @@ func (c *Client) Call(ctx context.Context, name string, arguments []byte, onProg
 	}
 	res, err := c.callWith(ctx, l, name, args, onProgress)
 	var refused *RPCError
-	if errors.As(err, &refused) && refused.Code == mcp.CodeHeaderMismatch {
+	if errors.As(err, &refused) && refused.Reason == fault.HeaderMismatch {
 		// Nothing ran; the tool's schema may have changed since the list.
 		if l, err = c.list(ctx); err != nil {
 			return nil, err

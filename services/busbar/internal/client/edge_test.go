@@ -209,3 +209,11 @@ func runCall(t *testing.T, o CallOptions, stdin string) outcome {
 	code := RunCall(t.Context(), o, strings.NewReader(stdin), &out, &err)
 	return outcome{code, out.String(), err.String()}
 }
+
+// newPlainEdge is the URL of an edge that is not asked over MCP.
+func newPlainEdge(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}

@@ -14,6 +14,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // UsageError is a mistake in what the user gave: nothing was sent.
@@ -29,21 +31,22 @@ func (e *RejectedToolError) Error() string {
 	return fmt.Sprintf("tool %q has an invalid definition: %s", e.Name, e.Why)
 }
 
-// RPCError is a JSON-RPC error of the edge.
+// RPCError is an error that the edge answers with.
 type RPCError struct {
+	// Code of JSON-RPC, from a server that gives no reason; else 0.
 	Code    int64
 	Message string
-	// Data is error.data as received; nil when absent.
+	// Data are further facts, as received; nil for none.
 	Data jsontext.Value
-	// Reason is data.reason, or what the code stands for.
+	// Reason is the edge's, or what the code stands for.
 	Reason fault.Reason
-	// Executed is data.executed, or what the code implies.
+	// Executed is the edge's, or what the code implies.
 	Executed fault.Executed
 	// RetryAfter is how long to wait before calling again; 0 is unknown.
 	RetryAfter time.Duration
 }
 
-func (e *RPCError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+func (e *RPCError) Error() string { return e.Message }
 
 // reasons are what the codes stand for in an error without data.reason.
 var reasons = map[int64]fault.Reason{
@@ -90,6 +93,8 @@ func decodeRPCError(raw []byte, retryAfter string) (*RPCError, error) {
 	known := reasons[e.Code]
 	if e.Reason == "" {
 		e.Reason = known
+	} else {
+		e.Code = 0
 	}
 	switch e.Executed {
 	case fault.No, fault.Yes, fault.Unknown:
@@ -110,7 +115,9 @@ func member[T any](members map[string]jsontext.Value, name string) (T, bool) {
 
 // TransportError means that no answer came.
 type TransportError struct {
-	URL, Method string
+	URL string
+	// Method of MCP that was to be carried out; empty for none.
+	Method string
 	// Sent is whether the edge may have seen the request: if not, nothing ran.
 	Sent bool
 	Err  error
@@ -170,6 +177,27 @@ func (e *HTTPError) Error() string {
 // out.
 func (e *HTTPError) refused() bool {
 	return e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
+}
+
+// StatusError is a status of gRPC that is not Busbar's: something else listens
+// there, or something stands in between.
+type StatusError struct {
+	URL    string
+	Status *status.Status
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s answered %v: %s", e.URL, e.Status.Code(), e.Status.Message())
+}
+
+// refused reports whether the status says that the request was not carried
+// out.
+func (e *StatusError) refused() bool {
+	switch e.Status.Code() {
+	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied, codes.NotFound:
+		return true
+	}
+	return false
 }
 
 // ProtocolError is an answer that breaks the protocol. A call may have run.

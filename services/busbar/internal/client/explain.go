@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/grpc/codes"
 )
 
 // detail is one labelled line below an error's message.
@@ -24,6 +26,7 @@ func explain(err error, tool string, known []Tool) (int, string, []detail) {
 		rpc       *RPCError
 		transport *TransportError
 		http      *HTTPError
+		foreign   *StatusError
 		protocol  *ProtocolError
 	)
 	switch {
@@ -34,6 +37,8 @@ func explain(err error, tool string, known []Tool) (int, string, []detail) {
 	case errors.As(err, &rpc):
 		code, details := explainRPC(rpc, tool, known)
 		return code, rpc.Message, details
+	case errors.As(err, &foreign):
+		return explainStatus(foreign, tool, known)
 	case errors.As(err, &http):
 		return explainHTTP(http, tool, known)
 	case errors.As(err, &transport):
@@ -73,6 +78,21 @@ func explainHTTP(e *HTTPError, tool string, known []Tool) (int, string, []detail
 	return code, e.Error(), details
 }
 
+func explainStatus(e *StatusError, tool string, known []Tool) (int, string, []detail) {
+	code, executed, next := ExitTransport, fault.Unknown, ""
+	if e.refused() {
+		code, executed, next = ExitRefused, fault.No, "check that --url names where an edge listens for gRPC"
+	}
+	if c := e.Status.Code(); c == codes.Unauthenticated || c == codes.PermissionDenied {
+		next = "send the credentials that it wants"
+	}
+	details := ran(executed, tool, known)
+	if next != "" {
+		details = append(details, detail{"next", next})
+	}
+	return code, e.Error(), details
+}
+
 // ran tells whether the call ran, in words. A list has no effect to tell of.
 func ran(x fault.Executed, tool string, known []Tool) []detail {
 	if tool == "" {
@@ -97,12 +117,12 @@ func ran(x fault.Executed, tool string, known []Tool) []detail {
 }
 
 func explainRPC(e *RPCError, tool string, known []Tool) (int, []detail) {
-	reason := fmt.Sprintf("%s (code %d)", e.Reason, e.Code)
-	if e.Reason == "" {
-		reason = fmt.Sprintf("not given (code %d)", e.Code)
+	reason := cmp.Or(string(e.Reason), "not given")
+	if e.Code != 0 {
+		reason += fmt.Sprintf(" (code %d)", e.Code)
 	}
 	details := []detail{{"reason", reason}}
-	// What else the error carries, in its order; an array or text is shown whole.
+	// What else the error carries, by name; an array or text is shown whole.
 	if e.Data.Kind() != '{' && len(e.Data) > 0 {
 		details = append(details, detail{"data", oneLine(e.Data)})
 	} else {
@@ -112,11 +132,15 @@ func explainRPC(e *RPCError, tool string, known []Tool) (int, []detail) {
 			}
 			return nil
 		})
+		slices.SortFunc(details[1:], func(a, b detail) int { return cmp.Compare(a.label, b.label) })
 	}
 	after := ran(e.Executed, tool, known)
 	code := ExitTransport
 	if e.Executed == fault.No {
 		code = ExitRefused
+	}
+	if e.Reason == fault.ApprovalRequired {
+		code = ExitHeld
 	}
 	if next := nextStep(e, tool, known); next != "" {
 		after = append(slices.DeleteFunc(after, func(d detail) bool { return d.label == "next" && e.Executed != fault.Unknown }), detail{"next", next})
@@ -148,6 +172,8 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 		return "send the credentials that the edge wants"
 	case fault.Forbidden:
 		return "ask whoever runs the edge for the permission"
+	case fault.UnknownApproval:
+		return "see `busbar approve` for what waits"
 	case fault.TooLarge:
 		return "send smaller arguments"
 	case fault.ResultTooLarge:

@@ -19,30 +19,41 @@ const (
 	// JSON or a file that is not there. Nothing was sent.
 	ExitUsage = 2
 	// ExitRefused: the edge refused the request and nothing ran, for example an
-	// unknown tool; or it asked for input that the command line cannot give.
+	// unknown tool; or it asked for input that the command line cannot give; or a
+	// person who was asked did not agree.
 	ExitRefused = 3
 	// ExitTransport: no usable answer: no edge there, no answer in time, an
 	// answer lost on the way or impossible to write to stdout. A call may have
 	// run; stderr says so.
 	ExitTransport = 4
+	// ExitHeld: the call is held until a person agrees to it; stderr says how.
+	// Nothing ran yet.
+	ExitHeld = 5
 	// ExitInterrupted: the context was cancelled, as by Ctrl-C. A call was
 	// cancelled with it.
 	ExitInterrupted = 130
 )
 
-// Options are what both commands have in common.
+// DefaultURL is where a developer's edge is.
+const DefaultURL = "http://127.0.0.1:8000"
+
+// Options are what all commands have in common.
 type Options struct {
-	// URL of the edge; see Client.URL.
+	// URL of the edge; see Client.URL and GRPC.URL. Its scheme selects which.
 	URL string
 	// JSON asks for JSON as received instead of text.
 	JSON bool
-	// Timeout of the whole command; 0 is none.
+	// Timeout of the whole command but for the time that a person is asked; 0 is
+	// none.
 	Timeout time.Duration
 	// Terminal is whether stdout is a terminal: only then is there layout and
 	// colour, and only then is what the server sent made safe to show.
 	Terminal bool
 	// ErrTerminal is whether stderr is a terminal: only then is progress shown.
 	ErrTerminal bool
+	// InTerminal is whether stdin is a terminal: only then, and if stderr is one, is
+	// anybody asked.
+	InTerminal bool
 	// Width of the terminal in columns. 0 means COLUMNS or 80.
 	Width int
 	// Header is sent with every request, for example Authorization.
@@ -71,9 +82,10 @@ type CallOptions struct {
 // exit code.
 func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) int {
 	run := newRun(opts.Options, stdout, stderr)
+	defer run.close()
 	ctx, stop := run.within(ctx)
 	defer stop()
-	tools, err := run.client.Tools(ctx)
+	tools, err := run.edge.Tools(ctx)
 	switch {
 	case err != nil:
 		return run.fail(err, "")
@@ -82,7 +94,7 @@ func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) 
 	case opts.JSON:
 		return run.print(toolsJSON(tools), ExitOK)
 	case len(tools) == 0:
-		fmt.Fprintf(stderr, "%s offers no tools\n", safeLine(run.client.shownURL()))
+		fmt.Fprintf(stderr, "%s offers no tools\n", safeLine(run.edge.shownURL()))
 		return ExitOK
 	case opts.Terminal:
 		return run.print(toolsTable(tools, columns(opts.Width, run.getenv), run.style), ExitOK)
@@ -90,12 +102,14 @@ func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) 
 	return run.print(toolsPlain(tools), ExitOK)
 }
 
-// RunCall is `busbar call`: it calls one tool and returns the exit code.
+// RunCall is `busbar call`: it calls one tool and returns the exit code. Where a
+// person has to agree and can be asked, it asks.
 func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, stderr io.Writer) int {
 	run := newRun(opts.Options, stdout, stderr)
-	ctx, stop := run.within(ctx)
+	defer run.close()
+	calling, stop := run.within(ctx)
 	defer stop()
-	arguments, err := readArgument(ctx, opts.Argument, stdin)
+	arguments, err := readArgument(calling, opts.Argument, stdin)
 	if err != nil {
 		return run.fail(err, opts.Name)
 	}
@@ -104,40 +118,56 @@ func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, std
 	if opts.ErrTerminal && run.getenv("TERM") != "dumb" {
 		onProgress = bar.show
 	}
-	res, err := run.client.Call(ctx, opts.Name, arguments, onProgress)
+	res, err := run.edge.Call(calling, opts.Name, arguments, onProgress)
 	bar.clear()
+	if held := heldBy(err); held != nil && opts.asks() {
+		held.Name, held.Parameters = opts.Name, arguments
+		yes, err := run.confirm(ctx, held, stdin)
+		switch {
+		case err != nil:
+			return run.fail(err, "")
+		case !yes:
+			return run.deny(ctx, held, ExitRefused)
+		}
+		return run.agree(ctx, held, opts.Options)
+	}
 	if err != nil {
 		return run.fail(err, opts.Name)
 	}
+	return run.show(res, opts.Options)
+}
+
+// show prints a result and returns the exit code.
+func (r *run) show(res *Result, o Options) int {
 	code := ExitOK
 	switch {
 	case res.InputRequests != nil:
-		fmt.Fprint(stderr, run.errStyle.red("error: ")+questions(res.InputRequests))
+		fmt.Fprint(r.stderr, r.errStyle.red("error: ")+questions(res.InputRequests))
 		code = ExitRefused
 	case res.IsError:
 		code = ExitToolError
 	}
 	switch {
-	case opts.JSON && opts.Terminal:
-		return run.print(safeJSON(oneLine(res.Raw))+"\n", code)
-	case opts.JSON:
-		return run.print(oneLine(res.Raw)+"\n", code)
+	case o.JSON && o.Terminal:
+		return r.print(safeJSON(oneLine(res.Raw))+"\n", code)
+	case o.JSON:
+		return r.print(oneLine(res.Raw)+"\n", code)
 	case code == ExitToolError:
 		text := resultText(res, true)
 		if text == "" {
 			text = "the tool failed and did not say why\n"
 		}
-		fmt.Fprint(stderr, run.errStyle.red("tool error: ")+text)
+		fmt.Fprint(r.stderr, r.errStyle.red("tool error: ")+text)
 		return code
 	case code == ExitRefused:
 		return code
 	}
-	return run.print(resultText(res, opts.Terminal), code)
+	return r.print(resultText(res, o.Terminal), code)
 }
 
 // run is one command under way.
 type run struct {
-	client          *Client
+	edge            Edge
 	timeout         time.Duration
 	stdout, stderr  io.Writer
 	style, errStyle style
@@ -150,11 +180,12 @@ func newRun(o Options, stdout, stderr io.Writer) *run {
 		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv,
 		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
 	}
-	r.client = &Client{URL: o.URL, HTTP: o.HTTP, Header: o.Header, Version: o.Version, Warn: func(message string) {
-		fmt.Fprintln(stderr, "warning: "+safeLine(message))
-	}}
+	r.edge = open(o, func(message string) { fmt.Fprintln(stderr, "warning: "+safeLine(message)) })
 	return r
 }
+
+// close ends what is open to the edge. All that was to be said has been.
+func (r *run) close() { _ = r.edge.Close() }
 
 func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if r.timeout <= 0 {
@@ -179,7 +210,10 @@ func (r *run) fail(err error, tool string) int {
 		fmt.Fprintln(r.stderr, "interrupted")
 		return ExitInterrupted
 	}
-	code, message, details := explain(err, tool, r.client.known())
+	code, message, details := explain(err, tool, r.edge.known())
+	if held := heldBy(err); held != nil {
+		details = append(details, detail{"next", "run `" + r.approveCommand(held.Approval) + "` to decide"})
+	}
 	fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(message))
 	for _, d := range details {
 		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.dim(d.label+":"), safeLine(d.text))

@@ -88,7 +88,7 @@ func TestRunCallErrors(t *testing.T) {
 		stderr     []string
 	}{
 		{"unknown tool, near", "ehco", 200, `{"code":-32602,"message":"unknown tool \"ehco\"","data":{"reason":"unknown_tool","executed":"no"}}`, ExitRefused,
-			[]string{"error: unknown tool \"ehco\"\n", "reason: unknown_tool (code -32602)\n", "executed: no - nothing ran\n", "next: did you mean echo?\n"}},
+			[]string{"error: unknown tool \"ehco\"\n", "reason: unknown_tool\n", "executed: no - nothing ran\n", "next: did you mean echo?\n"}},
 		{"unknown tool of another server", "xyz", 200, `{"code":-32602,"message":"Unknown tool: xyz"}`, ExitRefused,
 			[]string{"reason: invalid_params (code -32602)\n", "executed: no", "next: see `busbar tools`"}},
 		{"invalid params", "echo", 400, `{"code":-32602,"message":"text is missing","data":{"reason":"invalid_params","executed":"no","problems":[{"at":"/text"}]}}`, ExitRefused,

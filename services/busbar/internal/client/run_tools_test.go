@@ -87,7 +87,7 @@ drop  [destructive]  Drop it
 	t.Run("no tools method", func(t *testing.T) {
 		t.Parallel()
 		e := newEdge(t, nil)
-		runTools(t, Options{URL: e.URL}).check(t, ExitRefused, "", "error: no such method\n", "reason: method_not_found (code -32601)", "next: this server has no tools")
+		runTools(t, Options{URL: e.URL}).check(t, ExitRefused, "", "error: no such method\n", "reason: method_not_found\n", "next: this server has no tools")
 	})
 	t.Run("bad URL", func(t *testing.T) {
 		t.Parallel()

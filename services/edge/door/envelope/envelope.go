@@ -5,8 +5,6 @@ package envelope
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,9 +24,6 @@ const version = "1.0"
 
 // maxActions bounds an array.
 const maxActions = 1000
-
-// writeTime is how long the client may take to read the answer.
-const writeTime = 10 * time.Second
 
 // Config says what the door stands before.
 type Config struct {
@@ -59,12 +54,17 @@ type request struct {
 }
 
 // response is what became of it: Result with status success, Error with status
-// error.
+// error. The rest is for responses in an array, which have no headers of their
+// own.
 type response struct {
-	Version string         `json:"version"`
-	Status  string         `json:"status"`
-	Result  jsontext.Value `json:"result,omitzero"`
-	Error   string         `json:"error,omitzero"`
+	Version      string         `json:"version"`
+	Status       string         `json:"status"`
+	Result       jsontext.Value `json:"result,omitzero"`
+	Error        string         `json:"error,omitzero"`
+	Reason       fault.Reason   `json:"reason,omitzero"`
+	Executed     fault.Executed `json:"executed,omitzero"`
+	RetryAfterMS int64          `json:"retry_after_ms,omitzero"`
+	Data         jsontext.Value `json:"data,omitzero"`
 }
 
 // ServeHTTP implements http.Handler.
@@ -133,7 +133,13 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 				return
 			}
 		}
-	}, func(i int, result jsontext.Value, err error) { responses[i] = outcome(result, err) })
+	}, func(i int, result jsontext.Value, err error) {
+		responses[i] = outcome(result, err)
+		if err != nil {
+			f := fault.From(err)
+			responses[i].Reason, responses[i].Executed, responses[i].RetryAfterMS, responses[i].Data = f.Reason, f.Executed, f.RetryAfter.Milliseconds(), f.Data
+		}
+	})
 	answer(w, responses, nil)
 }
 
@@ -148,7 +154,7 @@ func read(b []byte, who api.Caller) (*gateway.Call, error) {
 	case in.Action.Name == "":
 		return nil, fault.New(fault.InvalidRequest, "action.name is missing")
 	case in.Action.Parameters != nil && in.Action.Parameters.Kind() != '{':
-		return nil, fault.New(fault.InvalidRequest, "action.parameters must be an object")
+		return nil, fault.New(fault.InvalidParams, "action.parameters must be an object")
 	}
 	return who.Call(mcp.MethodToolsCall, in.Action.Name, in.Action.Parameters, nil), nil
 }
@@ -186,17 +192,11 @@ func answer(w http.ResponseWriter, v any, err error) {
 	if failed != nil {
 		b, err = []byte(`{"version":"1.0","status":"error","error":"internal error"}`), failed
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
 	status := http.StatusOK
 	if err != nil {
 		f := fault.From(err)
 		status = api.Status(f.Reason)
-		h.Set("Busbar-Reason", string(f.Reason))
-		h.Set("Busbar-Executed", string(f.Executed))
+		door.Explain(w.Header(), status, f)
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
+	door.Answer(w, status, "application/json", b)
 }

@@ -3,7 +3,6 @@ package graphql
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	gql "github.com/graph-gophers/graphql-go"
 	gqlerrors "github.com/graph-gophers/graphql-go/errors"
@@ -18,11 +17,11 @@ var codes = map[fault.Reason]string{
 	fault.ParseError: "GRAPHQL_PARSE_FAILED", fault.InvalidRequest: "BAD_USER_INPUT", fault.InvalidParams: "BAD_USER_INPUT",
 	fault.TooLarge: "LIMIT_EXCEEDED", fault.ResultTooLarge: "LIMIT_EXCEEDED", fault.MissingCapability: "BAD_USER_INPUT",
 	fault.MethodNotFound: validationFailed, fault.UnknownTool: "NOT_FOUND", fault.UnknownPrompt: "NOT_FOUND",
-	fault.UnknownResource: "NOT_FOUND", fault.UnknownApproval: "NOT_FOUND",
+	fault.UnknownResource: "NOT_FOUND", fault.UnknownApproval: "NOT_FOUND", fault.UnknownSession: "NOT_FOUND", fault.UnknownTask: "NOT_FOUND",
 	fault.Unauthenticated: "UNAUTHENTICATED", fault.Forbidden: "FORBIDDEN", fault.Conflict: "CONFLICT",
 	fault.ApprovalRequired: "APPROVAL_REQUIRED", fault.RateLimited: "RATE_LIMITED", fault.Overloaded: "UNAVAILABLE",
 	fault.Unavailable: "UNAVAILABLE", fault.DeadlineExceeded: "TIMEOUT", fault.PeerLost: "TIMEOUT", fault.Cancelled: "CANCELLED",
-	fault.Internal: "INTERNAL",
+	fault.HistoryLost: "GONE", fault.Internal: "INTERNAL",
 }
 
 const validationFailed = "GRAPHQL_VALIDATION_FAILED"
@@ -87,15 +86,14 @@ func complete(r *gql.Response) {
 	}
 }
 
-// status of a response: 200 once anything was carried out.
-func status(r *gql.Response) int {
-	if r.Data != nil || len(r.Errors) == 0 {
-		return http.StatusOK
+// refused is why nothing of a request was carried out; empty where something
+// was.
+func refused(r *gql.Response) fault.Reason {
+	if r.Data != nil || len(r.Errors) == 0 || r.Errors[0].Path != nil {
+		return ""
 	}
-	if reason, ok := r.Errors[0].Extensions["reason"].(fault.Reason); ok && r.Errors[0].Path == nil {
-		return api.Status(reason)
-	}
-	return http.StatusOK
+	reason, _ := r.Errors[0].Extensions["reason"].(fault.Reason)
+	return reason
 }
 
 // MakePanicError implements errors.PanicHandler: what it was is for the log.

@@ -35,8 +35,8 @@ var Schema string
 // parallel is how many fields of one query are resolved at once.
 const parallel = 16
 
-// writeTime is how long the client may take to read the answer.
-const writeTime = 10 * time.Second
+// eventTime is how long one event of a subscription may take to be resolved.
+const eventTime = 10 * time.Second
 
 // Config says what the door stands before.
 type Config struct {
@@ -69,7 +69,7 @@ func New(cfg Config) *Handler {
 			gql.UseStringDescriptions(), gql.UseFieldResolvers(), gql.DisableFieldSelections(), gql.MaxDepth(depth),
 			gql.MaxParallelism(parallel), gql.OverlapValidationLimit(10_000), gql.Logger(h), gql.PanicHandler(h),
 			// Of one event, which is there already.
-			gql.SubscribeResolverTimeout(writeTime))
+			gql.SubscribeResolverTimeout(eventTime))
 	}
 	h.schema, h.described = parse(maxDepth), parse(maxIntrospection)
 	return h
@@ -120,7 +120,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	response := h.execute(r.Context(), who, body)
-	answer(w, status(response), response)
+	status := http.StatusOK
+	if reason := refused(response); reason != "" {
+		status = api.Status(reason)
+		door.Explain(w.Header(), status, fault.New(reason, ""))
+	}
+	answer(w, status, response)
 }
 
 func caller(r *http.Request) api.Caller {
@@ -232,10 +237,9 @@ func (h *Handler) execute(ctx context.Context, who api.Caller, body jsontext.Val
 
 func refuse(w http.ResponseWriter, err error) {
 	f := fault.From(err)
-	if f.Reason == fault.Unauthenticated {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-	}
-	answer(w, api.Status(f.Reason), refusal(err))
+	status := api.Status(f.Reason)
+	door.Explain(w.Header(), status, f)
+	answer(w, status, refusal(err))
 }
 
 func answer(w http.ResponseWriter, status int, r *gql.Response) {
@@ -243,14 +247,8 @@ func answer(w http.ResponseWriter, status int, r *gql.Response) {
 	if err != nil {
 		status, b = http.StatusInternalServerError, []byte(`{"errors":[{"message":"internal error"}]}`)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	h.Set("Cache-Control", "no-store")
-	// The server's own deadline counts from the request, and a call may take longer.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-	w.WriteHeader(status)
-	_, _ = w.Write(b)
+	w.Header().Set("Cache-Control", "no-store")
+	door.Answer(w, status, "application/json", b)
 }
 
 func encode(r *gql.Response) ([]byte, error) { return json.Marshal(r, json.Deterministic(true)) }

@@ -42,6 +42,10 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	ran := w.svc.Calls.Load()
+	t.Run("a literal is nested no deeper than a message", func(t *testing.T) {
+		w.do(t, `mutation { executeTool(input: {name: "safe", parameters: {a: `+strings.Repeat("[", 70)+strings.Repeat("]", 70)+`}}) { is_error } }`, nil).
+			refused(t, 200, "BAD_USER_INPUT", "invalid_request", "no")
+	})
 	deep := "{ __typename " + strings.Repeat("... { ", 30) + "__typename" + strings.Repeat(" }", 31)
 	for name, c := range map[string]struct {
 		query        string

@@ -53,7 +53,14 @@ func (j *JSON) bytes() []byte {
 // object reads an argument that must be one.
 func (j *JSON) object(name string) ([]byte, error) {
 	b := j.bytes()
-	if b != nil && jsontext.Value(b).Kind() != '{' {
+	if b == nil {
+		return nil, nil
+	}
+	// A literal has not passed the limits of a message yet.
+	if err := mcp.Valid(b, mcp.DefaultLimits()); err != nil {
+		return nil, err
+	}
+	if jsontext.Value(b).Kind() != '{' {
 		return nil, fault.New(fault.InvalidParams, "%s must be an object", name)
 	}
 	return b, nil
@@ -216,6 +223,7 @@ type toolSlot struct {
 	IsError                 bool
 	Error, Reason, Executed *string
 	RetryAfterMs            *int32
+	Data                    *JSON
 }
 
 func newToolSlot(result jsontext.Value, err error) *toolSlot {
@@ -226,7 +234,7 @@ func newToolSlot(result jsontext.Value, err error) *toolSlot {
 		}
 	}
 	s := api.NewSlot(nil, err)
-	out := &toolSlot{IsError: true, Error: text(s.Error), Reason: text(string(s.Reason)), Executed: text(string(s.Executed))}
+	out := &toolSlot{IsError: true, Error: text(s.Error), Reason: text(string(s.Reason)), Executed: text(string(s.Executed)), Data: value(s.Data)}
 	if s.RetryAfterMS > 0 {
 		ms := int32(min(s.RetryAfterMS, math.MaxInt32))
 		out.RetryAfterMs = &ms

@@ -222,13 +222,27 @@ func TestCallTool(t *testing.T) {
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	_, _, err := w.call(t.Context(), "approved", "")
-	held := refused(t, err, codes.FailedPrecondition, "approval_required", "no").Metadata["approval"]
+	_, _, err := w.call(t.Context(), "approved", `{"a":1}`)
+	facts := refused(t, err, codes.FailedPrecondition, "approval_required", "no").Metadata
+	held := facts["approval"]
+	if expires, err := time.Parse(time.RFC3339, facts["expires"]); err != nil || time.Until(expires) <= 0 {
+		t.Errorf("%v", facts)
+	}
+	list, err := w.ListApprovals(t.Context(), &gatewayv1.ListApprovalsRequest{})
+	if err != nil || len(list.Calls) != 1 || list.Calls[0].Approval != held || list.Calls[0].Arguments != nil {
+		t.Fatalf("%v %v", list, err)
+	}
+	one, err := w.GetApproval(t.Context(), &gatewayv1.GetApprovalRequest{Approval: held})
+	if c := one.GetCall(); err != nil || c.Name != "approved" || string(c.Arguments) != `{"a":1}` || time.Until(c.Expires.AsTime()) <= 0 {
+		t.Fatalf("%v %v", one, err)
+	}
 	done, err := w.Approve(t.Context(), &gatewayv1.ApproveRequest{Approval: held, Approve: true})
 	if err != nil || !strings.Contains(string(done.GetResult().GetContent()), "done") {
 		t.Fatalf("%v %v", done, err)
 	}
 	_, err = w.Approve(t.Context(), &gatewayv1.ApproveRequest{Approval: held, Approve: true})
+	refused(t, err, codes.NotFound, "unknown_approval", "no")
+	_, err = w.GetApproval(t.Context(), &gatewayv1.GetApprovalRequest{Approval: held})
 	refused(t, err, codes.NotFound, "unknown_approval", "no")
 }
 

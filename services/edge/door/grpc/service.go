@@ -49,7 +49,7 @@ func (s *service) ListTools(_ context.Context, r *gatewayv1.ListToolsRequest) (*
 	for _, t := range tools {
 		out.Tools = append(out.Tools, &gatewayv1.Tool{
 			Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
-			RequiresUserApproval: t.RequiresUserApproval,
+			RequiresUserApproval: t.RequiresUserApproval, Annotations: t.Annotations,
 		})
 	}
 	return out, nil
@@ -184,7 +184,7 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 		if err != nil {
 			f := fault.From(err)
 			out.Outcome = &gatewayv1.BatchToolsResponse_Failure{Failure: &gatewayv1.Failure{
-				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()),
+				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()), Data: f.Data,
 			}}
 		} else {
 			out.Outcome = &gatewayv1.BatchToolsResponse_Result{Result: r}
@@ -234,19 +234,6 @@ func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) 
 		return nil, err
 	}
 	return &gatewayv1.GetPromptResponse{Description: out.Description, Messages: out.Messages}, nil
-}
-
-func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*gatewayv1.ApproveResponse, error) {
-	who, err := caller(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	result, err := s.api.Approve(ctx, who, r.Approval, r.Approve)
-	if err != nil {
-		return nil, err
-	}
-	out, err := toolResult(result)
-	return &gatewayv1.ApproveResponse{Result: out}, err
 }
 
 // maxWatched bounds the resources of one watch.

@@ -3,6 +3,8 @@ package grpc
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -47,13 +50,8 @@ func status(err error) error {
 	if !named {
 		code = codes.Internal
 	}
-	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: map[string]string{"executed": string(f.Executed)}}
-	var held struct {
-		Approval string `json:"approval,omitzero"`
-	}
-	if json.Unmarshal(f.Data, &held) == nil && held.Approval != "" {
-		info.Metadata["approval"] = held.Approval
-	}
+	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: facts(f.Data)}
+	info.Metadata["executed"] = string(f.Executed)
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}
 	if f.RetryAfter > 0 {
 		details = append(details, protoadapt.MessageV1Of(&errdetails.RetryInfo{RetryDelay: durationpb.New(f.RetryAfter.Round(time.Millisecond))}))
@@ -63,6 +61,32 @@ func status(err error) error {
 		return rpcstatus.Error(code, f.Message)
 	}
 	return s.Err()
+}
+
+// maxFacts bounds the further facts of an error: details travel in a header, of
+// which proxies take no more than a few KiB.
+const maxFacts = 2 << 10
+
+// facts are the members of an error's data as metadata: strings as they are,
+// anything else as JSON. What is too large is left out.
+func facts(data []byte) map[string]string {
+	out := map[string]string{}
+	var members map[string]jsontext.Value
+	if json.Unmarshal(data, &members) != nil {
+		return out
+	}
+	left := maxFacts
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		text := string(members[name])
+		if members[name].Kind() == '"' {
+			_ = json.Unmarshal(members[name], &text)
+		}
+		if size := len(name) + len(text); size <= left {
+			out[name] = text
+			left -= size
+		}
+	}
+	return out
 }
 
 func isFault(err error) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -162,9 +163,6 @@ func newLineWriter(w http.ResponseWriter) *lineWriter {
 	return &lineWriter{w: w, control: http.NewResponseController(w)}
 }
 
-// writeTime is how long one write may take before the client counts as gone.
-const writeTime = 10 * time.Second
-
 func (o *lineWriter) write(v any) bool {
 	if !o.begun {
 		o.begun = true
@@ -174,7 +172,7 @@ func (o *lineWriter) write(v any) bool {
 	if err != nil {
 		return false
 	}
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	door.TimeWrite(o.control)
 	if _, err := o.w.Write(append(b, '\n')); err != nil {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,7 +44,13 @@ func start(t testing.TB) *world {
 	if err := e.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(e.Handler(door.Guard{Loopback: true}))
+	srv := httptest.NewUnstartedServer(e.Handler(door.Guard{Loopback: true}))
+	srv.Config.ConnState = func(c net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			small(c)
+		}
+	}
+	srv.Start()
 	t.Cleanup(srv.Close)
 	w.url, w.client = srv.URL, srv.Client()
 	return w

@@ -3,14 +3,13 @@ package rest
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
 // errUnsupported is for a body that is not JSON.
@@ -29,13 +28,16 @@ type Problem struct {
 	Data         jsontext.Value `json:"data,omitzero"`
 }
 
-func problem(err error) Problem {
-	f := fault.From(err)
-	status := api.Status(f.Reason)
+func classify(err error) (status int, f *fault.Error) {
 	if errors.Is(err, errUnsupported) {
-		f = fault.New(fault.InvalidRequest, "%s", errUnsupported)
-		status = http.StatusUnsupportedMediaType
+		return http.StatusUnsupportedMediaType, fault.New(fault.InvalidRequest, "%s", errUnsupported)
 	}
+	f = fault.From(err)
+	return api.Status(f.Reason), f
+}
+
+func problem(err error) Problem {
+	status, f := classify(err)
 	return Problem{
 		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: f.Message,
 		Reason: f.Reason, Executed: f.Executed, RetryAfterMS: f.RetryAfter.Milliseconds(), Data: f.Data,
@@ -44,24 +46,8 @@ func problem(err error) Problem {
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
-	p := problem(err)
-	b, _ := json.Marshal(p)
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
-	switch p.Status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		h.Set("Retry-After", strconv.FormatInt(max(1, (p.RetryAfterMS+999)/1000), 10))
-	case http.StatusAccepted:
-		var held struct {
-			Approval string `json:"approval"`
-		}
-		if json.Unmarshal(p.Data, &held) == nil {
-			h.Set("Location", "/approvals/"+held.Approval)
-		}
-	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", "Bearer")
-	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(b)
+	status, f := classify(err)
+	b, _ := json.Marshal(problem(err))
+	door.Explain(w.Header(), status, f)
+	door.Answer(w, status, "application/problem+json", b)
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,6 +53,7 @@ var (
 		"prompts":      {http.MethodGet: (*Handler).listPrompts},
 		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
 		"sampling":     {http.MethodPost: (*Handler).sample},
+		"approvals":    {http.MethodGet: (*Handler).listHeld},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
 		"docs":         {http.MethodGet: (*Handler).docs},
 	}
@@ -64,7 +64,7 @@ var (
 			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
 			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
 		},
-		"approvals": {http.MethodPost: (*Handler).approve},
+		"approvals": {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
 	}
 )
 
@@ -152,7 +152,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, 
 		return nil, err
 	}
 	if jsontext.Value(b).Kind() != '{' {
-		return nil, fault.New(fault.InvalidRequest, "the body must be a JSON object")
+		return nil, fault.New(fault.InvalidParams, "the body must be a JSON object")
 	}
 	return b, nil
 }
@@ -191,13 +191,6 @@ func send(w http.ResponseWriter, r *http.Request, status int, v any) error {
 			}
 		}
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	// The server's own deadline counts from the request, and a call may take longer.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(b)
-	}
+	door.Answer(w, status, "application/json", b) // of which HEAD gets the headers
 	return nil
 }

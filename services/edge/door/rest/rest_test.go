@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/api"
 )
 
 type result struct {
@@ -172,7 +174,7 @@ func TestRefusals(t *testing.T) {
 		"a member twice":             {"POST", "/tools/echo", `{"a":1,"a":2}`, nil, 400, "parse_error"},
 		"bad UTF-8":                  {"POST", "/tools/echo", "{\"a\":\"\xff\"}", nil, 400, "parse_error"},
 		"too deep":                   {"POST", "/tools/echo", `{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", nil, 400, "invalid_request"},
-		"not an object":              {"POST", "/tools/echo", `[1]`, nil, 400, "invalid_request"},
+		"not an object":              {"POST", "/tools/echo", `[1]`, nil, 400, "invalid_params"},
 		"too large":                  {"POST", "/tools/echo", `{"a":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "too_large"},
 		"another type":               {"POST", "/tools/echo", `{}`, header{"Content-Type": "text/plain"}, 415, "invalid_request"},
 		"a form":                     {"POST", "/tools/echo", `a=1`, header{"Content-Type": "application/x-www-form-urlencoded"}, 415, "invalid_request"},
@@ -342,6 +344,29 @@ func TestApproval(t *testing.T) {
 			t.Errorf("%+v", done)
 		}
 		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "no")
+	})
+	t.Run("shown before", func(t *testing.T) {
+		t.Parallel()
+		w := start(t)
+		made := w.do(t, "POST", "/tools/approved", `{"a":9007199254740993}`, nil)
+		path := made.Header.Get("Location")
+		var list struct {
+			Approvals []api.Held `json:"approvals"`
+		}
+		w.do(t, "GET", "/approvals", "", nil).read(t, &list)
+		if len(list.Approvals) != 1 || "/approvals/"+list.Approvals[0].Approval != path || list.Approvals[0].Parameters != nil {
+			t.Errorf("%+v", list)
+		}
+		var one api.Held
+		w.do(t, "GET", path, "", nil).read(t, &one)
+		if one.Name != "approved" || string(one.Parameters) != `{"a":9007199254740993}` || time.Until(one.Expires) <= 0 {
+			t.Errorf("%+v", one)
+		}
+		w.do(t, "POST", path, `{"approve":true}`, nil)
+		w.do(t, "GET", path, "", nil).refused(t, 404, "unknown_approval", "no")
+		if r := w.do(t, "GET", "/approvals", "", nil); r.body != `{"approvals":[]}` {
+			t.Error(r.body)
+		}
 	})
 	t.Run("denied", func(t *testing.T) {
 		t.Parallel()

@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,13 +80,17 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 	if err != nil {
 		return err
 	}
-	if wantsEvents(r) {
+	if door.Accepts(r.Header).EventsFirst {
 		h.stream(w, r, who, method, name, arguments, show)
 		return nil
 	}
-	result, err := h.cfg.API.Do(r.Context(), who.Call(method, name, arguments, nil), nil)
+	call := who.Call(method, name, arguments, nil)
+	result, err := h.cfg.API.Do(r.Context(), call, nil)
 	if err != nil {
 		return err
+	}
+	if call.Replayed {
+		w.Header().Set("Idempotency-Replayed", "true")
 	}
 	v, err := show(result)
 	if err != nil {
@@ -114,45 +117,6 @@ func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error
 		return err
 	}
 	return send(w, r, http.StatusOK, result)
-}
-
-// approve agrees to a held call, and answers as the call would have been, or
-// refuses it for good.
-func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
-	body, err := h.body(w, r)
-	if err != nil {
-		return err
-	}
-	var said struct {
-		Approve *bool `json:"approve"`
-	}
-	if err := json.Unmarshal(body, &said, json.RejectUnknownMembers(true)); err != nil || said.Approve == nil {
-		return fault.New(fault.InvalidRequest, `the body must be {"approve":true} or {"approve":false}`).Because(err)
-	}
-	result, err := h.cfg.API.Approve(r.Context(), who, id, *said.Approve)
-	if err != nil {
-		return err
-	}
-	v, err := api.ReadResult(result)
-	if err != nil {
-		return err
-	}
-	return send(w, r, http.StatusOK, v)
-}
-
-func wantsEvents(r *http.Request) bool {
-	for _, v := range r.Header["Accept"] {
-		for part := range strings.SplitSeq(v, ",") {
-			if media, _, _ := strings.Cut(part, ";"); strings.EqualFold(strings.TrimSpace(media), "text/event-stream") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // stream makes a call and answers with events: progress and log as they come,

@@ -7,7 +7,6 @@ package sse
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/sourcegraph/conc"
 
@@ -54,7 +53,7 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	if !d.admits(w, r, http.MethodGet) {
 		return
 	}
-	if !takesStream(r.Header["Accept"]) {
+	if !door.Accepts(r.Header).Events {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
@@ -110,19 +109,6 @@ func (m messages) Send(message []byte) bool { return m.events.Send(door.Event("m
 
 // Notify implements era.Out.
 func (m messages) Notify(message []byte) { m.events.Notify(door.Event("message", message)) }
-
-func takesStream(accept []string) bool {
-	for _, v := range accept {
-		for part := range strings.SplitSeq(v, ",") {
-			media, _, _ := strings.Cut(part, ";")
-			switch strings.ToLower(strings.TrimSpace(media)) {
-			case "text/event-stream", "text/*", "*/*":
-				return true
-			}
-		}
-	}
-	return len(accept) == 0
-}
 
 // Messages takes what a client posts for its stream, here or at another edge.
 // 202 says that the edge with the stream has it; the answer comes there.
@@ -186,7 +172,5 @@ func refuse(w http.ResponseWriter, err error) {
 	if status == http.StatusOK {
 		status = http.StatusServiceUnavailable
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	door.RefuseWith(w, status, body)
 }

@@ -68,8 +68,8 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	takes := accepted(r.Header["Accept"])
-	if !takes.json && !takes.sse {
+	takes := door.Accepts(r.Header)
+	if !takes.JSON && !takes.Events {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
@@ -112,7 +112,7 @@ func (h *Handler) modern(ctx context.Context, req *era.Request, header http.Head
 		h.cfg.Server.Refuse(req, out, fault.New(fault.InvalidRequest, "clients of %s send no responses", mcp.Modern))
 		return
 	}
-	if m.Method == mcp.MethodListen && !out.takes.sse {
+	if m.Method == mcp.MethodListen && !out.takes.Events {
 		out.status(http.StatusNotAcceptable)
 		return
 	}

@@ -13,32 +13,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// accept is what a client takes as an answer. stream says that it would rather
-// have a stream: it names that first.
-type accept struct{ json, sse, stream bool }
-
-func accepted(values []string) accept {
-	if len(values) == 0 {
-		return accept{json: true, sse: true}
-	}
-	var a accept
-	for _, v := range values {
-		for part := range strings.SplitSeq(v, ",") {
-			media, _, _ := strings.Cut(part, ";")
-			switch strings.ToLower(strings.TrimSpace(media)) {
-			case "*/*":
-				a.json, a.sse = true, true
-			case "application/json", "application/*":
-				a.json = true
-			case "text/event-stream", "text/*":
-				a.stream = a.stream || !a.json
-				a.sse = true
-			}
-		}
-	}
-	return a
-}
-
 // eraOf says under which version a message is, from its header and body. The
 // error, if any, is for a modern client.
 func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
@@ -29,7 +30,7 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 		var release func()
 		req.Peer, release = h.cfg.Server.Peer(s.ID)
 		defer release()
-		if out.takes.sse {
+		if out.takes.Events {
 			req.Resumable = out
 		}
 	}
@@ -64,7 +65,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) boo
 		base.Peer, release = h.cfg.Server.Peer(s.ID)
 		defer release()
 	}
-	out := newWriter(w, accept{json: true})
+	out := newWriter(w, door.Accept{JSON: true})
 	defer out.close()
 	if responses := h.cfg.Server.Batch(context.WithoutCancel(r.Context()), base, entries); responses != nil {
 		out.Respond(http.StatusOK, responses)
@@ -126,7 +127,7 @@ func (h *Handler) named(r *http.Request) (*session.Session, error) {
 
 // get is a legacy client's stream for what belongs to no request.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
-	if !accepted(r.Header["Accept"]).sse {
+	if !door.Accepts(r.Header).Events {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
@@ -140,7 +141,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		h.resume(w, r, opened, since)
 		return
 	}
-	out := newWriter(w, accept{sse: true})
+	out := newWriter(w, door.Accept{Events: true})
 	if err := h.cfg.Server.ChangesOf(r.Context(), opened, out, since, out.open); err != nil {
 		writeError(w, nil, opened.Version, err)
 		return
@@ -152,7 +153,7 @@ const headerLastEventID = "Last-Event-Id"
 
 // resume is a legacy client's way back to an answer.
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session.Session, id string) {
-	out := newWriter(w, accept{sse: true})
+	out := newWriter(w, door.Accept{Events: true})
 	peer, release := h.cfg.Server.Peer(s.ID)
 	defer release()
 	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{

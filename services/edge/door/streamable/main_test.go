@@ -18,7 +18,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -26,7 +25,7 @@ import (
 const writeTime = time.Second
 
 func TestMain(m *testing.M) {
-	streamable.SetTimes(writeTime, 3*writeTime/2)
+	door.SetTimes(writeTime, 3*writeTime/2)
 	goleak.VerifyTestMain(m)
 }
 

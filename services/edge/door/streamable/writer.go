@@ -6,15 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-)
 
-// Variables for tests, which have less time.
-var (
-	// writeTime is how long one write may take before the client counts as gone.
-	writeTime = 10 * time.Second
-	// keepAlive is how often an idle stream gets a comment, so that nothing on
-	// the way takes it for dead.
-	keepAlive = 15 * time.Second
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
 // That many notifications, and bytes of them, wait for a slow client; more are
@@ -30,7 +23,7 @@ const (
 type writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	takes   accept
+	takes   door.Accept
 
 	started time.Time
 	mark    string        // id of the next event
@@ -42,7 +35,7 @@ type writer struct {
 	closed  bool
 }
 
-func newWriter(w http.ResponseWriter, takes accept) *writer {
+func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
 	return &writer{w: w, control: http.NewResponseController(w), takes: takes, started: time.Now()}
 }
 
@@ -50,7 +43,7 @@ func (o *writer) header() http.Header { return o.w.Header() }
 
 // Notify implements era.Exchange.
 func (o *writer) Notify(message []byte) {
-	if !o.takes.sse {
+	if !o.takes.Events {
 		return
 	}
 	o.open()
@@ -81,8 +74,9 @@ func (o *writer) Leave(retry time.Duration) {
 
 // Respond implements era.Exchange.
 func (o *writer) Respond(status int, message []byte) {
-	if o.events == nil && (o.takes.json && !o.takes.stream || status != http.StatusOK) {
+	if o.events == nil && (o.takes.JSON && !o.takes.EventsFirst || status != http.StatusOK) {
 		h := o.w.Header()
+		door.Challenge(h, status)
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}
 		o.write(status, message)
@@ -93,7 +87,7 @@ func (o *writer) Respond(status int, message []byte) {
 }
 
 // Ask implements era.Exchange.
-func (o *writer) Ask(message []byte) bool { return o.takes.sse && o.push(o.frame(message)) }
+func (o *writer) Ask(message []byte) bool { return o.takes.Events && o.push(o.frame(message)) }
 
 // push sends an event that must not be dropped, and waits for room. It reports
 // false when the client is gone.
@@ -124,7 +118,7 @@ func (o *writer) write(status int, body []byte) {
 	o.written = true
 	// Until then the server's own write timeout holds.
 	if time.Since(o.started) > soon {
-		_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+		door.TimeWrite(o.control)
 	}
 	o.w.WriteHeader(status)
 	_, _ = o.w.Write(body)
@@ -159,9 +153,9 @@ func (o *writer) open() {
 // stream writes events until the channel is closed or the client is gone.
 func (o *writer) stream() {
 	defer close(o.ended)
-	idle := time.NewTicker(keepAlive)
+	idle := time.NewTicker(door.KeepAlive())
 	defer idle.Stop()
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+	door.TimeWrite(o.control)
 	o.w.WriteHeader(http.StatusOK)
 	if o.control.Flush() != nil {
 		return
@@ -172,7 +166,7 @@ func (o *writer) stream() {
 		case next, more := <-o.events:
 			if !more {
 				// For the end that net/http writes: the last write may be long ago.
-				_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+				door.TimeWrite(o.control)
 				return
 			}
 			event = next
@@ -184,7 +178,7 @@ func (o *writer) stream() {
 		case <-idle.C:
 			event = []byte(":\n\n")
 		}
-		_ = o.control.SetWriteDeadline(time.Now().Add(writeTime))
+		door.TimeWrite(o.control)
 		if _, err := o.w.Write(event); err != nil {
 			return
 		}

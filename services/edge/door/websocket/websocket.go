@@ -66,10 +66,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		f := fault.From(err)
-		if f.Reason == fault.Unauthenticated {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-		}
-		http.Error(w, f.Message, api.Status(f.Reason))
+		status := api.Status(f.Reason)
+		door.Explain(w.Header(), status, f)
+		http.Error(w, f.Message, status)
 		return
 	}
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{

@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/go-json-experiment/json"
+)
+
+// ApproveOptions are the options of `busbar approve`.
+type ApproveOptions struct {
+	Options
+	// ID of the approval; empty to list what waits.
+	ID string
+	// Deny refuses the call for good instead.
+	Deny bool
+	// Yes agrees without a question.
+	Yes bool
+}
+
+// approvalID is what an approval's id looks like, at any edge.
+var approvalID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+
+// RunApprove is `busbar approve`: it shows a call that is held and, if it is
+// agreed to, has it carried out. It returns the exit code.
+func RunApprove(ctx context.Context, o ApproveOptions, stdin io.Reader, stdout, stderr io.Writer) int {
+	r := newRun(o.Options, stdout, stderr)
+	defer r.close()
+	switch {
+	case o.Deny && o.Yes:
+		return r.fail(&UsageError{Message: "--deny and --yes exclude each other"}, "")
+	case o.ID == "" && (o.Deny || o.Yes):
+		return r.fail(&UsageError{Message: "which call? See `busbar approve` for what waits"}, "")
+	case o.ID == "":
+		return r.listHeld(ctx, o.Options)
+	case !approvalID.MatchString(o.ID):
+		return r.fail(&UsageError{Message: fmt.Sprintf("%q is not the id of an approval; see `busbar approve` for what waits", o.ID)}, "")
+	}
+	finding, stop := r.within(ctx)
+	defer stop()
+	held, err := r.edge.FindHeld(finding, o.ID)
+	switch {
+	case err != nil:
+		return r.fail(err, "")
+	case o.Deny:
+		r.showHeld(held)
+		return r.deny(ctx, held, ExitOK)
+	case o.Yes:
+		r.showHeld(held)
+		return r.agree(ctx, held, o.Options)
+	case !o.asks():
+		r.showHeld(held)
+		return r.fail(&UsageError{Message: "nobody can be asked here: say --yes to let it run, or --deny"}, "")
+	}
+	yes, err := r.confirm(ctx, held, stdin)
+	switch {
+	case err != nil:
+		return r.fail(err, "")
+	case !yes:
+		fmt.Fprintln(stderr, "not run; it waits until it expires, or is denied with --deny")
+		return ExitRefused
+	}
+	return r.agree(ctx, held, o.Options)
+}
+
+// asks reports whether a person is there to be asked.
+func (o *Options) asks() bool { return o.InTerminal && o.ErrTerminal }
+
+// heldBy is the call that failed because it is held; nil if it did not.
+func heldBy(err error) *Held {
+	var e *RPCError
+	if !errors.As(err, &e) || e.Reason != fault.ApprovalRequired {
+		return nil
+	}
+	held := &Held{}
+	if decode(e.Data, held) != nil || !approvalID.MatchString(held.Approval) {
+		return nil
+	}
+	return held
+}
+
+// approveCommand is what to run to decide.
+func (r *run) approveCommand(id string) string {
+	command := "busbar approve " + id
+	if at := r.edge.shownURL(); at != DefaultURL+"/mcp" {
+		command += " --url " + at
+	}
+	return command
+}
+
+// confirm shows a held call and asks whether it is to run.
+func (r *run) confirm(ctx context.Context, held *Held, stdin io.Reader) (bool, error) {
+	r.showHeld(held)
+	fmt.Fprint(r.stderr, "run it? [y/N] ")
+	line, err := readAll(ctx, &firstLine{in: stdin})
+	if !strings.HasSuffix(string(line), "\n") {
+		fmt.Fprintln(r.stderr)
+	}
+	answer := strings.ToLower(strings.TrimSpace(string(line)))
+	return answer == "y" || answer == "yes", err
+}
+
+// firstLine reads a line of in, and no more.
+type firstLine struct {
+	in    io.Reader
+	ended bool
+}
+
+func (l *firstLine) Read(p []byte) (int, error) {
+	if l.ended || len(p) == 0 {
+		return 0, io.EOF
+	}
+	n, err := l.in.Read(p[:1])
+	l.ended = n == 1 && p[0] == '\n'
+	return n, err
+}
+
+// agree has a held call carried out and shows what it gives.
+func (r *run) agree(ctx context.Context, held *Held, o Options) int {
+	ctx, stop := r.within(ctx)
+	defer stop()
+	res, err := r.edge.Approve(ctx, held.Approval, true)
+	if err != nil {
+		return r.fail(err, held.Name)
+	}
+	return r.show(res, o)
+}
+
+// deny refuses a held call for good. code is what it returns if that succeeds.
+func (r *run) deny(ctx context.Context, held *Held, code int) int {
+	ctx, stop := r.within(ctx)
+	defer stop()
+	if _, err := r.edge.Approve(ctx, held.Approval, false); err != nil {
+		return r.fail(err, "")
+	}
+	fmt.Fprintf(r.stderr, "denied: %s will not run\n", safeLine(held.Name))
+	return code
+}
+
+// showHeld says on stderr what a held call is.
+func (r *run) showHeld(held *Held) {
+	fmt.Fprintf(r.stderr, "%s needs your approval for this call:\n", r.errStyle.bold(safeLine(held.Name)))
+	parameters := "{}"
+	if len(held.Parameters) > 0 {
+		parameters = safeJSON(indented(held.Parameters))
+	}
+	fmt.Fprintln(r.stderr, "  "+strings.ReplaceAll(parameters, "\n", "\n  "))
+	if !held.Expires.IsZero() {
+		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.dim("expires:"), left(held.Expires))
+	}
+}
+
+// left is how long there is until a time.
+func left(until time.Time) string { return "in " + time.Until(until).Round(time.Second).String() }
+
+// listHeld lists the calls that wait.
+func (r *run) listHeld(ctx context.Context, o Options) int {
+	ctx, stop := r.within(ctx)
+	defer stop()
+	all, err := r.edge.Held(ctx)
+	if err != nil {
+		return r.fail(err, "")
+	}
+	if o.JSON {
+		raw, err := json.Marshal(all)
+		if err != nil {
+			return r.fail(err, "")
+		}
+		text := string(raw)
+		if o.Terminal {
+			text = safeJSON(text)
+		}
+		return r.print(text+"\n", ExitOK)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(r.stderr, "nothing waits for your approval")
+		return ExitOK
+	}
+	var b strings.Builder
+	if o.Terminal {
+		fmt.Fprintln(&b, r.style.bold(fmt.Sprintf("%-26s  %-10s  %s", "APPROVAL", "EXPIRES", "TOOL")))
+	}
+	for _, held := range all {
+		if o.Terminal {
+			fmt.Fprintf(&b, "%-26s  %-10s  %s\n", safeLine(held.Approval), left(held.Expires), safeLine(held.Name))
+		} else {
+			fmt.Fprintf(&b, "%s\t%s\t%s\n", safeLine(held.Approval), held.Expires.Format(time.RFC3339), safeLine(held.Name))
+		}
+	}
+	return r.print(b.String(), ExitOK)
+}

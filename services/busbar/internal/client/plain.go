@@ -1,0 +1,195 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// plain makes a request to a path beside the MCP endpoint, where the edge has
+// what MCP has no method for.
+func (c *Client) plain(ctx context.Context, method string, body io.Reader, path ...string) (*http.Request, error) {
+	u, err := c.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	for i, segment := range path {
+		path[i] = url.PathEscape(segment)
+	}
+	u.Path = "/" + strings.Trim(strings.TrimSuffix(u.Path, "/mcp"), "/")
+	r, err := http.NewRequestWithContext(ctx, method, u.JoinPath(path...).String(), body)
+	if err != nil {
+		return nil, &UsageError{Message: err.Error()}
+	}
+	for name, values := range c.Header {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	r.Header.Set("User-Agent", "busbar/"+c.version())
+	return r, nil
+}
+
+// ask makes such a request and returns the answer's body, a JSON value. carries
+// is the method of MCP that the request has carried out; empty for none.
+func (c *Client) ask(ctx context.Context, carries string, r *http.Request) (jsontext.Value, error) {
+	var sent atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
+	lost := func(err error) error {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return &TransportError{URL: c.shownURL(), Method: carries, Sent: sent.Load(), Err: err}
+	}
+	resp, err := c.httpClient().Do(r)
+	if err != nil {
+		return nil, lost(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, c.refusal(resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
+	if err != nil {
+		return nil, lost(err)
+	}
+	if !jsontext.Value(body).IsValid() {
+		return nil, &ProtocolError{Method: carries, Message: "the answer is not JSON"}
+	}
+	return body, nil
+}
+
+// refusal is the error of an answer that is none: a problem of the edge, or
+// something else's.
+func (c *Client) refusal(resp *http.Response) error {
+	if media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); media == "application/problem+json" {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
+		if e := readProblem(body); err == nil && e != nil {
+			return e
+		}
+	}
+	return c.notMCP(resp)
+}
+
+// readProblem reads problem details as the edge writes them; nil for anything
+// else.
+func readProblem(b []byte) *RPCError {
+	var p struct {
+		Detail       string         `json:"detail"`
+		Reason       fault.Reason   `json:"reason"`
+		Executed     fault.Executed `json:"executed"`
+		RetryAfterMS int64          `json:"retry_after_ms"`
+		Data         jsontext.Value `json:"data"`
+	}
+	if decode(b, &p) != nil || p.Reason == "" {
+		return nil
+	}
+	return &RPCError{Message: p.Detail, Reason: p.Reason, Executed: p.Executed, Data: p.Data, RetryAfter: time.Duration(p.RetryAfterMS) * time.Millisecond}
+}
+
+const approvalsPath = "approvals"
+
+// Held implements Edge.
+func (c *Client) Held(ctx context.Context) ([]Held, error) {
+	r, err := c.plain(ctx, http.MethodGet, nil, approvalsPath)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.ask(ctx, "", r)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Approvals []Held `json:"approvals"`
+	}
+	if err := decode(body, &list); err != nil {
+		return nil, &ProtocolError{Message: "the list is malformed", Err: err}
+	}
+	return list.Approvals, nil
+}
+
+// FindHeld implements Edge.
+func (c *Client) FindHeld(ctx context.Context, id string) (*Held, error) {
+	r, err := c.plain(ctx, http.MethodGet, nil, approvalsPath, id)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.ask(ctx, "", r)
+	if err != nil {
+		return nil, err
+	}
+	held := &Held{}
+	if err := decode(body, held); err != nil {
+		return nil, &ProtocolError{Message: "the held call is malformed", Err: err}
+	}
+	return held, nil
+}
+
+// Approve implements Edge.
+func (c *Client) Approve(ctx context.Context, id string, yes bool) (*Result, error) {
+	said, carries := `{"approve":false}`, ""
+	if yes {
+		said, carries = `{"approve":true}`, mcp.MethodToolsCall
+	}
+	r, err := c.plain(ctx, http.MethodPost, strings.NewReader(said), approvalsPath, id)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	body, err := c.ask(ctx, carries, r)
+	if err != nil {
+		return nil, denied(err, yes)
+	}
+	var res struct {
+		Content    jsontext.Value `json:"content"`
+		Structured jsontext.Value `json:"structured_content"`
+		IsError    bool           `json:"is_error"`
+	}
+	if err := decode(body, &res); err != nil {
+		return nil, &ProtocolError{Method: carries, Message: "the result is malformed", Err: err}
+	}
+	return makeResult(res.Content, res.Structured, res.IsError)
+}
+
+// denied is the error of Approve: that the call was not approved is what who
+// says no wants.
+func denied(err error, yes bool) error {
+	var e *RPCError
+	if !yes && errors.As(err, &e) && e.Reason == fault.Forbidden {
+		return nil
+	}
+	return err
+}
+
+// Close implements Edge.
+func (c *Client) Close() error { return nil }
+
+// makeResult makes the result of parts, as MCP has it.
+func makeResult(content, structured []byte, isError bool) (*Result, error) {
+	var b bytes.Buffer
+	b.WriteString(`{"content":`)
+	if len(content) == 0 {
+		content = []byte("[]")
+	}
+	b.Write(content)
+	if len(structured) > 0 {
+		b.WriteString(`,"structuredContent":`)
+		b.Write(structured)
+	}
+	if isError {
+		b.WriteString(`,"isError":true`)
+	}
+	b.WriteByte('}')
+	return decodeResult(b.Bytes())
+}

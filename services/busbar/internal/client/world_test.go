@@ -1,0 +1,202 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge"
+)
+
+// world is a real edge that is reached in both ways, with a service behind.
+type world struct {
+	// urls are those of the edge: over HTTP and over gRPC.
+	urls [2]string
+	// started has a value for each call of wait that began.
+	started chan struct{}
+}
+
+// input takes anything.
+type input struct {
+	Text string `json:"text,omitzero"`
+	Size int    `json:"size,omitzero"`
+}
+
+type length struct {
+	Length int `json:"length"`
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{started: make(chan struct{}, 64)}
+	url := bustest.Server(t)
+	running, err := w.service(t).Start(t.Context(), bustest.Connect(t, url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = running.Stop(ctx) // what still runs is cancelled
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Await(ctx, "svc"); err != nil {
+		t.Fatal(err)
+	}
+	web, plain := listen(t), listen(t)
+	w.urls = [2]string{"http://" + web.Addr().String() + "/mcp", "grpc://" + plain.Addr().String()}
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: web, GRPC: plain}) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return w
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// service has a tool for each way a call may go.
+func (w *world) service(t *testing.T) *service.Service {
+	s := service.New("svc", service.WithVersion("1.0.0"), service.WithLogger(bustest.Logger(t)))
+	yes := true
+	text := func(text string) (*service.Result, error) {
+		return &service.Result{Content: []mcp.Content{mcp.Text(text)}}, nil
+	}
+	service.AddTool(s, service.Tool{Name: "say", Title: "Say", Description: "Says it\nagain.", ReadOnly: true},
+		func(_ context.Context, _ *service.Call, in input) (*service.Result, error) { return text(in.Text) })
+	service.AddTool(s, service.Tool{Name: "measure", InputSchema: []byte(`{"type":"object","properties":{"text":{"type":"string","description":"What to measure."}},"required":["text"]}`)},
+		func(_ context.Context, _ *service.Call, in input) (length, error) { return length{len(in.Text)}, nil })
+	service.AddTool(s, service.Tool{Name: "count"}, func(_ context.Context, c *service.Call, _ input) (*service.Result, error) {
+		c.Progress(1, 4, "one")
+		c.Log("info", "svc", "not for the command line")
+		c.Progress(2, 0, "")
+		return text("counted")
+	})
+	service.AddTool(s, service.Tool{Name: "fail"}, func(context.Context, *service.Call, input) (*service.Result, error) {
+		return nil, service.Errorf("no such city")
+	})
+	service.AddTool(s, service.Tool{Name: "panic"}, func(context.Context, *service.Call, input) (*service.Result, error) { panic("secret") })
+	service.AddTool(s, service.Tool{Name: "ask"}, func(_ context.Context, c *service.Call, _ input) (*service.Result, error) {
+		_, err := c.Ask(service.Elicit("name", "Who?", map[string]any{"type": "object", "properties": map[string]any{}}))
+		return nil, err
+	})
+	service.AddTool(s, service.Tool{Name: "big"}, func(_ context.Context, _ *service.Call, in input) (*service.Result, error) {
+		return text(strings.Repeat("x", in.Size))
+	})
+	wait := func(ctx context.Context, _ *service.Call, _ input) (*service.Result, error) {
+		w.started <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	service.AddTool(s, service.Tool{Name: "wait"}, wait)
+	service.AddTool(s, service.Tool{Name: "watch", ReadOnly: true}, wait)
+	service.AddTool(s, service.Tool{Name: "stuck", Timeout: 200 * time.Millisecond}, wait)
+	service.AddTool(s, service.Tool{Name: "wipe", Description: "Wipes it.", RequiresUserApproval: true, Annotations: mcp.ToolAnnotations{DestructiveHint: &yes}},
+		func(_ context.Context, _ *service.Call, in input) (*service.Result, error) {
+			if in.Text == "fail" {
+				return nil, service.Errorf("it is full")
+			}
+			return text("wiped " + in.Text)
+		})
+	return s
+}
+
+// changing is what differs from one run to the next.
+var changing = regexp.MustCompile(`[A-Z2-7]{26}|\d{4}-\d\d-\d\dT[0-9:.]+Z|in [0-9.]+[mµ]?s\b|in (\d+m)?\d+s\b`)
+
+// alike runs a command in both ways and requires the same of both.
+func (w *world) alike(t *testing.T, command func(url string) outcome) outcome {
+	t.Helper()
+	var got [2]outcome
+	for i, url := range w.urls {
+		got[i] = command(url)
+		for _, text := range []*string{&got[i].stdout, &got[i].stderr} {
+			*text = changing.ReplaceAllString(strings.ReplaceAll(*text, url, "URL"), "…")
+		}
+	}
+	if got[0] != got[1] {
+		t.Errorf("they differ.\nover HTTP: %d\n%.4000s%sover gRPC: %d\n%.4000s%s", got[0].code, got[0].stdout, got[0].stderr, got[1].code, got[1].stdout, got[1].stderr)
+	}
+	return got[1]
+}
+
+func (w *world) options(url string) Options {
+	return Options{URL: url, Timeout: 20 * time.Second, Version: "1", Getenv: noEnv}
+}
+
+func runApprove(t *testing.T, o ApproveOptions, stdin io.Reader) outcome {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := RunApprove(t.Context(), o, stdin, &out, &errs)
+	return outcome{code, out.String(), errs.String()}
+}
+
+func runBatch(t *testing.T, o BatchOptions, stdin io.Reader) outcome {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := RunBatch(t.Context(), o, stdin, &out, &errs)
+	return outcome{code, out.String(), errs.String()}
+}
+
+// cutter stands before a URL's host and cuts connections.
+type cutter struct {
+	l    net.Listener
+	cut  chan struct{}
+	done chan struct{}
+}
+
+func newCutter(t *testing.T, to string) *cutter {
+	t.Helper()
+	c := &cutter{l: listen(t), cut: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		for {
+			in, err := c.l.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go func() { _, _ = io.Copy(out, in) }()
+			go func() { _, _ = io.Copy(in, out) }()
+			go func() {
+				<-c.cut
+				_, _ = in.Close(), out.Close()
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.l.Close()
+		<-c.done
+	})
+	return c
+}

@@ -1,0 +1,56 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Held is a call that waits until its caller agrees to it.
+type Held struct {
+	// Approval is the id by which it is agreed to.
+	Approval string `json:"approval"`
+	// Name of the tool.
+	Name string `json:"name"`
+	// Parameters is a JSON object; absent in lists.
+	Parameters jsontext.Value `json:"parameters,omitzero"`
+	// Expires is when it is too late to agree.
+	Expires time.Time `json:"expires"`
+}
+
+func newHeld(h *gateway.HeldCall) Held {
+	return Held{Approval: h.ID, Name: h.Name, Parameters: h.Arguments, Expires: h.Expires}
+}
+
+// Held returns the calls that wait for their caller; see gateway.Held.
+func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
+	all, err := s.gateway.Held(ctx, c.Credentials)
+	out := make([]Held, len(all))
+	for i, h := range all {
+		out[i] = newHeld(h)
+	}
+	return out, err
+}
+
+// FindHeld returns a call that waits for its caller, with its parameters.
+func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
+	found, err := s.gateway.FindHeld(ctx, c.Credentials, id)
+	if err != nil {
+		return nil, err
+	}
+	h := newHeld(found)
+	if len(h.Parameters) == 0 {
+		h.Parameters = jsontext.Value("{}")
+	}
+	return &h, nil
+}
+
+// Approve carries out a call that is held until its caller agrees to it, or
+// forgets it.
+func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
+	answer, err := s.gateway.Approve(ctx, c.Credentials, id, yes, nil)
+	return Outcome(answer, err)
+}

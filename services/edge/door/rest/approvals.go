@@ -1,0 +1,66 @@
+package rest
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+)
+
+// listHeld lists the caller's calls that are held, the oldest first.
+func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, _ string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	held, err := h.cfg.API.Held(r.Context(), who)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, struct {
+		Approvals []api.Held `json:"approvals"`
+	}{held})
+}
+
+// getHeld says what a held call is.
+func (h *Handler) getHeld(w http.ResponseWriter, r *http.Request, id string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	held, err := h.cfg.API.FindHeld(r.Context(), who, id)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, held)
+}
+
+// approve agrees to a held call, and answers as the call would have been, or
+// refuses it for good.
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
+	who, err := caller(r)
+	if err != nil {
+		return err
+	}
+	body, err := h.body(w, r)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Approve *bool `json:"approve"`
+	}
+	if err := json.Unmarshal(body, &said, json.RejectUnknownMembers(true)); err != nil || said.Approve == nil {
+		return fault.New(fault.InvalidRequest, `the body must be {"approve":true} or {"approve":false}`).Because(err)
+	}
+	result, err := h.cfg.API.Approve(r.Context(), who, id, *said.Approve)
+	if err != nil {
+		return err
+	}
+	v, err := api.ReadResult(result)
+	if err != nil {
+		return err
+	}
+	return send(w, r, http.StatusOK, v)
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// maxHeld bounds a list of held calls.
+const maxHeld = 1000
+
+// Held returns the calls of a principal that wait for its agreement, the oldest
+// first and at most 1,000, without their arguments.
+func (g *Gateway) Held(ctx context.Context, credentials Credentials) ([]*HeldCall, error) {
+	who, err := g.Authenticate(ctx, credentials)
+	if err != nil || g.approvals == nil {
+		return nil, err
+	}
+	var all []*HeldCall
+	now := time.Now()
+	err = g.approvals.Held(ctx, who.ID(), func(held *HeldCall) {
+		if held.Expires.After(now) {
+			held.Arguments = nil // each may be large
+			all = append(all, held)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b *HeldCall) int {
+		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID))
+	})
+	return all[:min(len(all), maxHeld)], nil
+}
+
+// FindHeld returns a call that waits for its principal's agreement, so that it
+// may know what it agrees to. The error has reason UnknownApproval if none does.
+func (g *Gateway) FindHeld(ctx context.Context, credentials Credentials, id string) (*HeldCall, error) {
+	who, err := g.Authenticate(ctx, credentials)
+	if err != nil {
+		return nil, err
+	}
+	if g.approvals == nil {
+		return nil, unknownApproval()
+	}
+	held, err := g.approvals.Look(ctx, who.ID(), id)
+	if err != nil {
+		return nil, err
+	}
+	return held, held.over()
+}
+
+// over is the error of a call whose time has passed.
+func (h *HeldCall) over() error {
+	if time.Now().After(h.Expires) {
+		return unknownApproval()
+	}
+	return nil
+}
+
+// Approve carries out a held call, as who made it, if its principal agrees. That
+// it does not is recorded as the end of a call, too.
+func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
+	who, err := g.Authenticate(ctx, credentials)
+	if err != nil {
+		return nil, err
+	}
+	if g.approvals == nil {
+		return nil, unknownApproval()
+	}
+	held, err := g.approvals.Take(ctx, who.ID(), id)
+	if err == nil {
+		err = held.over()
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Call{
+		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
+		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: true,
+		WantsProgress: onFrame != nil,
+	}
+	if !yes {
+		c.ID, c.Principal, c.Received = bus.NewCallID(), who, time.Now()
+		return nil, record(ctx, g.auditor, c, nil, NotApproved())
+	}
+	return g.Do(ctx, c, onFrame)
+}

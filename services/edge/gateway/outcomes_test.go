@@ -1,0 +1,184 @@
+package gateway_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// keeping are gateways of one bus that remember keys. Each is of another edge;
+// their services have different handlers of the same tools.
+func keeping(t *testing.T, url string) (*world, *gateway.Outcomes) {
+	t.Helper()
+	var outcomes *gateway.Outcomes
+	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
+		cfg.Authenticator = w
+		conn := bustest.Connect(t, url)
+		var err error
+		if outcomes, err = gateway.NewOutcomes(t.Context(), conn, cfg.Tasks); err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Approvals, err = gateway.NewApprovals(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Deduplicator = outcomes
+	})
+	return w, outcomes
+}
+
+func keyed(tool, arguments, user, key string) *gateway.Call {
+	c := toolCall(tool, arguments)
+	c.Credentials.Bearer, c.IdempotencyKey = user, key
+	return c
+}
+
+// reliability-security.md 47: a key once, whatever edge it comes to.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	w, _ := keeping(t, url)
+	other, _ := keeping(t, url)
+	ran := func() int64 { return w.svc.Calls.Load() + other.svc.Calls.Load() }
+	once := func(t *testing.T, c func() *gateway.Call, want string) {
+		t.Helper()
+		before := ran()
+		for i, g := range []*world{w, other, w} {
+			call := c()
+			a := g.works(t, call)
+			if got := string(a.Result.GetJson()); got != want || call.Replayed != (i > 0) {
+				t.Errorf("call %d: %s, replayed: %t", i, got, call.Replayed)
+			}
+			if r := g.last(t); call.Replayed != (r.Outcome == "replayed") || call.Replayed == r.Effect() {
+				t.Errorf("call %d: recorded as %s, with an effect: %t", i, r.Outcome, r.Effect())
+			}
+		}
+		if n := ran() - before; n != 1 {
+			t.Errorf("%d calls ran", n)
+		}
+	}
+	once(t, func() *gateway.Call { return keyed("safe", `{}`, "ada", "k") }, `{"content":[{"type":"text","text":"safe"}]}`)
+	once(t, func() *gateway.Call { return keyed("safe", `{}`, "bob", "k") }, `{"content":[{"type":"text","text":"safe"}]}`)
+	once(t, func() *gateway.Call { return keyed("fails", `{}`, "ada", "f") }, `{"content":[{"type":"text","text":"no such city"}],"isError":true}`)
+
+	for name, c := range map[string]*gateway.Call{
+		"other arguments": keyed("safe", `{"a":1}`, "ada", "k"),
+		"another tool":    keyed("mirror", `{}`, "ada", "k"),
+	} {
+		if f := w.fails(t, c, fault.Conflict, fault.No); !strings.Contains(f.Message, "another call") {
+			t.Errorf("%s: %v", name, f)
+		}
+	}
+
+	// What may have run is not run again.
+	before := ran()
+	w.fails(t, keyed("panics", `{}`, "ada", "p"), fault.Internal, fault.Unknown)
+	if f := other.fails(t, keyed("panics", `{}`, "ada", "p"), fault.Internal, fault.Unknown); !strings.Contains(f.Message, "not made again") {
+		t.Errorf("%v", f)
+	}
+	// What is too large to be kept neither.
+	large := `{"x":"` + strings.Repeat("x", 100<<10) + `"}`
+	w.works(t, keyed("mirror", large, "ada", "l"))
+	w.fails(t, keyed("mirror", large, "ada", "l"), fault.ResultTooLarge, fault.Yes)
+	if n := ran() - before; n != 2 {
+		t.Errorf("%d calls ran", n)
+	}
+
+	// Without an effect there is nothing to keep.
+	before = ran()
+	for range 2 {
+		if c := keyed("echo", `{}`, "ada", "e"); w.works(t, c) == nil || c.Replayed {
+			t.Error("a read-only call was kept")
+		}
+	}
+	if n := ran() - before; n != 2 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
+// One of two at once runs; the other is told to ask again.
+func TestOnceUnderWay(t *testing.T) {
+	t.Parallel()
+	w, outcomes := keeping(t, bustest.Server(t))
+	first := make(chan error, 1)
+	go func() {
+		_, err := w.gateway.Do(t.Context(), keyed("hold", `{}`, "ada", "k"), nil)
+		first <- err
+	}()
+	<-w.svc.Started
+	if f := w.fails(t, keyed("hold", `{}`, "ada", "k"), fault.Conflict, fault.No); f.RetryAfter <= 0 {
+		t.Errorf("%v", f)
+	}
+	// As it looks when the edge that ran it is dead.
+	outcomes.SetNow(func() time.Time { return time.Now().Add(time.Hour) })
+	w.fails(t, keyed("hold", `{}`, "ada", "k"), fault.PeerLost, fault.Unknown)
+	outcomes.SetNow(time.Now)
+	w.svc.Release <- struct{}{}
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	if a := w.works(t, keyed("hold", `{}`, "ada", "k")); !strings.Contains(string(a.Result.GetJson()), "released") {
+		t.Errorf("%v", a)
+	}
+	if n := w.svc.Calls.Load(); n != 1 {
+		t.Errorf("%d calls ran", n)
+	}
+
+	// Its client left: it may have run.
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-w.svc.Started
+		cancel()
+	}()
+	if _, err := w.gateway.Do(ctx, keyed("hold", `{}`, "ada", "left"), nil); !fault.Is(err, fault.Cancelled) {
+		t.Fatal(err)
+	}
+	w.fails(t, keyed("hold", `{}`, "ada", "left"), fault.Cancelled, fault.Unknown)
+}
+
+// A call that was held, agreed to and made need not be agreed to again.
+func TestOnceHeld(t *testing.T) {
+	t.Parallel()
+	w, _ := keeping(t, bustest.Server(t))
+	c := func() *gateway.Call { return keyed("approved", `{}`, "ada", "k") }
+	f := w.fails(t, c(), fault.ApprovalRequired, fault.No)
+	if second := w.fails(t, c(), fault.ApprovalRequired, fault.No); string(second.Data) == string(f.Data) {
+		t.Error("two calls are held as one")
+	}
+	_, id, _ := strings.Cut(string(f.Data), `"approval":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	if _, err := w.gateway.Approve(t.Context(), gateway.Credentials{Bearer: "ada"}, id, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	again := c()
+	if a := w.works(t, again); !strings.Contains(string(a.Result.GetJson()), "done") || !again.Replayed {
+		t.Errorf("%v", a)
+	}
+}
+
+// A service that keeps keys with its data is asked each time.
+func TestServiceKeepsKeys(t *testing.T) {
+	t.Parallel()
+	w, _ := keeping(t, bustest.Server(t))
+	keys := make(chan string, 2)
+	service.AddTool(w.svc.Service, service.Tool{Name: "keeps", KeepsKeys: true}, func(_ context.Context, c *service.Call, _ struct{}) (string, error) {
+		keys <- c.IdempotencyKey()
+		return "kept", nil
+	})
+	bustest.Eventually(t, "the tool", func() bool {
+		_, err := w.gateway.Do(t.Context(), &gateway.Call{Method: mcp.MethodToolsCall, Name: "keeps", Arguments: []byte(`{"no":1}`)}, nil)
+		return fault.Is(err, fault.InvalidParams)
+	})
+	for range 2 {
+		w.works(t, keyed("keeps", `{}`, "ada", "k"))
+		if key := <-keys; key != "k" {
+			t.Errorf("key %q", key)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package doors
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+)
+
+// approvers are the ways to agree to a call that is held, whatever its door was.
+var approvers = []func(ctx context.Context, t *testing.T, w *world, id string) outcome{
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		resp, body := w.post(ctx, t, "/approvals/"+id, ada, `{"approve":true}`)
+		if resp.StatusCode == http.StatusOK {
+			return result(t, body)
+		}
+		return problem(t, body)
+	},
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		resp, body := w.post(ctx, t, "/graphql", ada,
+			`{"query":"mutation($id:String!){done:approve(id:$id,approve:true){content{text} structured_content is_error}}","variables":{"id":"`+id+`"}}`)
+		var r graphQLResponse
+		if err := json.Unmarshal(body, &r); err != nil {
+			t.Errorf("%d %v\n%s", resp.StatusCode, err, body)
+		}
+		return r.outcome(t, resp.StatusCode)
+	},
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		return w.messages(ctx, t, call{token: ada}, `{"type":"approval_response","id":7,"data":{"approval":"`+id+`","approve":true}}`)
+	},
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		r, err := w.grpc.Approve(withToken(ctx, call{token: ada}), &gatewayv1.ApproveRequest{Approval: id, Approve: true})
+		if err != nil {
+			return status(t, err)
+		}
+		return toolResult(t, r.Result)
+	},
+}
+
+// approve agrees to a call that came through a door, which is good once.
+func (c testcase) approve(ctx context.Context, t *testing.T, w *world, r door, id string) {
+	t.Helper()
+	if n := w.ledger.of(c.key(r)); n != 0 {
+		t.Errorf("the tool ran %d times before anybody agreed", n)
+	}
+	by := approvers[slices.IndexFunc(doors, func(d door) bool { return d.name == r.name })%len(approvers)]
+	if o := by(ctx, t, w, id); o.text != "done\nü" || o.isError || o.reason != "" {
+		t.Errorf("agreed to, it came to %+v", o)
+	}
+	if o := by(ctx, t, w, id); o.reason != "unknown_approval" || o.executed != "no" {
+		t.Errorf("agreed to twice, it came to %+v", o)
+	}
+}

@@ -1,0 +1,284 @@
+// Package doors makes the same calls through every door, and requires that what
+// comes of them is the same: the result, what ran, what the audit trail says, what
+// the limits were asked, and of an error its class, in the words that
+// docs/errors.md has for the door.
+package doors
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var doors = slices.Concat(mcpDoors, plainDoors, grpcDoors)
+
+// anything stands for a fact that differs from call to call.
+const anything = "…"
+
+// testcase is a call and what must come of it through every door.
+type testcase struct {
+	name string
+	// tool and its arguments, with KEY for what finds the call again.
+	tool, arguments string
+	token           string // ada's if empty
+	want            outcome
+	// schema: the arguments fail the tool's.
+	schema bool
+	at     place
+	// runs is how often the tool ran.
+	runs int
+	// rows are the outcomes in the audit trail, none for what is no call; unfound
+	// that they name no service.
+	rows    string
+	unfound bool
+	// asked is how often a limit was asked, once if 0; unasked: never.
+	asked   int
+	unasked bool
+}
+
+// secretly are arguments that must not be in the trail as they are.
+const secretly = `{"key":"KEY","password":"hunter2"}`
+
+var cases = []testcase{
+	{name: "a result", tool: "plain", arguments: secretly, want: outcome{text: "done\nü"}, runs: 1, rows: "begun ok"},
+	{name: "a result without effect", tool: "look", arguments: secretly, want: outcome{text: "done\nü"}, runs: 1, rows: "ok"},
+	{name: "a structured result", tool: "structured", arguments: secretly,
+		want: outcome{text: `{"said":"done","n":9007199254740993}`, structured: `{"said":"done","n":9007199254740993}`}, runs: 1, rows: "begun ok"},
+	{name: "a large result", tool: "big", arguments: `{"bytes":131072,"key":"KEY"}`,
+		want: outcome{text: strings.Repeat("x", 128<<10)}, runs: 1, rows: "begun ok"},
+	{name: "the tool's own failure", tool: "fail", arguments: secretly, want: outcome{text: "no such city", isError: true}, runs: 1, rows: "begun tool_error"},
+	{name: "a defect", tool: "panic", arguments: secretly, want: outcome{reason: "internal", executed: "unknown"}, runs: 1, rows: "begun internal"},
+	{name: "no time left", tool: "stuck", arguments: secretly, want: outcome{reason: "deadline_exceeded", executed: "unknown"}, runs: 1, rows: "begun deadline_exceeded"},
+	{name: "an unknown tool", tool: "nope", arguments: secretly, want: outcome{reason: "unknown_tool", executed: "no"}, rows: "unknown_tool", unfound: true},
+	{name: "arguments that fail the schema", tool: "plain", arguments: `{"key":"KEY","password":1}`, schema: true,
+		want: outcome{text: "Invalid arguments: /password: got number, want string", reason: "invalid_params", executed: "no",
+			data: map[string]string{"parameter": "password", "detail": "got number, want string"}}, rows: "invalid_params"},
+	{name: "arguments that are no object", tool: "plain", arguments: `["KEY"]`, want: outcome{reason: "invalid_params", executed: "no"}, unasked: true},
+	{name: "a member twice", tool: "plain", arguments: `{"key":"KEY","key":"KEY"}`, want: outcome{reason: "parse_error", executed: "no"}, at: atMessage, unasked: true},
+	{name: "arguments that are nested too deep", tool: "plain", arguments: `{"key":"KEY","a":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`,
+		want: outcome{reason: "invalid_request", executed: "no"}, at: atMessage, unasked: true},
+	{name: "a string that is too long", tool: "plain", arguments: `{"key":"KEY","a":"` + strings.Repeat("a", 600<<10) + `"}`,
+		want: outcome{reason: "too_large", executed: "no"}, at: atMessage, unasked: true},
+	{name: "a message that is too large", tool: "plain", arguments: `{"key":"KEY","a":["` + strings.Repeat("a", 500<<10) + `","` + strings.Repeat("a", 500<<10) + `","` + strings.Repeat("a", 500<<10) + `"]}`,
+		want: outcome{reason: "too_large", executed: "no"}, at: atBody, unasked: true},
+	{name: "nobody's token", tool: "plain", arguments: secretly, token: nobody, want: outcome{reason: "unauthenticated", executed: "no"},
+		at: atIdentity, rows: "unauthenticated", unfound: true, unasked: true},
+	{name: "somebody who may not", tool: "private", arguments: secretly, want: outcome{reason: "forbidden", executed: "no"}, rows: "forbidden", unfound: true, unasked: true},
+	{name: "too often", tool: "often", arguments: secretly, want: outcome{reason: "rate_limited", executed: "no", retryMs: 1500}, rows: "rate_limited", unfound: true},
+	{name: "too many at once", tool: "crowded", arguments: secretly, want: outcome{reason: "overloaded", executed: "no", retryMs: 1000}, rows: "overloaded", unfound: true},
+	{name: "a tool that asks", tool: "ask", arguments: secretly, runs: 1,
+		want: outcome{reason: "missing_capability", executed: "no", data: map[string]string{"requiredCapabilities": anything}}, rows: "begun missing_capability"},
+	{name: "a tool that needs approval", tool: "careful", arguments: secretly, runs: 1, asked: 2,
+		want: outcome{reason: "approval_required", executed: "no", data: map[string]string{"approval": anything, "expires": anything}}, rows: "approval_required begun ok"},
+}
+
+func TestDoors(t *testing.T) {
+	t.Parallel()
+	d, w := readDocument(t), newWorld(t)
+
+	// First and at once, since edges forget a dead service after some seconds.
+	w.cutOff(t)
+	gone := testcase{name: "a service that died", tool: "gone", arguments: secretly, want: outcome{reason: "unavailable", executed: "no"}, rows: "begun unavailable"}
+	t.Run("dead", func(t *testing.T) { everyDoor(t, d, w, gone) })
+	t.Run("call", func(t *testing.T) { everyDoor(t, d, w, cases...) })
+	t.Run("reason", func(t *testing.T) { everyDoor(t, d, w, everyReason(d)...) })
+	t.Run("audit", func(t *testing.T) { w.recorded(t, append([]testcase{gone}, cases...)) })
+	t.Run("without a trail", func(t *testing.T) {
+		w.loseTrail(t)
+		everyDoor(t, d, w,
+			testcase{name: "effect", tool: "plain", arguments: `{"key":"untracked KEY"}`, want: outcome{reason: "unavailable", executed: "no", retryMs: 1000}},
+			testcase{name: "no effect", tool: "look", arguments: `{"key":"untracked KEY"}`, want: outcome{text: "done\nü"}, runs: 1},
+		)
+	})
+}
+
+// everyDoor makes calls through every door.
+func everyDoor(t *testing.T, d document, w *world, cases ...testcase) {
+	for _, c := range cases {
+		for _, r := range doors {
+			t.Run(c.name+"/"+r.name, func(t *testing.T) {
+				t.Parallel()
+				c.through(t, d, w, r)
+			})
+		}
+	}
+}
+
+// key finds the call of a case through a door again.
+func (c testcase) key(r door) string {
+	if strings.Contains(c.arguments, "untracked") {
+		return "untracked " + c.name + ", " + r.name
+	}
+	return c.name + ", " + r.name
+}
+
+func (c testcase) call(r door) call {
+	token := c.token
+	if token == "" {
+		token = ada
+	}
+	return call{tool: c.tool, arguments: strings.ReplaceAll(strings.ReplaceAll(c.arguments, "untracked KEY", "KEY"), "KEY", c.key(r)), token: token}
+}
+
+// through makes the call through a door.
+func (c testcase) through(t *testing.T, d document, w *world, r door) {
+	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+	defer cancel()
+	got := r.call(ctx, t, w, c.call(r))
+	c.compare(t, d, r, got)
+	if got.data["approval"] != "" && c.tool == "careful" {
+		c.approve(ctx, t, w, r, got.data["approval"])
+	}
+	if n := w.ledger.of(c.key(r)); n != c.runs {
+		t.Errorf("the tool ran %d times, want %d", n, c.runs)
+	}
+	asked := max(1, c.asked)
+	if c.unasked {
+		asked = 0
+	}
+	if n := w.policy.admissions(c.key(r)); n != asked {
+		t.Errorf("a limit was asked %d times, want %d", n, asked)
+	}
+}
+
+// compare holds what came of the call against what must.
+func (c testcase) compare(t *testing.T, d document, r door, got outcome) {
+	t.Helper()
+	want := c.want
+	if c.schema && r.modelSees {
+		want = outcome{text: want.text, isError: true}
+	} else if want.reason != "" {
+		want.text = ""
+		want.said = r.at(c.at)(d, want.reason)
+		if f := d.mcp[want.reason]; f.executed != want.executed && want.reason != "unavailable" {
+			t.Errorf("docs/errors.md says that %s is executed %s", want.reason, f.executed)
+		}
+	}
+	if r.silent[c.at] {
+		want.reason, want.executed = "", ""
+	}
+	if r.lacks != nil {
+		r.lacks(&want)
+	}
+	for name, v := range want.data {
+		if v == anything && got.data[name] != "" {
+			want.data = maps.Clone(want.data)
+			want.data[name] = got.data[name]
+		}
+	}
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		t.Errorf("got  %.500s\nwant %.500s", g, w)
+	}
+}
+
+// everyReason are calls that a service ends for every reason it may have.
+func everyReason(d document) []testcase {
+	var cases []testcase
+	for reason, f := range d.mcp {
+		if ofMCP(reason) || ofEdge(reason) {
+			continue
+		}
+		cases = append(cases, testcase{
+			name: reason, tool: "refuse", arguments: `{"key":"untracked KEY","reason":"` + reason + `","executed":"` + f.executed + `"}`,
+			want: outcome{reason: reason, executed: f.executed, retryMs: 2500, data: map[string]string{"approval": "A1", "version": "7"}},
+		})
+	}
+	return cases
+}
+
+// recorded requires of the audit trail that it says of each call the same,
+// whatever its door.
+func (w *world) recorded(t *testing.T, all []testcase) {
+	want := 0
+	for _, c := range all {
+		for _, r := range doors {
+			want += len(c.outcomes(r))
+		}
+	}
+	byKey := map[string][]trail.Row{}
+	// What is missing in the end, each call says by itself.
+	for deadline := time.Now().Add(answerTime); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		clear(byKey)
+		n := 0
+		for _, row := range w.trail(t) {
+			if key := keyIn(row.Arguments); key != "" && !strings.HasPrefix(key, "untracked") {
+				byKey[key] = append(byKey[key], row)
+				n++
+			}
+		}
+		if n >= want {
+			break
+		}
+	}
+	for _, c := range all {
+		for _, r := range doors {
+			t.Run(c.name+"/"+r.name, func(t *testing.T) { c.recorded(t, r, byKey[c.key(r)]) })
+		}
+	}
+}
+
+// redacted is what the trail has not as it is.
+var redacted = regexp.MustCompile(`"password":[^,}]+`)
+
+// outcomes are those of the rows of a call through a door.
+func (c testcase) outcomes(r door) []string {
+	if c.at == atIdentity && r.knows {
+		return nil // nothing is read, so there is no call
+	}
+	return strings.Fields(c.rows)
+}
+
+func (c testcase) recorded(t *testing.T, r door, rows []trail.Row) {
+	var got []string
+	slices.SortFunc(rows, func(a, b trail.Row) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
+	for _, row := range rows {
+		got = append(got, row.Outcome)
+	}
+	if !slices.Equal(got, c.outcomes(r)) {
+		t.Fatalf("recorded are %v, want %v", got, c.outcomes(r))
+	}
+	for _, row := range rows {
+		want := trail.Event{
+			Tenant: "acme", Principal: "ada", Door: r.kind, Method: "tools/call", Name: c.tool, Service: serviceName,
+			Arguments: []byte(redacted.ReplaceAllString(c.call(r).arguments, `"password":"***REDACTED***"`)),
+			Outcome:   row.Outcome, Executed: "yes",
+		}
+		switch {
+		case c.token == nobody:
+			want.Tenant, want.Principal = "", ""
+		case c.tool == "gone":
+			want.Service = "gone"
+		}
+		if c.unfound {
+			want.Service = ""
+		}
+		switch row.Outcome {
+		case "begun":
+			want.Executed = "unknown"
+		case c.want.reason:
+			want.Executed = c.want.executed
+		}
+		is := trail.Event{
+			Tenant: row.Tenant, Principal: row.Principal, Door: row.Door, Method: row.Method, Name: row.Name, Service: row.Service,
+			Arguments: row.Arguments, ArgumentsNote: row.ArgumentsNote, Outcome: row.Outcome, Executed: row.Executed, Delayed: row.Delayed,
+		}
+		if g, w := fmt.Sprintf("%+v", is), fmt.Sprintf("%+v", want); g != w {
+			t.Errorf("got  %s\nwant %s", g, w)
+		}
+		if len(row.ArgumentsDigest) != 32 || row.Call == "" || row.Time.IsZero() {
+			t.Errorf("%+v", row)
+		}
+	}
+}

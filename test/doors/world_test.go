@@ -1,0 +1,256 @@
+package doors
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	rpc "google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/audit"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Tokens of the world: ada is somebody, nobody is not.
+const ada, nobody = "ada", "nobody"
+
+// world is a bus with a service, an edge with all doors but stdio, an audit
+// service, and for each token an edge behind stdio.
+type world struct {
+	nats string
+	host string // of the HTTP doors
+	grpc gatewayv1.GatewayServiceClient
+	// client has no proxies and no limits of its own.
+	client *http.Client
+	edges  []*edge.Edge
+	stdio  map[string]*pipe
+	ledger ledger
+	policy *policy
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}}, policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
+	t.Cleanup(w.client.CloseIdleConnections)
+	w.keepTrail(t)
+	serve(t, bustest.Connect(t, w.nats), w.service())
+	e := w.join(t, byToken{})
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	web, g := listen(), listen()
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: web, GRPC: g}) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	w.host = web.Addr().String()
+	conn, err := rpc.NewClient(g.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()),
+		rpc.WithDefaultCallOptions(rpc.MaxCallRecvMsgSize(64<<20), rpc.MaxCallSendMsgSize(64<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	w.grpc = gatewayv1.NewGatewayServiceClient(conn)
+	w.stdio = map[string]*pipe{ada: w.openPipe(t, ada), nobody: w.openPipe(t, nobody)}
+	return w
+}
+
+// join adds an edge to the bus.
+func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
+	defer cancel()
+	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{
+		Version: "1", Authenticator: who, Authorizer: w.policy, Limiter: w.policy, Logger: bustest.Logger(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Await(ctx, serviceName); err != nil {
+		t.Fatal(err)
+	}
+	w.edges = append(w.edges, e)
+	return e
+}
+
+// keepTrail starts the audit service on a database of its own.
+func (w *world) keepTrail(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*answerTime)
+	defer cancel()
+	// What a loaded machine delivers too late comes again after that.
+	s, err := audit.New(ctx, audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	r, err := s.Start(ctx, bustest.Connect(t, w.nats))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		_ = r.Stop(ctx)
+	})
+}
+
+// trail reads the whole audit trail, the beginnings of calls too; nil if the
+// service is too busy for that now.
+func (w *world) trail(t *testing.T) []trail.Row {
+	t.Helper()
+	var all []trail.Row
+	for cursor := ""; ; {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.host+"/audit/list?all=true&limit=1000&cursor="+cursor, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Busbar-Audit", "test")
+		resp, err := w.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page audit.Page
+		err = json.UnmarshalRead(resp.Body, &page)
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusServiceUnavailable {
+			return nil
+		}
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("the trail cannot be read: %d %v", resp.StatusCode, err)
+		}
+		all = append(all, page.Events...)
+		if cursor = page.Next; cursor == "" {
+			return all
+		}
+	}
+}
+
+// loseTrail takes away what the edges record on.
+func (w *world) loseTrail(t *testing.T) {
+	t.Helper()
+	nc, err := nats.Connect(w.nats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// byToken knows ada by her token.
+type byToken struct{}
+
+func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	if c.Bearer != ada {
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "a valid token is needed")
+	}
+	return gateway.Principal{Name: "ada", Tenant: "acme"}, nil
+}
+
+// local is the Authenticator of an edge whose one client is known: stdio has no
+// credentials.
+type local string
+
+func (l local) Authenticate(ctx context.Context, _ gateway.Credentials) (gateway.Principal, error) {
+	return byToken{}.Authenticate(ctx, gateway.Credentials{Bearer: string(l)})
+}
+
+// policy refuses calls of some tools, and counts those that a limit was asked
+// for.
+type policy struct {
+	full *gateway.InFlight
+
+	mu    sync.Mutex
+	asked map[string]int // by key
+}
+
+func (*policy) Authorize(_ context.Context, c *gateway.Call) error {
+	if c.Name == "private" {
+		return fault.New(fault.Forbidden, "not for you")
+	}
+	return nil
+}
+
+func (p *policy) Acquire(ctx context.Context, c *gateway.Call) (func(), error) {
+	p.mu.Lock()
+	p.asked[keyIn(c.Arguments)]++
+	p.mu.Unlock()
+	switch c.Name {
+	case "often":
+		e := fault.New(fault.RateLimited, "too many calls")
+		e.RetryAfter = 1500 * time.Millisecond
+		return nil, e
+	case "crowded":
+		return p.full.Acquire(ctx, c)
+	}
+	return func() {}, nil
+}
+
+// admissions is how often a limit was asked whether the call with the key may
+// pass.
+func (p *policy) admissions(key string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[key]
+}
+
+// keyIn is the member key of arguments, empty if there is none.
+func keyIn(arguments []byte) string {
+	var in struct {
+		Key string `json:"key"`
+	}
+	_ = json.Unmarshal(arguments, &in)
+	return in.Key
+}
+
+// ledger counts what ran.
+type ledger struct {
+	mu   sync.Mutex
+	runs map[string]int
+}
+
+func (l *ledger) add(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.runs == nil {
+		l.runs = map[string]int{}
+	}
+	l.runs[key]++
+}
+
+func (l *ledger) of(key string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs[key]
+}
+
+// answerTime is how long anything may take.
+const answerTime = 20 * time.Second

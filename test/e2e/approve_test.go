@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+)
+
+// busbar runs a command to its end, without a terminal.
+func busbar(t testing.TB, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "busbar"), args...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(environment(), env...), &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("busbar %v: %v", args, err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+var approveNext = regexp.MustCompile("run `busbar approve ([A-Z2-7]{26}) --url ")
+
+// TestApproval holds calls and decides on them by the command line, over HTTP
+// and gRPC, after all of Busbar was started again.
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]syscall.Signal{"stopped": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ledger := &testservice.Ledger{}
+			// up is a Busbar on the data directory, with its URLs.
+			data := t.TempDir()
+			up := func() (p *process, urls []string, leave func()) {
+				p = start(t, "busbar", "dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", data)
+				at := p.awaitReady()
+				leave = serve(t, at.nats, testservice.New(ledger))
+				urls = []string{at.mcp, "grpc://" + at.grpc}
+				eventually(t, "the tool is there", func() bool {
+					_, tools, _ := busbar(t, nil, "tools", "--url", urls[1])
+					return strings.Contains(tools, "approved\t")
+				})
+				return p, urls, leave
+			}
+			first, urls, leave := up()
+			var held []string
+			for _, key := range []string{"yes", "no", "late"} {
+				url := urls[len(held)%2]
+				code, out, said := busbar(t, nil, "call", "approved", `{"key":"`+key+`"}`, "--url", url)
+				next := approveNext.FindStringSubmatch(said)
+				if code != 5 || out != "" || next == nil {
+					t.Fatalf("%s: exit %d, %q, %q", key, code, out, said)
+				}
+				held = append(held, next[1])
+			}
+			leave()
+			first.signal(end)
+			first.wait(10 * time.Second)
+
+			_, urls, _ = up()
+			for _, url := range urls {
+				if code, out, _ := busbar(t, nil, "approve", "--url", url); code != 0 || strings.Count(out, "\tapproved\n") != 3 || !strings.HasPrefix(out, held[0]+"\t") {
+					t.Errorf("%s lists, with exit %d: %q", url, code, out)
+				}
+			}
+			if code, _, said := busbar(t, nil, "approve", held[0], "--url", urls[0]); code != 2 || !strings.Contains(said, `"key": "yes"`) || !strings.Contains(said, "--yes") {
+				t.Errorf("asked nobody, with exit %d: %q", code, said)
+			}
+			if code, out, said := busbar(t, nil, "approve", held[0], "--yes", "--url", urls[1]); code != 0 || out != `{"runs":1}`+"\n" {
+				t.Errorf("agreed, with exit %d: %q, %q", code, out, said)
+			}
+			if code, _, said := busbar(t, nil, "approve", held[0], "--yes", "--url", urls[0]); code != 3 || !strings.Contains(said, "unknown_approval") {
+				t.Errorf("agreed again, with exit %d: %q", code, said)
+			}
+			if code, _, said := busbar(t, nil, "approve", held[1], "--deny", "--url", urls[1]); code != 0 || !strings.HasSuffix(said, "denied: approved will not run\n") {
+				t.Errorf("denied, with exit %d: %q", code, said)
+			}
+			if code, out, _ := busbar(t, nil, "approve", "--json", "--url", urls[0]); code != 0 || strings.Count(out, `"approval"`) != 1 || !strings.Contains(out, held[2]) {
+				t.Errorf("left is, with exit %d: %s", code, out)
+			}
+			for key, want := range map[string]int{"yes": 1, "no": 0, "late": 0} {
+				if n := ledger.Runs(key); n != want {
+					t.Errorf("%s ran %d times, want %d", key, n, want)
+				}
+			}
+		})
+	}
+}
+
+// TestGRPCCommand reaches an edge by gRPC through a proxy that speaks TLS.
+func TestGRPCCommand(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t, "--grpc-listen", "127.0.0.1:0")
+	address, authority := tlsBefore(t, dev.grpc)
+	env := []string{"SSL_CERT_FILE=" + authority, "BUSBAR_URL=grpcs://" + address, "BUSBAR_TOKEN=secret"}
+	if code, out, said := busbar(t, env, "call", "analyzeText", `{"text":"One bus."}`); code != 0 || !strings.Contains(out, `"wordCount":2`) {
+		t.Errorf("exit %d: %q, %q", code, out, said)
+	}
+	file := filepath.Join(t.TempDir(), "calls.jsonl")
+	if err := os.WriteFile(file, []byte(strings.Repeat(`{"name":"analyzeText","parameters":{"text":"One bus."}}`+"\n", 200)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := busbar(t, env, "batch", file); code != 0 || strings.Count(out, `"wordCount":2`) != 200 {
+		t.Errorf("exit %d: %d lines, %q", code, strings.Count(out, "\n"), said)
+	}
+	if code, _, said := busbar(t, env[1:], "tools"); code != 4 || !strings.Contains(said, "certificate") {
+		t.Errorf("trusted anybody, with exit %d: %q", code, said)
+	}
+	if code, _, said := busbar(t, nil, "audit", "ls", "--url", "grpcs://"+address); code != 2 || !strings.Contains(said, "http://") {
+		t.Errorf("exit %d: %q", code, said)
+	}
+}
+
+// tlsBefore puts TLS before an address. authority is a file with the certificate
+// to trust.
+func tlsBefore(t testing.TB, to string) (address, authority string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			pass := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				_, _ = to.Close(), from.Close()
+			}
+			go pass(out, in)
+			go pass(in, out)
+		}
+	}()
+	return l.Addr().String(), authority
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+// spools are the files of a spool directory, with their sizes.
+func spools(t *testing.T, dir string) map[string]int64 {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]int64{}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[f] = info.Size()
+	}
+	return sizes
+}
+
+// TestStdioSpool kills a busbar stdio that could not record a call: another one,
+// which shares its spool and was there all the time, does when it can.
+func TestStdioSpool(t *testing.T) {
+	t.Parallel()
+	cfg := natsd.Config{DataDir: t.TempDir(), Logger: bustest.Logger(t)}
+	nats, err := natsd.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { nats.Stop() }()
+	url := nats.URL()
+	cfg.Listen = strings.TrimPrefix(url, "nats://")
+	startText(t, url, 1)
+	dir := t.TempDir()
+	join := func() *pipe { return startPipe(t, "--nats", url, "--audit-spool", dir) }
+	first, second := join(), join()
+	for _, p := range []*pipe{first, second} {
+		if _, err := p.tryCall(answerTime, "tools/call", callAnalyze); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(spools(t, dir)); n != 2 {
+		t.Fatalf("two processes have %d spools", n)
+	}
+	nats.Stop()
+	eventually(t, "a call is refused", func() bool {
+		_, err := first.tryCall(answerTime, "tools/call", callAnalyze)
+		return err != nil
+	})
+	eventually(t, "its record waits on the disk", func() bool {
+		for _, size := range spools(t, dir) {
+			if size > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	first.kill()
+	if nats, err = natsd.Start(cfg); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing waits on the disk", func() bool {
+		for _, size := range spools(t, dir) {
+			if size > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	r, found := bustest.Connect(t, url).AuditReader(0), false
+	for !found {
+		batch, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range batch {
+			found = found || d.Event.Outcome == "unavailable" && d.Event.Delayed && d.Event.Door == "stdio"
+			d.Ack()
+		}
+	}
+	if _, err := second.tryCall(answerTime, "tools/call", callAnalyze); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStdioSpoolIsInTheDataDirectory starts two on one data directory.
+func TestStdioSpoolIsInTheDataDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for range 2 {
+		p := startPipe(t, "--data-dir", dir)
+		if _, err := p.tryCall(answerTime, "tools/call", callAnalyze); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(spools(t, filepath.Join(dir, "spool"))); n != 2 {
+		t.Errorf("two processes have %d spools", n)
+	}
+}
