@@ -11,8 +11,30 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
+const (
+	// maxCatchUp bounds the question whether anything is on its way.
+	maxCatchUp = time.Second
+	// minGrace is the least time that what came with the answer has to get to its
+	// call.
+	minGrace = 100 * time.Millisecond
+)
+
+// catchUp sends how long it took until everything that the bus had for this
+// process when it was asked is here.
+func (c *Conn) catchUp() <-chan time.Duration {
+	took := make(chan time.Duration, 1)
+	go func() {
+		begun := time.Now()
+		if c.nc.FlushTimeout(maxCatchUp) == nil {
+			took <- time.Since(begun)
+		}
+	}()
+	return took
+}
+
 // answer collects the frames of one call.
 type answer struct {
+	conn    *Conn
 	service string
 	stream  *Stream
 	onFrame func(*busv1.Frame)
@@ -26,6 +48,10 @@ type answer struct {
 // wait returns the terminal frame, or why there will be none.
 func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*busv1.Frame, *fault.Error) {
 	quietUntil := time.Now().Add(MaxSilence)
+	// checked says that nothing has come since the bus was asked whether anything
+	// is on its way; caughtUp, not nil meanwhile, answers that.
+	checked := false
+	var caughtUp <-chan time.Duration
 	var batch []arrival
 	for {
 		next := earlier(quietUntil, deadline)
@@ -46,7 +72,10 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 			if overflow {
 				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 			}
-			quietUntil = time.Now().Add(MaxSilence)
+			quietUntil, checked, caughtUp = time.Now().Add(MaxSilence), false, nil
+		case took := <-caughtUp:
+			// What came before this has still to be handed over.
+			quietUntil, caughtUp = time.Now().Add(max(minGrace, 4*took)), nil
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, timedOut(a.service)
@@ -61,6 +90,10 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 				// This process was stopped, not the peer: its frames may be waiting
 				// in the socket.
 				quietUntil = now.Add(AliveEvery)
+			case !checked && a.conn.Connected():
+				// A sign of life may be behind a large answer, or the machine busy.
+				checked, caughtUp = true, a.conn.catchUp()
+				quietUntil = now.Add(maxCatchUp)
 			default:
 				return nil, fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
 			}

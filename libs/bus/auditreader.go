@@ -25,7 +25,10 @@ const (
 	// auditFetch bounds the messages that are asked for at once: how many events
 	// they hold is known when they are here.
 	auditFetch = 64
-	idleWait   = 2 * time.Second
+	// idleWait is how long one request waits for a first message. The library
+	// leaves a tenth of it, at most a second, for what is on its way at the end:
+	// that would come again after ackWait only.
+	idleWait = 10 * time.Second
 	// What a reader that died had is given to another after this.
 	auditAckWait = 30 * time.Second
 )
@@ -107,13 +110,20 @@ func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err er
 			return nil, err
 		}
 	}
-	batch, largest, err := r.some(ctx, 1, idleWait)
+	waiting, cancel := context.WithTimeout(ctx, idleWait)
+	defer cancel()
+	batch, largest, err := r.some(ctx, 1, jetstream.FetchContext(waiting))
 	if err != nil || largest == 0 {
 		return batch, err
 	}
 	for deadline := time.Now().Add(auditWait); len(batch) < auditBatch; {
 		n := min(auditFetch, max(1, (auditBatch-len(batch))/largest))
-		some, most, err := r.some(ctx, n, time.Until(deadline))
+		left := time.Until(deadline)
+		if left < time.Millisecond {
+			break
+		}
+		// So short that it need not be cut shorter; and what comes late is waited for.
+		some, most, err := r.some(ctx, n, jetstream.FetchMaxWait(left))
 		if batch = append(batch, some...); err != nil || most == 0 {
 			return batch, err
 		}
@@ -122,23 +132,18 @@ func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err er
 	return batch, nil
 }
 
-// some returns the events of up to n messages, after wait at the latest, and how
-// many the largest one has. Those that are not for the caller are missing.
-func (r *AuditReader) some(ctx context.Context, n int, wait time.Duration) (some []*AuditDelivery, most int, err error) {
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	msgs, err := r.consumer.Fetch(n, jetstream.FetchContext(waiting))
+// some returns the events of up to n messages, and how many the largest one has.
+// Those that are not for the caller are missing.
+func (r *AuditReader) some(ctx context.Context, n int, how jetstream.FetchOpt) (some []*AuditDelivery, most int, err error) {
+	msgs, err := r.consumer.Fetch(n, how)
 	if err != nil {
-		if waiting.Err() != nil {
-			err = ctx.Err()
-		}
 		return nil, 0, err
 	}
 	for msg := range msgs.Messages() {
 		events := r.deliveries(ctx, msg)
 		some, most = append(some, events...), max(most, len(events), 1)
 	}
-	if err := msgs.Error(); err != nil && waiting.Err() == nil {
+	if err := msgs.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return some, most, err
 	}
 	return some, most, ctx.Err()

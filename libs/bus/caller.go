@@ -27,8 +27,8 @@ const (
 	// says it is alive, AliveEvery how often it does so from then on.
 	FirstAlive = 200 * time.Millisecond
 	AliveEvery = 250 * time.Millisecond
-	// MaxSilence is how long a caller waits for any frame: two missed signs of
-	// life and half of a third.
+	// MaxSilence is how long a caller waits for any frame, two missed signs of
+	// life and half of a third, before it makes sure that none is on its way.
 	MaxSilence = 750 * time.Millisecond
 )
 
@@ -254,7 +254,7 @@ func (c *Caller) call(ctx context.Context, s *Stream, service, address string, r
 	if err := c.conn.nc.PublishRequest(callSubject(address, req.Method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
-	a := answer{service: service, stream: s, onFrame: onFrame}
+	a := answer{conn: c.conn, service: service, stream: s, onFrame: onFrame}
 	frame, ferr := a.wait(ctx, x, deadline)
 	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
 		c.cancel(address, req.Id, string(ferr.Reason))
