@@ -45,6 +45,35 @@ type answer struct {
 	terminal bool
 }
 
+// ask makes the request and waits for its answer: of the instance with the
+// fewest calls, or of any where none is known. An instance that is not there any
+// more has not run it, so that another one gets it.
+func (a *answer) ask(ctx context.Context, x *exchange, address, method, reply string, data []byte, deadline time.Time) (*busv1.Frame, *fault.Error) {
+	one := a.conn.members.take(address)
+	if one != nil {
+		if err := a.conn.nc.PublishRequest(toSubject(address, one.instance, method), reply, data); err != nil {
+			a.conn.members.done(one, memberAnswered)
+			return nil, publishFault(err)
+		}
+		frame, err := a.wait(ctx, x, deadline)
+		switch {
+		case err != nil && errors.Is(err, ErrNoInstance):
+			a.conn.members.done(one, memberGone)
+			a.terminal = false
+		case err != nil && err.Reason == fault.PeerLost && !a.terminal:
+			a.conn.members.done(one, memberSilent)
+			return nil, err
+		default:
+			a.conn.members.done(one, memberAnswered)
+			return frame, err
+		}
+	}
+	if err := a.conn.nc.PublishRequest(callSubject(address, method), reply, data); err != nil {
+		return nil, publishFault(err)
+	}
+	return a.wait(ctx, x, deadline)
+}
+
 // wait returns the terminal frame, or why there will be none.
 func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*busv1.Frame, *fault.Error) {
 	quietUntil := time.Now().Add(MaxSilence)

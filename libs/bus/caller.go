@@ -251,11 +251,8 @@ func (c *Caller) call(ctx context.Context, s *Stream, service, address string, r
 	c.mu.Unlock()
 	defer c.forget(reply, req.Stream, x)
 
-	if err := c.conn.nc.PublishRequest(callSubject(address, req.Method), reply, data); err != nil {
-		return nil, publishFault(err)
-	}
 	a := answer{conn: c.conn, service: service, stream: s, onFrame: onFrame}
-	frame, ferr := a.wait(ctx, x, deadline)
+	frame, ferr := a.ask(ctx, x, address, req.Method, reply, data, deadline)
 	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
 		c.cancel(address, req.Id, string(ferr.Reason))
 	}

@@ -39,6 +39,9 @@ type Conn struct {
 	log    *slog.Logger
 	closed chan struct{}
 
+	// members are the instances that a registry on this connection knows.
+	members members
+
 	mu          sync.Mutex
 	onReconnect map[int]func()
 	nextHook    int

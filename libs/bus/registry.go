@@ -24,7 +24,8 @@ type Service struct {
 	Version   string
 	Digest    string
 	Catalogue *busv1.Catalogue
-	Instances int
+	// Instances are the names of those that are there, sorted.
+	Instances []string
 }
 
 // Registry is an edge's view of what is on the bus. It listens to the
@@ -185,6 +186,9 @@ type registryView struct {
 
 func (v *registryView) apply(ev registryEvent) {
 	old, known := v.instances[ev.key]
+	if known && ev.ann != nil {
+		v.registry.conn.members.announced(ev.ann.Service, ev.ann.Instance)
+	}
 	if ev.ann == nil {
 		delete(v.instances, ev.key)
 		v.dirty = v.dirty || known
@@ -245,7 +249,8 @@ func (v *registryView) settle(ctx context.Context) bool {
 		return false
 	}
 	v.dirty = false
-	newest, count := v.newest()
+	newest, instances := v.newest()
+	v.registry.conn.members.set(instances)
 	v.registry.mu.Lock()
 	before := v.registry.services
 	v.registry.mu.Unlock()
@@ -261,10 +266,10 @@ func (v *registryView) settle(ctx context.Context) bool {
 			}
 			continue
 		}
-		now = append(now, Service{Name: name, Version: ann.Version, Digest: ann.CatalogueDigest, Catalogue: c, Instances: count[name]})
+		now = append(now, Service{Name: name, Version: ann.Version, Digest: ann.CatalogueDigest, Catalogue: c, Instances: instances[name]})
 	}
 	same := slices.EqualFunc(before, now, func(a, b Service) bool {
-		return a.Name == b.Name && a.Version == b.Version && a.Digest == b.Digest && a.Instances == b.Instances
+		return a.Name == b.Name && a.Version == b.Version && a.Digest == b.Digest && slices.Equal(a.Instances, b.Instances)
 	})
 	v.registry.mu.Lock()
 	v.registry.services = now
@@ -272,14 +277,14 @@ func (v *registryView) settle(ctx context.Context) bool {
 	return !same
 }
 
-// newest returns, by service, the instance whose catalogue counts, and how many
+// newest returns, by service, the instance whose catalogue counts, and which
 // there are. Every edge comes to the same answer: the version of the instance
 // that started last, and of that version the catalogue that changed last.
-func (v *registryView) newest() (map[string]*busv1.Announcement, map[string]int) {
-	count := map[string]int{}
+func (v *registryView) newest() (map[string]*busv1.Announcement, map[string][]string) {
+	instances := map[string][]string{}
 	last := map[string]*busv1.Announcement{}
 	for _, in := range v.instances {
-		count[in.ann.Service]++
+		instances[in.ann.Service] = append(instances[in.ann.Service], in.ann.Instance)
 		if old := last[in.ann.Service]; old == nil || later(in.ann, old, (*busv1.Announcement).GetStartedUnixNano) {
 			last[in.ann.Service] = in.ann
 		}
@@ -294,7 +299,10 @@ func (v *registryView) newest() (map[string]*busv1.Announcement, map[string]int)
 			newest[name] = in.ann
 		}
 	}
-	return newest, count
+	for _, names := range instances {
+		slices.Sort(names)
+	}
+	return newest, instances
 }
 
 func later(a, b *busv1.Announcement, when func(*busv1.Announcement) uint64) bool {

@@ -62,7 +62,7 @@ func describe(services []bus.Service) string {
 		for _, tool := range s.Catalogue.GetTools() {
 			tools = append(tools, tool.Name)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s x%d: %s", s.Name, s.Version, s.Instances, strings.Join(tools, " ")))
+		parts = append(parts, fmt.Sprintf("%s %s x%d: %s", s.Name, s.Version, len(s.Instances), strings.Join(tools, " ")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -294,7 +294,7 @@ func TestRegistryOfManyServices(t *testing.T) {
 	whole := func(services []bus.Service) bool {
 		n := 0
 		for _, s := range services {
-			n += s.Instances
+			n += len(s.Instances)
 		}
 		return len(services) == 60 && n == 180
 	}

@@ -47,8 +47,10 @@ type Server struct {
 	// address is the service's name, or where one part of it is called.
 	address  string
 	instance string
-	calls    *nats.Subscription
-	control  *nats.Subscription
+	// calls are those for any instance, own those for this one; nil for a server
+	// that no registry knows.
+	calls, own *nats.Subscription
+	control    *nats.Subscription
 
 	stop    context.CancelCauseFunc
 	ctx     context.Context
@@ -76,9 +78,13 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.Flush(ctx); err != nil {
-		_ = s.calls.Unsubscribe()
-		_ = s.control.Unsubscribe()
+	if s.own, err = conn.nc.Subscribe(toSubjects(cfg.Service, s.instance), s.receive); err == nil {
+		err = conn.Flush(ctx)
+	}
+	if err != nil {
+		for _, sub := range s.subscriptions() {
+			_ = sub.Unsubscribe()
+		}
 		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
 	}
 	return s, nil
@@ -103,6 +109,13 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 		return nil, publishFault(err)
 	}
 	return s, nil
+}
+
+func (s *Server) subscriptions() []*nats.Subscription {
+	if s.own == nil {
+		return []*nats.Subscription{s.calls, s.control}
+	}
+	return []*nats.Subscription{s.calls, s.own, s.control}
 }
 
 // Instance is this server's name among those of its service.
@@ -240,16 +253,21 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.leaveTasks()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
-	if s.conn.Connected() {
-		closed := s.calls.StatusChanged(nats.SubscriptionClosed)
-		if err := s.calls.Drain(); err == nil {
+	for _, sub := range s.subscriptions() {
+		if sub == s.control {
+			continue // calls in flight may be cancelled yet
+		}
+		if !s.conn.Connected() {
+			_ = sub.Unsubscribe()
+			continue
+		}
+		closed := sub.StatusChanged(nats.SubscriptionClosed)
+		if err := sub.Drain(); err == nil {
 			select {
 			case <-closed:
 			case <-ctx.Done():
 			}
 		}
-	} else {
-		_ = s.calls.Unsubscribe()
 	}
 	done := make(chan struct{})
 	go func() {

@@ -28,6 +28,7 @@ const (
 
 const (
 	callRoot  = "mcp.call."
+	toRoot    = "mcp.to."
 	replyRoot = "mcp.reply."
 	ctlRoot   = "mcp.ctl."
 	eventRoot = "mcp.evt."
@@ -46,6 +47,13 @@ func callSubject(service, method string) string {
 }
 
 func callSubjects(service string) string { return callRoot + service + ".>" }
+
+// toSubject is where requests for one instance of a service go.
+func toSubject(service, instance, method string) string {
+	return toRoot + service + "." + instance + "." + verb(method)
+}
+
+func toSubjects(service, instance string) string { return toRoot + service + "." + instance + ".>" }
 
 // replySubjects is an edge's one subscription for every answer it waits for.
 func replySubjects(edge string) string { return replyRoot + "*." + edge + ".*" }

@@ -22,7 +22,7 @@ func TestTaskPermissions(t *testing.T) {
 		Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 4 << 30,
 		Users: []*server.User{{
 			Username: "svc", Password: "x", Permissions: &server.Permissions{
-				Subscribe: &server.SubjectPermission{Allow: []string{"mcp.call.svc.>", "mcp.ctl.svc.>", "_INBOX.>", "$SRV.>"}},
+				Subscribe: &server.SubjectPermission{Allow: []string{"mcp.call.svc.>", "mcp.to.svc.>", "mcp.ctl.svc.>", "_INBOX.>", "$SRV.>"}},
 				Publish: &server.SubjectPermission{Allow: []string{
 					"mcp.reply.svc.>", "mcp.evt.svc.>", "mcp.live.svc.>", "$KV.registry.svc.>", "$KV.catalogue.svc.>",
 					"$KV.tasks.svc.>", "$JS.API.STREAM.INFO.KV_tasks", "$JS.API.DIRECT.GET.KV_tasks.$KV.tasks.svc.>",

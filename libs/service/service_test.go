@@ -228,7 +228,7 @@ func TestTwoInstances(t *testing.T) {
 		bustest.Eventually(t, fmt.Sprint(n, " instances"), func() bool {
 			got := 0
 			for _, s := range watch.Services() {
-				got += s.Instances
+				got += len(s.Instances)
 			}
 			return got == n
 		})

@@ -71,7 +71,7 @@ func awaitInstances(t testing.TB, nats, name string, n int) {
 	deadline := time.After(20 * time.Second)
 	for {
 		for _, s := range r.Services() {
-			if s.Name == name && s.Instances == n {
+			if s.Name == name && len(s.Instances) == n {
 				return
 			}
 		}

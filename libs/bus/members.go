@@ -1,0 +1,114 @@
+package bus
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// suspectTime is how long an instance that was silent is called only if there
+// is no other.
+const suspectTime = 5 * time.Second
+
+// members are the instances of services that a Registry knows, and how many
+// calls of this process each carries. Calls go to the one with the fewest: a
+// queue group spreads them by chance, which leaves slots idle at one instance
+// while calls wait at another.
+type members struct {
+	mu       sync.Mutex
+	services map[string][]*member
+}
+
+type member struct {
+	instance string
+	calls    int
+	// gone says that nobody takes calls there; its next announcement, that
+	// somebody may.
+	gone    bool
+	suspect time.Time
+}
+
+// set replaces what instances there are, by service.
+func (m *members) set(now map[string][]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	services := make(map[string][]*member, len(now))
+	for service, instances := range now {
+		for _, name := range instances {
+			i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == name })
+			if i >= 0 {
+				services[service] = append(services[service], m.services[service][i])
+			} else {
+				services[service] = append(services[service], &member{instance: name})
+			}
+		}
+	}
+	m.services = services
+}
+
+// announced has an instance called again that nobody was at.
+func (m *members) announced(service, instance string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.services[service] {
+		if one.instance == instance {
+			one.gone = false
+		}
+	}
+}
+
+// Of more instances than fewMembers, a call looks at triedMembers by chance.
+const fewMembers, triedMembers = 16, 4
+
+// take returns the instance for a call, nil to leave that to the queue group.
+// Give it back with done.
+func (m *members) take(service string) *member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.services[service]
+	n := len(all)
+	if n < 2 {
+		return nil // nothing to choose from
+	}
+	looked, step := n, 1
+	if n > fewMembers {
+		looked, step = triedMembers, 1+rand.IntN(n-1)
+	}
+	var best *member
+	now := time.Now()
+	for i, at := 0, rand.IntN(n); i < looked; i, at = i+1, (at+step)%n {
+		one := all[at]
+		if one.gone || now.Before(one.suspect) {
+			continue
+		}
+		if best == nil || one.calls < best.calls {
+			best = one
+		}
+	}
+	if best != nil {
+		best.calls++
+	}
+	return best
+}
+
+// memberSaid is what became of a call at its instance.
+type memberSaid uint8
+
+const (
+	memberAnswered memberSaid = iota
+	memberSilent
+	memberGone
+)
+
+func (m *members) done(one *member, said memberSaid) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one.calls--
+	switch said {
+	case memberGone:
+		one.gone = true
+	case memberSilent:
+		one.suspect = time.Now().Add(suspectTime)
+	}
+}

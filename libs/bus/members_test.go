@@ -1,0 +1,139 @@
+package bus_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// knowing is a caller on a connection with a registry that knows n instances.
+func knowing(t *testing.T, url string, n int) *bus.Caller {
+	t.Helper()
+	conn := bustest.Connect(t, url)
+	registry, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(registry.Close)
+	bustest.Eventually(t, "the instances are known", func() bool {
+		all := registry.Services()
+		return len(all) == 1 && len(all[0].Instances) == n
+	})
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
+	return caller
+}
+
+// Calls go to the instance with the fewest, so that none waits for a slot while
+// another instance has some.
+func TestCallsAreSpreadEvenly(t *testing.T) {
+	t.Parallel()
+	const instances, slots = 4, 16
+	url := bustest.Server(t)
+	var running [instances]atomic.Int64
+	started, release := make(chan struct{}, instances*slots), make(chan struct{})
+	for i := range instances {
+		conn := bustest.Connect(t, url)
+		server, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: "svc", Concurrency: slots, Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+			running[i].Add(1)
+			started <- struct{}{}
+			<-release
+			return &busv1.Result{Json: []byte(`{}`)}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = server.Drain(context.Background()) })
+		announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
+	}
+	caller := knowing(t, url, instances)
+	done := make(chan error, instances*slots)
+	for range instances * slots {
+		go func() {
+			_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+			done <- err
+		}()
+	}
+	for range instances * slots {
+		await(t, "a call runs", started)
+	}
+	for i := range running {
+		if n := running[i].Load(); n != slots {
+			t.Errorf("instance %d has %d calls", i, n)
+		}
+	}
+	close(release)
+	for range instances * slots {
+		if err := await(t, "a call ends", done); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An instance that is announced, and does not take what is sent to it, costs
+// nobody an answer: it is dead, or of a release before there were such subjects.
+func TestInstanceThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
+	conn := bustest.Connect(t, url)
+	announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
+	announce(t, conn, "svc", "dead", "1.0.0", &busv1.Catalogue{Service: "svc"})
+	announce(t, conn, "svc", "dead-too", "1.0.0", &busv1.Catalogue{Service: "svc"})
+	caller := knowing(t, url, 3)
+	for i := range 50 {
+		frame, err := caller.Call(t.Context(), "svc", toolCall(`{"a":1}`), nil)
+		if err != nil || string(frame.GetResult().GetJson()) != `{"a":1}` {
+			t.Fatalf("call %d: %v %v", i, frame, err)
+		}
+	}
+}
+
+// An instance that hangs loses the call it has, and gets no more while there
+// is another.
+func TestHungInstanceIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
+	conn := bustest.Connect(t, url)
+	announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
+	announce(t, conn, "svc", "hung", "1.0.0", &busv1.Catalogue{Service: "svc"})
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var got atomic.Int64
+	if _, err := nc.Subscribe("mcp.to.svc.hung.>", func(*nats.Msg) { got.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	caller := knowing(t, url, 2)
+	begun, lost := time.Now(), 0
+	for i := range 40 {
+		if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+			if !fault.Is(err, fault.PeerLost) {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			lost++
+		}
+	}
+	// One by chance; another if the first forty take longer than it is shunned.
+	if most := 1 + int(time.Since(begun)/(5*time.Second)); lost > most || int(got.Load()) > most {
+		t.Errorf("%d calls went to the hung instance, %d were lost", got.Load(), lost)
+	}
+}
