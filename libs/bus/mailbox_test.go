@@ -123,6 +123,9 @@ func TestPostIsRefused(t *testing.T) {
 		}
 		s := gone.OpenMailbox(nil)
 		conn.Close()
+		bustest.Eventually(t, "NATS has noticed", func() bool {
+			return fault.Is(other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession)
+		})
 		began := time.Now()
 		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
 		if took := time.Since(began); took > time.Second {

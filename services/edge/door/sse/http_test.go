@@ -220,6 +220,10 @@ func TestStreamGone(t *testing.T) {
 		c.lives()
 		w.edges[0].conn.Close() // as a killed process leaves the bus
 		c.posts = 1
+		bustest.Eventually(t, "NATS has noticed", func() bool {
+			return c.post(edgetest.Legacy("2", "ping", "")).status == http.StatusNotFound
+		})
+		c.posts = 1
 		began := time.Now()
 		c.post(edgetest.Legacy("2", "ping", "")).refused(t, http.StatusNotFound, "unknown_session", "open /sse again")
 		if took := time.Since(began); took > time.Second {
