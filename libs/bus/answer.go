@@ -104,7 +104,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 			quietUntil, checked, caughtUp = time.Now().Add(MaxSilence), false, nil
 		case took := <-caughtUp:
 			// What came before this has still to be handed over.
-			quietUntil, caughtUp = time.Now().Add(max(minGrace, 4*took)), nil
+			quietUntil, caughtUp = time.Now().Add(max(minGrace, took)), nil
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, timedOut(a.service)

@@ -35,10 +35,14 @@ func TestPeerLost(t *testing.T) {
 	start := time.Now()
 	conn.Close()
 	fails(t, await(t, "the call ends", ended), fault.PeerLost, fault.Unknown)
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > noticeTime {
 		t.Errorf("noticed after %v", took)
 	}
 }
+
+// noticeTime is how soon a lost peer is noticed: under a second where the bus
+// answers at once, and later where everything takes its time.
+const noticeTime = 2 * time.Second
 
 // A peer that takes the request and never says a word is lost as well.
 func TestSilentPeer(t *testing.T) {
@@ -48,7 +52,7 @@ func TestSilentPeer(t *testing.T) {
 	start := time.Now()
 	_, err := newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil)
 	fails(t, err, fault.PeerLost, fault.Unknown)
-	if took := time.Since(start); took < bus.MaxSilence || took > time.Second {
+	if took := time.Since(start); took < bus.MaxSilence || took > noticeTime {
 		t.Errorf("noticed after %v", took)
 	}
 }

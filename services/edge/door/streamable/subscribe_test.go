@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -49,11 +50,17 @@ func TestResourceUpdates(t *testing.T) {
 	if m := subscribe(mcp.MethodUnsubscribe, one).message(t); m.Error != nil {
 		t.Fatalf("unsubscribe: %+v", m)
 	}
-	w.svc.ResourceUpdated(one)
-	w.svc.ResourceUpdated(two)
-	if m := old.await(); string(m.Params) != `{"uri":"`+two+`"}` {
-		t.Errorf("old client: %+v", m)
-	}
+	// The edge with the stream hears of it a moment after the one that was told.
+	bustest.Eventually(t, "the old client hears of one resource alone", func() bool {
+		w.svc.ResourceUpdated(one)
+		w.svc.ResourceUpdated(two)
+		m := old.await()
+		if string(m.Params) == `{"uri":"`+one+`"}` {
+			old.await()
+			return false
+		}
+		return string(m.Params) == `{"uri":"`+two+`"}`
+	})
 	if m := stream.await(); m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"_meta":{"io.modelcontextprotocol/subscriptionId":9},"uri":"`+two+`"}` {
 		t.Errorf("modern client: %+v", m)
 	}
