@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/base64"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -145,6 +146,24 @@ type Content struct {
 
 // Text is text content.
 func Text(s string) Content { return Content{typ: "text", text: s} }
+
+// TextOf is the text in content, an array of blocks as they travel, a line for
+// each block that has any.
+func TextOf(content []byte) string {
+	var blocks []struct {
+		Text string `json:"text,omitzero"`
+	}
+	if json.Unmarshal(content, &blocks) != nil {
+		return ""
+	}
+	var all []string
+	for _, b := range blocks {
+		if b.Text != "" {
+			all = append(all, b.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
 
 // Image is image content; data are the image's bytes.
 func Image(data []byte, mimeType string) Content {

@@ -31,22 +31,7 @@ type ToolResult struct {
 }
 
 // Text is the text of the content, block by block.
-func (r *ToolResult) Text() string {
-	var blocks []struct {
-		Text string `json:"text,omitzero"`
-	}
-	if json.Unmarshal(r.Content, &blocks) != nil {
-		return ""
-	}
-	text := ""
-	for _, b := range blocks {
-		if text != "" && b.Text != "" {
-			text += "\n"
-		}
-		text += b.Text
-	}
-	return text
-}
+func (r *ToolResult) Text() string { return mcp.TextOf(r.Content) }
 
 // CallTool calls a tool on behalf of the caller of this call, who must be
 // allowed to: authorization, limits, approval and audit are those of any call.

@@ -76,6 +76,7 @@ type Edge struct {
 	gateway  *gateway.Gateway
 	trail    *audit.Trail // nil for none
 	server   *era.Server
+	api      *api.Server
 	sockets  *door.Sockets
 	inner    *bus.Server
 	metrics  *metrics.Metrics
@@ -150,6 +151,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
+	e.api = api.New(e.gateway, e.server.Closing())
 	if e.stopCancels, err = e.caller.OnCancelElsewhere(e.server.Cancelled); err != nil {
 		return nil, err
 	}
@@ -282,15 +284,14 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
 	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
-	plain := api.New(e.gateway, e.server.Closing())
-	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: plain, Guard: guard}))
+	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
 	mux.Handle(graphql.Path, graphql.New(graphql.Config{
-		API: plain, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
+		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
 	}))
 	mux.Handle(websocket.Path, websocket.New(websocket.Config{
-		API: plain, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
+		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
-	web := rest.New(rest.Config{API: plain, Guard: guard})
+	web := rest.New(rest.Config{API: e.api, Guard: guard})
 	if guard.Loopback {
 		mux.Handle(metrics.Path, e.metrics.Handler(guard))
 	}
@@ -319,7 +320,7 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	if l.GRPC != nil {
 		p.Go(func(ctx context.Context) error {
 			s := grpc.New(grpc.Config{
-				API: api.New(e.gateway, e.server.Closing()), Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
+				API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
 			})
 			return s.Serve(ctx, l.GRPC, drainTime)
 		})

@@ -5,7 +5,6 @@ package api
 
 import (
 	"context"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -202,21 +201,7 @@ func ReadResult(result jsontext.Value) (*Result, error) {
 }
 
 // Text is the text of the content, for doors that show no other.
-func (r *Result) Text() string {
-	var content []struct {
-		Text string `json:"text,omitzero"`
-	}
-	if json.Unmarshal(r.Content, &content) != nil {
-		return ""
-	}
-	var all []string
-	for _, c := range content {
-		if c.Text != "" {
-			all = append(all, c.Text)
-		}
-	}
-	return strings.Join(all, "\n")
-}
+func (r *Result) Text() string { return mcp.TextOf(r.Content) }
 
 // Resources returns the resources after a cursor, as MCP has them.
 func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {

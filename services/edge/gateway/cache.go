@@ -99,10 +99,5 @@ func keyOf(c *Call) (key cacheKey, life time.Duration) {
 	if !t.CacheShared {
 		whose = c.Principal.ID()
 	}
-	h := sha256.New()
-	for _, part := range []string{whose, c.Target.Service, c.Name, string(arguments)} {
-		_, _ = h.Write([]byte(part))
-		_, _ = h.Write([]byte{0})
-	}
-	return cacheKey(h.Sum(nil)), t.Cache
+	return cacheKey(digest(whose, c.Target.Service, c.Name, string(arguments))), t.Cache
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"time"
@@ -65,8 +64,8 @@ type outcome struct {
 
 // Once implements Deduplicator.
 func (o *Outcomes) Once(ctx context.Context, c *Call, run func(context.Context) (*Answer, error)) (*Answer, error) {
-	key := digestOf(c.Principal.ID(), c.IdempotencyKey)
-	record := &outcome{Digest: digestOf(c.Method, c.Name, string(c.Arguments)), Until: o.now().Add(timeLimit(c) + outcomeMargin).UTC()}
+	key := digest(c.Principal.ID(), c.IdempotencyKey)
+	record := &outcome{Digest: digest([]byte(c.Method), []byte(c.Name), c.Arguments), Until: o.now().Add(timeLimit(c) + outcomeMargin).UTC()}
 	raw, err := json.Marshal(record)
 	if err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func (r *outcome) take(a *Answer, err error) bool {
 }
 
 // replay answers a call that was made before.
-func (o *Outcomes) replay(ctx context.Context, c *Call, at string, digest []byte) (*Answer, error) {
+func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte) (*Answer, error) {
 	raw, err := o.bucket.Get(ctx, at)
 	if errors.Is(err, bus.ErrNoKey) {
 		return nil, underWay() // it has just ended without running
@@ -134,7 +133,7 @@ func (o *Outcomes) replay(ctx context.Context, c *Call, at string, digest []byte
 		return nil, err
 	}
 	switch {
-	case !bytes.Equal(r.Digest, digest):
+	case !bytes.Equal(r.Digest, same):
 		return nil, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
 	case r.Reason != "":
 		return nil, unknownOutcome(r.Reason)
@@ -166,13 +165,4 @@ func underWay() error {
 func unknownOutcome(reason fault.Reason) error {
 	return fault.New(reason, "nobody knows whether the earlier call with this idempotency key ran, so it is not made again; see what it did, and take a new key").
 		Ran(fault.Unknown)
-}
-
-func digestOf(parts ...string) []byte {
-	h := sha256.New()
-	for _, p := range parts {
-		_, _ = h.Write([]byte(p))
-		_, _ = h.Write([]byte{0})
-	}
-	return h.Sum(nil)
 }

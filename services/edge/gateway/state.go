@@ -5,7 +5,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -147,12 +146,7 @@ func (s *Sealer) openState(ctx context.Context, c *Call) ([]byte, error) {
 
 // belongsTo is the digest of what the state is bound to.
 func belongsTo(c *Call) []byte {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(c.Principal.Tenant), []byte(c.Principal.Name), []byte(c.Method), []byte(c.Name), c.Arguments} {
-		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		_, _ = h.Write(part)
-	}
-	return h.Sum(nil)
+	return digest([]byte(c.Principal.Tenant), []byte(c.Principal.Name), []byte(c.Method), []byte(c.Name), c.Arguments)
 }
 
 // protect opens the state a call brings and seals the one its answer takes.

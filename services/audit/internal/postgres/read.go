@@ -92,29 +92,13 @@ func (s *Store) Checkpoint(ctx context.Context, sign trail.Signer) (made []trail
 	return made, nil
 }
 
-// pruneStep bounds the rows that one transaction removes.
-const pruneStep = 10_000
-
 // Prune implements trail.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, sign trail.Signer) (int64, error) {
 	chains, err := s.Chains(ctx)
 	if err != nil {
 		return 0, err
 	}
-	var total int64
-	for _, c := range chains {
-		for {
-			n, err := s.pruneSome(ctx, c.Tenant, before, sign)
-			total += n
-			if err != nil {
-				return total, err
-			}
-			if n < pruneStep {
-				break
-			}
-		}
-	}
-	return total, nil
+	return trail.PruneInSteps(chains, func(tenant string) (int64, error) { return s.pruneSome(ctx, tenant, before, sign) })
 }
 
 func (s *Store) pruneSome(ctx context.Context, tenant string, before time.Time, sign trail.Signer) (n int64, err error) {
@@ -127,7 +111,7 @@ func (s *Store) pruneSome(ctx context.Context, tenant string, before time.Time, 
 		err := tx.QueryRow(ctx, `SELECT seq, hash FROM (
 				SELECT seq, hash, bool_and(time < $2) OVER (ORDER BY seq) AS old FROM (
 					SELECT seq, hash, time FROM audit_event WHERE tenant = $1 ORDER BY seq LIMIT $3) AS first) AS marked
-			WHERE old ORDER BY seq DESC LIMIT 1`, tenant, before.UnixNano(), pruneStep).Scan(&c.Seq, (*[]byte)(&c.Hash))
+			WHERE old ORDER BY seq DESC LIMIT 1`, tenant, before.UnixNano(), trail.PruneStep).Scan(&c.Seq, (*[]byte)(&c.Hash))
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

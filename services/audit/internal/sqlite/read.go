@@ -93,29 +93,13 @@ func (s *Store) Checkpoint(ctx context.Context, sign trail.Signer) (made []trail
 	return made, nil
 }
 
-// pruneStep bounds the rows that one transaction removes.
-const pruneStep = 10_000
-
 // Prune implements trail.Store.
 func (s *Store) Prune(ctx context.Context, before time.Time, sign trail.Signer) (int64, error) {
-	all, err := s.Chains(ctx)
+	chains, err := s.Chains(ctx)
 	if err != nil {
 		return 0, err
 	}
-	var total int64
-	for _, c := range all {
-		for {
-			n, err := s.pruneSome(ctx, c.Tenant, before, sign)
-			total += n
-			if err != nil {
-				return total, err
-			}
-			if n < pruneStep {
-				break
-			}
-		}
-	}
-	return total, nil
+	return trail.PruneInSteps(chains, func(tenant string) (int64, error) { return s.pruneSome(ctx, tenant, before, sign) })
 }
 
 func (s *Store) pruneSome(ctx context.Context, tenant string, before time.Time, sign trail.Signer) (n int64, err error) {
@@ -125,7 +109,7 @@ func (s *Store) pruneSome(ctx context.Context, tenant string, before time.Time, 
 		err := tx.QueryRowContext(ctx, `SELECT seq, hash FROM (
 				SELECT seq, hash, min(time < ?) OVER (ORDER BY seq) AS old FROM (
 					SELECT seq, hash, time FROM audit_event WHERE tenant = ? ORDER BY seq LIMIT ?))
-			WHERE old ORDER BY seq DESC LIMIT 1`, before.UnixNano(), tenant, pruneStep).Scan(&c.Seq, (*[]byte)(&c.Hash))
+			WHERE old ORDER BY seq DESC LIMIT 1`, before.UnixNano(), tenant, trail.PruneStep).Scan(&c.Seq, (*[]byte)(&c.Hash))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
