@@ -65,7 +65,7 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 			return ensured("bucket "+cfg.Bucket, err)
 		})
 	}
-	for _, cfg := range []jetstream.StreamConfig{eventStream, taskStream, auditStream, deadStream} {
+	for _, cfg := range []jetstream.StreamConfig{eventStream, taskStream, deadStream} {
 		p.Go(func(ctx context.Context) error {
 			_, err := c.js.CreateStream(ctx, cfg)
 			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -74,6 +74,7 @@ func (c *Conn) EnsureBuckets(ctx context.Context) error {
 			return ensured("stream "+cfg.Name, err)
 		})
 	}
+	p.Go(c.ensureAudit)
 	return p.Wait()
 }
 

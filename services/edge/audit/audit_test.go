@@ -324,8 +324,8 @@ func TestStreamIsNearlyFull(t *testing.T) {
 	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	for n := 0; log.Room(t.Context()) == nil; n++ {
-		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Arguments: make([]byte, 8<<10)}); err != nil {
+	for n := 0; log.Look(t.Context()) == nil && log.Room(bus.AuditBegin) == nil; n++ {
+		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Edge: "other", Arguments: make([]byte, 8<<10)}); err != nil {
 			t.Fatal(err)
 		}
 	}
