@@ -44,7 +44,7 @@ type AuditLog struct {
 	conn    *Conn
 	js      jetstream.JetStream
 	subject string
-	room    auditRoom
+	room    *auditRoom
 
 	mu      sync.Mutex
 	waiting []*auditGroup // not sent yet, in order; the last one may grow
@@ -68,7 +68,15 @@ func (c *Conn) AuditLog(edge string) (*AuditLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	return &AuditLog{conn: c, js: js, subject: auditSubject(edge)}, nil
+	return &AuditLog{conn: c, js: js, subject: auditSubject(edge), room: &auditRoom{}}, nil
+}
+
+// Of is a log that puts events into the trail as another edge, which left them.
+func (l *AuditLog) Of(edge string) (*AuditLog, error) {
+	if err := ValidName(edge); err != nil {
+		return nil, err
+	}
+	return &AuditLog{conn: l.conn, js: l.js, subject: auditSubject(edge), room: l.room}, nil
 }
 
 // Append adds events and returns when all are safe: stored by NATS. After an
@@ -161,7 +169,7 @@ func (l *AuditLog) publish(g *auditGroup) error {
 		l.room.sent(len(msg.Data) + len(msg.Subject) + storedWith)
 		return nil
 	case err := <-ack.Err():
-		return err
+		return advise(err)
 	case <-l.conn.closed:
 		return nats.ErrConnectionClosed
 	}

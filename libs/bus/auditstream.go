@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,6 +64,21 @@ func (c *Conn) ensureAudit(ctx context.Context) error {
 	return ensured(what, err)
 }
 
+// advise says what to do about an error of the stream.
+func advise(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("stream AUDIT is not there: start an edge, which makes it (%w)", err)
+	case errors.As(err, &api) && strings.Contains(api.Description, "maximum bytes"):
+		return fmt.Errorf("stream AUDIT is full: is the audit service running? (%w)", err)
+	case errors.As(err, &api) && api.Code >= 500:
+		// What NATS 2.15 could not write once it does not try again.
+		return fmt.Errorf("NATS does not store: if its disk is full, free space and then restart nats-server (%w)", err)
+	}
+	return err
+}
+
 // AuditUse is what an event is about, which decides how much of the stream it
 // may fill: a flood of reads must leave room for effects, and effects for the
 // ends of those that have begun.
@@ -115,7 +131,7 @@ func (r *auditRoom) sent(bytes int) {
 func (l *AuditLog) Look(ctx context.Context) error {
 	stream, err := l.conn.js.Stream(ctx, auditStream.Name)
 	if err != nil {
-		return notRecorded(err)
+		return notRecorded(advise(err))
 	}
 	info := stream.CachedInfo()
 	l.room.mu.Lock()

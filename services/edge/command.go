@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -48,6 +49,9 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 		return err
 	}
 	defer e.Close()
+	for _, warning := range e.Warnings() {
+		slog.Warn(warning)
+	}
 	fmt.Fprintf(out, "busbar edge is ready: %s nats=%s\n", l, conn.URL())
 	return e.ServeAll(ctx, l)
 }

@@ -196,6 +196,9 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	if e.trail == nil {
 		return
 	}
+	m.Gauge("busbar_audit_stream_bytes", "Size of the audit events on the bus that are not written down yet.", func() float64 { return float64(e.trail.Stats().Stream.Bytes) })
+	m.Gauge("busbar_audit_stream_limit_bytes", "Size at which the bus takes no more audit events. Calls with effects are refused from 90 % of it.", func() float64 { return float64(e.trail.Stats().Stream.Limit) })
+	m.Gauge("busbar_audit_stream_pending", "Messages with audit events on the bus that are not written down yet.", func() float64 { return float64(e.trail.Stats().Stream.Messages) })
 	m.Gauge("busbar_audit_queued_events", "Audit events that wait in memory.", func() float64 { return float64(e.trail.Stats().Queued) })
 	m.Gauge("busbar_audit_spooled_bytes", "Audit events that wait on disk, while the bus does not take them.", func() float64 { return float64(e.trail.Stats().Spooled) })
 	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
@@ -296,13 +299,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		mux.Handle(metrics.Path, e.metrics.Handler(guard))
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !e.conn.Connected() {
-			http.Error(w, "the bus is not reachable", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ready\n"))
-	})
+	mux.HandleFunc("GET /readyz", e.ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not through the mux, which tidies paths: a resource's URI is part of one.
 		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {

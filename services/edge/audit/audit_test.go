@@ -83,6 +83,20 @@ type edge struct {
 // join adds an edge. Without a trail nothing is recorded.
 func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	t.Helper()
+	if !recorded {
+		return w.joinTo(t, nil)
+	}
+	return w.joinWith(t, audit.Config{SpoolDir: spool})
+}
+
+// joinWith adds an edge that records as cfg says, but for what joining sets.
+func (w *world) joinWith(t testing.TB, cfg audit.Config) *edge {
+	t.Helper()
+	return w.joinTo(t, &cfg)
+}
+
+func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
+	t.Helper()
 	conn := bustest.Connect(t, w.url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -99,8 +113,9 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	}
 	e := &edge{}
 	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)}
-	if recorded {
-		e.trail, err = audit.New(conn, audit.Config{Edge: caller.Edge(), Key: []byte("key"), SpoolDir: spool, Logger: bustest.Logger(t)})
+	if recorded != nil {
+		recorded.Edge, recorded.Key, recorded.Logger = caller.Edge(), []byte("key"), bustest.Logger(t)
+		e.trail, err = audit.New(conn, *recorded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +125,7 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	var once sync.Once
 	e.close = func() {
 		once.Do(func() {
-			if recorded {
+			if recorded != nil {
 				e.trail.Close()
 			}
 			live.Close()
@@ -122,6 +137,8 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	t.Cleanup(e.close)
 	return e
 }
+
+const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func call(name, arguments string) *gateway.Call {
 	return &gateway.Call{Door: "test", Method: mcp.MethodToolsCall, Name: name, Arguments: []byte(arguments)}
@@ -182,7 +199,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	e := w.join(t, "", true)
 	full := call("safe", `{"password":"hunter2","n":1}`)
 	full.Client = &busv1.Client{Name: "cli\x00ent", Version: "1"}
-	full.IdempotencyKey, full.Traceparent = "key-1", "00-a-b-01"
+	full.IdempotencyKey, full.Traceparent = "key-1", trace
 	want := map[string]*gateway.Call{ // outcome and executed, by call
 		"ok yes":                  full,
 		"tool_error yes":          call("fails", ""),
@@ -216,7 +233,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	}
 	got, first := events[full.ID+"-2"], events[full.ID+"-1"]
 	if string(got.Arguments) != `{"password":"***REDACTED***","n":1}` || len(got.ArgumentsDigest) != 32 || len(got.IdempotencyDigest) != 32 ||
-		got.ClientName != "cli\uFFFDent" || got.Traceparent != "00-a-b-01" || got.Service != "svc" || got.DurationNano == 0 {
+		got.ClientName != "cli\uFFFDent" || got.Traceparent != trace || got.Service != "svc" || got.DurationNano == 0 {
 		t.Errorf("%v", got)
 	}
 	if first.Outcome != audit.Begun || first.Executed != "unknown" || !bytes.Equal(first.ArgumentsDigest, got.ArgumentsDigest) {
@@ -288,7 +305,7 @@ func TestStreamIsGone(t *testing.T) {
 				bustest.Eventually(t, "events are spooled", func() bool { return e.trail.Stats().Spooled > 0 })
 			}
 			bustest.Connect(t, w.url) // brings the stream back
-			w.waitFor(t, 40)
+			w.waitFor(t, 21)          // those that are refused alike are one, until a minute is over
 			bustest.Eventually(t, "effects are let through again", func() bool {
 				_, err := e.Do(t.Context(), call("effect", "{}"), nil)
 				return err == nil
@@ -315,15 +332,7 @@ func TestStreamIsNearlyFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.js.Stream(t.Context(), "AUDIT")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := s.CachedInfo().Config
-	cfg.MaxBytes = 1 << 20
-	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	w.resize(t, 1<<20)
 	for n := 0; log.Look(t.Context()) == nil && log.Room(bus.AuditBegin) == nil; n++ {
 		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Edge: "other", Arguments: make([]byte, 8<<10)}); err != nil {
 			t.Fatal(err)
@@ -337,10 +346,27 @@ func TestStreamIsNearlyFull(t *testing.T) {
 	if _, err := e.Do(t.Context(), call("echo", "{}"), nil); err != nil {
 		t.Error(err)
 	}
-	cfg.MaxBytes = 8 << 20
+	w.resize(t, 8<<20)
+	w.calls(t, e)
+}
+
+// resize makes the stream smaller or larger.
+func (w *world) resize(t testing.TB, bytes int64) {
+	t.Helper()
+	s, err := w.js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxBytes = bytes
 	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// calls waits until calls with effects run.
+func (w *world) calls(t testing.TB, e *edge) {
+	t.Helper()
 	bustest.Eventually(t, "effects are let through again", func() bool {
 		_, err := e.Do(t.Context(), call("effect", "{}"), nil)
 		return err == nil

@@ -95,6 +95,14 @@ type auditor struct {
 	next    gateway.Auditor
 }
 
+// Ready implements gateway.Auditor.
+func (a *auditor) Ready(c *gateway.Call) error {
+	if a.next == nil {
+		return nil
+	}
+	return a.next.Ready(c)
+}
+
 // Begin implements gateway.Auditor.
 func (a *auditor) Begin(ctx context.Context, c *gateway.Call) error {
 	if a.next == nil {
