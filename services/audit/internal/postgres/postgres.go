@@ -77,8 +77,8 @@ func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, er
 		for i := range chains {
 			c := &chains[i]
 			fresh := slices.DeleteFunc(byTenant[c.Tenant], func(e trail.Event) bool {
-				was := known[e.ID]
-				known[e.ID] = true
+				was := known[eventKey{e.ID, e.Edge}]
+				known[eventKey{e.ID, e.Edge}] = true
 				return was
 			})
 			rows = append(rows, c.Extend(fresh)...)
@@ -94,13 +94,16 @@ func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, er
 	return added, nil
 }
 
-func knownIDs(ctx context.Context, tx pgx.Tx, ids []string) (map[string]bool, error) {
-	found, err := tx.Query(ctx, "SELECT id FROM audit_event WHERE id = ANY($1)", ids)
+// eventKey names an event: edges do not speak for each other.
+type eventKey struct{ ID, Edge string }
+
+func knownIDs(ctx context.Context, tx pgx.Tx, ids []string) (map[eventKey]bool, error) {
+	found, err := tx.Query(ctx, "SELECT id, edge FROM audit_event WHERE id = ANY($1)", ids)
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
-	list, err := pgx.CollectRows(found, pgx.RowTo[string])
+	known := map[eventKey]bool{}
+	list, err := pgx.CollectRows(found, pgx.RowToStructByPos[eventKey])
 	for _, id := range list {
 		known[id] = true
 	}

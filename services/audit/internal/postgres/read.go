@@ -17,7 +17,7 @@ func (s *Store) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, 
 		return nil, "", err
 	}
 	args = append(args, f.Page()+1)
-	rows, err := s.rows(ctx, "WHERE "+where+" ORDER BY time DESC, id DESC LIMIT "+parameter(len(args)), args...)
+	rows, err := s.rows(ctx, "WHERE "+where+" ORDER BY time DESC, id DESC, edge DESC LIMIT "+parameter(len(args)), args...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -27,7 +27,7 @@ func (s *Store) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, 
 
 // Show implements trail.Store.
 func (s *Store) Show(ctx context.Context, id string) ([]trail.Row, error) {
-	return s.rows(ctx, "WHERE id IN ($1, $1 || '-1', $1 || '-2') ORDER BY id", id)
+	return s.rows(ctx, "WHERE id IN ($1, $1 || '-1', $1 || '-2', $1 || '-3') ORDER BY id, edge", id)
 }
 
 // Rows implements trail.Store.

@@ -15,7 +15,7 @@ func (s *Store) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, 
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := s.rows(ctx, "WHERE "+where+" ORDER BY time DESC, id DESC LIMIT ?", append(args, f.Page()+1)...)
+	rows, err := s.rows(ctx, "WHERE "+where+" ORDER BY time DESC, id DESC, edge DESC LIMIT ?", append(args, f.Page()+1)...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -25,7 +25,7 @@ func (s *Store) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, 
 
 // Show implements trail.Store.
 func (s *Store) Show(ctx context.Context, id string) ([]trail.Row, error) {
-	return s.rows(ctx, "WHERE id IN (?, ?, ?) ORDER BY id", id, id+"-1", id+"-2")
+	return s.rows(ctx, "WHERE id IN (?, ?, ?, ?) ORDER BY id, edge", id, id+"-1", id+"-2", id+"-3")
 }
 
 // Rows implements trail.Store.

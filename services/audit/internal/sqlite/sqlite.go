@@ -51,7 +51,7 @@ var columns = strings.Join(trail.Columns, ", ")
 func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, err error) {
 	err = s.tx(ctx, func(tx *sql.Tx) error {
 		added = 0
-		known, err := tx.PrepareContext(ctx, "SELECT EXISTS (SELECT 1 FROM audit_event WHERE id = ?)")
+		known, err := tx.PrepareContext(ctx, "SELECT EXISTS (SELECT 1 FROM audit_event WHERE id = ? AND edge = ?)")
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Store) Append(ctx context.Context, events []trail.Event) (added int, er
 		chains := map[string]*trail.Chain{}
 		for _, e := range events {
 			var there bool
-			if err := known.QueryRowContext(ctx, e.ID).Scan(&there); err != nil {
+			if err := known.QueryRowContext(ctx, e.ID, e.Edge).Scan(&there); err != nil {
 				return err
 			}
 			if there {
