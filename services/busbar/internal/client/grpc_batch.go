@@ -155,7 +155,8 @@ func readCall(line []byte, limits mcp.Limits) (*gatewayv1.BatchToolsRequest, err
 	if err != nil {
 		return nil, err
 	}
-	return &gatewayv1.BatchToolsRequest{Name: c.Name, Arguments: c.Call(api.Caller{}, nil).Arguments, IdempotencyKey: c.IdempotencyKey}, nil
+	call := c.Call(api.Caller{}, nil)
+	return &gatewayv1.BatchToolsRequest{Name: call.Name, Arguments: call.Arguments, IdempotencyKey: call.IdempotencyKey}, nil
 }
 
 // received reports an outcome.
