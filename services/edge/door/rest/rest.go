@@ -129,7 +129,7 @@ func caller(r *http.Request) (api.Caller, error) {
 		}
 	}
 	c := api.Caller{
-		Door: "rest", Credentials: door.Credentials(r.Header),
+		Door: "rest", Credentials: door.Credentials(r),
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	if len(keys) == 1 {
