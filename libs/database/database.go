@@ -106,7 +106,7 @@ func Open(ctx context.Context, cfg Config) (Database, error) {
 	case cfg.URL != "":
 		return nil, errors.New("the database URL is not one of Postgres: use postgres://user:password@host:5432/name, or none for a file")
 	case cfg.File == "":
-		return nil, errors.New("there is no place for " + cfg.Holds + ": set BUSBAR_DATABASE_URL, or BUSBAR_DATA_DIR for a file")
+		return nil, errors.New("there is no place for " + cfg.Holds + ": set BUSBAR_DATABASE_URL or BUSBAR_DATA_DIR")
 	}
 	return openSQLite(ctx, cfg)
 }

@@ -39,7 +39,7 @@ func (c *Config) fail(ctx context.Context, err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.As(err, new(doubt)):
-		return c.unavailable(retryAfter, err).Ran(fault.Unknown)
+		return c.unanswered(err)
 	case ctx.Err() != nil:
 		return err
 	case !errors.As(err, &said) && !connection(err) && !errors.Is(err, context.DeadlineExceeded):
@@ -59,6 +59,13 @@ func (c *Config) unavailable(wait time.Duration, err error) *fault.Error {
 	f := fault.New(fault.Unavailable, "the database of %s does not answer; try again shortly", c.Holds).Because(err)
 	f.RetryAfter = wait
 	return f
+}
+
+// unanswered is what a client is told of a commit that nobody heard of.
+func (c *Config) unanswered(err error) *fault.Error {
+	f := fault.New(fault.Unavailable, "the database of %s was lost while the change was being made; whether it was made is not known: look before you repeat it, or repeat it with its idempotency key", c.Holds).Because(err)
+	f.RetryAfter = retryAfter
+	return f.Ran(fault.Unknown)
 }
 
 // within reports whether a SQLSTATE is of one of these classes.

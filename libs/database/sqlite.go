@@ -200,7 +200,7 @@ func (s *sqlite) fail(ctx context.Context, err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.As(err, new(doubt)):
-		return s.cfg.unavailable(retryAfter, err).Ran(fault.Unknown)
+		return s.cfg.unanswered(err)
 	case ctx.Err() != nil:
 		return err
 	case errors.As(err, &said):
