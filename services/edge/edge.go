@@ -34,6 +34,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -60,9 +61,10 @@ type Config struct {
 type Audit struct {
 	// Off records nothing.
 	Off bool
-	// SpoolDir and Authorize: see audit.Config and audit.Reader.
+	// SpoolDir: see audit.Config. Authorize and Token: see audit.Reader.
 	SpoolDir  string
-	Authorize func(*http.Request) error
+	Authorize func(*http.Request) (audit.Access, error)
+	Token     operator.Token
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -286,7 +288,11 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
+	reader := &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
+	if e.trail != nil {
+		reader.Record = e.trail.Record
+	}
+	mux.Handle("/audit/", reader)
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
 	mux.Handle(graphql.Path, graphql.New(graphql.Config{
 		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
@@ -295,9 +301,6 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
 	web := rest.New(rest.Config{API: e.api, Guard: guard})
-	if guard.Loopback {
-		mux.Handle(metrics.Path, e.metrics.Handler(guard))
-	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", e.ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

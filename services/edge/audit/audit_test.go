@@ -305,7 +305,7 @@ func TestStreamIsGone(t *testing.T) {
 				bustest.Eventually(t, "events are spooled", func() bool { return e.trail.Stats().Spooled > 0 })
 			}
 			bustest.Connect(t, w.url) // brings the stream back
-			w.waitFor(t, 21)          // those that are refused alike are one, until a minute is over
+			w.waitFor(t, 28)          // of those that are refused alike eight, until a minute is over
 			bustest.Eventually(t, "effects are let through again", func() bool {
 				_, err := e.Do(t.Context(), call("effect", "{}"), nil)
 				return err == nil

@@ -16,13 +16,15 @@ import (
 const (
 	// refusalWindow is how long calls that are refused alike are one event.
 	refusalWindow = time.Minute
-	// refusalKinds bounds the kinds of refusals of one payer that have an event of
-	// their own in a window, refusalsKept those of all payers.
-	refusalKinds = 16
+	// refusalsAlike is how many of a kind are recorded in full in a window, and
+	// refusalsFull how many of a payer.
+	refusalsAlike = 8
+	refusalsFull  = 256
+	// refusalsKept bounds the kinds of all payers that are counted apart.
 	refusalsKept = 4096
 )
 
-// refusals are the calls that were refused lately. The first of a kind is
+// refusals are the calls that were refused lately. The first few of a kind are
 // recorded in full, the others are counted: a flood of them costs an event for
 // each kind and window.
 type refusals struct {
@@ -30,22 +32,22 @@ type refusals struct {
 
 	mu    sync.Mutex
 	kinds map[refusalKind]*refusalCount
-	of    map[string]int // kinds of a payer
+	full  map[string]int // events of a payer
 	since time.Time
 }
 
-// refusalKind is a kind: whose calls, and why they were refused. Without a method it
-// is every other kind of that payer, and without a payer that of all others.
+// refusalKind is a kind: whose calls, and why they were refused. Without a door
+// it is every other kind of that payer, and without a payer that of all others.
 type refusalKind struct {
-	payer, outcome, method string
-	name                   uint64
+	payer, outcome, door, method string
+	name                         uint64
 }
 
-// refusalCount counts the calls of a kind after the first.
+// refusalCount counts the calls of a kind that have no event of their own.
 type refusalCount struct {
 	payer       string
 	event       *auditv1.AuditEvent // of them
-	n           uint32
+	full, n     uint32
 	first, last time.Time
 }
 
@@ -58,43 +60,55 @@ func refusedEarly(r gateway.Record) bool {
 // count notes a refused call, and reports whether it has an event of its own.
 func (r *refusals) count(payer string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
 	c := record.Call
-	kind := refusalKind{payer, record.Outcome, c.Method, maphash.String(r.seed, c.Name)}
-	if len(kind.method) > maxWord {
-		kind.method = kind.method[:maxWord]
-	}
-	now := time.Now()
+	kind := refusalKind{payer, record.Outcome, c.Door, c.Method[:min(len(c.Method), maxWord)], maphash.String(r.seed, c.Name)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {
-		r.kinds, r.of, r.since = map[refusalKind]*refusalCount{}, map[string]int{}, now
+		r.kinds, r.full, r.since = map[refusalKind]*refusalCount{}, map[string]int{}, time.Now()
 	}
-	if k := r.kinds[kind]; k != nil {
-		k.n, k.last = k.n+1, now
+	k := r.kinds[kind]
+	room := r.full[payer] < refusalsFull && len(r.kinds) < refusalsKept
+	switch {
+	case k != nil && k.full < refusalsAlike && room:
+	case k != nil:
+		k.more()
+		return false
+	case room:
+		k = r.add(kind, payer, describe())
+	default:
+		// Names without end are one kind, and so are callers.
+		kind.door, kind.method, kind.name = "", "", 0
+		if r.kinds[kind] == nil && len(r.kinds) >= refusalsKept {
+			kind.payer, payer = "", ""
+		}
+		if k = r.kinds[kind]; k == nil {
+			e := describe()
+			e.Call, e.Door, e.Method, e.Name, e.Service = bus.NewCallID(), "", "", "", ""
+			if kind.payer == "" {
+				e.Tenant, e.Principal = "", ""
+			}
+			k = r.add(kind, payer, e)
+		}
+		k.more()
 		return false
 	}
-	own := r.of[payer] < refusalKinds && len(r.kinds) < refusalsKept
-	e := describe()
-	if !own {
-		kind.method, kind.name = "", 0
-		e.Method, e.Name, e.Service = "", "", ""
-		if len(r.kinds) >= refusalsKept && r.kinds[kind] == nil {
-			kind.payer, payer = "", ""
-			e.Tenant, e.Principal, e.Door = "", "", ""
-		}
-		if k := r.kinds[kind]; k != nil {
-			k.n, k.last = k.n+1, now
-			return false
-		}
-		e.Call = bus.NewCallID()
-	}
+	k.full++
+	r.full[payer]++
+	return true
+}
+
+func (r *refusals) add(kind refusalKind, payer string, e *auditv1.AuditEvent) *refusalCount {
 	e.Id = e.Call + "-3"
-	k := &refusalCount{payer: payer, event: e, first: now, last: now}
-	if !own {
-		k.n = 1
-	}
+	k := &refusalCount{payer: payer, event: e}
 	r.kinds[kind] = k
-	r.of[payer]++
-	return own
+	return k
+}
+
+func (k *refusalCount) more() {
+	k.last = time.Now()
+	if k.n++; k.n == 1 {
+		k.first = k.last
+	}
 }
 
 // due returns the events of what was counted, marshalled, once the window is
@@ -106,7 +120,7 @@ func (r *refusals) due(window time.Duration, end bool) (items []item) {
 		return nil
 	}
 	kinds := r.kinds
-	r.kinds, r.of = nil, nil
+	r.kinds, r.full = nil, nil
 	r.mu.Unlock()
 	for _, k := range kinds {
 		if k.n == 0 {
