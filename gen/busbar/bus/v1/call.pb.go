@@ -444,8 +444,8 @@ type Delegation struct {
 	ExpiresUnixNano uint64 `protobuf:"fixed64,3,opt,name=expires_unix_nano,json=expiresUnixNano,proto3" json:"expires_unix_nano,omitempty"`
 	// How many calls of services stand between the client and this one.
 	Depth uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
-	// Share.payer of the client's call.
-	Payer         []byte `protobuf:"bytes,5,opt,name=payer,proto3" json:"payer,omitempty"`
+	// The party that the calls are counted for.
+	Payer         string `protobuf:"bytes,7,opt,name=payer,proto3" json:"payer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,11 +508,11 @@ func (x *Delegation) GetDepth() uint32 {
 	return 0
 }
 
-func (x *Delegation) GetPayer() []byte {
+func (x *Delegation) GetPayer() string {
 	if x != nil {
 		return x.Payer
 	}
-	return nil
+	return ""
 }
 
 // Client describes the MCP client behind a call.
@@ -1951,7 +1951,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12*\n" +
 	"\x11expires_unix_nano\x18\x03 \x01(\x06R\x0fexpiresUnixNano\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x14\n" +
-	"\x05payer\x18\x05 \x01(\fR\x05payer\"Z\n" +
+	"\x05payer\x18\a \x01(\tR\x05payer\"Z\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\"\n" +
