@@ -300,6 +300,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		if err := sub.Drain(); err == nil {
 			select {
 			case <-closed:
+			case <-s.conn.closed: // which no subscription tells
 			case <-ctx.Done():
 			}
 		}
