@@ -10,6 +10,7 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 30s
+DURATION ?= 1h
 TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
@@ -76,6 +77,11 @@ path: ## Print which files and functions one tools/call passes
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: build ## Mixed calls at all doors for DURATION (1h), while processes are killed
+	@go test -c -o .tmp/soak ./test/soak
+	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
 
 .PHONY: clients
 clients: build ## Try the published MCP clients against a running Busbar; needs npm
