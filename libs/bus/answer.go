@@ -36,6 +36,7 @@ func (c *Conn) catchUp() <-chan time.Duration {
 type answer struct {
 	conn    *Conn
 	service string
+	route   *Route // nil for one that is followed
 	stream  *Stream
 	onFrame func(*busv1.Frame)
 
@@ -46,11 +47,11 @@ type answer struct {
 }
 
 // ask makes the request and waits for its answer: of the instance with the
-// fewest calls, or of any where none is known. An instance that is not there any
-// more has not run it, so that another one gets it.
+// fewest calls among those that may have it, or of any where none is known. An
+// instance that is not there any more has not run it, so that another one gets it.
 func (a *answer) ask(ctx context.Context, x *exchange, address, method, reply string, data []byte, deadline time.Time) (*busv1.Frame, *fault.Error) {
-	one := a.conn.members.take(address)
-	if one != nil {
+	for one := a.choose(address); one != nil; one = a.choose(address) {
+		a.route.Instance, a.route.Version = one.instance, one.version
 		if err := a.conn.nc.PublishRequest(toSubject(address, one.instance, method), reply, data); err != nil {
 			a.conn.members.done(one, memberAnswered)
 			return nil, publishFault(err)
@@ -59,7 +60,10 @@ func (a *answer) ask(ctx context.Context, x *exchange, address, method, reply st
 		switch {
 		case err != nil && errors.Is(err, ErrNoInstance):
 			a.conn.members.done(one, memberGone)
-			a.terminal = false
+			a.terminal, a.route.Instance, a.route.Version = false, "", ""
+			if a.route.Only != nil {
+				continue
+			}
 		case err != nil && err.Reason == fault.PeerLost && !a.terminal:
 			a.conn.members.done(one, memberSilent)
 			return nil, err
@@ -67,11 +71,24 @@ func (a *answer) ask(ctx context.Context, x *exchange, address, method, reply st
 			a.conn.members.done(one, memberAnswered)
 			return frame, err
 		}
+		break
+	}
+	if a.route.Only != nil {
+		a.terminal = true // nothing runs
+		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
 	if err := a.conn.nc.PublishRequest(callSubject(address, method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
 	return a.wait(ctx, x, deadline)
+}
+
+// choose returns the instance for a call, nil for none in particular.
+func (a *answer) choose(address string) *member {
+	if a.route.Only != nil {
+		return a.conn.members.takeOf(address, a.route.Only)
+	}
+	return a.conn.members.take(address)
 }
 
 // wait returns the terminal frame, or why there will be none.
@@ -164,6 +181,9 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 		return nil, fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
 	}
 	a.seq = frame.Seq
+	if a.route != nil && a.route.Instance == "" && ValidName(frame.Instance) == nil {
+		a.route.Instance, a.route.Version = frame.Instance, a.conn.members.version(a.service, frame.Instance)
+	}
 	if a.stream != nil {
 		a.stream.took(msg.Subject, frame.Seq)
 	}

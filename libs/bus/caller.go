@@ -199,14 +199,31 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 // the stream may be left. When ctx ends with cause ErrLeft, the call goes on
 // without this caller.
 func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
-	if ValidName(service) != nil {
-		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
+	return c.CallTo(ctx, s, &Route{Service: service}, req, onFrame)
+}
+
+// Route is where a call goes, and where it went.
+type Route struct {
+	Service string
+	// Only are the instances that may have the call; nil for any. When none of
+	// them is there, the error is Unavailable because of ErrNoInstance.
+	Only []string
+	// Instance and Version are set to those of the instance that the call was
+	// given to last; empty while that is not known.
+	Instance, Version string
+}
+
+// CallTo is CallOn for a call that only some instances of a service may have.
+func (c *Caller) CallTo(ctx context.Context, s *Stream, route *Route, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	if ValidName(route.Service) != nil {
+		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", route.Service)
 	}
-	return c.call(ctx, s, service, service, req, onFrame)
+	return c.call(ctx, s, route, route.Service, req, onFrame)
 }
 
 // call calls a service, or at another address one part of it.
-func (c *Caller) call(ctx context.Context, s *Stream, service, address string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+func (c *Caller) call(ctx context.Context, s *Stream, route *Route, address string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	service := route.Service
 	if err := checkMethod(req.Method); err != nil {
 		return nil, err
 	}
@@ -251,7 +268,7 @@ func (c *Caller) call(ctx context.Context, s *Stream, service, address string, r
 	c.mu.Unlock()
 	defer c.forget(reply, req.Stream, x)
 
-	a := answer{conn: c.conn, service: service, stream: s, onFrame: onFrame}
+	a := answer{conn: c.conn, service: service, route: route, stream: s, onFrame: onFrame}
 	frame, ferr := a.ask(ctx, x, address, req.Method, reply, data, deadline)
 	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
 		c.cancel(address, req.Id, string(ferr.Reason))

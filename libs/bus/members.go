@@ -22,6 +22,7 @@ type members struct {
 
 type member struct {
 	instance string
+	version  string
 	calls    int
 	// gone says that nobody takes calls there; its next announcement, that
 	// somebody may.
@@ -29,22 +30,59 @@ type member struct {
 	suspect time.Time
 }
 
-// set replaces what instances there are, by service.
-func (m *members) set(now map[string][]string) {
+// set replaces what instances there are: by service, their versions.
+func (m *members) set(now map[string]map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	services := make(map[string][]*member, len(now))
 	for service, instances := range now {
-		for _, name := range instances {
-			i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == name })
-			if i >= 0 {
-				services[service] = append(services[service], m.services[service][i])
-			} else {
-				services[service] = append(services[service], &member{instance: name})
+		for name, version := range instances {
+			one := &member{instance: name}
+			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == name }); i >= 0 {
+				one = m.services[service][i]
 			}
+			one.version = version
+			services[service] = append(services[service], one)
 		}
 	}
 	m.services = services
+}
+
+// version is that of an instance; empty for one that is not known.
+func (m *members) version(service, instance string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.services[service] {
+		if one.instance == instance {
+			return one.version
+		}
+	}
+	return ""
+}
+
+// takeOf is take for a call that only some instances understand. One that hangs
+// is called if there is no other; nil is none.
+func (m *members) takeOf(service string, only []string) *member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var best *member
+	now := time.Now()
+	worse := func(a, b *member) bool { // a than b
+		if hung := now.Before(a.suspect); hung != now.Before(b.suspect) {
+			return hung
+		}
+		return a.calls > b.calls
+	}
+	all := m.services[service]
+	for i, at := 0, rand.IntN(max(len(all), 1)); i < len(all); i, at = i+1, (at+1)%len(all) {
+		if one := all[at]; !one.gone && slices.Contains(only, one.instance) && (best == nil || worse(best, one)) {
+			best = one
+		}
+	}
+	if best != nil {
+		best.calls++
+	}
+	return best
 }
 
 // announced has an instance called again that nobody was at.
