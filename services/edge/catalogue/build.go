@@ -179,5 +179,5 @@ func (b *builder) mine(service string, n Name) bool {
 }
 
 func (b *builder) leaveOut(service string, n Name, err error) {
-	b.problems = append(b.problems, fmt.Sprintf("%s of service %s is left out: %v", n, service, err))
+	b.problems = append(b.problems, fmt.Sprintf("%s of service %s is left out: %v", n.words(), service, err))
 }

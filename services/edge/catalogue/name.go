@@ -58,6 +58,18 @@ func (n Name) String() string {
 	return string(n.Kind) + "/" + n.Name
 }
 
+// words is how people call it.
+func (n Name) words() string {
+	if n.Kind == ModelName {
+		return "the model"
+	}
+	what := map[NameKind]string{
+		ToolName: "tool", PromptName: "prompt", ResourceName: "resource", TemplateName: "resource template",
+		PrefixName: "resource prefix", SkillName: "skill",
+	}[n.Kind]
+	return fmt.Sprintf("%s %q", what, n.Name)
+}
+
 // key is the name's in the bucket. The name itself may hold anything.
 func (n Name) key() string {
 	sum := sha256.Sum256([]byte(n.Name))
@@ -74,9 +86,9 @@ type Conflict struct {
 
 func (c Conflict) String() string {
 	if c.Owner == "" {
-		return fmt.Sprintf("%s of service %s is left out: others offer it as well, and the bucket that says whose it is does not answer", c.Name, c.Service)
+		return fmt.Sprintf("%s of service %s is left out: others offer it as well, and the bucket that says whose it is does not answer", c.Name.words(), c.Service)
 	}
-	return fmt.Sprintf("%s of service %s is left out: the name is that of service %s; \"busbar services assign %s %s\" moves it", c.Name, c.Service, c.Owner, c.Name, c.Service)
+	return fmt.Sprintf("%s of service %s is left out: the name is that of service %s; \"busbar services assign %s %s\" moves it", c.Name.words(), c.Service, c.Owner, c.Name, c.Service)
 }
 
 // Conflicts are the names that services offer and do not have.

@@ -21,12 +21,15 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			if c.Target.Service == bus.Lender {
 				return lending.borrow(ctx, c.Principal, req)
 			}
-			return caller.CallOn(ctx, c.Stream, c.Target.Service, req, onFrame)
+			route := bus.Route{Service: c.Target.Service, Only: c.Target.Instances}
+			frame, err := caller.CallTo(ctx, c.Stream, &route, req, onFrame)
+			c.Instance, c.Version = route.Instance, route.Version
+			return frame, err
 		}
 		deadline := time.Now().Add(timeLimit(c))
 		req := request(c, deadline)
 		var err error
-		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
+		if req.Delegation, err = sealer.delegate(ctx, c, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 			return nil, err
 		}
 		frame, err := send(req)
@@ -48,6 +51,13 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 		}
 		return answerOf(frame), nil
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // timeLimit is the longest a call may take.
