@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
 // suspectTime is how long an instance that was silent is called only if there
@@ -28,24 +30,79 @@ type member struct {
 	// somebody may.
 	gone    bool
 	suspect time.Time
+	// asks says that it begins calls with an effect only when permitted.
+	asks bool
 }
 
-// set replaces what instances there are: by service, their versions.
-func (m *members) set(now map[string]map[string]string) {
+// set replaces what instances there are, by service.
+func (m *members) set(now map[string][]*busv1.Announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	services := make(map[string][]*member, len(now))
 	for service, instances := range now {
-		for name, version := range instances {
-			one := &member{instance: name}
-			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == name }); i >= 0 {
+		for _, ann := range instances {
+			one := &member{instance: ann.Instance}
+			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == ann.Instance }); i >= 0 {
 				one = m.services[service][i]
 			}
-			one.version = version
+			one.version, one.asks = ann.Version, ann.SentUnixNano != 0
 			services[service] = append(services[service], one)
 		}
 	}
 	m.services = services
+}
+
+// announced has an instance called again that nobody was at.
+func (m *members) announced(service, instance string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.services[service] {
+		if one.instance == instance {
+			one.gone = false
+		}
+	}
+}
+
+// ask reports whether every instance of a service begins calls with an effect
+// only when permitted, as those do that nobody announced.
+func (m *members) ask(service string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !slices.ContainsFunc(m.services[service], func(one *member) bool { return !one.asks })
+}
+
+// Of more instances than fewMembers, a call looks at triedMembers by chance.
+const fewMembers, triedMembers = 16, 4
+
+// take returns the instance for a call, none of those tried before, or nil to
+// leave that to the queue group. Give it back with done.
+func (m *members) take(service string, tried []string) *member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.services[service]
+	n := len(all)
+	if n < 2 {
+		return nil // nothing to choose from
+	}
+	looked, step := n, 1
+	if n > fewMembers {
+		looked, step = triedMembers, 1+rand.IntN(n-1)
+	}
+	var best *member
+	now := time.Now()
+	for i, at := 0, rand.IntN(n); i < looked; i, at = i+1, (at+step)%n {
+		one := all[at]
+		if one.gone || now.Before(one.suspect) || slices.Contains(tried, one.instance) {
+			continue
+		}
+		if best == nil || one.calls < best.calls {
+			best = one
+		}
+	}
+	if best != nil {
+		best.calls++
+	}
+	return best
 }
 
 // version is that of an instance; empty for one that is not known.
@@ -62,7 +119,7 @@ func (m *members) version(service, instance string) string {
 
 // takeOf is take for a call that only some instances understand. One that hangs
 // is called if there is no other; nil is none.
-func (m *members) takeOf(service string, only []string) *member {
+func (m *members) takeOf(service string, only, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member
@@ -75,52 +132,11 @@ func (m *members) takeOf(service string, only []string) *member {
 	}
 	all := m.services[service]
 	for i, at := 0, rand.IntN(max(len(all), 1)); i < len(all); i, at = i+1, (at+1)%len(all) {
-		if one := all[at]; !one.gone && slices.Contains(only, one.instance) && (best == nil || worse(best, one)) {
-			best = one
-		}
-	}
-	if best != nil {
-		best.calls++
-	}
-	return best
-}
-
-// announced has an instance called again that nobody was at.
-func (m *members) announced(service, instance string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, one := range m.services[service] {
-		if one.instance == instance {
-			one.gone = false
-		}
-	}
-}
-
-// Of more instances than fewMembers, a call looks at triedMembers by chance.
-const fewMembers, triedMembers = 16, 4
-
-// take returns the instance for a call, nil to leave that to the queue group.
-// Give it back with done.
-func (m *members) take(service string) *member {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := m.services[service]
-	n := len(all)
-	if n < 2 {
-		return nil // nothing to choose from
-	}
-	looked, step := n, 1
-	if n > fewMembers {
-		looked, step = triedMembers, 1+rand.IntN(n-1)
-	}
-	var best *member
-	now := time.Now()
-	for i, at := 0, rand.IntN(n); i < looked; i, at = i+1, (at+step)%n {
 		one := all[at]
-		if one.gone || now.Before(one.suspect) {
+		if one.gone || !slices.Contains(only, one.instance) || slices.Contains(tried, one.instance) {
 			continue
 		}
-		if best == nil || one.calls < best.calls {
+		if best == nil || worse(best, one) {
 			best = one
 		}
 	}

@@ -231,7 +231,17 @@ func (v *registryView) apply(ev registryEvent) {
 		return
 	}
 	v.instances[ev.key] = instance{ann: ev.ann, seen: time.Now()}
-	v.dirty = v.dirty || !known || !proto.Equal(old.ann, ev.ann)
+	v.dirty = v.dirty || !known || !sameSaid(old.ann, ev.ann)
+}
+
+// sameSaid compares announcements, but for when they were made.
+func sameSaid(a, b *busv1.Announcement) bool {
+	if (a.SentUnixNano == 0) != (b.SentUnixNano == 0) {
+		return false
+	}
+	b = proto.CloneOf(b)
+	b.SentUnixNano = a.SentUnixNano
+	return proto.Equal(a, b)
 }
 
 func (v *registryView) expire() {

@@ -29,20 +29,17 @@ func (v *registryView) settle(ctx context.Context) bool {
 	}
 	v.dirty = false
 	known := v.releases()
-	versions := map[string]map[string]string{}
+	all := map[string][]*busv1.Announcement{}
 	for _, in := range v.instances {
-		if versions[in.ann.Service] == nil {
-			versions[in.ann.Service] = map[string]string{}
-		}
-		versions[in.ann.Service][in.ann.Instance] = in.ann.Version
+		all[in.ann.Service] = append(all[in.ann.Service], in.ann)
 	}
-	v.registry.conn.members.set(versions)
+	v.registry.conn.members.set(all)
 	v.registry.mu.Lock()
 	before := v.registry.services
 	v.registry.mu.Unlock()
 	var now []Service
 	for _, name := range slices.Sorted(maps.Keys(known)) {
-		s := Service{Name: name, Instances: slices.Sorted(maps.Keys(versions[name]))}
+		s := Service{Name: name, Instances: names(all[name])}
 		for i, r := range known[name][:min(len(known[name]), maxReleases)] {
 			c, err := v.catalogue(ctx, name, r.Digest)
 			if err != nil {
@@ -121,6 +118,15 @@ func (v *registryView) releases() map[string][]Release {
 		slices.Sort(names)
 		all[ann.Service] = append(all[ann.Service], Release{Version: ann.Version, Digest: ann.CatalogueDigest, Instances: names})
 	}
+	return all
+}
+
+func names(anns []*busv1.Announcement) []string {
+	var all []string
+	for _, ann := range anns {
+		all = append(all, ann.Instance)
+	}
+	slices.Sort(all)
 	return all
 }
 

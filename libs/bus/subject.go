@@ -118,6 +118,9 @@ func wantCatalogueSubject(service, digest string) string {
 	return ctlRoot + service + ".catalogue." + digest
 }
 
+// permitSubject is where one instance hears whether it may begin a call.
+func permitSubject(service, instance string) string { return ctlRoot + service + ".permit." + instance }
+
 // changedSubject is where an instance tells the others that what they share has
 // changed.
 func changedSubject(service string) string { return ctlRoot + service + ".changed" }

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yosida95/uritemplate/v3"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/schema"
@@ -66,13 +64,13 @@ func (b *builder) add(svc bus.Service, r *releases) {
 	}
 	for _, e := range newest.GetResourceTemplates() {
 		n := Name{TemplateName, e.UriTemplate}
-		pattern, err := uritemplate.New(e.UriTemplate)
+		t, err := newTemplate(e.UriTemplate, at(n, definition(svc.Name, e)))
 		if err != nil {
 			b.leaveOut(svc.Name, n, err)
 			continue
 		}
 		if b.entry(Templates, svc.Name, n, e.Json) {
-			b.templates = append(b.templates, template{e.UriTemplate, pattern, at(n, definition(svc.Name, e))})
+			b.templates = append(b.templates, t)
 		}
 	}
 	if n := (Name{Kind: ModelName}); newest.GetSamples() && b.mine(svc.Name, n) {
@@ -149,6 +147,9 @@ func (b *builder) addEarlier(svc bus.Service, r *releases) {
 // entry adds an entry to a list, unless it is malformed or its name is another's.
 func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 	json, err := kind.entry(n.Name, raw)
+	if err == nil && len(n.Name) > MaxURI {
+		err = fmt.Errorf("it has more than %d bytes", MaxURI)
+	}
 	if err == nil && b.taken[n] && b.owner(n) == service {
 		err = fmt.Errorf("it stands twice")
 	}

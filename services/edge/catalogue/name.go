@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // NameKind is what a name is of.
@@ -67,7 +68,7 @@ func (n Name) words() string {
 		ToolName: "tool", PromptName: "prompt", ResourceName: "resource", TemplateName: "resource template",
 		PrefixName: "resource prefix", SkillName: "skill",
 	}[n.Kind]
-	return fmt.Sprintf("%s %q", what, n.Name)
+	return fmt.Sprintf("%s %q", what, fault.Clip(n.Name))
 }
 
 // key is the name's in the bucket. The name itself may hold anything.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yosida95/uritemplate/v3"
-
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
@@ -78,12 +76,6 @@ type Snapshot struct {
 	sampler                   Target
 }
 
-type template struct {
-	uri     string
-	pattern *uritemplate.Template
-	target  Target
-}
-
 // Problems are the entries left out and why: a name that another service
 // offers already, a schema that does not compile.
 func (s *Snapshot) Problems() []string { return s.problems }
@@ -99,17 +91,20 @@ func (s *Snapshot) Sampler() (Target, bool) { return s.sampler, s.sampler.Servic
 
 // Resource returns who reads a URI: the service whose skill has that file,
 // then a resource of that URI, then any template it matches, then the longest
-// prefix it has.
+// prefix it has. Nobody reads a URI of more than MaxURI bytes.
 func (s *Snapshot) Resource(uri string) (Target, bool) {
+	if len(uri) > MaxURI {
+		return Target{}, false
+	}
 	if t, ok := s.files[uri]; ok {
 		return t, true
 	}
 	if t, ok := s.resources[uri]; ok {
 		return t, true
 	}
-	for _, t := range s.templates {
-		if t.pattern.Match(uri) != nil {
-			return t.target, true
+	for i := range s.templates {
+		if s.templates[i].matches(uri) {
+			return s.templates[i].target, true
 		}
 	}
 	for _, p := range s.prefixes {

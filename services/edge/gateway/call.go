@@ -54,11 +54,15 @@ type Call struct {
 	// Refused is why a call of a batch cannot be made; nil for one that can.
 	Refused error
 
+	// permit is asked right before an instance of the service begins the call, and
+	// may refuse; nil does not. Only for calls with an effect: bus.Options.Permit.
+	permit func(ctx context.Context, instance string) error
+
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
-	// Instance and Version say who carried the call out, or was asked to last; set
-	// by dispatch, empty where nobody was.
-	Instance, Version string
+	// Ran says which instance carried the call out, or was asked to last; set by
+	// dispatch, empty where none was.
+	Ran bus.Ran
 	// Received is when the door had the whole request.
 	Received time.Time
 	// ID names this run of the chain; set by the audit link. begun says that it

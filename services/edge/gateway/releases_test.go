@@ -61,17 +61,17 @@ func TestB6EachFormRunsOnItsRelease(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s %s: %v", name, arguments, err)
 		}
-		if c.Version == "" || !strings.Contains(string(answer.Result.Json), c.Version) || c.Instance == "" {
-			t.Fatalf("%s %s ran at %q %q and answered %s", name, arguments, c.Instance, c.Version, answer.Result.Json)
+		if c.Ran.Version == "" || !strings.Contains(string(answer.Result.Json), c.Ran.Version) || c.Ran.Instance == "" {
+			t.Fatalf("%s %s ran at %q %q and answered %s", name, arguments, c.Ran.Instance, c.Ran.Version, answer.Result.Json)
 		}
-		return c.Version, c
+		return c.Ran.Version, c
 	}
 	spread, instances := map[string]int{}, map[string]bool{}
 	for i := range 60 {
 		if v, c := call("pay", `{"amount":1}`); v != "1.0.0" {
 			t.Fatalf("call %d in the old form ran on %s", i, v)
 		} else {
-			instances[c.Instance] = true
+			instances[c.Ran.Instance] = true
 		}
 		if v, _ := call("pay", `{"amount":1,"currency":"EUR"}`); v != "2.0.0" {
 			t.Fatalf("call %d in the new form ran on %s", i, v)
@@ -121,12 +121,12 @@ func TestB6NoCallOnAnotherRelease(t *testing.T) {
 		c := toolCall("pay", `{"amount":1,"currency":"EUR"}`)
 		_, err := w.gateway.Do(t.Context(), c, nil)
 		switch f := fault.From(err); {
-		case err == nil && c.Version == "2.0.0":
+		case err == nil && c.Ran.Version == "2.0.0":
 			ran["v2"]++
 		case err == nil:
 			// Once v2 is gone its form is no more, and v1 takes unknown members.
 			if target, _ := live.Now().Tool("pay"); len(target.Earlier) != 0 || target.Version != "1.0.0" {
-				t.Fatalf("a call in the new form ran on %s", c.Version)
+				t.Fatalf("a call in the new form ran on %s", c.Ran.Version)
 			}
 			ran["v1"]++
 		case f.Executed == fault.No:
