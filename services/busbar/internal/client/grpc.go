@@ -294,7 +294,10 @@ func (g *GRPC) FindHeld(ctx context.Context, id string) (*Held, error) {
 }
 
 func readHeld(wire *gatewayv1.HeldCall) Held {
-	return Held{Approval: wire.GetApproval(), Name: wire.GetName(), Parameters: wire.GetArguments(), Expires: wire.GetExpires().AsTime()}
+	return Held{
+		Approval: wire.GetApproval(), Name: wire.GetName(), Title: wire.GetTitle(), Shown: wire.GetShown(),
+		Parameters: wire.GetArguments(), Expires: wire.GetExpires().AsTime(),
+	}
 }
 
 // Approve implements Edge.
