@@ -3,7 +3,22 @@ package catalogue
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	"google.golang.org/protobuf/proto"
 )
+
+// definition is the digest of an entry as its service announced it, with what
+// clients do not see of it, such as that calls need no approval.
+func definition(service string, entry proto.Message) string {
+	said, err := proto.MarshalOptions{Deterministic: true}.Marshal(entry)
+	if err != nil { // it was read from the bus
+		return ""
+	}
+	h := sha256.New()
+	_, _ = h.Write([]byte(service + "\x00" + string(entry.ProtoReflect().Descriptor().FullName()) + "\x00"))
+	_, _ = h.Write(said)
+	return hex.EncodeToString(h.Sum(nil))
+}
 
 // listed are the lists that each change is of, in the order of the digest.
 var listed = []struct {

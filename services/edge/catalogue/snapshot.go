@@ -18,6 +18,10 @@ import (
 // Target is what a call reaches.
 type Target struct {
 	Service string
+	// Definition stands for all that the service said of it, with whose it is:
+	// hexadecimal, the same at every edge, another after any change. Empty for what
+	// no catalogue describes one by one, such as a prefix of resources.
+	Definition string
 	// Tool is nil unless the call is for a tool.
 	Tool *Tool
 }
@@ -153,7 +157,7 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			}
 			used[text] = sch
 			legacy, loose := legacyTool(t.Json)
-			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Tool: &Tool{
+			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Definition: definition(svc.Name, t), Tool: &Tool{
 				Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
@@ -164,10 +168,10 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			}
 		}
 		for _, p := range svc.Catalogue.GetPrompts() {
-			claim("prompt", s.prompts, Prompts, p.Name, p.Json, Target{Service: svc.Name})
+			claim("prompt", s.prompts, Prompts, p.Name, p.Json, Target{Service: svc.Name, Definition: definition(svc.Name, p)})
 		}
 		for _, r := range svc.Catalogue.GetResources() {
-			claim("resource", s.resources, Resources, r.Uri, r.Json, Target{Service: svc.Name})
+			claim("resource", s.resources, Resources, r.Uri, r.Json, Target{Service: svc.Name, Definition: definition(svc.Name, r)})
 		}
 		for _, r := range svc.Catalogue.GetResourceTemplates() {
 			pattern, err := uritemplate.New(r.UriTemplate)
@@ -175,8 +179,9 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 				s.problems = append(s.problems, fmt.Sprintf("resource template %q of service %s is left out: %v", r.UriTemplate, svc.Name, err))
 				continue
 			}
-			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, Target{Service: svc.Name}) {
-				s.templates = append(s.templates, template{r.UriTemplate, pattern, Target{Service: svc.Name}})
+			target := Target{Service: svc.Name, Definition: definition(svc.Name, r)}
+			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, target) {
+				s.templates = append(s.templates, template{r.UriTemplate, pattern, target})
 			}
 		}
 		if svc.Catalogue.GetSamples() && s.sampler == "" {

@@ -35,15 +35,15 @@ func CheckContent(h http.Header) int {
 	return 0
 }
 
-// Credentials are those of the Authorization header. Tokens elsewhere, in the
-// query above all, are not read.
-func Credentials(h http.Header) gateway.Credentials {
+// Credentials are those of the Authorization header, and the address of the
+// connection. Tokens elsewhere, in the query above all, are not read.
+func Credentials(r *http.Request) gateway.Credentials {
 	const scheme = "bearer "
-	v := h.Get("Authorization")
-	if len(v) <= len(scheme) || !strings.EqualFold(v[:len(scheme)], scheme) {
-		return gateway.Credentials{}
+	c := gateway.Credentials{Address: hostOnly(r.RemoteAddr)}
+	if v := r.Header.Get("Authorization"); len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
+		c.Bearer = strings.TrimSpace(v[len(scheme):])
 	}
-	return gateway.Credentials{Bearer: strings.TrimSpace(v[len(scheme):])}
+	return c
 }
 
 // bodyTime is how long a client may take to send a body.

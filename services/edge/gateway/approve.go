@@ -127,7 +127,7 @@ func approve(a Approvals, caller *bus.Caller) Link {
 func nothingRan(err error) bool { return err != nil && fault.From(err).Executed == fault.No }
 
 // toolDigest is that of what a person agrees to run.
-func toolDigest(c *Call) []byte { return digest(c.Target.Service) }
+func toolDigest(c *Call) []byte { return digest(c.Target.Service, c.Target.Definition) }
 
 // errChanged marks an approval of a tool that is another one by now.
 var errChanged = errors.New("the tool has changed since the approval was asked for")

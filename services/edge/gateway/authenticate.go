@@ -27,7 +27,7 @@ func authenticate(a Authenticator, s *Sealer) Link {
 		if err != nil {
 			return nil, err
 		}
-		c.Principal = p
+		c.Principal, c.payer = p, Payer(p, c.Credentials)
 		return next(ctx, c, onFrame)
 	}
 }

@@ -67,18 +67,23 @@ type Call struct {
 	Replayed bool
 	// depth is how many calls of services stand above this one.
 	depth uint32
+	// payer is what Payer returns; set by the authenticate link.
+	payer string
 }
 
-// Credentials are what a client proves its identity with.
+// Credentials are what a door knows of who calls.
 type Credentials struct {
 	// Bearer is an OAuth 2.1 access token.
 	Bearer string
+	// Address is that of the client's connection, without its port; empty for a
+	// client of this machine, over stdio. It proves nothing.
+	Address string
 }
 
-// digest stands for the credentials on the bus, which they never enter. Nil
-// for none.
+// digest stands for the token on the bus, which tokens never enter. Nil without
+// one.
 func (c Credentials) digest() []byte {
-	if c == (Credentials{}) {
+	if c.Bearer == "" {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(c.Bearer))

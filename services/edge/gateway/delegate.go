@@ -25,7 +25,7 @@ func (s *Sealer) delegate(ctx context.Context, c *Call, until time.Time) ([]byte
 		return nil, nil
 	}
 	plain, err := proto.Marshal(&busv1.Delegation{
-		Identity: identity(c.Principal), Service: c.Target.Service, Depth: c.depth + 1,
+		Identity: identity(c.Principal), Service: c.Target.Service, Depth: c.depth + 1, Payer: c.payer,
 		ExpiresUnixNano: uint64(until.UnixNano()),
 	})
 	if err != nil {
@@ -53,6 +53,7 @@ func (s *Sealer) accept(ctx context.Context, c *Call) error {
 		return fault.New(fault.Forbidden, "tools that call tools are %d deep here, and at most %d are let", d.Depth, maxDepth)
 	}
 	c.Principal = Principal{Name: d.Identity.GetPrincipal(), Tenant: d.Identity.GetTenant(), Scopes: d.Identity.GetScopes()}
+	c.payer = d.Payer
 	c.Client, c.depth = &busv1.Client{Name: d.Service, Capabilities: []byte("{}")}, d.Depth
 	return nil
 }

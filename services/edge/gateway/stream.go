@@ -36,6 +36,7 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 	if c.Principal, err = g.Authenticate(ctx, c.Credentials); err != nil {
 		return nil, err
 	}
+	c.payer = Payer(c.Principal, c.Credentials)
 	if c.Target, err = find(g.catalogue.Now(), c); err != nil && c.Method == mcp.MethodToolsCall {
 		c.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
 	}

@@ -357,7 +357,9 @@ type Delegation struct {
 	// Nanoseconds since the Unix epoch.
 	ExpiresUnixNano uint64 `protobuf:"fixed64,3,opt,name=expires_unix_nano,json=expiresUnixNano,proto3" json:"expires_unix_nano,omitempty"`
 	// How many calls of services stand between the client and this one.
-	Depth         uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
+	Depth uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
+	// The party that the calls are counted for.
+	Payer         string `protobuf:"bytes,7,opt,name=payer,proto3" json:"payer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +420,13 @@ func (x *Delegation) GetDepth() uint32 {
 		return x.Depth
 	}
 	return 0
+}
+
+func (x *Delegation) GetPayer() string {
+	if x != nil {
+		return x.Payer
+	}
+	return ""
 }
 
 // Client describes the MCP client behind a call.
@@ -1730,13 +1739,14 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"stream_all\x18\x10 \x01(\bR\tstreamAll\x12\x1e\n" +
 	"\n" +
 	"delegation\x18\x11 \x01(\fR\n" +
-	"delegation\"\x9d\x01\n" +
+	"delegation\"\xb3\x01\n" +
 	"\n" +
 	"Delegation\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.busbar.bus.v1.IdentityR\bidentity\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12*\n" +
 	"\x11expires_unix_nano\x18\x03 \x01(\x06R\x0fexpiresUnixNano\x12\x14\n" +
-	"\x05depth\x18\x04 \x01(\rR\x05depth\"Z\n" +
+	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x14\n" +
+	"\x05payer\x18\a \x01(\tR\x05payer\"Z\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\"\n" +

@@ -94,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who := api.Caller{
-		Door: "envelope", Credentials: door.Credentials(r.Header),
+		Door: "envelope", Credentials: door.Credentials(r),
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	if jsontext.Value(body).Kind() == '[' {

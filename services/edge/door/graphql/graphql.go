@@ -130,7 +130,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 
 func caller(r *http.Request) api.Caller {
 	return api.Caller{
-		Door: "graphql", Credentials: door.Credentials(r.Header),
+		Door: "graphql", Credentials: door.Credentials(r),
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 }

@@ -15,6 +15,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/sourcegraph/conc/panics"
@@ -23,7 +24,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Limits of the door.
@@ -124,12 +124,18 @@ func caller(ctx context.Context, key string) (api.Caller, error) {
 		return ""
 	}
 	c := api.Caller{Door: "grpc", IdempotencyKey: key, Traceparent: first("traceparent"), Tracestate: first("tracestate")}
+	if p, ok := peer.FromContext(ctx); ok {
+		c.Credentials.Address = p.Addr.String()
+		if host, _, err := net.SplitHostPort(c.Credentials.Address); err == nil {
+			c.Credentials.Address = host
+		}
+	}
 	const scheme = "bearer "
 	switch v := md.Get("authorization"); {
 	case len(v) > 1:
 		return c, fault.New(fault.InvalidRequest, "metadata authorization stands twice")
 	case len(v) == 1 && len(v[0]) > len(scheme) && strings.EqualFold(v[0][:len(scheme)], scheme):
-		c.Credentials = gateway.Credentials{Bearer: strings.TrimSpace(v[0][len(scheme):])}
+		c.Credentials.Bearer = strings.TrimSpace(v[0][len(scheme):])
 	}
 	return c, nil
 }

@@ -124,7 +124,7 @@ func caller(r *http.Request) (api.Caller, error) {
 		return api.Caller{}, fault.New(fault.InvalidRequest, "Idempotency-Key is one key of 1 to %d characters", maxKey)
 	}
 	c := api.Caller{
-		Door: "rest", Credentials: door.Credentials(r.Header),
+		Door: "rest", Credentials: door.Credentials(r),
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	if len(keys) == 1 {

@@ -57,7 +57,7 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	credentials := door.Credentials(r.Header)
+	credentials := door.Credentials(r)
 	if _, err := d.cfg.Gateway.Authenticate(r.Context(), credentials); err != nil {
 		refuse(w, err)
 		return
@@ -130,7 +130,7 @@ func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	switch err := d.cfg.Gateway.Post(r.Context(), addresses[0], door.Credentials(r.Header), body); {
+	switch err := d.cfg.Gateway.Post(r.Context(), addresses[0], door.Credentials(r), body); {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case fault.Is(err, fault.InvalidRequest):

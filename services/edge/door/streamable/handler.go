@@ -94,7 +94,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newWriter(w, takes)
 	defer out.close()
-	req := &era.Request{Message: &m, Door: "streamable", Version: version, Credentials: credentials(r.Header)}
+	req := &era.Request{Message: &m, Door: "streamable", Version: version, Credentials: door.Credentials(r)}
 	if modern {
 		h.modern(r.Context(), req, r.Header, out)
 		return

@@ -8,9 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
-	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // eraOf says under which version a message is, from its header and body. The
@@ -112,5 +110,3 @@ func mirrors(h http.Header, name, body string, encoded bool) error {
 func mismatch(format string, args ...any) error {
 	return fault.New(fault.HeaderMismatch, "Header mismatch: "+format, args...)
 }
-
-func credentials(h http.Header) gateway.Credentials { return door.Credentials(h) }

@@ -59,7 +59,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) boo
 		writeError(w, nil, mcp.V20250326, err)
 		return true
 	}
-	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: credentials(r.Header), Session: s}
+	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: door.Credentials(r), Session: s}
 	if s != nil {
 		var release func()
 		base.Peer, release = h.cfg.Server.Peer(s.ID)
@@ -106,7 +106,7 @@ func (h *Handler) session(r *http.Request) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := h.cfg.Gateway.Authenticate(r.Context(), credentials(r.Header))
+	who, err := h.cfg.Gateway.Authenticate(r.Context(), door.Credentials(r))
 	if err == nil && who.ID() != s.Principal {
 		err = session.Unknown() // another principal's is as good as none
 	}
@@ -157,7 +157,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session.Sess
 	peer, release := h.cfg.Server.Peer(s.ID)
 	defer release()
 	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{
-		Door: "streamable", Version: s.Version, Session: s, Peer: peer, Resumable: out, Credentials: credentials(r.Header),
+		Door: "streamable", Version: s.Version, Session: s, Peer: peer, Resumable: out, Credentials: door.Credentials(r),
 	}, id)
 	if err != nil {
 		writeError(w, nil, s.Version, err)

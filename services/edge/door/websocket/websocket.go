@@ -53,7 +53,7 @@ func New(cfg Config) *Handler {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who := api.Caller{
-		Door: "websocket", Credentials: door.Credentials(r.Header),
+		Door: "websocket", Credentials: door.Credentials(r),
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	check := func(ctx context.Context) error { return h.cfg.API.Authenticate(ctx, who.Credentials) }
