@@ -19,6 +19,7 @@ func TestM2AnApprovalIsAnsweredAfterTheConnectionIsGone(t *testing.T) {
 		w = &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
 		w.svc.Start(t, bustest.Connect(t, w.bus))
 		one, two = w.replica(t), w.replica(t)
+		t.Cleanup(func() { one.kill(); two.kill() }) // a failed test leaves questions open
 		w.http, w.client = one.Server, http.DefaultClient
 		t.Cleanup(w.client.CloseIdleConnections)
 		r := w.post(t, header{}, edgetest.Legacy("0", "initialize", `"protocolVersion":"`+mcp.V20251125+`","capabilities":{"elicitation":{}}`))
