@@ -1,96 +1,154 @@
-// Package database opens the databases that services own: Postgres for a
-// fleet, SQLite where nothing is configured. It brings their schemas up to
-// date. What is in them is for the services to say: each has a store interface
-// of its own, one implementation for either engine, and one suite of tests that
-// runs on both.
+// Package database is the one engine under the services that own data: Postgres
+// for a fleet, SQLite in a file where nothing is configured. Both run the same
+// transactions, bound how long a call takes, refuse at once while the database
+// is away and say truthfully whether a write was made, so that an outage has
+// one behaviour whichever service meets it. What is in a database is for the
+// services to say: each has a store of its own on a Database, and one suite of
+// tests that runs on both engines.
 package database
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
+	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-	_ "modernc.org/sqlite" // registers the driver
 )
+
+// Config says which database, and whose tables are in it.
+type Config struct {
+	// URL is that of a Postgres database, postgres://user:password@host:5432/name,
+	// which any number of processes share. Empty: SQLite in File.
+	URL string
+	// File is where SQLite keeps its data. One process at a time may have it open.
+	File string
+	// Owner is the service, such as resource: it names the table of the schema's
+	// version and the connections that the server shows.
+	Owner string
+	// Holds is what is in the database, for errors that clients see: resources.
+	Holds string
+	// Migrations are SQL files of goose in the directories postgres and sqlite, or
+	// in one named both.
+	Migrations fs.FS
+	// Wait is how long a call waits for a connection that nobody gives back; until
+	// then nothing ran. Zero is 250 ms.
+	Wait time.Duration
+	// Work bounds a whole call, in addition to the caller's own deadline. Zero is
+	// 5 s.
+	Work time.Duration
+}
+
+// Defaults of Config, and what is like them.
+const (
+	defaultWait = 250 * time.Millisecond
+	defaultWork = 5 * time.Second
+	// retryAfter is what a caller is told when the database is away.
+	retryAfter = 500 * time.Millisecond
+)
+
+// Database is one engine. Apart from defects its errors are *fault.Error:
+// Unavailable when the database is away, busy or full, whose Executed is
+// unknown when a commit was not answered, and no otherwise; and ErrRejected.
+// What f returns is passed on as it is.
+type Database interface {
+	// Write runs f in a transaction and commits it if f returns nil. f may run
+	// again after a failure that a repetition mends.
+	Write(ctx context.Context, f func(context.Context, Tx) error) error
+	// Read runs f, each statement by itself. f may run again.
+	Read(ctx context.Context, f func(context.Context, Tx) error) error
+	// Alone runs f unless another process or goroutine runs something alone for
+	// the same owner.
+	Alone(ctx context.Context, f func(context.Context) error) (ran bool, err error)
+	// ForUpdate ends a SELECT whose rows are to stay as they are until the commit.
+	ForUpdate() string
+	// Among is the condition that a text column has one of the values of the n-th
+	// parameter, a []string.
+	Among(column string, n int) string
+	// Close ends all calls and waits for them.
+	Close()
+}
+
+// Tx runs statements, whose parameters are $1, $2 and so on.
+type Tx interface {
+	// Exec returns how many rows a statement changed.
+	Exec(ctx context.Context, statement string, args ...any) (int64, error)
+	Query(ctx context.Context, statement string, args ...any) (Rows, error)
+	// Insert adds n rows to a table, in the fastest way that the engine has.
+	Insert(ctx context.Context, table string, columns []string, n int, row func(i int) []any) error
+}
+
+// Rows is what a query found. Close it.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+	Close()
+}
+
+// ErrRejected marks a failure that is the fault of what was to be written: a
+// violated constraint, or a value that the database does not take.
+var ErrRejected = errors.New("the database does not take this")
+
+// Open opens a database, waiting for a Postgres server until ctx ends, makes
+// the file of an SQLite one if need be, and brings its tables up to date. It
+// refuses the tables of a later release.
+func Open(ctx context.Context, cfg Config) (Database, error) {
+	if cfg.Wait <= 0 {
+		cfg.Wait = defaultWait
+	}
+	if cfg.Work <= 0 {
+		cfg.Work = defaultWork
+	}
+	switch {
+	case IsPostgres(cfg.URL):
+		return openPostgres(ctx, cfg)
+	case cfg.URL != "":
+		return nil, errors.New("the database URL is not one of Postgres: use postgres://user:password@host:5432/name, or none for a file")
+	case cfg.File == "":
+		return nil, errors.New("there is no place for " + cfg.Holds + ": set BUSBAR_DATABASE_URL or BUSBAR_DATA_DIR")
+	}
+	return openSQLite(ctx, cfg)
+}
+
+// One runs a query and scans its first row; found is false when there is none.
+func One(ctx context.Context, tx Tx, statement string, args []any, dest ...any) (found bool, err error) {
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return false, rows.Err()
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return false, err
+	}
+	rows.Close()
+	return true, rows.Err()
+}
+
+// All runs a query and scans each row.
+func All[V any](ctx context.Context, tx Tx, scan func(func(...any) error) (V, error), statement string, args ...any) (all []V, err error) {
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		v, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
 
 // IsPostgres reports whether a database URL is one of Postgres.
 func IsPostgres(rawURL string) bool {
 	return strings.HasPrefix(rawURL, "postgres://") || strings.HasPrefix(rawURL, "postgresql://")
 }
-
-// statementTime bounds one statement, so that a lock held elsewhere ends as an
-// error and not as a hung call.
-const statementTime = 10 * time.Second
-
-// OpenPostgres opens a pool, waiting for the server until ctx ends. name is
-// shown to whoever looks at the server's connections. Parameters in the URL,
-// such as pool_max_conns, are obeyed (pgxpool.ParseConfig).
-func OpenPostgres(ctx context.Context, rawURL, name string) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(rawURL)
-	if err != nil {
-		// Its text may hold the password.
-		return nil, errors.New("the database URL is not one: use postgres://user:password@host:5432/name")
-	}
-	set := func(key, value string) {
-		if _, own := cfg.ConnConfig.RuntimeParams[key]; !own {
-			cfg.ConnConfig.RuntimeParams[key] = value
-		}
-	}
-	set("application_name", "busbar "+name)
-	set("statement_timeout", fmt.Sprint(statementTime.Milliseconds()))
-	set("idle_in_transaction_session_timeout", fmt.Sprint(statementTime.Milliseconds()))
-	if cfg.ConnConfig.ConnectTimeout == 0 {
-		cfg.ConnConfig.ConnectTimeout = 2 * time.Second
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open Postgres: %w", err)
-	}
-	for {
-		err := pool.Ping(ctx)
-		if err == nil {
-			return pool, nil
-		}
-		select {
-		case <-time.After(250 * time.Millisecond):
-		case <-ctx.Done():
-			pool.Close()
-			return nil, fmt.Errorf("database %s does not answer; start Postgres, or check --database-url: %w", Redacted(rawURL), err)
-		}
-	}
-}
-
-// OpenSQLite opens a database in a file, and makes it and its directory if
-// they are not there. Every commit is on the disk before it returns. One
-// process at a time may have it open.
-func OpenSQLite(ctx context.Context, file string) (*sql.DB, error) {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return nil, fmt.Errorf("directory of the database: %w", err)
-	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
-	}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: escape(file), RawQuery: q.Encode()}).String())
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", file, err)
-	}
-	// Readers beside one writer; more would only wait for its lock.
-	db.SetMaxOpenConns(8)
-	if err := db.PingContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", file, err), db.Close())
-	}
-	return db, os.Chmod(file, 0o600)
-}
-
-// escape makes a path the opaque part of a file: URL.
-func escape(file string) string { return (&url.URL{Path: file}).EscapedPath() }
 
 // Redacted is a database URL without its password, for people and logs.
 func Redacted(rawURL string) string {

@@ -2,7 +2,8 @@ package database_test
 
 import (
 	"context"
-	"database/sql"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,119 +12,229 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
 func migrations(n int) fstest.MapFS {
 	all := fstest.MapFS{
-		"00001_first.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE thing (name text PRIMARY KEY);\nINSERT INTO thing VALUES ('one');\n")},
-		"00002_second.sql": {Data: []byte("-- +goose Up\nALTER TABLE thing ADD COLUMN more text;\n")},
+		"both/00001_first.sql":  {Data: []byte("-- +goose Up\nCREATE TABLE thing (name text PRIMARY KEY);\nINSERT INTO thing VALUES ('one');\n")},
+		"both/00002_second.sql": {Data: []byte("-- +goose Up\nALTER TABLE thing ADD COLUMN more text;\n")},
 	}
 	if n == 1 {
-		delete(all, "00002_second.sql")
+		delete(all, "both/00002_second.sql")
 	}
 	return all
 }
 
-// engine is one way to have a database.
-type engine struct {
-	migrate func(ctx context.Context, owner string, n int) error
-	count   func(query string) int
+// patient is how long tests wait for a connection on a slow machine.
+const patient = 20 * time.Second
+
+// places are databases of a test's own, one of each engine.
+var places = map[string]func(*testing.T) database.Config{
+	"postgres": func(t *testing.T) database.Config {
+		return database.Config{URL: databasetest.Postgres(t), Owner: "test", Holds: "things", Wait: patient, Work: patient}
+	},
+	"sqlite": func(t *testing.T) database.Config {
+		return database.Config{File: filepath.Join(t.TempDir(), "a dir?", "x%20y#z.db"), Owner: "test", Holds: "things", Work: patient}
+	},
 }
 
-func postgres(t *testing.T) engine {
-	url := databasetest.Postgres(t)
-	open := func() (*pgxpool.Pool, error) { return database.OpenPostgres(t.Context(), url, "test") }
-	pool, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return engine{
-		// Each replica has a pool of its own.
-		migrate: func(ctx context.Context, owner string, n int) error {
-			own, err := open()
-			if err != nil {
-				return err
-			}
-			defer own.Close()
-			return database.MigratePostgres(ctx, own, owner, migrations(n))
-		},
-		count: func(query string) (n int) {
-			if err := pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		},
+// on runs a test on both engines.
+func on(t *testing.T, test func(*testing.T, database.Config)) {
+	t.Parallel()
+	for name, place := range places {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, place(t))
+		})
 	}
 }
 
-func sqlite(t *testing.T) engine {
-	db := openSQLite(t, filepath.Join(t.TempDir(), "a dir?", "x%20y#z.db"))
-	return engine{
-		migrate: func(ctx context.Context, owner string, n int) error {
-			return database.MigrateSQLite(ctx, db, owner, migrations(n))
-		},
-		count: func(query string) (n int) {
-			if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		},
-	}
-}
-
-func openSQLite(t *testing.T, file string) *sql.DB {
+func open(t *testing.T, cfg database.Config) database.Database {
 	t.Helper()
-	db, err := database.OpenSQLite(t.Context(), file)
+	db, err := database.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() })
+	t.Cleanup(db.Close)
 	return db
 }
 
-func TestMigrate(t *testing.T) {
-	t.Parallel()
-	for name, open := range map[string]func(*testing.T) engine{"postgres": postgres, "sqlite": sqlite} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := open(t)
-			t.Run("replicas that start at once migrate once", func(t *testing.T) {
-				var wg sync.WaitGroup
-				for range 5 {
-					wg.Go(func() {
-						if err := e.migrate(t.Context(), "owner", 1); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				wg.Wait()
-				if n := e.count("SELECT count(*) FROM thing"); n != 1 {
-					t.Errorf("%d rows", n)
-				}
-			})
-			t.Run("a later release adds to it", func(t *testing.T) {
-				if err := e.migrate(t.Context(), "owner", 2); err != nil {
-					t.Fatal(err)
-				}
-				if n := e.count("SELECT count(*) FROM thing WHERE more IS NULL"); n != 1 {
-					t.Errorf("%d rows", n)
-				}
-			})
-			t.Run("an earlier release refuses to start on it", func(t *testing.T) {
-				err := e.migrate(t.Context(), "owner", 1)
-				if err == nil || !strings.Contains(err.Error(), "version 2 of owner's schema and this program knows 1") {
-					t.Errorf("%v", err)
-				}
-			})
-		})
+func exec(t *testing.T, db database.Database, statement string, args ...any) {
+	t.Helper()
+	if err := db.Write(t.Context(), func(ctx context.Context, tx database.Tx) error {
+		_, err := tx.Exec(ctx, statement, args...)
+		return err
+	}); err != nil {
+		t.Fatalf("%s: %v", statement, err)
 	}
+}
+
+func count(t *testing.T, db database.Database, query string, args ...any) (n int) {
+	t.Helper()
+	if err := db.Read(t.Context(), func(ctx context.Context, tx database.Tx) error {
+		_, err := database.One(ctx, tx, query, args, &n)
+		return err
+	}); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func TestMigrate(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		migrate := func(n int) error {
+			own := cfg
+			own.Migrations = migrations(n)
+			db, err := database.Open(t.Context(), own)
+			if err == nil {
+				db.Close()
+			}
+			return err
+		}
+		db := open(t, cfg)
+		t.Run("replicas that start at once migrate once", func(t *testing.T) {
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					if err := migrate(1); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if n := count(t, db, "SELECT count(*) FROM thing"); n != 1 {
+				t.Errorf("%d rows", n)
+			}
+		})
+		t.Run("a later release adds to it", func(t *testing.T) {
+			if err := migrate(2); err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, db, "SELECT count(*) FROM thing WHERE more IS NULL"); n != 1 {
+				t.Errorf("%d rows", n)
+			}
+		})
+		t.Run("an earlier release refuses to start on it", func(t *testing.T) {
+			err := migrate(1)
+			if err == nil || !strings.Contains(err.Error(), "version 2 of test's schema and this program knows 1") {
+				t.Errorf("%v", err)
+			}
+		})
+	})
+}
+
+// TestWritersAtOnce: writers of several stores wait for one another and not for
+// a lock that they would have to poll; readers wait for nobody.
+func TestWritersAtOnce(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		cfg.Migrations = fstest.MapFS{"both/00001_n.sql": {Data: []byte("-- +goose Up\nCREATE TABLE counter (n bigint);\nINSERT INTO counter VALUES (0);\n")}}
+		all := []database.Database{open(t, cfg), open(t, cfg)}
+		const writers, each = 16, 10
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() {
+				for range each {
+					exec(t, all[w%2], "UPDATE counter SET n = n + 1")
+				}
+			})
+		}
+		held := make(chan struct{})
+		wg.Go(func() {
+			if err := all[0].Write(t.Context(), func(ctx context.Context, tx database.Tx) error {
+				if _, err := tx.Exec(ctx, "UPDATE counter SET n = n + 1000"); err != nil {
+					return err
+				}
+				if n := count(t, all[1], "SELECT n FROM counter"); n >= 1000 {
+					t.Errorf("a reader sees %d, which is not committed", n)
+				}
+				return errAgainst
+			}); !errors.Is(err, errAgainst) {
+				t.Errorf("what the function returned is %v", err)
+			}
+			close(held)
+		})
+		wg.Wait()
+		<-held
+		if n := count(t, all[0], "SELECT n FROM counter"); n != writers*each {
+			t.Errorf("%d of %d", n, writers*each)
+		}
+	})
+}
+
+var errAgainst = errors.New("decided against it")
+
+// TestWaitingEndsWithItsCaller: who waits for the writer's place leaves when its
+// context ends, and nothing ran.
+func TestWaitingEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	db := open(t, places["sqlite"](t))
+	if err := db.Write(t.Context(), func(context.Context, database.Tx) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		err := db.Write(ctx, func(context.Context, database.Tx) error {
+			t.Error("a second writer")
+			return nil
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInsert(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		cfg.Migrations = fstest.MapFS{"both/00001_n.sql": {Data: []byte("-- +goose Up\nCREATE TABLE item (n bigint PRIMARY KEY, name text NOT NULL);\n")}}
+		db := open(t, cfg)
+		insert := func(first, n int) error {
+			return db.Write(t.Context(), func(ctx context.Context, tx database.Tx) error {
+				return tx.Insert(ctx, "item", []string{"n", "name"}, n, func(i int) []any { return []any{int64(first + i), fmt.Sprint("item ", first+i)} })
+			})
+		}
+		if err := errors.Join(insert(0, 0), insert(0, 35), insert(35, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := insert(35, 40); !errors.Is(err, database.ErrRejected) {
+			t.Errorf("a key twice: %v", err)
+		}
+		if n := count(t, db, "SELECT count(*) FROM item WHERE name = 'item ' || n"); n != 36 {
+			t.Errorf("%d rows", n)
+		}
+		for _, c := range []struct {
+			names []string
+			want  int
+		}{{[]string{"item 3", "item 35", "none", `"quoted"`}, 2}, {nil, 0}, {[]string{"' OR 1=1 --"}, 0}} {
+			if n := count(t, db, "SELECT count(*) FROM item WHERE "+db.Among("name", 1), append([]string{}, c.names...)); n != c.want {
+				t.Errorf("%d of %q", n, c.names)
+			}
+		}
+	})
+}
+
+func TestClosed(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		db, other := open(t, cfg), open(t, cfg)
+		db.Close()
+		nothing := func(ctx context.Context, tx database.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT 1")
+			return err
+		}
+		for what, err := range map[string]error{"write": db.Write(t.Context(), nothing), "read": db.Read(t.Context(), nothing)} {
+			if f := fault.From(err); err == nil || f.Reason != fault.Unavailable || f.Executed != fault.No {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := other.Write(t.Context(), nothing); err != nil {
+			t.Errorf("another user of the same database: %v", err)
+		}
+	})
 }
 
 func TestOpenPostgres(t *testing.T) {
@@ -137,7 +248,7 @@ func TestOpenPostgres(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err := database.OpenPostgres(ctx, c.url, "test")
+			_, err := database.Open(ctx, database.Config{URL: c.url, Owner: "test"})
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v", err)
 			}
@@ -145,12 +256,13 @@ func TestOpenPostgres(t *testing.T) {
 	}
 	t.Run("waits for locks no longer than a call may take", func(t *testing.T) {
 		t.Parallel()
-		pool, err := database.OpenPostgres(t.Context(), databasetest.Postgres(t)+"&statement_timeout=50", "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer pool.Close()
-		if _, err := pool.Exec(t.Context(), "SELECT pg_sleep(10)"); err == nil || !strings.Contains(err.Error(), "57014") {
+		cfg := places["postgres"](t)
+		cfg.URL += "&statement_timeout=50"
+		err := open(t, cfg).Read(t.Context(), func(ctx context.Context, tx database.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT pg_sleep(10)")
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "57014") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -159,12 +271,23 @@ func TestOpenPostgres(t *testing.T) {
 func TestOpenSQLite(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "new", "x.db")
-	db := openSQLite(t, file)
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "5000"} {
-		var got string
-		if err := db.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
-			t.Errorf("%s is %q, %v", pragma, got, err)
+	db := open(t, database.Config{File: file, Owner: "test"})
+	pragma := func(what, want string) func(context.Context, database.Tx) error {
+		return func(ctx context.Context, tx database.Tx) error {
+			var got string
+			if _, err := database.One(ctx, tx, "PRAGMA "+what, nil, &got); err != nil || got != want {
+				t.Errorf("%s is %q, %v", what, got, err)
+			}
+			return nil
 		}
+	}
+	for what, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		if err := db.Write(t.Context(), pragma(what, want)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := db.Read(t.Context(), pragma("query_only", "1")); err != nil {
+		t.Error(err)
 	}
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {

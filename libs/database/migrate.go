@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
-	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -14,36 +13,44 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// MigratePostgres brings the tables of owner up to date with the migrations, SQL
-// files of goose named 00001_what.sql and so on. Any number of replicas may do
-// so at once. Migrations expand first and contract in a later release, so that
+// migratePostgres brings the tables of an owner up to date with the migrations,
+// SQL files of goose named 00001_what.sql and so on. Any number of replicas may
+// do so at once. Migrations expand first and contract in a later release, so that
 // replicas of the release before keep working. A schema that a later release
 // made is refused.
-func MigratePostgres(ctx context.Context, pool *pgxpool.Pool, owner string, migrations fs.FS) error {
+func migratePostgres(ctx context.Context, pool *pgxpool.Pool, cfg Config) error {
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }()
 	id := fnv.New64a()
-	_, _ = id.Write([]byte("busbar " + owner))
+	_, _ = id.Write([]byte("busbar " + cfg.Owner))
 	// Tries once a second, for as long as another replica may take.
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(id.Sum64()>>1)), lock.WithLockTimeout(1, 120))
 	if err != nil {
 		return err
 	}
-	return migrate(ctx, goose.DialectPostgres, db, owner, migrations, goose.WithSessionLocker(locker))
+	return migrate(ctx, goose.DialectPostgres, db, "postgres", cfg, goose.WithSessionLocker(locker))
 }
 
-// migrating lets one migration of SQLite happen at a time; another process has
-// no business with the file.
-var migrating sync.Mutex
-
-// MigrateSQLite is MigratePostgres for SQLite.
-func MigrateSQLite(ctx context.Context, db *sql.DB, owner string, migrations fs.FS) error {
-	migrating.Lock()
-	defer migrating.Unlock()
-	return migrate(ctx, goose.DialectSQLite3, db, owner, migrations)
+// migrateSQLite is migratePostgres for a file, whose only writer it is meanwhile.
+func migrateSQLite(ctx context.Context, f *file, cfg Config) error {
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return migrate(ctx, goose.DialectSQLite3, f.write, "sqlite", cfg)
 }
 
-func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, owner string, migrations fs.FS, options ...goose.ProviderOption) error {
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, engine string, cfg Config, options ...goose.ProviderOption) error {
+	if _, err := fs.Stat(cfg.Migrations, engine); err != nil {
+		engine = "both"
+	}
+	migrations, err := fs.Sub(cfg.Migrations, engine)
+	if err != nil {
+		return err
+	}
+	owner := cfg.Owner
 	options = append(options, goose.WithTableName(owner+"_schema"), goose.WithDisableGlobalRegistry(true))
 	p, err := goose.NewProvider(dialect, db, migrations, options...)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
-	"github.com/busbar-mcp/busbar/services/audit/internal/postgres"
-	"github.com/busbar-mcp/busbar/services/audit/internal/sqlite"
+	"github.com/busbar-mcp/busbar/services/audit/internal/table"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
@@ -88,16 +87,11 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	}
 	s := &Service{cfg: cfg}
 	var err error
-	switch {
-	case database.IsPostgres(cfg.DatabaseURL):
-		s.store, err = postgres.Open(ctx, cfg.DatabaseURL)
-	case cfg.DatabaseURL != "":
-		err = errors.New("the database URL is not one of Postgres, such as postgres://user:password@host:5432/name")
-	case cfg.DataDir == "":
-		err = errors.New("the audit service needs a database URL or a directory")
-	default:
-		s.store, err = sqlite.Open(ctx, filepath.Join(cfg.DataDir, "audit.db"))
+	place := database.Config{URL: cfg.DatabaseURL}
+	if cfg.DataDir != "" {
+		place.File = filepath.Join(cfg.DataDir, "audit.db")
 	}
+	s.store, err = table.Open(ctx, place)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}

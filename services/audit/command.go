@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
@@ -36,7 +35,7 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 		cfg.Key = key
 	}
 	if cfg.DataDir == "" {
-		dir, err := defaultDir()
+		dir, err := database.Dir(Name)
 		if err != nil {
 			return err
 		}
@@ -63,15 +62,4 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.DrainTimeout)
 	defer cancel()
 	return r.Stop(drain)
-}
-
-func defaultDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
-		return filepath.Join(dir, "busbar", "audit"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("no directory to keep data in; name one with --data-dir: %w", err)
-	}
-	return filepath.Join(home, ".local", "state", "busbar", "audit"), nil
 }

@@ -36,16 +36,8 @@ func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
 	for i, d := range batch {
 		events[i] = trail.FromWire(d.Event)
 	}
-	beat := w.ackWait / 3
-	if beat <= 0 {
-		beat = 10 * time.Second
-	}
-	said := time.Now()
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		// Not ctx: what has begun is finished.
-		commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(beat, time.Second))
-		_, err := w.store.Append(commit, events)
-		cancel()
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second, w.beat()) {
+		err := w.append(ctx, batch, events)
 		switch {
 		case err == nil:
 			for _, d := range batch {
@@ -64,11 +56,8 @@ func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
 		if pause == 100*time.Millisecond {
 			w.log.Error("the audit database cannot be written; events wait on the bus", "events", len(batch), "error", err)
 		}
-		if time.Since(said) > beat {
-			for _, d := range batch {
-				d.Working()
-			}
-			said = time.Now()
+		for _, d := range batch {
+			d.Working()
 		}
 		select {
 		case <-time.After(pause):
@@ -79,4 +68,38 @@ func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
 			return
 		}
 	}
+}
+
+// append writes a batch. However long a slow disk takes, the bus hears that it is
+// being worked on, so that no other instance begins with the same.
+func (w *writer) append(ctx context.Context, batch []*bus.AuditDelivery, events []trail.Event) error {
+	written, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(w.beat())
+		defer tick.Stop()
+		for {
+			select {
+			case <-written:
+				return
+			case <-tick.C:
+				for _, d := range batch {
+					d.Working()
+				}
+			}
+		}
+	}()
+	// Not ctx: what has begun is finished, within the time that the store gives it.
+	_, err := w.store.Append(context.WithoutCancel(ctx), events)
+	close(written)
+	<-ended
+	return err
+}
+
+// beat is how often the bus hears of a batch.
+func (w *writer) beat() time.Duration {
+	if w.ackWait <= 0 {
+		return 10 * time.Second
+	}
+	return w.ackWait / 3
 }

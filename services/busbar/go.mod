@@ -9,8 +9,6 @@ require (
 	github.com/sourcegraph/conc v0.3.0
 	golang.org/x/term v0.47.0
 	golang.org/x/text v0.43.0
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260831171406-18b4a7587f8a
-	google.golang.org/grpc v1.85.0
 )
 
 require (
@@ -58,6 +56,8 @@ require (
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260831171406-18b4a7587f8a // indirect
+	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
@@ -66,7 +66,7 @@ require (
 )
 
 require (
-	github.com/busbar-mcp/busbar/gen v0.0.0
+	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0

@@ -8,7 +8,6 @@ package prompt
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -42,35 +41,18 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// FromEnv reads BUSBAR_DATABASE_URL and BUSBAR_DATA_DIR. The directory is
-// $XDG_STATE_HOME/busbar/prompt, or ~/.local/state/busbar/prompt, if not set.
+// FromEnv reads BUSBAR_DATABASE_URL; DataDir is database.Dir.
 func FromEnv() Config {
-	c := Config{DatabaseURL: os.Getenv("BUSBAR_DATABASE_URL"), DataDir: os.Getenv("BUSBAR_DATA_DIR")}
-	if c.DataDir != "" {
-		return c
-	}
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		if home, err := os.UserHomeDir(); err == nil {
-			state = filepath.Join(home, ".local", "state")
-		}
-	}
-	if state != "" {
-		c.DataDir = filepath.Join(state, "busbar", "prompt")
-	}
-	return c
+	dir, _ := database.Dir("prompt") // without one, New says what is missing
+	return Config{DatabaseURL: os.Getenv("BUSBAR_DATABASE_URL"), DataDir: dir}
 }
 
 func (c Config) open(ctx context.Context) (store.Store, error) {
-	switch {
-	case database.IsPostgres(c.DatabaseURL):
-		return store.Postgres(ctx, c.DatabaseURL)
-	case c.DatabaseURL != "":
-		return nil, errors.New("the database URL is not one of Postgres: use postgres://user:password@host:5432/name, or none for SQLite")
-	case c.DataDir == "":
-		return nil, errors.New("there is no place for prompts: set BUSBAR_DATABASE_URL or BUSBAR_DATA_DIR")
+	place := database.Config{URL: c.DatabaseURL}
+	if c.DataDir != "" {
+		place.File = filepath.Join(c.DataDir, "prompt.db")
 	}
-	return store.SQLite(ctx, filepath.Join(c.DataDir, "prompt.db"))
+	return store.Open(ctx, place)
 }
 
 // Service is the service "prompt". Close it after it has stopped.
@@ -113,7 +95,8 @@ func New(ctx context.Context, version string, cfg Config) (*Service, error) {
 		err = s.addTools()
 	}
 	if err != nil {
-		return nil, errors.Join(err, kept.Close())
+		kept.Close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -127,7 +110,7 @@ func (s *Service) logger() *slog.Logger {
 }
 
 // Close closes the store.
-func (s *Service) Close() error { return s.store.Close() }
+func (s *Service) Close() { s.store.Close() }
 
 func (s *Service) seed(ctx context.Context) error {
 	all, err := starter.Prompts()

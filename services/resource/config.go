@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/database"
 )
 
 // Config says where resources are kept and what else is read. All but a place
@@ -13,7 +15,7 @@ type Config struct {
 	// DatabaseURL is that of Postgres; BUSBAR_DATABASE_URL.
 	DatabaseURL string
 	// File is where SQLite keeps them if there is no DatabaseURL; resource.db in
-	// BUSBAR_DATA_DIR.
+	// database.Dir.
 	File string
 	// FileRoots are directories whose files are read by file:// URIs;
 	// BUSBAR_RESOURCE_FILE_ROOTS, separated as in PATH.
@@ -37,7 +39,7 @@ func FromEnv() Config {
 		HTTPAllow:   some(strings.Split(os.Getenv("BUSBAR_RESOURCE_HTTP_ALLOW"), ",")),
 		GitRoots:    some(filepath.SplitList(os.Getenv("BUSBAR_RESOURCE_GIT_ROOTS"))),
 	}
-	if dir := os.Getenv("BUSBAR_DATA_DIR"); dir != "" {
+	if dir, err := database.Dir("resource"); err == nil { // otherwise New says what is missing
 		cfg.File = filepath.Join(dir, "resource.db")
 	}
 	return cfg

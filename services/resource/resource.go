@@ -8,7 +8,6 @@ package resource
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,8 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/internal/git"
 	"github.com/busbar-mcp/busbar/services/resource/internal/web"
 	"github.com/busbar-mcp/busbar/services/resource/store"
-	"github.com/busbar-mcp/busbar/services/resource/store/postgres"
-	"github.com/busbar-mcp/busbar/services/resource/store/sqlite"
+	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
 // Resource is the service with what it holds open.
@@ -65,17 +63,7 @@ func New(ctx context.Context, version string, cfg Config) (*Resource, error) {
 }
 
 func (r *Resource) open(ctx context.Context, cfg Config) (err error) {
-	switch {
-	case cfg.DatabaseURL != "" && !database.IsPostgres(cfg.DatabaseURL):
-		return errors.New("the database URL must begin with postgres://")
-	case cfg.DatabaseURL != "":
-		r.store, err = postgres.Open(ctx, cfg.DatabaseURL)
-	case cfg.File != "":
-		r.store, err = sqlite.Open(ctx, cfg.File)
-	default:
-		return errors.New("no place for resources: set BUSBAR_DATABASE_URL, or BUSBAR_DATA_DIR for a file")
-	}
-	if err != nil {
+	if r.store, err = table.Open(ctx, database.Config{URL: cfg.DatabaseURL, File: cfg.File}); err != nil {
 		return err
 	}
 	r.close = append(r.close, r.store.Close)

@@ -13,11 +13,11 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/resource/store"
-	"github.com/busbar-mcp/busbar/services/resource/store/postgres"
-	"github.com/busbar-mcp/busbar/services/resource/store/sqlite"
+	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
 type (
@@ -282,13 +282,7 @@ func TestConfig(t *testing.T) {
 // order.
 func TestOutbox(t *testing.T) {
 	onBoth(t, func(t *testing.T, cfg resource.Config) {
-		var s store.Store
-		var err error
-		if cfg.DatabaseURL != "" {
-			s, err = postgres.Open(t.Context(), cfg.DatabaseURL)
-		} else {
-			s, err = sqlite.Open(t.Context(), cfg.File)
-		}
+		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,10 +16,11 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/resource/store"
-	"github.com/busbar-mcp/busbar/services/resource/store/postgres"
+	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
 // writers is how many connections, and as many callers, a database has.
@@ -33,7 +34,7 @@ const writers = 16
 func BenchmarkResources(b *testing.B) {
 	server := databasetest.Own(b, "fsync=on", "shared_buffers=256MB")
 	url := server.URL() + "&pool_max_conns=" + strconv.Itoa(writers)
-	s, err := postgres.Open(b.Context(), url)
+	s, err := table.Open(b.Context(), database.Config{URL: url})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -64,7 +64,8 @@ func (w *world) instance(t *testing.T) (stop func()) {
 		once.Do(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			if err := errors.Join(running.Stop(ctx), s.Close()); err != nil {
+			defer s.Close()
+			if err := running.Stop(ctx); err != nil {
 				t.Error(err)
 			}
 		})

@@ -25,8 +25,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/resource"
-	"github.com/busbar-mcp/busbar/services/resource/store/postgres"
-	"github.com/busbar-mcp/busbar/services/resource/store/sqlite"
+	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
 const (
@@ -255,33 +254,22 @@ func fill(t *testing.T, cfg resource.Config) {
 	const statement = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
 		INSERT INTO resource (tenant, uri, name, title, description, mime_type, annotations, is_binary, size, revision, created, updated, names, about, words, content)
 		SELECT '', 'many:' || CAST(100000 + i AS text), 'n', '', '', 'text/plain', 'null', false, 0, 1, 0, 0, 'n', '', '', '' FROM n`
-	if cfg.DatabaseURL != "" {
-		s, err := postgres.Open(t.Context(), cfg.DatabaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Close()
-		pool, err := database.OpenPostgres(t.Context(), cfg.DatabaseURL, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer pool.Close()
-		if _, err := pool.Exec(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	s, err := sqlite.Open(t.Context(), cfg.File)
+	place := database.Config{URL: cfg.DatabaseURL, File: cfg.File}
+	s, err := table.Open(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Close()
-	db, err := database.OpenSQLite(t.Context(), cfg.File)
+	defer s.Close()
+	place.Owner, place.Work = "test", time.Minute
+	db, err := database.Open(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+	defer db.Close()
+	if err := db.Write(t.Context(), func(ctx context.Context, tx database.Tx) error {
+		_, err := tx.Exec(ctx, statement)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

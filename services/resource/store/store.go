@@ -1,5 +1,5 @@
 // Package store is what keeps resources: the contract of a Store, which
-// store/postgres and store/sqlite fulfil and store/storetest checks.
+// store/table fulfils and store/storetest checks.
 package store
 
 import (
@@ -90,7 +90,7 @@ const (
 //
 // Every failure that a caller can do something about is a *fault.Error. A
 // database that is away or does not answer is Unavailable, within 250 ms if no
-// connection can be had; executed is "unknown" if it was lost at the commit, and
+// connection can be had and nobody gives one back; executed is "unknown" if it was lost at the commit, and
 // else "no". An error leaves nothing behind.
 //
 // Each write with an effect leaves an Event, in the same transaction.

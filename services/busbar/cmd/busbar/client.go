@@ -13,7 +13,7 @@ import (
 
 // clientFlags are what every command has that talks to an edge.
 type clientFlags struct {
-	URL     string        `name:"url" default:"${default_url}" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to: http:// or https://, or grpc:// or grpcs:// with host and port (default ${default})."`
+	URL     string        `name:"url" default:"${default_url}" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to (default ${default})."`
 	Token   string        `env:"BUSBAR_TOKEN" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted. In the environment, other users of this one do not see it."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
 	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is for ever (default ${default})."`
@@ -38,9 +38,7 @@ type toolsCommand struct{ clientFlags }
 
 // Help implements kong's HelpProvider.
 func (toolsCommand) Help() string {
-	return `Examples:
-  busbar tools --url http://127.0.0.1:8000
-  busbar tools --url grpc://127.0.0.1:8001`
+	return `Example: busbar tools --url http://127.0.0.1:8000`
 }
 
 func (c *toolsCommand) Run(ctx context.Context, out stdout) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -86,7 +87,7 @@ func dataDir(flag, command string) (home.Dir, error) {
 	if flag != "" {
 		return home.Dir(flag), nil
 	}
-	d, err := home.Default(command)
+	d, err := database.Dir(command)
 	return home.Dir(d), err
 }
 

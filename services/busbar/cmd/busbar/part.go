@@ -16,7 +16,7 @@ import (
 type partCommand struct {
 	NATS        string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name, for a service that stores something. Without it, SQLite in the data directory."`
-	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where SQLite keeps its files. Default $XDG_STATE_HOME/busbar/service or ~/.local/state/busbar/service."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where SQLite keeps its files. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
 }
 
 // partExamples gives each command that runs a service an example, with its name.
@@ -29,12 +29,12 @@ func partExamples(commands []*kong.Node) {
 }
 
 func (c *partCommand) Run(ctx context.Context, k *kong.Context, out stdout) error {
-	dir, err := dataDir(c.DataDir, "service")
+	// "batch" is the command that makes a batch.
+	name := strings.TrimSuffix(k.Command(), "-service")
+	dir, err := dataDir(c.DataDir, name)
 	if err != nil {
 		return err
 	}
-	// "batch" is the command that makes a batch.
-	name := strings.TrimSuffix(k.Command(), "-service")
 	for _, p := range parts() {
 		if p.name == name {
 			return c.run(ctx, p, settings{databaseURL: c.DatabaseURL, dataDir: string(dir)}, out)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"time"
 
@@ -74,7 +73,8 @@ func startPrompt(ctx context.Context, conn *bus.Conn, s settings) (running, erro
 	}
 	started, err := p.Start(ctx, conn)
 	if err != nil {
-		return nil, errors.Join(err, p.Close())
+		p.Close()
+		return nil, err
 	}
 	return closing{started, p.Close}, nil
 }
@@ -91,7 +91,7 @@ func startResource(ctx context.Context, conn *bus.Conn, s settings) (running, er
 		r.Close()
 		return nil, err
 	}
-	return closing{started, func() error { r.Close(); return nil }}, nil
+	return closing{started, r.Close}, nil
 }
 
 func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
@@ -104,7 +104,7 @@ func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error
 		a.Close()
 		return nil, err
 	}
-	return closing{r, func() error { a.Close(); return nil }}, nil
+	return closing{r, a.Close}, nil
 }
 
 func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
@@ -123,8 +123,11 @@ func plain(make func() *service.Service) func(context.Context, *bus.Conn, settin
 // closing closes what a service has opened when it has stopped.
 type closing struct {
 	running
-	close func() error
+	close func()
 }
 
 // Stop implements running.
-func (c closing) Stop(ctx context.Context) error { return errors.Join(c.running.Stop(ctx), c.close()) }
+func (c closing) Stop(ctx context.Context) error {
+	defer c.close()
+	return c.running.Stop(ctx)
+}

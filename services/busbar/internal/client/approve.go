@@ -31,7 +31,6 @@ var approvalID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 // agreed to, has it carried out. It returns the exit code.
 func RunApprove(ctx context.Context, o ApproveOptions, stdin io.Reader, stdout, stderr io.Writer) int {
 	r := newRun(o.Options, stdout, stderr)
-	defer r.close()
 	switch {
 	case o.Deny && o.Yes:
 		return r.fail(&UsageError{Message: "--deny and --yes exclude each other"}, "")

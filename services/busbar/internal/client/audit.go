@@ -74,15 +74,6 @@ func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) 
 	return nil, &auditError{refused.Error, resp.StatusCode}
 }
 
-// audit asks the run's edge.
-func (r *run) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
-	c, ok := r.edge.(*Client)
-	if !ok {
-		return nil, &UsageError{Message: "the audit trail is read over HTTP; give the edge's http:// or https:// URL"}
-	}
-	return c.audit(ctx, verb, parameters)
-}
-
 func (c *Client) auditLost(ctx context.Context, err error) error {
 	if ctx.Err() == context.Canceled {
 		return ctx.Err()
@@ -122,7 +113,7 @@ func (r *run) eachEvent(ctx context.Context, o AuditOptions, visit func(jsontext
 			size = min(size, left)
 		}
 		parameters.Set("limit", strconv.Itoa(size))
-		raw, err := r.audit(ctx, "list", parameters)
+		raw, err := r.edge.audit(ctx, "list", parameters)
 		if err != nil {
 			return err
 		}
@@ -214,7 +205,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.audit(ctx, "show", url.Values{"id": {o.ID}})
+	raw, err := run.edge.audit(ctx, "show", url.Values{"id": {o.ID}})
 	if err != nil {
 		return run.failAudit(err)
 	}
@@ -249,7 +240,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.audit(ctx, "verify", nil)
+	raw, err := run.edge.audit(ctx, "verify", nil)
 	if err != nil {
 		return run.failAudit(err)
 	}

@@ -30,7 +30,6 @@ const barEvery = 100 * time.Millisecond
 // code: ExitToolError when a call failed.
 func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stderr io.Writer) int {
 	r := newRun(o.Options, stdout, stderr)
-	defer r.close()
 	ctx, stop := r.within(ctx)
 	defer stop()
 	in, total, err := openBatch(o.File, stdin)
@@ -102,7 +101,9 @@ func openBatch(name string, stdin io.Reader) (in io.ReadCloser, total int, err e
 	return f, total, nil
 }
 
-// Batch implements Edge: calls and outcomes travel as lines, beside each other.
+// Batch makes the calls of calls, one on each line, concurrently, and gives
+// each what became of one as it is done: an object with the call's index, from
+// 0, and whether it failed. An error of each ends the batch.
 func (c *Client) Batch(ctx context.Context, calls io.Reader, each func(jsontext.Value, bool) error) error {
 	r, err := c.plain(ctx, http.MethodPost, calls, "tools:batch")
 	if err != nil {

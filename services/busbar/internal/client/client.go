@@ -1,11 +1,12 @@
 // Package client is the command line's side of an edge: it lists and calls its
-// tools, over MCP or gRPC, and shows the answers to people and scripts.
+// tools, over MCP, and shows the answers to people and scripts.
 package client
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -65,7 +66,7 @@ func (c *Client) endpoint() (*url.URL, error) {
 	case err != nil:
 		return nil, &UsageError{Message: fmt.Sprintf("%q is not a URL", c.URL)}
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, &UsageError{Message: fmt.Sprintf("%q: the scheme must be http, https, grpc or grpcs", c.URL)}
+		return nil, &UsageError{Message: fmt.Sprintf("%q: the scheme must be http or https", c.URL)}
 	case u.Host == "":
 		return nil, &UsageError{Message: fmt.Sprintf("%q names no host", c.URL)}
 	}
@@ -201,3 +202,16 @@ func (c *Client) known() []Tool {
 
 // nextID returns an id no other request of this client has.
 func (c *Client) nextID() string { return strconv.FormatInt(c.lastID.Add(1), 10) }
+
+// guardToken refuses to send credentials to another machine unencrypted.
+func guardToken(u *url.URL, header http.Header) error {
+	if u.Scheme == "https" || header.Get("Authorization") == "" || loopback(u.Hostname()) {
+		return nil
+	}
+	return &UsageError{Message: fmt.Sprintf("the token would travel to %s unencrypted; use https:// instead, or no token", u.Host)}
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -14,8 +14,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // UsageError is a mistake in what the user gave: nothing was sent.
@@ -177,27 +175,6 @@ func (e *HTTPError) Error() string {
 // out.
 func (e *HTTPError) refused() bool {
 	return e.Status >= 300 && e.Status < 500 && e.Status != http.StatusRequestTimeout
-}
-
-// StatusError is a status of gRPC that is not Busbar's: something else listens
-// there, or something stands in between.
-type StatusError struct {
-	URL    string
-	Status *status.Status
-}
-
-func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s answered %v: %s", e.URL, e.Status.Code(), e.Status.Message())
-}
-
-// refused reports whether the status says that the request was not carried
-// out.
-func (e *StatusError) refused() bool {
-	switch e.Status.Code() {
-	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied, codes.NotFound:
-		return true
-	}
-	return false
 }
 
 // ProtocolError is an answer that breaks the protocol. A call may have run.

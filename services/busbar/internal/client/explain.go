@@ -11,7 +11,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
-	"google.golang.org/grpc/codes"
 )
 
 // detail is one labelled line below an error's message.
@@ -26,7 +25,6 @@ func explain(err error, tool string, known []Tool) (int, string, []detail) {
 		rpc       *RPCError
 		transport *TransportError
 		http      *HTTPError
-		foreign   *StatusError
 		protocol  *ProtocolError
 	)
 	switch {
@@ -37,8 +35,6 @@ func explain(err error, tool string, known []Tool) (int, string, []detail) {
 	case errors.As(err, &rpc):
 		code, details := explainRPC(rpc, tool, known)
 		return code, rpc.Message, details
-	case errors.As(err, &foreign):
-		return explainStatus(foreign, tool, known)
 	case errors.As(err, &http):
 		return explainHTTP(http, tool, known)
 	case errors.As(err, &transport):
@@ -70,21 +66,6 @@ func explainHTTP(e *HTTPError, tool string, known []Tool) (int, string, []detail
 	code, executed := ExitTransport, fault.Unknown
 	if e.refused() {
 		code, executed = ExitRefused, fault.No
-	}
-	details := ran(executed, tool, known)
-	if next != "" {
-		details = append(details, detail{"next", next})
-	}
-	return code, e.Error(), details
-}
-
-func explainStatus(e *StatusError, tool string, known []Tool) (int, string, []detail) {
-	code, executed, next := ExitTransport, fault.Unknown, ""
-	if e.refused() {
-		code, executed, next = ExitRefused, fault.No, "check that --url names where an edge listens for gRPC"
-	}
-	if c := e.Status.Code(); c == codes.Unauthenticated || c == codes.PermissionDenied {
-		next = "send the credentials that it wants"
 	}
 	details := ran(executed, tool, known)
 	if next != "" {

@@ -100,7 +100,24 @@ func readProblem(b []byte) *RPCError {
 
 const approvalsPath = "approvals"
 
-// Held implements Edge.
+// Held is a call that waits for a person.
+type Held struct {
+	// Approval is the id by which it is agreed to.
+	Approval string `json:"approval"`
+	Name     string `json:"name"`
+	// Title of the tool; empty for none.
+	Title string `json:"title,omitzero"`
+	// Shown is the edge's question to the person: the call with all its
+	// parameters, or with what it says of those too large to show.
+	Shown string `json:"shown,omitzero"`
+	// Parameters is a JSON object.
+	Parameters jsontext.Value `json:"parameters,omitzero"`
+	// Expires is when it is too late to agree.
+	Expires time.Time `json:"expires"`
+}
+
+// Held lists the caller's calls that wait until it agrees to them, the oldest
+// first, without their parameters.
 func (c *Client) Held(ctx context.Context) ([]Held, error) {
 	r, err := c.plain(ctx, http.MethodGet, nil, approvalsPath)
 	if err != nil {
@@ -119,7 +136,7 @@ func (c *Client) Held(ctx context.Context) ([]Held, error) {
 	return list.Approvals, nil
 }
 
-// FindHeld implements Edge.
+// FindHeld returns one of them, with its parameters.
 func (c *Client) FindHeld(ctx context.Context, id string) (*Held, error) {
 	r, err := c.plain(ctx, http.MethodGet, nil, approvalsPath, id)
 	if err != nil {
@@ -136,7 +153,8 @@ func (c *Client) FindHeld(ctx context.Context, id string) (*Held, error) {
 	return held, nil
 }
 
-// Approve implements Edge.
+// Approve has a held call carried out, or, if yes is false, forgotten: then the
+// result is nil.
 func (c *Client) Approve(ctx context.Context, id string, yes bool) (*Result, error) {
 	said, carries := `{"approve":false}`, ""
 	if yes {
@@ -171,9 +189,6 @@ func denied(err error, yes bool) error {
 	}
 	return err
 }
-
-// Close implements Edge.
-func (c *Client) Close() error { return nil }
 
 // makeResult makes the result of parts, as MCP has it.
 func makeResult(content, structured []byte, isError bool) (*Result, error) {

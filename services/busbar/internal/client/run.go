@@ -39,7 +39,7 @@ const DefaultURL = "http://127.0.0.1:8000"
 
 // Options are what all commands have in common.
 type Options struct {
-	// URL of the edge; see Client.URL and GRPC.URL. Its scheme selects which.
+	// URL of the edge; see Client.URL.
 	URL string
 	// JSON asks for JSON as received instead of text.
 	JSON bool
@@ -82,7 +82,6 @@ type CallOptions struct {
 // exit code.
 func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) int {
 	run := newRun(opts.Options, stdout, stderr)
-	defer run.close()
 	ctx, stop := run.within(ctx)
 	defer stop()
 	tools, err := run.edge.Tools(ctx)
@@ -106,7 +105,6 @@ func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) 
 // person has to agree and can be asked, it asks.
 func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, stderr io.Writer) int {
 	run := newRun(opts.Options, stdout, stderr)
-	defer run.close()
 	calling, stop := run.within(ctx)
 	defer stop()
 	arguments, err := readArgument(calling, opts.Argument, stdin)
@@ -167,7 +165,7 @@ func (r *run) show(res *Result, o Options) int {
 
 // run is one command under way.
 type run struct {
-	edge            Edge
+	edge            *Client
 	timeout         time.Duration
 	stdout, stderr  io.Writer
 	style, errStyle style
@@ -180,12 +178,9 @@ func newRun(o Options, stdout, stderr io.Writer) *run {
 		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv,
 		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
 	}
-	r.edge = open(o, func(message string) { fmt.Fprintln(stderr, "warning: "+safeLine(message)) })
+	r.edge = &Client{URL: o.URL, HTTP: o.HTTP, Header: o.Header, Version: o.Version, Warn: func(message string) { fmt.Fprintln(stderr, "warning: "+safeLine(message)) }}
 	return r
 }
-
-// close ends what is open to the edge. All that was to be said has been.
-func (r *run) close() { _ = r.edge.Close() }
 
 func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if r.timeout <= 0 {

@@ -17,10 +17,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 )
 
-// world is a real edge that is reached in both ways, with a service behind.
+// world is a real edge with a service behind.
 type world struct {
-	// urls are those of the edge: over HTTP and over gRPC.
-	urls [2]string
+	// url is that of the edge.
+	url string
 	// started has a value for each call of wait that began.
 	started chan struct{}
 }
@@ -58,11 +58,11 @@ func newWorld(t *testing.T) *world {
 	if err := e.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	web, plain := listen(t), listen(t)
-	w.urls = [2]string{"http://" + web.Addr().String() + "/mcp", "grpc://" + plain.Addr().String()}
+	web := listen(t)
+	w.url = "http://" + web.Addr().String() + "/mcp"
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: web, GRPC: plain}) }()
+	go func() { ended <- e.Serve(serving, web) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -130,24 +130,16 @@ func (w *world) service(t *testing.T) *service.Service {
 // changing is what differs from one run to the next.
 var changing = regexp.MustCompile(`[A-Z2-7]{26}|\d{4}-\d\d-\d\dT[0-9:.]+Z|in [0-9.]+[mµ]?s\b|in (\d+m)?\d+s\b`)
 
-// alike runs a command in both ways and requires the same of both.
-func (w *world) alike(t *testing.T, command func(url string) outcome) outcome {
-	t.Helper()
-	var got [2]outcome
-	for i, url := range w.urls {
-		got[i] = command(url)
-		for _, text := range []*string{&got[i].stdout, &got[i].stderr} {
-			*text = changing.ReplaceAllString(strings.ReplaceAll(*text, url, "URL"), "…")
-		}
+// constant is an outcome without what differs from one run to the next.
+func (w *world) constant(o outcome) outcome {
+	for _, text := range []*string{&o.stdout, &o.stderr} {
+		*text = changing.ReplaceAllString(strings.ReplaceAll(*text, w.url, "URL"), "…")
 	}
-	if got[0] != got[1] {
-		t.Errorf("they differ.\nover HTTP: %d\n%.4000s%sover gRPC: %d\n%.4000s%s", got[0].code, got[0].stdout, got[0].stderr, got[1].code, got[1].stdout, got[1].stderr)
-	}
-	return got[1]
+	return o
 }
 
-func (w *world) options(url string) Options {
-	return Options{URL: url, Timeout: 20 * time.Second, Version: "1", Getenv: noEnv}
+func (w *world) options() Options {
+	return Options{URL: w.url, Timeout: 20 * time.Second, Version: "1", Getenv: noEnv}
 }
 
 func runApprove(t *testing.T, o ApproveOptions, stdin io.Reader) outcome {

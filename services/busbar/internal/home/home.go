@@ -22,21 +22,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
-// Default is the data directory of a command: $XDG_STATE_HOME/busbar/<command>
-// or ~/.local/state/busbar/<command>. Each command has its own, so that a
-// desktop client's busbar does not keep a developer's from starting.
-func Default(command string) (string, error) {
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		dir, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("no home directory to keep data in; give --data-dir: %w", err)
-		}
-		state = filepath.Join(dir, ".local", "state")
-	}
-	return filepath.Join(state, "busbar", command), nil
-}
-
 // Address is where the holder's NATS server is, as written in the directory.
 type Address struct {
 	// HostPort of the listener.

@@ -22,9 +22,6 @@ func main() {
 		fmt.Fprintf(os.Stderr, "prompt: %v\n", err)
 		os.Exit(1)
 	}
+	defer s.Close()
 	service.Main(s.Service)
-	if err := s.Close(); err != nil {
-		fmt.Fprintf(os.Stderr, "prompt: %v\n", err)
-		os.Exit(1)
-	}
 }

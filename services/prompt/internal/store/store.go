@@ -110,5 +110,5 @@ type Store interface {
 	Seed(ctx context.Context, starters []Starter) error
 
 	// Close gives up the connection.
-	Close() error
+	Close()
 }

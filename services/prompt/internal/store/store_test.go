@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store/storetest"
@@ -12,33 +14,31 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
-func TestPostgres(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Open {
-		url := databasetest.Postgres(t)
-		return func(t *testing.T) store.Store {
-			s, err := store.Postgres(t.Context(), url)
-			return opened(t, s, err)
-		}
-	})
-}
+// patient is how long calls wait for one another on a slow machine.
+const patient = 30 * time.Second
 
-func TestSQLite(t *testing.T) {
+func TestStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Open {
-		file := filepath.Join(t.TempDir(), "prompt.db")
-		return func(t *testing.T) store.Store {
-			s, err := store.SQLite(t.Context(), file)
-			return opened(t, s, err)
-		}
-	})
-}
-
-func opened(t *testing.T, s store.Store, err error) store.Store {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	for name, place := range map[string]func(*testing.T) database.Config{
+		"postgres": func(t *testing.T) database.Config { return database.Config{URL: databasetest.Postgres(t)} },
+		"sqlite": func(t *testing.T) database.Config {
+			return database.Config{File: filepath.Join(t.TempDir(), "prompt.db")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) storetest.Open {
+				cfg := place(t)
+				cfg.Wait, cfg.Work = patient, patient
+				return func(t *testing.T) store.Store {
+					s, err := store.Open(t.Context(), cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(s.Close)
+					return s
+				}
+			})
+		})
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }

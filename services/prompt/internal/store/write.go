@@ -3,17 +3,17 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Write implements Store.
 func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
 	made := Version{Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
-	err := s.write(ctx, func(tx *sql.Tx) error {
+	err := s.write(ctx, func(ctx context.Context, tx database.Tx) error {
 		if c.Once != (Key{}) {
 			done, err := repeated(ctx, tx, c.Once)
 			if err != nil {
@@ -60,12 +60,9 @@ type present struct {
 	starter bool
 }
 
-func read(ctx context.Context, tx *sql.Tx, name string) (p present, err error) {
+func read(ctx context.Context, tx database.Tx, name string) (p present, err error) {
 	var deleted, starter int
-	err = tx.QueryRowContext(ctx, "SELECT version, deleted, starter FROM prompt WHERE name = $1", name).Scan(&p.version, &deleted, &starter)
-	if errors.Is(err, sql.ErrNoRows) {
-		return p, nil
-	}
+	_, err = database.One(ctx, tx, "SELECT version, deleted, starter FROM prompt WHERE name = $1", []any{name}, &p.version, &deleted, &starter)
 	p.deleted, p.starter = deleted != 0, starter != 0
 	return p, err
 }
@@ -86,9 +83,9 @@ func (p present) admits(c Change) error {
 }
 
 // fits requires that the prompts with this one are not too many for the bus.
-func fits(ctx context.Context, tx *sql.Tx, name string, entry int) error {
+func fits(ctx context.Context, tx database.Tx, name string, entry int) error {
 	var count, size int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(entry), 0) FROM prompt WHERE deleted = 0 AND name <> $1", name).Scan(&count, &size); err != nil {
+	if _, err := database.One(ctx, tx, "SELECT count(*), CAST(coalesce(sum(entry), 0) AS bigint) FROM prompt WHERE deleted = 0 AND name <> $1", []any{name}, &count, &size); err != nil {
 		return err
 	}
 	switch {
@@ -101,7 +98,7 @@ func fits(ctx context.Context, tx *sql.Tx, name string, entry int) error {
 }
 
 // put writes a version, and drops those that are too old.
-func put(ctx context.Context, tx *sql.Tx, v Version, definition []byte, starter bool, entry int) error {
+func put(ctx context.Context, tx database.Tx, v Version, definition []byte, starter bool, entry int) error {
 	var text sql.NullString
 	deleted := 1
 	if definition != nil {
@@ -111,41 +108,39 @@ func put(ctx context.Context, tx *sql.Tx, v Version, definition []byte, starter 
 	if starter {
 		brought = 1
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO prompt (name, version, deleted, starter, entry) VALUES ($1, $2, $3, $4, $5)
+	if _, err := tx.Exec(ctx, `INSERT INTO prompt (name, version, deleted, starter, entry) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (name) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, starter = excluded.starter, entry = excluded.entry`,
 		v.Name, v.Number, deleted, brought, entry); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO prompt_version (name, version, definition, author, made) VALUES ($1, $2, $3, $4, $5)",
+	if _, err := tx.Exec(ctx, "INSERT INTO prompt_version (name, version, definition, author, made) VALUES ($1, $2, $3, $4, $5)",
 		v.Name, v.Number, text, v.Author, v.Made.UnixMilli()); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM prompt_version WHERE name = $1 AND version <= $2", v.Name, v.Number-KeptVersions)
+	_, err := tx.Exec(ctx, "DELETE FROM prompt_version WHERE name = $1 AND version <= $2", v.Name, v.Number-KeptVersions)
 	return err
 }
 
 // forget drops the prompts that were deleted longest ago. Those that Busbar
 // brought stay deleted only as long as it is known that they were.
-func forget(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM prompt WHERE name IN (
+func forget(ctx context.Context, tx database.Tx) error {
+	_, err := tx.Exec(ctx, `DELETE FROM prompt WHERE name IN (
 		SELECT p.name FROM prompt p JOIN prompt_version v ON v.name = p.name AND v.version = p.version
 		WHERE p.deleted = 1 AND p.starter = 0 ORDER BY v.made DESC, p.name LIMIT 1000000 OFFSET $1)`, KeptDeleted)
 	return err
 }
 
 // repeated returns what a key was used for; nil for a new one.
-func repeated(ctx context.Context, tx *sql.Tx, k Key) (*Version, error) {
+func repeated(ctx context.Context, tx database.Tx, k Key) (*Version, error) {
 	v := &Version{}
 	var digest string
 	var made, deleted int64
-	err := tx.QueryRowContext(ctx, `SELECT k.digest, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
+	found, err := database.One(ctx, tx, `SELECT k.digest, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
 		LEFT JOIN prompt_version v ON v.name = k.name AND v.version = k.version
 		WHERE k.scope = $1 AND k.idempotency_key = $2 AND k.made > $3`,
-		k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()).Scan(&digest, &v.Name, &v.Number, &made, &v.Author, &deleted)
+		[]any{k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()}, &digest, &v.Name, &v.Number, &made, &v.Author, &deleted)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, nil
-	case err != nil:
+	case err != nil || !found:
 		return nil, err
 	case digest != k.Digest:
 		return nil, fault.New(fault.Conflict, "the idempotency key was used for another call: use a new one")
@@ -155,18 +150,18 @@ func repeated(ctx context.Context, tx *sql.Tx, k Key) (*Version, error) {
 }
 
 // remember keeps a key, and drops the old ones.
-func remember(ctx context.Context, tx *sql.Tx, k Key, v Version) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM prompt_key WHERE made <= $1", v.Made.Add(-KeptKeys).UnixMilli()); err != nil {
+func remember(ctx context.Context, tx database.Tx, k Key, v Version) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM prompt_key WHERE made <= $1", v.Made.Add(-KeptKeys).UnixMilli()); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO prompt_key (scope, idempotency_key, digest, name, version, made) VALUES ($1, $2, $3, $4, $5, $6)",
+	_, err := tx.Exec(ctx, "INSERT INTO prompt_key (scope, idempotency_key, digest, name, version, made) VALUES ($1, $2, $3, $4, $5, $6)",
 		k.Scope, k.Key, k.Digest, v.Name, v.Number, v.Made.UnixMilli())
 	return err
 }
 
 // Seed implements Store.
 func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
-	return s.write(ctx, func(tx *sql.Tx) error {
+	return s.write(ctx, func(ctx context.Context, tx database.Tx) error {
 		changed := false
 		for _, b := range starters {
 			due, number, err := behind(ctx, tx, b)
@@ -194,17 +189,17 @@ func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
 
 // behind reports whether a starter is missing or out of date. An older release
 // that starts again does not bring its own back.
-func behind(ctx context.Context, tx *sql.Tx, b Starter) (bool, int64, error) {
+func behind(ctx context.Context, tx database.Tx, b Starter) (bool, int64, error) {
 	has, err := read(ctx, tx, b.Name)
 	if err != nil || has.version == 0 {
 		return err == nil, 0, err
 	}
 	var author string
 	var had int
-	if err := tx.QueryRowContext(ctx, "SELECT author FROM prompt_version WHERE name = $1 AND version = $2", b.Name, has.version).Scan(&author); err != nil {
+	if _, err := database.One(ctx, tx, "SELECT author FROM prompt_version WHERE name = $1 AND version = $2", []any{b.Name, has.version}, &author); err != nil {
 		return false, 0, err
 	}
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM prompt_version WHERE name = $1 AND definition = $2", b.Name, string(b.Definition)).Scan(&had); err != nil {
+	if _, err := database.One(ctx, tx, "SELECT count(*) FROM prompt_version WHERE name = $1 AND definition = $2", []any{b.Name, string(b.Definition)}, &had); err != nil {
 		return false, 0, err
 	}
 	return !has.deleted && has.starter && author == StarterAuthor && had == 0, has.version, nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -18,7 +19,7 @@ import (
 const columns = `tenant, uri, name, title, description, mime_type, annotations, is_binary, size, revision, created, updated`
 
 // scan reads the columns of a row, with more behind them.
-func scan(rows Rows, more ...any) (r store.Resource, err error) {
+func scan(rows database.Rows, more ...any) (r store.Resource, err error) {
 	var annotations string
 	var created, updated int64
 	if err := rows.Scan(append([]any{&r.Tenant, &r.URI, &r.Name, &r.Title, &r.Description, &r.MIMEType, &annotations,
@@ -30,11 +31,11 @@ func scan(rows Rows, more ...any) (r store.Resource, err error) {
 }
 
 // stat finds one resource; lock is empty or ForUpdate.
-func stat(ctx context.Context, tx Tx, tenant, uri, lock string) (r store.Resource, err error) {
+func stat(ctx context.Context, tx database.Tx, tenant, uri, lock string) (r store.Resource, err error) {
 	return find(ctx, tx, `SELECT `+columns+` FROM resource WHERE tenant = $1 AND uri = $2`+lock, tenant, uri)
 }
 
-func find(ctx context.Context, tx Tx, statement, tenant, uri string, more ...any) (r store.Resource, err error) {
+func find(ctx context.Context, tx database.Tx, statement, tenant, uri string, more ...any) (r store.Resource, err error) {
 	rows, err := tx.Query(ctx, statement, tenant, uri)
 	if err != nil {
 		return r, err
@@ -58,7 +59,7 @@ func (t *Table) Stat(ctx context.Context, tenant, uri string) (r store.Resource,
 	if store.CheckURI(uri) != nil {
 		return r, store.NotFound(uri)
 	}
-	err = t.db.Read(ctx, func(ctx context.Context, tx Tx) error {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		r, err = stat(ctx, tx, tenant, uri, "")
 		return err
 	})
@@ -70,7 +71,7 @@ func (t *Table) Read(ctx context.Context, tenant, uri string) (r store.Resource,
 	if store.CheckURI(uri) != nil {
 		return r, c, store.NotFound(uri)
 	}
-	err = t.db.Read(ctx, func(ctx context.Context, tx Tx) error {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		r, err = find(ctx, tx, `SELECT `+columns+`, content FROM resource WHERE tenant = $1 AND uri = $2`, tenant, uri, &c.Bytes)
 		return err
 	})
@@ -107,7 +108,7 @@ func (t *Table) List(ctx context.Context, tenant string, q store.Query, after st
 		add(`lower(mime_type) = ?`, strings.ToLower(family))
 	}
 	statement := `SELECT ` + columns + ` FROM resource WHERE ` + strings.Join(where, ` AND `) + ` ORDER BY uri LIMIT ` + strconv.Itoa(limit+1)
-	err = t.db.Read(ctx, func(ctx context.Context, tx Tx) error {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		rows, err := tx.Query(ctx, statement, args...)
 		if err != nil {
 			return err

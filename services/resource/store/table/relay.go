@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
@@ -23,7 +24,7 @@ func (t *Table) Relay(ctx context.Context, limit int, publish func(context.Conte
 		for i := range places {
 			places[i] = "$" + strconv.Itoa(i+1)
 		}
-		return t.db.Write(ctx, func(ctx context.Context, tx Tx) error {
+		return t.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
 			_, err := tx.Exec(ctx, `DELETE FROM resource_event WHERE seq IN (`+strings.Join(places, ",")+`)`, numbers...)
 			return err
 		})
@@ -35,7 +36,7 @@ func (t *Table) Relay(ctx context.Context, limit int, publish func(context.Conte
 // event while it holds the lock on the resource, so that those of one resource
 // are in order.
 func (t *Table) events(ctx context.Context, limit int) (events []store.Event, numbers []any, err error) {
-	err = t.db.Read(ctx, func(ctx context.Context, tx Tx) error {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT seq, tenant, uri, kind, revision, listed FROM resource_event ORDER BY seq LIMIT `+strconv.Itoa(limit))
 		if err != nil {
 			return err

@@ -1,71 +1,42 @@
-// Package table is a store.Store in the tables of a SQL database. The
-// statements are those that Postgres and SQLite both understand; what differs
-// is the Database.
+// Package table is the store.Store in the tables of a SQL database. The
+// statements are those that Postgres and SQLite both understand.
 package table
 
 import (
 	"context"
+	"embed"
+	"io/fs"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-// Tx runs statements, whose parameters are $1, $2 and so on.
-type Tx interface {
-	// Exec returns how many rows a statement changed.
-	Exec(ctx context.Context, statement string, args ...any) (int64, error)
-	Query(ctx context.Context, statement string, args ...any) (Rows, error)
-}
+//go:embed migrations
+var files embed.FS
 
-// Rows is what a query found. Close it.
-type Rows interface {
-	Next() bool
-	Scan(dest ...any) error
-	Err() error
-	Close()
-}
-
-// Database is one engine. Its errors are those of store.Store, apart from
-// defects.
-type Database interface {
-	// Write runs f in a transaction and commits it if f returns nil. f may run
-	// again after a failure that a repetition mends.
-	Write(ctx context.Context, f func(context.Context, Tx) error) error
-	// Read runs f, each statement by itself.
-	Read(ctx context.Context, f func(context.Context, Tx) error) error
-	// Alone runs f unless another process or goroutine runs something alone.
-	Alone(ctx context.Context, f func(context.Context) error) (ran bool, err error)
-	// ForUpdate ends a SELECT whose row is to stay as it is until the commit.
-	ForUpdate() string
-	Close()
-}
-
-// Table is the store.Store in a Database.
+// Table is a store.Store.
 type Table struct {
-	db  Database
+	db  database.Database
 	now func() time.Time
 }
 
-// New makes a store of a database that has the tables.
-func New(db Database) *Table { return &Table{db: db, now: time.Now} }
-
 var _ store.Store = (*Table)(nil)
+
+// Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
+// needs only the place.
+func Open(ctx context.Context, cfg database.Config) (*Table, error) {
+	migrations, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	cfg.Owner, cfg.Holds, cfg.Migrations = "resource", "resources", migrations
+	db, err := database.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{db: db, now: time.Now}, nil
+}
 
 // Close closes the database.
 func (t *Table) Close() { t.db.Close() }
-
-// one scans the only row; found is false when there is none.
-func one(rows Rows, err error, dest ...any) (found bool, _ error) {
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return false, rows.Err()
-	}
-	if err := rows.Scan(dest...); err != nil {
-		return false, err
-	}
-	rows.Close()
-	return true, rows.Err()
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -22,7 +23,7 @@ func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, o
 	if err := c.Check(); err != nil {
 		return store.Resource{}, err
 	}
-	return t.write(ctx, r.Tenant, once, func(ctx context.Context, tx Tx) (store.Resource, error) {
+	return t.write(ctx, r.Tenant, once, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
 		annotations, err := encode(r.Annotations)
 		if err != nil {
 			return r, err
@@ -54,7 +55,7 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 			return store.Resource{}, err
 		}
 	}
-	return t.write(ctx, tenant, once, func(ctx context.Context, tx Tx) (store.Resource, error) {
+	return t.write(ctx, tenant, once, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
 		was, err := t.expect(ctx, tx, tenant, uri, expected)
 		if err != nil {
 			return was, err
@@ -104,7 +105,7 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 }
 
 // joined is the content after a change.
-func joined(ctx context.Context, tx Tx, was store.Resource, c store.Change) (store.Content, error) {
+func joined(ctx context.Context, tx database.Tx, was store.Resource, c store.Change) (store.Content, error) {
 	if !c.Append {
 		return *c.Content, nil
 	}
@@ -112,8 +113,7 @@ func joined(ctx context.Context, tx Tx, was store.Resource, c store.Change) (sto
 		return store.Content{}, fault.New(fault.InvalidParams, "text can be appended to text only, and a blob to a blob")
 	}
 	var old []byte
-	rows, err := tx.Query(ctx, `SELECT content FROM resource WHERE tenant = $1 AND uri = $2`, was.Tenant, was.URI)
-	if _, err := one(rows, err, &old); err != nil {
+	if _, err := database.One(ctx, tx, `SELECT content FROM resource WHERE tenant = $1 AND uri = $2`, []any{was.Tenant, was.URI}, &old); err != nil {
 		return store.Content{}, err
 	}
 	content := store.Content{Bytes: append(old, c.Content.Bytes...), Binary: was.Binary}
@@ -122,7 +122,7 @@ func joined(ctx context.Context, tx Tx, was store.Resource, c store.Change) (sto
 
 // Delete removes a resource.
 func (t *Table) Delete(ctx context.Context, tenant, uri string, expected int64, once store.Once) (store.Resource, error) {
-	return t.write(ctx, tenant, once, func(ctx context.Context, tx Tx) (store.Resource, error) {
+	return t.write(ctx, tenant, once, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
 		r, err := t.expect(ctx, tx, tenant, uri, expected)
 		if err != nil {
 			return r, err
@@ -135,7 +135,7 @@ func (t *Table) Delete(ctx context.Context, tenant, uri string, expected int64, 
 }
 
 // expect locks a resource at a revision.
-func (t *Table) expect(ctx context.Context, tx Tx, tenant, uri string, expected int64) (store.Resource, error) {
+func (t *Table) expect(ctx context.Context, tx database.Tx, tenant, uri string, expected int64) (store.Resource, error) {
 	r, err := stat(ctx, tx, tenant, uri, t.db.ForUpdate())
 	if err == nil && expected != 0 && expected != r.Revision {
 		err = store.Changed(uri, expected, r.Revision)
@@ -144,7 +144,7 @@ func (t *Table) expect(ctx context.Context, tx Tx, tenant, uri string, expected 
 }
 
 // event leaves an event in the outbox.
-func event(ctx context.Context, tx Tx, r store.Resource, kind string, listed bool) error {
+func event(ctx context.Context, tx database.Tx, r store.Resource, kind string, listed bool) error {
 	_, err := tx.Exec(ctx, `INSERT INTO resource_event (tenant, uri, kind, revision, listed) VALUES ($1, $2, $3, $4, $5)`,
 		r.Tenant, r.URI, kind, r.Revision, listed)
 	return err
@@ -152,11 +152,11 @@ func event(ctx context.Context, tx Tx, r store.Resource, kind string, listed boo
 
 // write does what a write does once, in one transaction with the note that it
 // was done.
-func (t *Table) write(ctx context.Context, tenant string, once store.Once, do func(context.Context, Tx) (store.Resource, error)) (r store.Resource, err error) {
+func (t *Table) write(ctx context.Context, tenant string, once store.Once, do func(context.Context, database.Tx) (store.Resource, error)) (r store.Resource, err error) {
 	if len(once.Key) > store.MaxURI || len(once.Caller) > store.MaxTenant || len(tenant) > store.MaxTenant {
 		return r, fault.New(fault.InvalidParams, "the idempotency key has %d bytes; the limit is %d", len(once.Key), store.MaxURI)
 	}
-	err = t.db.Write(ctx, func(ctx context.Context, tx Tx) error {
+	err = t.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
 		if once.Key == "" {
 			r, err = do(ctx, tx)
 			return err
@@ -188,11 +188,12 @@ func (t *Table) write(ctx context.Context, tenant string, once store.Once, do fu
 }
 
 // answered is what the first write of a key returned.
-func answered(ctx context.Context, tx Tx, tenant string, once store.Once) (r store.Resource, err error) {
+func answered(ctx context.Context, tx database.Tx, tenant string, once store.Once) (r store.Resource, err error) {
 	var digest []byte
 	var answer string
-	rows, err := tx.Query(ctx, `SELECT digest, answer FROM resource_call WHERE tenant = $1 AND caller = $2 AND call_key = $3`, tenant, once.Caller, once.Key)
-	switch found, err := one(rows, err, &digest, &answer); {
+	found, err := database.One(ctx, tx, `SELECT digest, answer FROM resource_call WHERE tenant = $1 AND caller = $2 AND call_key = $3`,
+		[]any{tenant, once.Caller, once.Key}, &digest, &answer)
+	switch {
 	case err != nil:
 		return r, err
 	case !found:
@@ -206,7 +207,7 @@ func answered(ctx context.Context, tx Tx, tenant string, once store.Once) (r sto
 
 // Forget removes old notes of writes.
 func (t *Table) Forget(ctx context.Context, before time.Time) error {
-	return t.db.Write(ctx, func(ctx context.Context, tx Tx) error {
+	return t.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM resource_call WHERE at < $1`, before.UnixMicro())
 		return err
 	})

@@ -1,22 +1,17 @@
 package client
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // inOrder has a batch's lines in the order of their calls, and no time.
@@ -46,7 +41,7 @@ func inOrder(t *testing.T, o outcome) outcome {
 	return o
 }
 
-func TestAlikeBatch(t *testing.T) {
+func TestBatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := func(t *testing.T, text string) string {
@@ -79,9 +74,7 @@ func TestAlikeBatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			name := file(t, c.lines)
-			got := w.alike(t, func(url string) outcome {
-				return inOrder(t, runBatch(t, BatchOptions{Options: w.options(url), File: name}, nil))
-			})
+			got := w.constant(inOrder(t, runBatch(t, BatchOptions{Options: w.options(), File: name}, nil)))
 			if got.code != c.code || strings.Count(got.stdout, "\n") != c.calls || !strings.Contains(got.stdout, c.stdout) || !strings.HasPrefix(got.stderr, c.stderr) {
 				t.Errorf("code %d, %d lines, stderr %q\n%.2000s", got.code, strings.Count(got.stdout, "\n"), got.stderr, got.stdout)
 			}
@@ -89,84 +82,45 @@ func TestAlikeBatch(t *testing.T) {
 	}
 	t.Run("no such file", func(t *testing.T) {
 		t.Parallel()
-		got := w.alike(t, func(url string) outcome {
-			return runBatch(t, BatchOptions{Options: w.options(url), File: "/nothing/there"}, nil)
-		})
+		got := w.constant(runBatch(t, BatchOptions{Options: w.options(), File: "/nothing/there"}, nil))
 		got.check(t, ExitUsage, "", "no such file")
 	})
 	t.Run("output that cannot be written", func(t *testing.T) {
 		t.Parallel()
-		w.alike(t, func(url string) outcome {
-			var errs strings.Builder
-			code := RunBatch(t.Context(), BatchOptions{Options: w.options(url), File: "-"}, strings.NewReader(many.String()), fullDisk{}, &errs)
-			if code != ExitTransport || !strings.Contains(errs.String(), "cannot write the output: disk full") {
-				t.Errorf("%d %s", code, errs.String())
-			}
-			return outcome{code: code}
-		})
+		var errs strings.Builder
+		code := RunBatch(t.Context(), BatchOptions{Options: w.options(), File: "-"}, strings.NewReader(many.String()), fullDisk{}, &errs)
+		if code != ExitTransport || !strings.Contains(errs.String(), "cannot write the output: disk full") {
+			t.Errorf("%d %s", code, errs.String())
+		}
 	})
 	t.Run("outcomes come while calls are still to be said", func(t *testing.T) {
 		t.Parallel()
-		for _, url := range w.urls {
-			in, say := io.Pipe()
-			outcomes := make(chan string, 1)
-			ended := make(chan error, 1)
-			e := open(w.options(url), nil)
-			go func() {
-				ended <- e.Batch(t.Context(), in, func(outcome jsontext.Value, _ bool) error {
-					outcomes <- string(outcome)
-					return nil
-				})
-			}()
-			for i := range 3 {
-				if _, err := io.WriteString(say, `{"name":"say"}`+"\n"); err != nil {
-					t.Fatal(err)
-				}
-				select {
-				case got := <-outcomes:
-					if !strings.HasPrefix(got, fmt.Sprintf(`{"index":%d,`, i)) {
-						t.Error(got)
-					}
-				case <-time.After(10 * time.Second):
-					t.Fatalf("%s: no outcome of call %d", url, i)
-				}
+		in, say := io.Pipe()
+		outcomes := make(chan string, 1)
+		ended := make(chan error, 1)
+		e := &Client{URL: w.url}
+		go func() {
+			ended <- e.Batch(t.Context(), in, func(outcome jsontext.Value, _ bool) error {
+				outcomes <- string(outcome)
+				return nil
+			})
+		}()
+		for i := range 3 {
+			if _, err := io.WriteString(say, `{"name":"say"}`+"\n"); err != nil {
+				t.Fatal(err)
 			}
-			_ = say.Close()
-			if err := errors.Join(<-ended, e.Close()); err != nil {
-				t.Error(err)
+			select {
+			case got := <-outcomes:
+				if !strings.HasPrefix(got, fmt.Sprintf(`{"index":%d,`, i)) {
+					t.Error(got)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("no outcome of call %d", i)
 			}
 		}
+		_ = say.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
-}
-
-// endless is a batch without an end, which counts the lines that are read of it.
-type endless struct{ lines atomic.Int64 }
-
-func (e *endless) Read(p []byte) (int, error) {
-	e.lines.Add(1)
-	return copy(p, `{"name":"wait"}`+"\n"), nil
-}
-
-// No more is read of a batch over gRPC than its window.
-func TestGRPCBatchWindow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx, interrupt := context.WithCancel(t.Context())
-	in := &endless{}
-	ended := make(chan int, 1)
-	go func() {
-		ended <- RunBatch(ctx, BatchOptions{Options: w.options(w.urls[1]), File: "-"}, in, io.Discard, io.Discard)
-	}()
-	for range 64 { // as many as run at once
-		<-w.started
-	}
-	const most = batchWindow + 1 // the next is at hand
-	bustest.Eventually(t, "the window is full", func() bool { return in.lines.Load() == most })
-	interrupt()
-	if code := <-ended; code != ExitInterrupted {
-		t.Errorf("exit code %d", code)
-	}
-	if n := in.lines.Load(); n != most {
-		t.Errorf("%d lines were read, want %d", n, most)
-	}
 }

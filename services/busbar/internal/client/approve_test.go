@@ -13,7 +13,7 @@ import (
 // hold makes a call that is held and returns its approval.
 func (w *world) hold(t *testing.T, text string) string {
 	t.Helper()
-	c := &Client{URL: w.urls[0]}
+	c := &Client{URL: w.url}
 	_, err := c.Call(t.Context(), "wipe", []byte(`{"text":"`+text+`"}`), nil)
 	held := heldBy(err)
 	if held == nil {
@@ -25,7 +25,7 @@ func (w *world) hold(t *testing.T, text string) string {
 // waits reports whether a call still does.
 func (w *world) waits(t *testing.T, id string) bool {
 	t.Helper()
-	all, err := (&Client{URL: w.urls[0]}).Held(t.Context())
+	all, err := (&Client{URL: w.url}).Held(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func (w *world) waits(t *testing.T, id string) bool {
 
 const shown = "wipe needs your approval for this call:\n  {\n    \"text\": \"disk\"\n  }\n  expires: …\n"
 
-func TestAlikeApprove(t *testing.T) {
+func TestApprove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	person := Options{InTerminal: true, ErrTerminal: true, Getenv: func(name string) string { return map[string]string{"TERM": "dumb"}[name] }}
@@ -64,18 +64,16 @@ func TestAlikeApprove(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := w.alike(t, func(url string) outcome {
-				id := w.hold(t, c.text)
-				c.opts.URL, c.opts.Timeout, c.opts.ID = url, 20*time.Second, id
-				if c.opts.Getenv == nil {
-					c.opts.Getenv = noEnv
-				}
-				o := runApprove(t, c.opts, strings.NewReader(c.answer))
-				if w.waits(t, id) != c.waits {
-					t.Errorf("%s: it waits: %t", url, !c.waits)
-				}
-				return o
-			})
+			id := w.hold(t, c.text)
+			c.opts.URL, c.opts.Timeout, c.opts.ID = w.url, 20*time.Second, id
+			if c.opts.Getenv == nil {
+				c.opts.Getenv = noEnv
+			}
+			o := runApprove(t, c.opts, strings.NewReader(c.answer))
+			if w.waits(t, id) != c.waits {
+				t.Errorf("it waits: %t", !c.waits)
+			}
+			got := w.constant(o)
 			plain := strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[31m", "", "\x1b[0m", "").Replace(got.stderr)
 			if got.code != c.code || got.stdout != c.stdout || !strings.HasSuffix(plain, c.stderr) {
 				t.Errorf("code %d, stdout %q, stderr %q", got.code, got.stdout, plain)
@@ -84,41 +82,32 @@ func TestAlikeApprove(t *testing.T) {
 	}
 	t.Run("twice", func(t *testing.T) {
 		t.Parallel()
-		got := w.alike(t, func(url string) outcome {
-			o := ApproveOptions{Options: w.options(url), ID: w.hold(t, "disk"), Yes: true}
-			runApprove(t, o, nil)
-			return runApprove(t, o, nil)
-		})
+		o := ApproveOptions{Options: w.options(), ID: w.hold(t, "disk"), Yes: true}
+		runApprove(t, o, nil)
+		got := w.constant(runApprove(t, o, nil))
 		got.check(t, ExitRefused, "", "error: no such approval, or it is over\n  reason: unknown_approval\n  next: see `busbar approve` for what waits\n")
 	})
 	t.Run("no id", func(t *testing.T) {
 		t.Parallel()
-		got := w.alike(t, func(url string) outcome {
-			return runApprove(t, ApproveOptions{Options: w.options(url), ID: "../tools"}, nil)
-		})
+		got := w.constant(runApprove(t, ApproveOptions{Options: w.options(), ID: "../tools"}, nil))
 		got.check(t, ExitUsage, "", `"../tools" is not the id of an approval`)
-		got = w.alike(t, func(url string) outcome {
-			return runApprove(t, ApproveOptions{Options: w.options(url), Yes: true}, nil)
-		})
+		got = w.constant(runApprove(t, ApproveOptions{Options: w.options(), Yes: true}, nil))
 		got.check(t, ExitUsage, "", "which call?")
 	})
 	t.Run("interrupted while asked", func(t *testing.T) {
 		t.Parallel()
 		id := w.hold(t, "disk")
-		w.alike(t, func(url string) outcome {
-			ctx, interrupt := context.WithCancel(t.Context())
-			in, end := io.Pipe()
-			defer end.Close()
-			o := ApproveOptions{Options: person, ID: id}
-			o.URL = url
-			said := &watched{until: "[y/N] ", found: interrupt}
-			var out bytes.Buffer
-			code := RunApprove(ctx, o, in, &out, said)
-			if code != ExitInterrupted || !strings.HasSuffix(said.String(), "\ninterrupted\n") || !w.waits(t, id) {
-				t.Errorf("code %d, %q", code, said.String())
-			}
-			return outcome{code, out.String(), said.String()}
-		})
+		ctx, interrupt := context.WithCancel(t.Context())
+		in, end := io.Pipe()
+		defer end.Close()
+		o := ApproveOptions{Options: person, ID: id}
+		o.URL = w.url
+		said := &watched{until: "[y/N] ", found: interrupt}
+		var out bytes.Buffer
+		code := RunApprove(ctx, o, in, &out, said)
+		if code != ExitInterrupted || !strings.HasSuffix(said.String(), "\ninterrupted\n") || !w.waits(t, id) {
+			t.Errorf("code %d, %q", code, said.String())
+		}
 	})
 }
 
@@ -139,7 +128,7 @@ func (w *watched) Write(p []byte) (int, error) {
 
 // Who calls a tool that needs approval is asked at once where there is a
 // terminal.
-func TestAlikeCallAsks(t *testing.T) {
+func TestCallAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	t.Run("each", func(t *testing.T) {
@@ -154,30 +143,26 @@ func TestAlikeCallAsks(t *testing.T) {
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
-				got := w.alike(t, func(url string) outcome {
-					o := w.options(url)
-					o.InTerminal, o.ErrTerminal = true, true
-					return runCall(t, CallOptions{Options: o, Name: "wipe", Argument: `{"text":"disk"}`}, c.answer)
-				})
+				o := w.options()
+				o.InTerminal, o.ErrTerminal = true, true
+				got := w.constant(runCall(t, CallOptions{Options: o, Name: "wipe", Argument: `{"text":"disk"}`}, c.answer))
 				if got.code != c.code || got.stdout != c.stdout || !strings.HasSuffix(got.stderr, c.stderr) || !strings.Contains(got.stderr, `    "text": "disk"`) {
 					t.Errorf("%+v", got)
 				}
 			})
 		}
 	})
-	w.alike(t, func(url string) outcome { return runApprove(t, ApproveOptions{Options: w.options(url)}, nil) }).check(t, ExitOK, "", "nothing waits for your approval\n")
+	w.constant(runApprove(t, ApproveOptions{Options: w.options()}, nil)).check(t, ExitOK, "", "nothing waits for your approval\n")
 }
 
-func TestAlikeListOfHeld(t *testing.T) {
+func TestListOfHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	list := func(change func(*Options)) outcome {
 		t.Helper()
-		return w.alike(t, func(url string) outcome {
-			o := w.options(url)
-			change(&o)
-			return runApprove(t, ApproveOptions{Options: o}, nil)
-		})
+		o := w.options()
+		change(&o)
+		return w.constant(runApprove(t, ApproveOptions{Options: o}, nil))
 	}
 	list(func(*Options) {}).check(t, ExitOK, "", "nothing waits for your approval\n")
 	w.hold(t, "disk")

@@ -1,0 +1,126 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+var errRolledBack = errors.New("the transaction was rolled back")
+
+// doubt marks a commit whose outcome nobody heard of.
+type doubt struct{ error }
+
+func (d doubt) Unwrap() error { return d.error }
+
+func inDoubt(err error) error {
+	var said *pgconn.PgError
+	if err == nil || errors.As(err, &said) && said.Severity == "ERROR" {
+		return err
+	}
+	return doubt{err}
+}
+
+// fail makes an error of Postgres that of a Database.
+func (c *Config) fail(ctx context.Context, err error) error {
+	var known *fault.Error
+	var said *pgconn.PgError
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case errors.As(err, new(doubt)):
+		return c.unanswered(err)
+	case ctx.Err() != nil:
+		return err
+	case !errors.As(err, &said) && !connection(err) && !errors.Is(err, context.DeadlineExceeded):
+		return err // not the database's
+	case said == nil || temporary(said.Code):
+		return c.unavailable(retryAfter, err)
+	case within(said.Code, "22", "23", "54"):
+		// Data exceptions, violated constraints, and limits such as that of what an
+		// index takes.
+		return fmt.Errorf("%w: %w", ErrRejected, err)
+	}
+	return err // a defect
+}
+
+// unavailable is what a client is told.
+func (c *Config) unavailable(wait time.Duration, err error) *fault.Error {
+	f := fault.New(fault.Unavailable, "the database of %s does not answer; try again shortly", c.Holds).Because(err)
+	f.RetryAfter = wait
+	return f
+}
+
+// unanswered is what a client is told of a commit that nobody heard of.
+func (c *Config) unanswered(err error) *fault.Error {
+	f := fault.New(fault.Unavailable, "the database of %s was lost while the change was being made; whether it was made is not known: look before you repeat it, or repeat it with its idempotency key", c.Holds).Because(err)
+	f.RetryAfter = retryAfter
+	return f.Ran(fault.Unknown)
+}
+
+// within reports whether a SQLSTATE is of one of these classes.
+func within(code string, classes ...string) bool {
+	for _, class := range classes {
+		if strings.HasPrefix(code, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// temporary reports whether a SQLSTATE says something about the server and not
+// about the statement: connections, transactions that lost, resources,
+// operators, the system, and a server that is read-only.
+func temporary(code string) bool { return within(code, "08", "25", "40", "53", "55", "57", "58") }
+
+// repeatable reports whether a transaction had no effect and may have one in
+// another attempt: serialization failures, deadlocks, locks not had in time.
+func repeatable(err error) bool {
+	var said *pgconn.PgError
+	if errors.As(err, new(doubt)) || !errors.As(err, &said) {
+		return false
+	}
+	return said.Code == "40001" || said.Code == "40P01" || said.Code == "55P03"
+}
+
+// lost reports whether the connection went, rather than the server refused.
+func lost(err error) bool {
+	var said *pgconn.PgError
+	if errors.As(err, &said) {
+		return said.Severity == "FATAL"
+	}
+	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && connection(err)
+}
+
+// connection reports whether an error is about a connection.
+func connection(err error) bool {
+	var network net.Error
+	var refused *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &refused) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, errRolledBack) || errors.Is(err, errClosed) || pgconn.SafeToRetry(err)
+}
+
+// pause waits some milliseconds, longer each time; false when ctx ended.
+func pause(ctx context.Context, try int) bool {
+	select {
+	case <-time.After(time.Duration(try) * time.Duration(5+rand.IntN(20)) * time.Millisecond):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func hasParameter(rawURL, name string) bool {
+	u, err := url.Parse(rawURL)
+	return err == nil && u.Query().Has(name)
+}

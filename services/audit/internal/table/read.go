@@ -1,0 +1,73 @@
+package table
+
+import (
+	"context"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/database"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+// read runs one query outside of a transaction.
+func read[V any](ctx context.Context, t *Table, scan func(func(...any) error) (V, error), statement string, args ...any) (all []V, err error) {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
+		all, err = database.All(ctx, tx, scan, statement, args...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+var selectRows = "SELECT " + strings.Join(trail.Columns, ", ") + " FROM audit_event "
+
+const selectCheckpoints = "SELECT " + trail.CheckpointColumns + " FROM audit_checkpoint "
+
+// List implements trail.Store.
+func (t *Table) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, error) {
+	where, args, err := f.SQL(parameter)
+	if err != nil {
+		return nil, "", err
+	}
+	args = append(args, f.Page()+1)
+	rows, err := read(ctx, t, trail.ScanRow, selectRows+"WHERE "+where+" ORDER BY time DESC, id DESC LIMIT "+parameter(len(args)), args...)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, next := f.Next(rows)
+	return rows, next, nil
+}
+
+// Show implements trail.Store.
+func (t *Table) Show(ctx context.Context, id string) ([]trail.Row, error) {
+	return read(ctx, t, trail.ScanRow, selectRows+"WHERE id IN ($1, $2, $3) ORDER BY id", id, id+"-1", id+"-2")
+}
+
+// Rows implements trail.Store.
+func (t *Table) Rows(ctx context.Context, tenant string, after int64, limit int) ([]trail.Row, error) {
+	return read(ctx, t, trail.ScanRow, selectRows+"WHERE tenant = $1 AND seq > $2 ORDER BY seq LIMIT $3", tenant, after, limit)
+}
+
+// Chains implements trail.Store.
+func (t *Table) Chains(ctx context.Context) (all []trail.Chain, err error) {
+	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
+		all, err = chains(ctx, tx, "")
+		return err
+	})
+	return all, err
+}
+
+// Checkpoints implements trail.Store.
+func (t *Table) Checkpoints(ctx context.Context, tenant string, after int64, limit int) ([]trail.Checkpoint, error) {
+	return read(ctx, t, trail.ScanCheckpoint, selectCheckpoints+"WHERE tenant = $1 AND seq > $2 AND NOT pruned ORDER BY seq LIMIT $3", tenant, after, limit)
+}
+
+// Pruned implements trail.Store.
+func (t *Table) Pruned(ctx context.Context, tenant string) (*trail.Checkpoint, error) {
+	all, err := read(ctx, t, trail.ScanCheckpoint, selectCheckpoints+"WHERE tenant = $1 AND pruned ORDER BY seq DESC LIMIT 1", tenant)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
+}

@@ -1,0 +1,219 @@
+// Package table keeps the audit trail in the tables of a SQL database.
+package table
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/database"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+//go:embed migrations
+var files embed.FS
+
+// appendTime bounds a transaction: a batch, or a step of pruning, on a slow disk.
+const appendTime = 20 * time.Second
+
+// Table is a trail.Store. A chain has one writer at a time, which holds the lock
+// on its row in audit_chain.
+type Table struct{ db database.Database }
+
+var _ trail.Store = (*Table)(nil)
+
+// Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
+// needs only the place.
+func Open(ctx context.Context, cfg database.Config) (*Table, error) {
+	migrations, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	cfg.Owner, cfg.Holds, cfg.Migrations, cfg.Work = "audit", "the audit trail", migrations, appendTime
+	db, err := database.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{db}, nil
+}
+
+// Close implements trail.Store.
+func (t *Table) Close() { t.db.Close() }
+
+func parameter(n int) string { return "$" + strconv.Itoa(n) }
+
+// Append implements trail.Store.
+func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, err error) {
+	byTenant := map[string][]trail.Event{}
+	var tenants []string
+	ids := make([]string, len(events))
+	for i, e := range events {
+		if byTenant[e.Tenant] == nil {
+			tenants = append(tenants, e.Tenant)
+		}
+		byTenant[e.Tenant] = append(byTenant[e.Tenant], e)
+		ids[i] = e.ID
+	}
+	if len(events) == 0 {
+		return 0, nil
+	}
+	slices.Sort(tenants) // two writers take the locks in the same order
+	err = t.write(ctx, func(ctx context.Context, tx database.Tx) error {
+		chains, err := t.lock(ctx, tx, tenants)
+		if err != nil {
+			return err
+		}
+		// Under the locks: what another writer adds is seen here.
+		known, err := t.knownIDs(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		var rows []trail.Row
+		for i := range chains {
+			c := &chains[i]
+			var fresh []trail.Event
+			for _, e := range byTenant[c.Tenant] {
+				if !known[e.ID] {
+					known[e.ID] = true
+					fresh = append(fresh, e)
+				}
+			}
+			rows = append(rows, c.Extend(fresh)...)
+		}
+		if added = len(rows); added == 0 {
+			return nil
+		}
+		if err := tx.Insert(ctx, "audit_event", trail.Columns, len(rows), func(i int) []any { return rows[i].Values() }); err != nil {
+			return err
+		}
+		for _, c := range chains {
+			if _, err := tx.Exec(ctx, "UPDATE audit_chain SET seq = $2, hash = $3 WHERE tenant = $1", c.Tenant, c.Seq, c.Hash.Blob()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return added, nil
+}
+
+func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string) (map[string]bool, error) {
+	found, err := database.All(ctx, tx, func(scan func(...any) error) (id string, err error) { return id, scan(&id) },
+		"SELECT id FROM audit_event WHERE "+t.db.Among("id", 1), ids)
+	known := map[string]bool{}
+	for _, id := range found {
+		known[id] = true
+	}
+	return known, err
+}
+
+// lock locks the chains of tenants, which are sorted, and returns their ends in
+// that order.
+func (t *Table) lock(ctx context.Context, tx database.Tx, tenants []string) ([]trail.Chain, error) {
+	heads := func() ([]trail.Chain, error) {
+		return chains(ctx, tx, "WHERE "+t.db.Among("tenant", 1)+" ORDER BY tenant"+t.db.ForUpdate(), tenants)
+	}
+	all, err := heads()
+	if err != nil || len(all) == len(tenants) {
+		return all, err
+	}
+	for _, tenant := range tenants {
+		if _, err := tx.Exec(ctx, "INSERT INTO audit_chain (tenant, seq, hash) VALUES ($1, 0, $2) ON CONFLICT DO NOTHING", tenant, trail.Genesis(tenant).Blob()); err != nil {
+			return nil, err
+		}
+	}
+	return heads()
+}
+
+// chains returns ends of chains in the order of tenants' bytes.
+func chains(ctx context.Context, tx database.Tx, where string, args ...any) ([]trail.Chain, error) {
+	all, err := database.All(ctx, tx, trail.ScanChain, "SELECT tenant, seq, hash FROM audit_chain AS c "+where, args...)
+	slices.SortFunc(all, func(a, b trail.Chain) int { return strings.Compare(a.Tenant, b.Tenant) })
+	return all, err
+}
+
+// write runs a transaction. A refusal of the database is the event's fault.
+func (t *Table) write(ctx context.Context, f func(context.Context, database.Tx) error) error {
+	err := t.db.Write(ctx, f)
+	if errors.Is(err, database.ErrRejected) {
+		return fmt.Errorf("%w: %w", trail.ErrRejected, err)
+	}
+	return err
+}
+
+func insertCheckpoint(ctx context.Context, tx database.Tx, c *trail.Checkpoint) error {
+	_, err := tx.Exec(ctx, "INSERT INTO audit_checkpoint ("+trail.CheckpointColumns+") VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING", c.Values()...)
+	return err
+}
+
+// Checkpoint implements trail.Store.
+func (t *Table) Checkpoint(ctx context.Context, sign trail.Signer) (made []trail.Checkpoint, err error) {
+	err = t.write(ctx, func(ctx context.Context, tx database.Tx) error {
+		made = nil
+		grown, err := chains(ctx, tx, "WHERE seq > (SELECT coalesce(max(seq), 0) FROM audit_checkpoint WHERE tenant = c.tenant) ORDER BY tenant"+t.db.ForUpdate())
+		if err != nil {
+			return err
+		}
+		for _, chain := range grown {
+			c := trail.Checkpoint{Tenant: chain.Tenant, Seq: chain.Seq, Hash: chain.Hash}
+			sign(&c)
+			if err := insertCheckpoint(ctx, tx, &c); err != nil {
+				return err
+			}
+			made = append(made, c)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// Prune implements trail.Store.
+func (t *Table) Prune(ctx context.Context, before time.Time, sign trail.Signer) (int64, error) {
+	chains, err := t.Chains(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return trail.PruneInSteps(chains, func(tenant string) (int64, error) { return t.pruneSome(ctx, tenant, before, sign) })
+}
+
+func (t *Table) pruneSome(ctx context.Context, tenant string, before time.Time, sign trail.Signer) (n int64, err error) {
+	err = t.write(ctx, func(ctx context.Context, tx database.Tx) error {
+		n = 0
+		if _, err := t.lock(ctx, tx, []string{tenant}); err != nil {
+			return err
+		}
+		c := trail.Checkpoint{Tenant: tenant, Pruned: true}
+		// The last row of the oldest ones that are all too old.
+		found, err := database.One(ctx, tx, `SELECT seq, hash FROM (
+				SELECT seq, hash, min(CASE WHEN time < $2 THEN 1 ELSE 0 END) OVER (ORDER BY seq) AS old FROM (
+					SELECT seq, hash, time FROM audit_event WHERE tenant = $1 ORDER BY seq LIMIT $3) AS first) AS marked
+			WHERE old = 1 ORDER BY seq DESC LIMIT 1`, []any{tenant, before.UnixNano(), trail.PruneStep}, &c.Seq, (*[]byte)(&c.Hash))
+		if err != nil || !found {
+			return err
+		}
+		sign(&c)
+		if err := insertCheckpoint(ctx, tx, &c); err != nil {
+			return err
+		}
+		if n, err = tx.Exec(ctx, "DELETE FROM audit_event WHERE tenant = $1 AND seq <= $2", tenant, c.Seq); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "DELETE FROM audit_checkpoint WHERE tenant = $1 AND (seq < $2 OR seq = $2 AND NOT pruned)", tenant, c.Seq)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
