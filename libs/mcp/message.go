@@ -266,6 +266,9 @@ func (s *scanner) setMeta(key, v []byte) {
 		p.Tracestate = s.str(at+MetaTracestate, v)
 	case MetaIdempotencyKey:
 		p.IdempotencyKey = s.str(at+MetaIdempotencyKey, v)
+		if v[0] == '"' && CheckIdempotencyKey(p.IdempotencyKey) != nil {
+			s.wrong(fault.InvalidRequest, badKey().Message)
+		}
 	}
 }
 

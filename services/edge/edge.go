@@ -340,7 +340,8 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
 	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
-		Handler:           e.Handler(guard),
+		Handler:           unambiguous(e.Handler(guard)),
+		ConnContext:       framedContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of short answers; the door sets its own for each write of long ones.
 		WriteTimeout:   10 * time.Second,
@@ -353,7 +354,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	srv.ConnState = unused.note
 	srv.RegisterOnShutdown(unused.close)
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
+	go func() { ended <- srv.Serve(framed{l}) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve HTTP: %w", err)

@@ -16,7 +16,7 @@ type BatchCall struct {
 	Parameters     jsontext.Value `json:"parameters,omitzero"`
 	Arguments      jsontext.Value `json:"arguments,omitzero"`
 	Args           jsontext.Value `json:"args,omitzero"`
-	IdempotencyKey string         `json:"idempotency_key,omitzero"`
+	IdempotencyKey *string        `json:"idempotency_key,omitzero"`
 }
 
 // ReadBatchCall reads one call strictly.
@@ -27,6 +27,11 @@ func ReadBatchCall(b []byte) (*BatchCall, error) {
 	}
 	if c.Name == "" {
 		return nil, fault.New(fault.InvalidRequest, "a call of a batch needs a name")
+	}
+	if c.IdempotencyKey != nil {
+		if err := mcp.CheckIdempotencyKey(*c.IdempotencyKey); err != nil {
+			return nil, err
+		}
 	}
 	if v := c.arguments(); v != nil && v.Kind() != '{' {
 		return nil, fault.New(fault.InvalidParams, "parameters must be a JSON object")
@@ -45,8 +50,11 @@ func (c *BatchCall) arguments() jsontext.Value {
 
 // Call is the call as its caller makes it; see Caller.Call for onFrame.
 func (c *BatchCall) Call(who Caller, onFrame gateway.OnFrame) *gateway.Call {
-	who.IdempotencyKey = c.IdempotencyKey
-	return who.Call(mcp.MethodToolsCall, c.Name, c.arguments(), onFrame)
+	call := who.Call(mcp.MethodToolsCall, c.Name, c.arguments(), onFrame)
+	if call.IdempotencyKey = ""; c.IdempotencyKey != nil {
+		call.IdempotencyKey = *c.IdempotencyKey
+	}
+	return call
 }
 
 // Slot is what became of one call of a batch: its result, or why there is none.

@@ -22,12 +22,12 @@ type Held struct {
 	Shown string `json:"shown,omitzero"`
 	// Parameters is a JSON object; absent in lists.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
-	// Expires is when it is too late to agree.
+	// Expires is when it is too late to agree, in whole seconds.
 	Expires time.Time `json:"expires"`
 }
 
 func newHeld(h *gateway.HeldCall) Held {
-	return Held{Approval: h.ID, Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires}
+	return Held{Approval: h.ID, Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
 }
 
 // Held returns the calls that wait for their caller; see gateway.Held.

@@ -147,6 +147,9 @@ func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (jsonte
 // FindResource returns what is known of a resource without reading it, an object
 // as MCP has it; of one that only a template knows, its URI.
 func (s *Server) FindResource(uri string) (jsontext.Value, error) {
+	if err := catalogue.CheckURI(uri); err != nil {
+		return nil, err
+	}
 	now := s.Catalogue()
 	if entry, ok := now.Entry(catalogue.Resources, uri); ok {
 		return entry, nil
@@ -160,6 +163,9 @@ func (s *Server) FindResource(uri string) (jsontext.Value, error) {
 // Updates hears of every update of a resource until it is closed. The error is
 // that of FindResource.
 func (s *Server) Updates(ctx context.Context, c Caller, uri string) (*catalogue.Subscription, error) {
+	if err := catalogue.CheckURI(uri); err != nil {
+		return nil, err
+	}
 	if _, ok := s.Catalogue().Resource(uri); !ok {
 		return nil, gateway.UnknownResource(uri)
 	}

@@ -67,7 +67,7 @@ func status(r fault.Reason) int {
 		return http.StatusUnauthorized
 	case fault.MethodNotFound, fault.UnknownResource:
 		return http.StatusNotFound
-	case fault.InvalidParams:
+	case fault.InvalidParams, fault.InvalidRequest:
 		return http.StatusBadRequest
 	case fault.Internal:
 		return http.StatusInternalServerError

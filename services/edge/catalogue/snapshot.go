@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yosida95/uritemplate/v3"
-
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
@@ -63,12 +62,6 @@ type Snapshot struct {
 	sampler                   string
 }
 
-type template struct {
-	uri     string
-	pattern *uritemplate.Template
-	target  Target
-}
-
 // Problems are the entries left out and why: a name that another service
 // offers already, a schema that does not compile.
 func (s *Snapshot) Problems() []string { return s.problems }
@@ -84,17 +77,20 @@ func (s *Snapshot) Sampler() (Target, bool) { return Target{Service: s.sampler},
 
 // Resource returns who reads a URI: the service whose skill has that file,
 // then a resource of that URI, then any template it matches, then the longest
-// prefix it has.
+// prefix it has. Nobody reads a URI of more than MaxURI bytes.
 func (s *Snapshot) Resource(uri string) (Target, bool) {
+	if len(uri) > MaxURI {
+		return Target{}, false
+	}
 	if t, ok := s.files[uri]; ok {
 		return t, true
 	}
 	if t, ok := s.resources[uri]; ok {
 		return t, true
 	}
-	for _, t := range s.templates {
-		if t.pattern.Match(uri) != nil {
-			return t.target, true
+	for i := range s.templates {
+		if s.templates[i].matches(uri) {
+			return s.templates[i].target, true
 		}
 	}
 	for _, p := range s.prefixes {
@@ -131,8 +127,11 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 	// claim adds an entry, unless it is malformed or its name is taken.
 	claim := func(what string, taken map[string]Target, kind Kind, name string, raw []byte, t Target) bool {
 		json, err := kind.entry(name, raw)
+		if err == nil && len(name) > MaxURI {
+			err = fmt.Errorf("it has more than %d bytes", MaxURI)
+		}
 		if err != nil {
-			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: %v", what, name, t.Service, err))
+			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: %v", what, fault.Clip(name), t.Service, err))
 			return false
 		}
 		if other, ok := taken[name]; ok {
@@ -174,14 +173,13 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			claim("resource", s.resources, Resources, r.Uri, r.Json, Target{Service: svc.Name, Definition: definition(svc.Name, r)})
 		}
 		for _, r := range svc.Catalogue.GetResourceTemplates() {
-			pattern, err := uritemplate.New(r.UriTemplate)
+			t, err := newTemplate(r.UriTemplate, Target{Service: svc.Name, Definition: definition(svc.Name, r)})
 			if err != nil {
 				s.problems = append(s.problems, fmt.Sprintf("resource template %q of service %s is left out: %v", r.UriTemplate, svc.Name, err))
 				continue
 			}
-			target := Target{Service: svc.Name, Definition: definition(svc.Name, r)}
-			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, target) {
-				s.templates = append(s.templates, template{r.UriTemplate, pattern, target})
+			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, t.target) {
+				s.templates = append(s.templates, t)
 			}
 		}
 		if svc.Catalogue.GetSamples() && s.sampler == "" {

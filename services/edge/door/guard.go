@@ -26,8 +26,13 @@ type Guard struct {
 	Origins []string
 }
 
-// Check returns a *fault.Error with reason Forbidden for a request to refuse.
+// Check returns a *fault.Error for a request to refuse: with reason Forbidden one
+// of a page, with reason InvalidRequest one that says twice who sends it, of which
+// what stands before the edge may have looked at the other.
 func (g Guard) Check(r *http.Request) error {
+	if len(r.Header["Authorization"]) > 1 {
+		return fault.New(fault.InvalidRequest, "header Authorization stands twice")
+	}
 	if !g.host(r.Host) {
 		return fault.New(fault.Forbidden, "this edge does not answer to the host name of this request")
 	}

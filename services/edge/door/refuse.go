@@ -46,6 +46,12 @@ func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
 	RefuseWith(w, status, body)
 }
 
+// RefuseContent answers a request of MCP with what CheckContent says.
+func RefuseContent(w http.ResponseWriter, err error) {
+	_, body := era.ErrorMessage(nil, "", err)
+	RefuseWith(w, http.StatusUnsupportedMediaType, body)
+}
+
 // RefuseWith answers with an error that is written already.
 func RefuseWith(w http.ResponseWriter, status int, body []byte) {
 	Challenge(w.Header(), status)

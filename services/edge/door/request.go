@@ -12,27 +12,30 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// CheckContent returns the status to refuse a body of the wrong kind with, 0
-// if it is plain UTF-8 JSON.
-func CheckContent(h http.Header) int {
+// errContent is what a body of the wrong kind is refused with, and status 415.
+var errContent = fault.New(fault.InvalidRequest, "the body must be sent as Content-Type: application/json, in UTF-8 and without Content-Encoding")
+
+// CheckContent returns nil for plain UTF-8 JSON, else a *fault.Error that says
+// what to send. Its status is 415.
+func CheckContent(h http.Header) error {
 	for _, e := range h["Content-Encoding"] {
 		if e != "" && !strings.EqualFold(e, "identity") {
-			return http.StatusUnsupportedMediaType
+			return errContent
 		}
 	}
 	types := h["Content-Type"]
 	if len(types) != 1 {
-		return http.StatusUnsupportedMediaType
+		return errContent
 	}
 	if types[0] == "application/json" {
-		return 0
+		return nil
 	}
 	media, params, err := mime.ParseMediaType(types[0])
 	charset := params["charset"]
 	if err != nil || media != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return http.StatusUnsupportedMediaType
+		return errContent
 	}
-	return 0
+	return nil
 }
 
 // Credentials are those of the Authorization header, and the address of the

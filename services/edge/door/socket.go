@@ -96,7 +96,10 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 	}
 	defer s.leave()
 	socket := &Socket{queue: newQueue(), closing: make(chan closing, 1)}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+	tooLong := func() {
+		socket.Close(websocket.StatusMessageTooBig, fmt.Sprintf("a message has at most %d bytes", cfg.Limit))
+	}
+	conn, err := websocket.Accept(limited{w, uint64(cfg.Limit), tooLong}, r, &websocket.AcceptOptions{
 		Subprotocols:       cfg.Protocols,
 		InsecureSkipVerify: true, // the Guard has looked at the origin
 		CompressionMode:    websocket.CompressionDisabled,
@@ -170,7 +173,12 @@ func (s *Socket) talk(ctx context.Context, talk Talk, stopping, abort <-chan str
 		case end := <-s.closing:
 			return end
 		case <-gone:
-			return closing{}
+			select {
+			case end := <-s.closing: // of what the reader met last
+				return end
+			default:
+				return closing{}
+			}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
@@ -151,9 +152,13 @@ func (s *Server) Begin(ctx context.Context, r *Request, x Exchange) (rest func()
 }
 
 func (s *Server) answerRequest(ctx context.Context, r *Request, x Exchange) {
-	if r.Modern() {
+	err := catalogue.CheckURI(r.Message.P.URI)
+	switch {
+	case err != nil:
+		s.Refuse(r, x, err)
+	case r.Modern():
 		s.modern(ctx, r, x)
-	} else {
+	default:
 		s.legacy(ctx, r, x)
 	}
 }

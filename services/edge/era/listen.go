@@ -63,6 +63,12 @@ func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
 		s.Refuse(r, x, fault.New(fault.TooLarge, "one stream subscribes to at most %d resources", maxSubscribed))
 		return
 	}
+	for _, uri := range want.URIs {
+		if err := catalogue.CheckURI(uri); err != nil {
+			s.Refuse(r, x, err)
+			return
+		}
+	}
 	tasks, err := s.hear(ctx, r, want.TaskIDs)
 	if err != nil {
 		s.Refuse(r, x, err)

@@ -19,6 +19,11 @@ import (
 // nothing reaches the bus that its service would refuse.
 func validate(live *catalogue.Live) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		if c.IdempotencyKey != "" {
+			if err := mcp.CheckIdempotencyKey(c.IdempotencyKey); err != nil {
+				return nil, err
+			}
+		}
 		target, err := find(live.Now(), c)
 		if err != nil {
 			return nil, err
@@ -50,6 +55,9 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		}
 		return catalogue.Target{}, unknownPrompt(c.Name)
 	case mcp.MethodResourcesRead:
+		if err := catalogue.CheckURI(c.Name); err != nil {
+			return catalogue.Target{}, err
+		}
 		if t, ok := now.Resource(c.Name); ok {
 			return t, nil
 		}
@@ -81,6 +89,9 @@ func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, er
 		}
 		return catalogue.Target{}, unknownPrompt(p.Ref.Name)
 	case "ref/resource":
+		if err := catalogue.CheckURI(p.Ref.URI); err != nil {
+			return catalogue.Target{}, err
+		}
 		if t, ok := now.Template(p.Ref.URI); ok {
 			return t, nil
 		}

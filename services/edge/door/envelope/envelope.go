@@ -81,8 +81,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	if status := door.CheckContent(r.Header); status != 0 {
-		w.WriteHeader(status)
+	if err := door.CheckContent(r.Header); err != nil {
+		b, _ := json.Marshal(failure(err))
+		door.Explain(w.Header(), http.StatusUnsupportedMediaType, fault.From(err))
+		door.Answer(w, http.StatusUnsupportedMediaType, "application/json", b)
 		return
 	}
 	body, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)

@@ -80,8 +80,13 @@ func complete(r *gql.Response) {
 			e.Extensions["code"] = validationFailed
 		case e.Path == nil && r.Data == nil:
 			e.Extensions = extensions(fault.New(fault.InvalidParams, "%s", e.Message))
+		case e.Path == nil:
+			// Of a field that was not begun: the library's words are about Go.
+			e.Message = "an argument has a value of another type than the schema says"
+			e.Extensions = extensions(fault.New(fault.InvalidParams, "%s", e.Message))
 		default:
-			e.Extensions = extensions(fault.New(fault.Internal, "internal error"))
+			e.Message = "internal error"
+			e.Extensions = extensions(fault.New(fault.Internal, "%s", e.Message))
 		}
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"log/slog"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -101,8 +99,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
-	if door.CheckContent(r.Header) != 0 {
-		answer(w, http.StatusUnsupportedMediaType, refusal(fault.New(fault.InvalidRequest, "the body must be application/json in UTF-8, without Content-Encoding")))
+	if err := door.CheckContent(r.Header); err != nil {
+		answer(w, http.StatusUnsupportedMediaType, refusal(err))
 		return
 	}
 	who := caller(r)
@@ -171,52 +169,14 @@ func (h *Handler) read(who api.Caller, body jsontext.Value) (*operation, error) 
 		op.name = *in.Name
 	}
 	for name, v := range in.Variables {
+		if err := checkVariable(h.schema.AST(), fault.Clip(name), o.variables[name], v); err != nil {
+			return nil, err
+		}
 		if op.variables[name], err = variable(v); err != nil {
 			return nil, fault.From(err)
 		}
 	}
 	return op, nil
-}
-
-// variable is a value as the library takes it. Numbers that it would round stay
-// as they were written, and fit the scalar JSON only.
-func variable(v jsontext.Value) (any, error) {
-	switch v.Kind() {
-	case '0':
-		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= math.MinInt32 && n <= math.MaxInt32 {
-			return int32(n), nil
-		}
-		return v, nil
-	case '[':
-		var list []jsontext.Value
-		if err := json.Unmarshal(v, &list); err != nil {
-			return nil, err
-		}
-		out := make([]any, len(list))
-		for i, e := range list {
-			var err error
-			if out[i], err = variable(e); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case '{':
-		var object map[string]jsontext.Value
-		if err := json.Unmarshal(v, &object); err != nil {
-			return nil, err
-		}
-		out := make(map[string]any, len(object))
-		for name, e := range object {
-			var err error
-			if out[name], err = variable(e); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	}
-	var plain any
-	err := json.Unmarshal(v, &plain)
-	return plain, err
 }
 
 // execute carries a query or mutation out.

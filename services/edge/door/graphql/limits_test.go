@@ -79,6 +79,29 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { w.do(t, c.query, nil).refused(t, c.status, c.code, c.reason, "no") })
 	}
+	for name, c := range map[string]struct {
+		query     string
+		variables map[string]any
+		named     string
+	}{
+		"an object for a String":   {"query($x: String!) { getTool(name: $x) { name } }", map[string]any{"x": map[string]any{}}, "$x"},
+		"a number for a String":    {"query($x: String!) { getTool(name: $x) { name } }", map[string]any{"x": 5}, "$x"},
+		"a list for a String":      {"query($x: String!) { getTool(name: $x) { name } }", map[string]any{"x": []string{"a"}}, "$x"},
+		"a text for an Int":        {"mutation($n: Int) { executeTools(inputs: [], parallel: $n) { error } }", map[string]any{"n": "5"}, "$n"},
+		"a number beyond an Int":   {"mutation($n: Int) { executeTools(inputs: [], parallel: $n) { error } }", map[string]any{"n": 99999999999}, "$n"},
+		"a text for a Boolean":     {"query($b: Boolean!) { getTools @include(if: $b) { name } }", map[string]any{"b": "x"}, "$b"},
+		"a member of the wrong":    {"mutation($i: [ToolInput!]!) { executeTools(inputs: $i) { error } }", map[string]any{"i": []any{map[string]any{"name": "safe"}, map[string]any{"name": 7}}}, "$i[1].name"},
+		"a text for an object":     {"mutation($i: ToolInput!) { executeTool(input: $i) { is_error } }", map[string]any{"i": "safe"}, "$i"},
+		"with a default and after": {"query($a: Boolean = true, $x: String!) { getTool(name: $x) @include(if: $a) { name } }", map[string]any{"x": true}, "$x"},
+	} {
+		t.Run("L3 "+name, func(t *testing.T) {
+			r := w.do(t, c.query, c.variables)
+			r.refused(t, 400, "BAD_USER_INPUT", "invalid_params", "no")
+			if text := r.Errors[0].Message; !strings.Contains(text, "variable "+c.named+" must be of type ") || strings.Contains(text, "interface") {
+				t.Error(text)
+			}
+		})
+	}
 	t.Run("inline fragments are no depth", func(t *testing.T) {
 		w.do(t, deep, nil).data(t)
 	})

@@ -132,10 +132,12 @@ func (in *toolInput) call(ctx context.Context, onFrame gateway.OnFrame) (*gatewa
 	if err != nil {
 		return nil, err
 	}
-	c := &api.BatchCall{Name: in.Name, Parameters: parameters}
 	if in.IdempotencyKey != nil {
-		c.IdempotencyKey = *in.IdempotencyKey
+		if err := mcp.CheckIdempotencyKey(*in.IdempotencyKey); err != nil {
+			return nil, err
+		}
 	}
+	c := &api.BatchCall{Name: in.Name, Parameters: parameters, IdempotencyKey: in.IdempotencyKey}
 	return c.Call(callerOf(ctx), onFrame), nil
 }
 

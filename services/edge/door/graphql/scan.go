@@ -35,14 +35,18 @@ type outline struct {
 	seen           map[string]int
 	// introspects: the document asks for the schema.
 	introspects bool
-	bad         *fault.Error
+	// variables are those that the operation declares, with their types as they
+	// are written; declares is the one whose type comes next.
+	variables map[string]string
+	declares  string
+	bad       *fault.Error
 }
 
 // scan looks through a document for what would make it dear to parse, validate
 // or carry out. It cuts tokens as the parser does. What it finds is never less
 // than what is there: fragments hide nothing, since each alias stands somewhere.
 func scan(query string) (*outline, error) {
-	o := &outline{seen: map[string]int{}}
+	o := &outline{seen: map[string]int{}, variables: map[string]string{}}
 	o.sc.Init(strings.NewReader(query))
 	o.sc.Mode = scanner.ScanIdents | scanner.ScanInts | scanner.ScanFloats | scanner.ScanStrings
 	o.sc.Error = func(_ *scanner.Scanner, message string) {
@@ -104,6 +108,9 @@ func (o *outline) token(next, last rune, text string) {
 		}
 	}
 	if o.parens > 0 {
+		if o.braces == 0 {
+			o.declaration(next, last, text)
+		}
 		return
 	}
 	switch next {
@@ -134,6 +141,18 @@ func (o *outline) field(name string) {
 		if o.seen[name]++; o.introspects && o.seen[name] > 1 {
 			o.refuse(fault.TooLarge, "a query for the schema has %s once", name)
 		}
+	}
+}
+
+// declaration notes the type of a variable: $name: [Type!]!
+func (o *outline) declaration(next, last rune, text string) {
+	switch {
+	case next == scanner.Ident && last == '$':
+		o.declares = text
+	case next == '=' || next == '@' || next == '$':
+		o.declares = ""
+	case o.declares != "" && (next == scanner.Ident || next == '[' || next == ']' || next == '!'):
+		o.variables[o.declares] += text
 	}
 }
 

@@ -250,6 +250,11 @@ func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingSer
 	if len(r.Uris) > maxWatched {
 		return fault.New(fault.TooLarge, "one watch is of at most %d resources", maxWatched)
 	}
+	for _, uri := range r.Uris {
+		if err := catalogue.CheckURI(uri); err != nil {
+			return err
+		}
+	}
 	sub := s.api.Subscribe(stream.Context(), who, func(uri string) bool { return slices.Contains(r.Uris, uri) })
 	defer sub.Close()
 	if err := stream.Send(&gatewayv1.WatchResponse{}); err != nil {

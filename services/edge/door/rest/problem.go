@@ -12,8 +12,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// errUnsupported is for a body that is not JSON.
-var errUnsupported = errors.New("the body must be application/json in UTF-8, without Content-Encoding")
+// unsupported is what door.CheckContent says.
+type unsupported struct{ error }
+
+// Unwrap returns it.
+func (u unsupported) Unwrap() error { return u.error }
 
 // Problem is an error as this door writes it (RFC 9457), with what every error
 // of Busbar says: its reason, and whether the call ran.
@@ -29,10 +32,10 @@ type Problem struct {
 }
 
 func classify(err error) (status int, f *fault.Error) {
-	if errors.Is(err, errUnsupported) {
-		return http.StatusUnsupportedMediaType, fault.New(fault.InvalidRequest, "%s", errUnsupported)
-	}
 	f = fault.From(err)
+	if errors.As(err, &unsupported{}) {
+		return http.StatusUnsupportedMediaType, f
+	}
 	return api.Status(f.Reason), f
 }
 

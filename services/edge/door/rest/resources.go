@@ -96,7 +96,8 @@ func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, _ strin
 	return stored(w, r, http.StatusCreated, entry)
 }
 
-// putResource changes a resource, or makes it.
+// putResource changes a resource, or makes it. It does the latter with the same
+// key, so that a repetition finds the key used for that, and is answered as it was.
 func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, uri string) error {
 	who, in, revision, err := h.input(w, r)
 	if err != nil {
@@ -106,17 +107,22 @@ func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, uri string
 		return fault.New(fault.InvalidRequest, "the body names another uri than the path")
 	}
 	entry, err := h.cfg.API.UpdateResource(r.Context(), who, uri, revision, in)
-	if !fault.Is(err, fault.UnknownResource) || revision > 0 {
-		if err != nil {
-			return err
-		}
+	if err == nil {
 		return stored(w, r, http.StatusOK, entry)
 	}
-	in.URI = &uri
-	if entry, err = h.cfg.API.CreateResource(r.Context(), who, in); err != nil {
+	missing, made := fault.Is(err, fault.UnknownResource), fault.Is(err, fault.Conflict) && who.IdempotencyKey != ""
+	if revision > 0 || !missing && !made {
 		return err
 	}
-	return stored(w, r, http.StatusCreated, entry)
+	in.URI = &uri
+	entry, failed := h.cfg.API.CreateResource(r.Context(), who, in)
+	switch {
+	case failed == nil:
+		return stored(w, r, http.StatusCreated, entry)
+	case made:
+		return err // the key is another call's after all
+	}
+	return failed
 }
 
 func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, uri string) error {

@@ -120,8 +120,13 @@ func allowed(known route) string {
 // caller is who makes a request.
 func caller(r *http.Request) (api.Caller, error) {
 	keys := r.Header["Idempotency-Key"]
-	if len(keys) > 1 || len(keys) == 1 && (keys[0] == "" || len(keys[0]) > maxKey) {
-		return api.Caller{}, fault.New(fault.InvalidRequest, "Idempotency-Key is one key of 1 to %d characters", maxKey)
+	if len(keys) > 1 {
+		return api.Caller{}, fault.New(fault.InvalidRequest, "header Idempotency-Key stands twice")
+	}
+	if len(keys) == 1 {
+		if err := mcp.CheckIdempotencyKey(keys[0]); err != nil {
+			return api.Caller{}, err
+		}
 	}
 	c := api.Caller{
 		Door: "rest", Credentials: door.Credentials(r),
@@ -133,16 +138,13 @@ func caller(r *http.Request) (api.Caller, error) {
 	return c, nil
 }
 
-// maxKey bounds an idempotency key.
-const maxKey = 255
-
 // body reads a request's body: a JSON object, strictly; empty for none.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
-	if status := door.CheckContent(r.Header); status != 0 {
-		return nil, errUnsupported
+	if err := door.CheckContent(r.Header); err != nil {
+		return nil, unsupported{err}
 	}
 	b, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
 	if err != nil || len(b) == 0 {

@@ -359,7 +359,7 @@ func TestApproval(t *testing.T) {
 		}
 		var one api.Held
 		w.do(t, "GET", path, "", nil).read(t, &one)
-		if one.Name != "approved" || string(one.Parameters) != `{"a":9007199254740993}` || time.Until(one.Expires) <= 0 {
+		if one.Name != "approved" || string(one.Parameters) != `{"a":9007199254740993}` || time.Until(one.Expires) <= 0 || one.Expires.Nanosecond() != 0 {
 			t.Errorf("%+v", one)
 		}
 		w.do(t, "POST", path, `{"approve":true}`, nil)

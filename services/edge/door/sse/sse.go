@@ -116,8 +116,8 @@ func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
 	if !d.admits(w, r, http.MethodPost) {
 		return
 	}
-	if status := door.CheckContent(r.Header); status != 0 {
-		w.WriteHeader(status)
+	if err := door.CheckContent(r.Header); err != nil {
+		door.RefuseContent(w, err)
 		return
 	}
 	addresses := r.URL.Query()[sessionID]

@@ -64,8 +64,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
-	if status := door.CheckContent(r.Header); status != 0 {
-		w.WriteHeader(status)
+	if err := door.CheckContent(r.Header); err != nil {
+		door.RefuseContent(w, err)
 		return
 	}
 	takes := door.Accepts(r.Header)

@@ -180,9 +180,19 @@ func TestFrames(t *testing.T) {
 				_ = r.frame(0, make([]byte, 1<<19))
 			}
 		}, 1009},
-		"a length of 64 bits": {func(r *raw) {
-			_, _ = r.Write([]byte{final | text, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
-		}, none},
+		"L10 a length of 64 bits": {func(r *raw) {
+			_, _ = r.Write([]byte{final | text, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
+		}, 1009},
+		"L10 a length of 63 bits, and no more": {func(r *raw) {
+			_, _ = r.Write([]byte{final | text, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+			_ = r.SetReadDeadline(time.Now().Add(8 * time.Second)) // less than a message may take
+			_, _ = r.Write([]byte{0, 0, 0, 0})
+		}, 1009},
+		"L10 one part more than fits": {func(r *raw) {
+			_ = r.frame(text, make([]byte, 900<<10))
+			_, _ = r.Write([]byte{0, 0xff, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0})
+			_ = r.SetReadDeadline(time.Now().Add(8 * time.Second))
+		}, 1009},
 		"text that is not UTF-8":   {func(r *raw) { _ = r.frame(final|text, []byte("{\"type\":\"\xff\"}")) }, 1007},
 		"bytes":                    {func(r *raw) { _ = r.frame(final|binaryFrame, []byte("{}")) }, 1003},
 		"a compressed message":     {func(r *raw) { _ = r.frame(final|0x40|text, []byte("x")) }, 1002},

@@ -1,0 +1,58 @@
+package catalogue
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/yosida95/uritemplate/v3"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// MaxURI is the longest URI, or URI template that a client names, in bytes.
+const MaxURI = 2 << 10
+
+// CheckURI refuses a URI that is longer than any that is served. Doors ask before
+// anything is done with the URI; the error has reason TooLarge.
+func CheckURI(uri string) error {
+	if len(uri) > MaxURI {
+		return fault.New(fault.TooLarge, "a URI has at most %d bytes; this one has %d", MaxURI, len(uri))
+	}
+	return nil
+}
+
+// template is a URI template of a service.
+type template struct {
+	uri    string
+	target Target
+	// begins is the literal text before the first expression: most URIs are told
+	// apart by it.
+	begins string
+	// form is what every expansion has. It takes time in proportion to the URI.
+	form *regexp.Regexp
+	// pattern decides where form also fits what is no expansion; nil elsewhere.
+	// It is some fifty times slower.
+	pattern *uritemplate.Template
+}
+
+// plain are the expressions of which the form says all: no names that are part of
+// the expansion, no lists, no lengths.
+var plain = regexp.MustCompile(`\{[+#./]?[^?&;*:{}]+\}`)
+
+func newTemplate(uri string, target Target) (template, error) {
+	pattern, err := uritemplate.New(uri)
+	if err != nil {
+		return template{}, err
+	}
+	t := template{uri: uri, target: target, form: pattern.Regexp()}
+	t.begins, _, _ = strings.Cut(uri, "{")
+	if strings.Contains(plain.ReplaceAllLiteralString(uri, ""), "{") {
+		t.pattern = pattern
+	}
+	return t, nil
+}
+
+// matches reports whether a URI of at most MaxURI bytes is an expansion.
+func (t *template) matches(uri string) bool {
+	return strings.HasPrefix(uri, t.begins) && t.form.MatchString(uri) && (t.pattern == nil || t.pattern.Match(uri) != nil)
+}
