@@ -17,8 +17,8 @@ type Held struct {
 	Name string `json:"name"`
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
-	// Shown is the question as a person is asked it, with all parameters, or the
-	// names, sizes and digests of those too large to show; absent in lists.
+	// Shown are the parameters as a person is shown them: all of them, or the
+	// names, sizes and digests of those too large; absent in lists.
 	Shown string `json:"shown,omitzero"`
 	// Parameters is a JSON object; absent in lists.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
@@ -47,7 +47,7 @@ func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, erro
 		return nil, err
 	}
 	h := newHeld(found)
-	h.Shown = gateway.Show(h.Name, h.Title, h.Parameters)
+	h.Shown = gateway.ShowArguments(h.Parameters)
 	if len(h.Parameters) == 0 {
 		h.Parameters = jsontext.Value("{}")
 	}

@@ -29,10 +29,11 @@ func Show(name, title string, arguments []byte) string {
 	if title != "" && title != name {
 		tool = visible(fault.Clip(title)) + " (tool " + tool + ")"
 	}
-	return "Let " + tool + " run with these arguments?\n" + showArguments(arguments)
+	return "Let " + tool + " run with these arguments?\n" + ShowArguments(arguments)
 }
 
-func showArguments(arguments []byte) string {
+// ShowArguments is the part of Show that is about the arguments.
+func ShowArguments(arguments []byte) string {
 	if len(bytes.TrimSpace(arguments)) == 0 {
 		return "{}"
 	}

@@ -1246,8 +1246,8 @@ type HeldCall struct {
 	Expires *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
 	// Title of the tool; empty for none.
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
-	// The question as a person is asked it, with all arguments, or the names,
-	// sizes and digests of those too large to show; empty in lists.
+	// The arguments as a person is shown them: all of them, or the names, sizes and
+	// digests of those too large; empty in lists.
 	Shown         string `protobuf:"bytes,6,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -107,8 +107,8 @@ type Held struct {
 	Name     string `json:"name"`
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
-	// Shown is the edge's question to the person: the call with all its
-	// parameters, or with what it says of those too large to show.
+	// Shown are the parameters as the edge shows them to a person, with what it
+	// says of those too large to show.
 	Shown string `json:"shown,omitzero"`
 	// Parameters is a JSON object.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
