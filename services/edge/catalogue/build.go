@@ -95,7 +95,7 @@ func (b *builder) target(svc bus.Service, r *releases, i int, t *busv1.Tool) (Ta
 	return Target{
 		Service: svc.Name, Version: r.version(svc, i), Definition: definition(svc.Name, t), Instances: r.alike(i, Name{ToolName, t.Name}),
 		Tool: &Tool{
-			Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
+			Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 			ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 			Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
 			LooseOutput: loose,

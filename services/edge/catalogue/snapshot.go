@@ -31,6 +31,8 @@ type Target struct {
 
 // Tool is what the edge needs to know of a tool.
 type Tool struct {
+	// Title is what people call the tool; empty for none.
+	Title  string
 	Schema *schema.Schema
 	// Timeout is the longest a call may take; 0 for the edge's default.
 	Timeout              time.Duration
