@@ -142,9 +142,15 @@ func (w *world) judgeTrail(ran effects, rows []row) {
 		if r.Outcome == "begun" {
 			into = begun
 		}
-		// Each edge that tells a client of a stream's end records it.
-		if old, twice := into[r.Call]; twice && (old.Edge == r.Edge || old.Outcome != r.Outcome) && old.Outcome != "input_required" {
-			w.fault("the trail has a call twice", "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
+		// Each edge that tells a client how an answer ends records it, and one that
+		// leaves it to another says so.
+		if old, twice := into[r.Call]; twice {
+			if old.Edge == r.Edge && old.Outcome != "input_required" || old.Outcome == "ok" && r.Outcome != "ok" && r.Outcome != "left" {
+				w.fault("the trail has a call twice", "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
+			}
+			if r.Outcome == "left" {
+				continue
+			}
 		}
 		into[r.Call] = r
 	}
