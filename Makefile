@@ -19,6 +19,7 @@ PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
+BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
 EACH := scripts/each-module
@@ -28,13 +29,15 @@ help: ## List these commands
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
-run: build ## Build, then run a whole Busbar here (ARGS="…" for its flags)
+run: ## Build, then run a whole Busbar here (ARGS="…" for its flags)
+	@mkdir -p bin
+	@$(BUILD) -o bin/ ./services/busbar/cmd/busbar
 	@exec bin/busbar dev $(ARGS)
 
 .PHONY: build
 build: ## Build the programs into bin/
 	@mkdir -p bin
-	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)" -o bin/ $(PROGRAMS:%=./%)
+	@$(BUILD) -o bin/ $(PROGRAMS:%=./%)
 	@ls bin
 
 # Packages that measure how long things take: one at a time, since on a small
@@ -65,6 +68,11 @@ eval: ## Print how good the services' answers are on labelled texts and tasks
 bench: ## Run the benchmarks (BENCH=<regexp> for some)
 	@rooms=./libs/...; [ ! -d test/bench ] || rooms="$$rooms ./test/bench/..."; \
 	go test -run '^$$' -bench '$(BENCH)' -benchmem $$rooms
+
+.PHONY: path
+path: ## Print which files and functions one tools/call passes
+	@module=github.com/busbar-mcp/busbar; \
+	go run -cover -covermode=atomic -coverpkg=$$module/libs/...,$$module/services/...,$$module/test/path ./test/path 2> >(grep -v GOCOVERDIR >&2)
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s)
