@@ -113,14 +113,27 @@ func (l *Live) Close() {
 	<-l.done
 }
 
+// run makes the catalogue again at each change. Names are claimed beside that:
+// what a single service offers does not wait for it.
 func (l *Live) run() {
 	defer close(l.done)
 	tick := time.NewTicker(reloadNames)
 	defer tick.Stop()
+	// claimed brings the end of a round of claims; nil while there is none.
+	var claimed chan func()
 	for {
+		if claimed == nil {
+			claimed = l.claim()
+		}
 		select {
 		case <-l.quit.Done():
+			if claimed != nil {
+				<-claimed
+			}
 			return
+		case note := <-claimed:
+			note()
+			claimed = nil
 		case <-l.services:
 		case <-l.names:
 			l.owners.reload(l.quit)
@@ -130,6 +143,21 @@ func (l *Live) run() {
 		}
 		l.update()
 	}
+}
+
+// claim begins a round of claims, if there are any to make. What it sends is to
+// be run.
+func (l *Live) claim() chan func() {
+	wants := l.owners.wants(l.registry.Services())
+	if len(wants) == 0 {
+		return nil
+	}
+	claimed := make(chan func(), 1)
+	go func() {
+		claims, err := l.owners.claim(l.quit, wants)
+		claimed <- func() { l.owners.made(claims, err) }
+	}()
+	return claimed
 }
 
 // Now returns the present snapshot.
@@ -162,13 +190,7 @@ func (l *Live) Await(ctx context.Context, names ...string) error {
 // update makes the catalogue of what there is now.
 func (l *Live) update() {
 	services := l.registry.Services()
-	owner := l.owners.of(l.quit, services)
-	if l.quit.Err() != nil {
-		return
-	}
-	if l.owners.more {
-		wake(l.services)
-	}
+	owner := l.owners.of(services)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.now.Load()

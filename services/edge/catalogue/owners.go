@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// claimTime bounds what a change of the catalogue waits for names; when the
-	// bucket does not answer, it is let alone for claimPause.
+	// claimTime bounds one round of claims; when the bucket does not answer, it is
+	// let alone for claimPause.
 	claimTime  = 2 * time.Second
 	claimPause = 5 * time.Second
 	// claimsAtOnce go to the bucket concurrently.
@@ -40,10 +40,8 @@ type owners struct {
 	look bool
 	// known are the claims in the bucket, by key.
 	known map[string]claim
-	// failed is when the bucket last did not answer, more says that the time was
-	// not enough for all claims.
+	// failed is when the bucket last did not take all claims.
 	failed time.Time
-	more   bool
 }
 
 // claim is the value of a key.
@@ -74,11 +72,10 @@ func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool)
 }
 
 // of returns who has a name, now that these services are there. A name that the
-// bucket does not know, nor can be told, is that of the one service that offers
-// it; of several nobody has it.
-func (o *owners) of(ctx context.Context, services []bus.Service) func(Name) string {
+// bucket does not know yet is that of the one service that offers it; of several
+// nobody has it.
+func (o *owners) of(services []bus.Service) func(Name) string {
 	all := offered(services)
-	o.claim(ctx, all)
 	return func(n Name) string {
 		if c, ok := o.known[n.key()]; ok {
 			return c.Service
@@ -90,41 +87,62 @@ func (o *owners) of(ctx context.Context, services []bus.Service) func(Name) stri
 	}
 }
 
-// claim puts names into the bucket that are not there yet.
-func (o *owners) claim(ctx context.Context, all map[Name][]string) {
+// keyed is a claim with its key.
+type keyed struct {
+	key string
+	claim
+}
+
+// wants are the claims that are to be made, now that these services are there;
+// none while the bucket is let alone.
+func (o *owners) wants(services []bus.Service) []keyed {
 	if o.look || time.Since(o.failed) < claimPause {
-		return
+		return nil
 	}
 	have := map[string]int{}
 	for _, c := range o.known {
 		have[c.Service]++
 	}
-	ctx, cancel := context.WithTimeout(ctx, claimTime)
-	defer cancel()
-	type made struct {
-		key string
-		claim
-	}
-	p := pool.NewWithResults[made]().WithContext(ctx).WithMaxGoroutines(claimsAtOnce)
-	for n, by := range all {
-		if _, ok := o.known[n.key()]; ok || have[by[0]] >= maxClaims {
+	var wants []keyed
+	for n, by := range offered(services) {
+		key := n.key()
+		if _, ok := o.known[key]; ok || have[by[0]] >= maxClaims {
 			continue
 		}
 		have[by[0]]++
-		p.Go(func(ctx context.Context) (made, error) {
-			c, err := o.create(ctx, n.key(), claim{Name: fault.Clip(n.String()), Service: by[0], Seen: time.Now()})
-			return made{n.key(), c}, err
+		wants = append(wants, keyed{key, claim{Name: fault.Clip(n.String()), Service: by[0], Seen: time.Now()}})
+	}
+	return wants
+}
+
+// claim puts names into the bucket, and returns who has them after that. Some may
+// be left for the next time.
+func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	p := pool.NewWithResults[keyed]().WithContext(ctx).WithMaxGoroutines(claimsAtOnce)
+	for _, w := range wants {
+		if ctx.Err() != nil {
+			break
+		}
+		p.Go(func(ctx context.Context) (keyed, error) {
+			c, err := o.create(ctx, w.key, w.claim)
+			return keyed{w.key, c}, err
 		})
 	}
-	results, err := p.Wait()
-	for _, m := range results {
-		if m.Service != "" {
-			o.known[m.key] = m.claim
-		}
+	return p.Wait()
+}
+
+// made notes the claims that there are. Without any the bucket does not answer.
+func (o *owners) made(claims []keyed, err error) {
+	for _, c := range claims {
+		o.known[c.key] = c.claim
 	}
-	o.more = err != nil && len(results) > 0
-	if err != nil && !o.more {
-		o.failed = time.Now()
+	if err == nil {
+		return
+	}
+	o.failed = time.Now()
+	if len(claims) == 0 {
 		o.log.Warn("names cannot be kept for their services now; what only one service offers is served nevertheless", "error", err)
 	}
 }
