@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -40,28 +41,30 @@ var auditReaders = jetstream.ConsumerConfig{
 // At no moment is there a stream with interest retention and without its
 // consumer: it would acknowledge events and keep none.
 func (c *Conn) ensureAudit(ctx context.Context) error {
-	const what = "stream AUDIT"
-	cfg := auditStream
-	stream, err := c.js.Stream(ctx, cfg.Name)
+	stream, err := c.js.Stream(ctx, auditStream.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		fresh := cfg
+		fresh := auditStream
 		fresh.Retention = jetstream.LimitsPolicy
 		stream, err = c.js.CreateStream(ctx, fresh)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made in between
-			stream, err = c.js.Stream(ctx, cfg.Name)
+			stream, err = c.js.Stream(ctx, auditStream.Name)
 		}
 	}
 	if err != nil {
-		return ensured(what, err)
+		return err
 	}
-	_, err = c.js.CreateConsumer(ctx, cfg.Name, auditReaders)
+	_, err = c.js.CreateConsumer(ctx, auditStream.Name, auditReaders)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
-		return ensured("the consumer of "+what, err)
+		return err
 	}
-	found := stream.CachedInfo().Config
-	cfg.MaxBytes, cfg.Replicas = found.MaxBytes, found.Replicas
-	_, err = c.js.UpdateStream(ctx, cfg)
-	return ensured(what, err)
+	want := stream.CachedInfo().Config
+	want.Description, want.Subjects, want.Retention, want.MaxAge = auditStream.Description, auditStream.Subjects, auditStream.Retention, auditStream.MaxAge
+	want.Discard, want.DenyDelete, want.DenyPurge = auditStream.Discard, true, true
+	if reflect.DeepEqual(want, stream.CachedInfo().Config) {
+		return nil
+	}
+	_, err = c.js.UpdateStream(ctx, want)
+	return err
 }
 
 // advise says what to do about an error of the stream.

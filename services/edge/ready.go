@@ -32,6 +32,9 @@ func (e *Edge) busReady() (string, error) {
 	if !e.conn.Connected() {
 		return "", errors.New("the bus is not reachable")
 	}
+	if away := e.conn.Away(); len(away) > 0 {
+		return "connected; without " + strings.Join(away, ", ") + ", which do not answer", nil
+	}
 	return "connected", nil
 }
 

@@ -66,6 +66,7 @@ func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *audit
 	e.ClientName, e.ClientVersion = clean(redact.Text(c.Client.GetName()), maxWord), clean(redact.Text(c.Client.GetVersion()), maxWord)
 	e.Traceparent = clean(c.Traceparent, maxWord)
 	e.Effect, e.Parent = c.Effect(), clean(c.Parent, maxWord)
+	e.Instance, e.ServiceVersion = clean(c.Ran.Instance, maxWord), clean(c.Ran.Version, maxWord)
 	if a := c.Approval; a != nil {
 		e.Approval = "declined"
 		if a.Agreed {

@@ -60,7 +60,7 @@ func audit(a Auditor) Link {
 		if c.Received.IsZero() {
 			c.Received = time.Now()
 		}
-		c.ID, c.begun = bus.NewCallID(), false
+		c.ID, c.begun, c.Ran = bus.NewCallID(), false, bus.Ran{}
 		if !traceparent(c.Traceparent) {
 			c.Traceparent, c.Tracestate = "", "" // as W3C Trace Context has it
 		}
@@ -190,7 +190,8 @@ func (l logged) line(ctx context.Context, r Record) {
 	}
 	attrs := []slog.Attr{
 		slog.String("door", r.Call.Door), slog.String("method", r.Call.Method), slog.String("name", fault.Clip(r.Call.Name)),
-		slog.String("service", r.Call.Target.Service), slog.String("principal", r.Call.Principal.Name),
+		slog.String("service", r.Call.Target.Service), slog.String("instance", r.Call.Ran.Instance), slog.String("version", r.Call.Ran.Version),
+		slog.String("principal", r.Call.Principal.Name),
 		slog.String("outcome", r.Outcome), slog.Duration("duration", r.Duration),
 	}
 	if r.Err != nil {

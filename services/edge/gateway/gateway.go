@@ -78,7 +78,7 @@ func New(cfg Config) *Gateway {
 		gate(cfg.Auditor),
 		protect(cfg.Sealer),
 		deduplicate(cfg.Deduplicator),
-		approve(cfg.Approvals),
+		approve(cfg.Approvals, cfg.Caller),
 		cached(cfg.Cache),
 		begin(cfg.Auditor),
 	}
