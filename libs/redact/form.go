@@ -25,6 +25,9 @@ func webhook(s string, i int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
+// maxArgument bounds the argument of a flag, and the spaces before it.
+const maxArgument = 4 << 10
+
 // clients take a password behind -p, with or without a space.
 var clients = set("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "sshpass")
 
@@ -50,13 +53,18 @@ func (c *command) next(between, word string) {
 // argument finds what a flag is followed by: -u user:password, -p of some
 // programs, and flags that are secret names, such as --token.
 func (c *command) argument(s, word string, i, end int) (from, to int, ok bool) {
-	from = skip(s, end, " \t")
+	netrc := c.words[0] == "password" && c.words[2] == "login" && c.words[3] != ""
+	if word[0] != '-' && !netrc {
+		return 0, 0, false
+	}
+	// Bounded, since a text may be full of flags in front of what is no word.
+	limit := min(len(s), end+maxArgument)
+	s = s[:limit]
+	from = skip(s, end, " \t'\"")
 	to = valueEnd(s, from)
 	switch {
-	case c.words[0] == "password" && c.words[2] == "login" && c.words[3] != "" && from > end: // netrc
-		return from, to, to > from
-	case word[0] != '-':
-		return 0, 0, false
+	case netrc:
+		return from, to, from > end && to > from
 	case c.client && len(word) > 2 && word[:2] == "-p":
 		return i + 2, valueEnd(s, end), true
 	case c.client && word == "-p":
@@ -83,10 +91,7 @@ func placeholder(s string) bool {
 func marked(s string, i, end int) (from, to int, ok bool) {
 	if end < len(s) && s[end] == '>' && i > 0 && s[i-1] == '<' {
 		to = strings.IndexByte(s[end:], '<')
-		if to < 0 {
-			return end + 1, len(s), end+1 < len(s)
-		}
-		return end + 1, end + to, to > 1
+		return end + 1, end + to, to > 1 && strings.HasPrefix(s[end+to:], "</")
 	}
 	at := skip(s, end, "\"' \t")
 	if at == end || len(s)-at < 8 || !strings.EqualFold(s[at:at+5], "value") {
@@ -151,9 +156,11 @@ func hex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c
 // block is the end of a YAML block that the indicator s[from:to] begins: the
 // lines that are indented. Of anything else it is to.
 func block(s string, from, to int) int {
-	if value := s[from:to]; value == "" || value[0] != '|' && value[0] != '>' || len(value) > 3 || to == len(s) || s[to] != '\n' {
+	at := skip(s, from, "|>+-")
+	if at == from || at > from+2 || s[from] == '+' || s[from] == '-' || at == len(s) || s[at] != '\n' {
 		return to
 	}
+	to = at
 	for to < len(s) && s[to] == '\n' && to+1 < len(s) && (s[to+1] == ' ' || s[to+1] == '\t') {
 		to++
 		for to < len(s) && s[to] != '\n' {
