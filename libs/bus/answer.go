@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -32,6 +33,27 @@ func (c *Conn) catchUp() <-chan time.Duration {
 	return took
 }
 
+// Room is what the results of calls take up until somebody has read them.
+type Room interface {
+	// Take is called when n bytes of a result have arrived. Its *fault.Error ends
+	// the call; it says whether the call ran, which a call with a result has.
+	Take(n int) error
+}
+
+// roomKey is where the context of a call has its room.
+type roomKey struct{}
+
+// WithRoom has calls ask for room for their results. Without it they take what
+// comes.
+func WithRoom(ctx context.Context, r Room) context.Context {
+	return context.WithValue(ctx, roomKey{}, r)
+}
+
+func roomOf(ctx context.Context) Room {
+	r, _ := ctx.Value(roomKey{}).(Room)
+	return r
+}
+
 // answer collects the frames of one call.
 type answer struct {
 	conn    *Conn
@@ -39,8 +61,13 @@ type answer struct {
 	stream  *Stream
 	onFrame func(*busv1.Frame)
 
-	seq    uint32
-	pieces []byte
+	// room is asked before bytes of a result are kept; nil keeps all.
+	room Room
+
+	seq uint32
+	// pieces are the chunks so far, size is what they have together.
+	pieces [][]byte
+	size   int
 	// terminal is set when the service is done with the call.
 	terminal bool
 }
@@ -185,14 +212,21 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 			a.onFrame(frame)
 		}
 	case *busv1.Frame_Chunk:
-		if len(a.pieces)+len(body.Chunk.Data) > MaxResult {
+		if a.size+len(body.Chunk.Data) > MaxResult {
 			return nil, fault.New(fault.ResultTooLarge, "the result exceeds %d bytes", MaxResult)
 		}
-		a.pieces = append(a.pieces, body.Chunk.Data...)
+		if err := a.keep(body.Chunk.Data); err != nil {
+			return nil, err
+		}
+		a.pieces = append(a.pieces, body.Chunk.Data)
 	case *busv1.Frame_Result:
 		a.terminal = true
+		if err := a.keep(body.Result.Json); err != nil {
+			return nil, err
+		}
 		if a.pieces != nil {
-			body.Result.Json = append(a.pieces, body.Result.Json...)
+			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
+			a.pieces = nil
 		}
 		return frame, nil
 	case *busv1.Frame_InputRequired, *busv1.Frame_Task:
@@ -203,6 +237,15 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 		return nil, errorFromWire(body.Error)
 	}
 	return nil, nil
+}
+
+// keep asks for room for bytes of a result.
+func (a *answer) keep(b []byte) *fault.Error {
+	a.size += len(b)
+	if a.room == nil {
+		return nil
+	}
+	return fault.From(a.room.Take(len(b)))
 }
 
 // isNotification reports whether a frame may be dropped.

@@ -251,7 +251,7 @@ func (c *Caller) call(ctx context.Context, s *Stream, service, address string, r
 	c.mu.Unlock()
 	defer c.forget(reply, req.Stream, x)
 
-	a := answer{conn: c.conn, service: service, stream: s, onFrame: onFrame}
+	a := answer{conn: c.conn, service: service, stream: s, onFrame: onFrame, room: roomOf(ctx)}
 	frame, ferr := a.ask(ctx, x, address, req.Method, reply, data, deadline)
 	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
 		c.cancel(address, req.Id, string(ferr.Reason))

@@ -8,6 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
@@ -17,6 +18,10 @@ const SamplingTimeout = 2 * time.Minute
 // and repeats it once where that can do no harm.
 func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+		if room := budget.Of(ctx); room != nil {
+			room.For(c.Payer())
+			ctx = bus.WithRoom(ctx, room)
+		}
 		send := func(req *busv1.Request) (*busv1.Frame, error) {
 			if c.Target.Service == bus.Lender {
 				return lending.borrow(ctx, c.Principal, req)
@@ -78,7 +83,7 @@ func request(c *Call, deadline time.Time) *busv1.Request {
 func repeatable(c *Call, err error) bool {
 	switch {
 	case fault.Is(err, fault.Overloaded):
-		return true
+		return fault.From(err).Executed == fault.No
 	case fault.Is(err, fault.PeerLost):
 		if c.Method == mcp.MethodSample {
 			return false // no effect, but somebody pays for each
