@@ -86,8 +86,8 @@ func roundOf(subject string) (service string, round uint32, call string, ok bool
 	if len(tokens) != 7 {
 		return "", 0, "", false
 	}
-	for _, t := range tokens[2:] {
-		if ValidName(t) != nil {
+	for i, t := range tokens[2:] {
+		if ValidName(t) != nil && (i > 0 || t != edges) { // edges ask clients too
 			return "", 0, "", false
 		}
 	}
@@ -108,6 +108,9 @@ func liveSubject(stream string) string { return liveRoot + strings.TrimPrefix(st
 func updatedSubject(service string) string { return eventRoot + service + updatedVerb }
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
+
+// permitSubject is where one instance hears whether it may begin a call.
+func permitSubject(service, instance string) string { return ctlRoot + service + ".permit." + instance }
 
 // changedSubject is where an instance tells the others that what they share has
 // changed.
