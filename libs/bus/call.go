@@ -52,6 +52,7 @@ type Room interface {
 	// the call; it says that the call ran, which a call with a result has.
 	Take(n int) error
 }
+
 // Ran says which instance a call was given to, and the version of its code.
 // Either is empty while it is not known.
 type Ran struct{ Instance, Version string }
