@@ -147,6 +147,7 @@ func (a *Announcer) beat() error {
 			a.mu.Unlock()
 		}
 	}
+	ann.SentUnixNano = uint64(time.Now().UnixNano())
 	data, err := proto.Marshal(ann)
 	if err != nil {
 		return err

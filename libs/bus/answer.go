@@ -32,50 +32,69 @@ func (c *Conn) catchUp() <-chan time.Duration {
 	return took
 }
 
-// answer collects the frames of one call.
+// answer makes one attempt at a call and collects its frames.
 type answer struct {
-	conn    *Conn
-	service string
-	stream  *Stream
-	onFrame func(*busv1.Frame)
+	caller           *Caller
+	service, address string
+	options          Options
+	deadline         time.Time
+	id, reply        string
+	// tried are the instances that this attempt and those before it went to.
+	tried []string
 
 	seq    uint32
 	pieces []byte
-	// terminal is set when the service is done with the call.
-	terminal bool
+	// terminal is set when the service is done with the call; heard, when anything
+	// but signs of life and an error came from it.
+	terminal, heard bool
+
+	// asks says that the instance begins only when it is permitted; instance is
+	// the one that is, from the one whose frames come.
+	asks, permitted bool
+	instance, from  string
+	// consented is the instance that Options.Permit agreed to, refused says that it
+	// did not.
+	consented *string
+	refused   bool
 }
 
 // ask makes the request and waits for its answer: of the instance with the
 // fewest calls, or of any where none is known. An instance that is not there any
 // more has not run it, so that another one gets it.
-func (a *answer) ask(ctx context.Context, x *exchange, address, method, reply string, data []byte, deadline time.Time) (*busv1.Frame, *fault.Error) {
-	one := a.conn.members.take(address)
+func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, data []byte) (*busv1.Frame, *fault.Error) {
+	a.reply = reply
+	nc, members := a.caller.conn.nc, &a.caller.conn.members
+	one := members.take(a.address, a.tried)
 	if one != nil {
-		if err := a.conn.nc.PublishRequest(toSubject(address, one.instance, method), reply, data); err != nil {
-			a.conn.members.done(one, memberAnswered)
+		a.tried = append(a.tried, one.instance)
+		if err := nc.PublishRequest(toSubject(a.address, one.instance, method), reply, data); err != nil {
+			members.done(one, memberAnswered)
 			return nil, publishFault(err)
 		}
-		frame, err := a.wait(ctx, x, deadline)
+		frame, err := a.wait(ctx, x)
 		switch {
-		case err != nil && errors.Is(err, ErrNoInstance):
-			a.conn.members.done(one, memberGone)
+		case err != nil && errors.Is(err, ErrNoInstance) && err.Reason == fault.Unavailable:
+			members.done(one, memberGone)
 			a.terminal = false
+		case err != nil && errors.Is(err, ErrNoInstance):
+			members.done(one, memberGone)
+			return nil, err
 		case err != nil && err.Reason == fault.PeerLost && !a.terminal:
-			a.conn.members.done(one, memberSilent)
+			members.done(one, memberSilent)
 			return nil, err
 		default:
-			a.conn.members.done(one, memberAnswered)
+			members.done(one, memberAnswered)
 			return frame, err
 		}
 	}
-	if err := a.conn.nc.PublishRequest(callSubject(address, method), reply, data); err != nil {
+	if err := nc.PublishRequest(callSubject(a.address, method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
-	return a.wait(ctx, x, deadline)
+	return a.wait(ctx, x)
 }
 
 // wait returns the terminal frame, or why there will be none.
-func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*busv1.Frame, *fault.Error) {
+func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Error) {
 	quietUntil := time.Now().Add(MaxSilence)
 	// checked says that nothing has come since the bus was asked whether anything
 	// is on its way; caughtUp, not nil meanwhile, answers that.
@@ -83,7 +102,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 	var caughtUp <-chan time.Duration
 	var batch []arrival
 	for {
-		next := earlier(quietUntil, deadline)
+		next := earlier(quietUntil, a.deadline)
 		x.timer.Reset(time.Until(next))
 		select {
 		case <-x.wake:
@@ -92,7 +111,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 			overflow := x.overflow
 			x.mu.Unlock()
 			for _, got := range batch {
-				frame, err := a.take(got)
+				frame, err := a.take(ctx, got)
 				if frame != nil || err != nil {
 					return frame, err
 				}
@@ -106,25 +125,22 @@ func (a *answer) wait(ctx context.Context, x *exchange, deadline time.Time) (*bu
 			// What came before this has still to be handed over.
 			quietUntil, caughtUp = time.Now().Add(max(minGrace, took)), nil
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, timedOut(a.service)
-			}
-			return nil, fault.New(fault.Cancelled, "cancelled")
+			return nil, a.over(ctx)
 		case <-x.timer.C:
 			now := time.Now() // the timer says when it was due, not when this ran
 			switch {
-			case !now.Before(deadline):
+			case !now.Before(a.deadline):
 				return nil, timedOut(a.service)
 			case now.Sub(next) > AliveEvery:
 				// This process was stopped, not the peer: its frames may be waiting
 				// in the socket.
 				quietUntil = now.Add(AliveEvery)
-			case !checked && a.conn.Connected():
+			case !checked && a.caller.conn.Connected():
 				// A sign of life may be behind a large answer, or the machine busy.
-				checked, caughtUp = true, a.conn.catchUp()
+				checked, caughtUp = true, a.caller.conn.catchUp()
 				quietUntil = now.Add(maxCatchUp)
 			default:
-				return nil, fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
+				return nil, a.lost()
 			}
 		}
 	}
@@ -141,17 +157,32 @@ func timedOut(service string) *fault.Error {
 	return fault.New(fault.DeadlineExceeded, "service %s did not finish in time", service)
 }
 
+// lost is what became of a call whose instance gives no sign of life.
+func (a *answer) lost() *fault.Error {
+	if a.asks && !a.permitted {
+		return fault.New(fault.PeerLost, "service %s stopped answering before it began; nothing was started", a.service).Ran(fault.No)
+	}
+	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
+}
+
 // take reads one message. It returns a frame or an error when the call is
 // over, neither otherwise.
-func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
+func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Error) {
 	msg := got.msg
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		a.terminal = true // nothing runs
+		if a.asks && a.permitted {
+			a.permitted = false // it was there to ask, and not to hear
+			return nil, a.lost().Because(ErrNoInstance)
+		}
 		return nil, fault.New(fault.Unavailable, "no instance of service %s is running", a.service).Because(ErrNoInstance)
 	}
 	frame := &busv1.Frame{}
 	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
 		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
+	}
+	if frame.GetReady() != nil {
+		return nil, a.asked(ctx, frame.Instance)
 	}
 	a.seq += got.skipped
 	if frame.Seq == 0 && frame.GetAlive() != nil || frame.GetSent() != nil {
@@ -164,25 +195,34 @@ func (a *answer) take(got arrival) (*busv1.Frame, *fault.Error) {
 		return nil, fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
 	}
 	a.seq = frame.Seq
-	if a.stream != nil {
-		a.stream.took(msg.Subject, frame.Seq)
+	if frame.Seq == 1 {
+		a.from = frame.Instance
+	}
+	stream, onFrame := a.options.Stream, a.options.OnFrame
+	if stream != nil {
+		stream.took(msg.Subject, frame.Seq)
+	}
+	if frame.GetAlive() == nil && frame.GetError() == nil {
+		if f := a.begun(ctx, frame.Instance); f != nil {
+			return nil, f
+		}
 	}
 	switch body := frame.Body.(type) {
 	case *busv1.Frame_Alive:
-		if a.stream != nil && a.onFrame != nil {
-			a.onFrame(frame)
+		if stream != nil && onFrame != nil {
+			onFrame(frame)
 		}
 	case *busv1.Frame_Disconnect:
-		if a.stream != nil && a.onFrame != nil {
-			a.onFrame(frame)
+		if stream != nil && onFrame != nil {
+			onFrame(frame)
 		}
-		if a.stream != nil && a.stream.MayLeave {
+		if stream != nil && stream.MayLeave {
 			a.terminal = true // for this caller
 			return frame, nil
 		}
 	case *busv1.Frame_Progress, *busv1.Frame_Log:
-		if a.onFrame != nil {
-			a.onFrame(frame)
+		if onFrame != nil {
+			onFrame(frame)
 		}
 	case *busv1.Frame_Chunk:
 		if len(a.pieces)+len(body.Chunk.Data) > MaxResult {

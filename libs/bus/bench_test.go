@@ -61,3 +61,41 @@ func BenchmarkStream(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPermit puts a call that asks its caller before it begins beside one
+// that does not. Both take turns.
+func BenchmarkPermit(b *testing.B) {
+	url := bustest.Server(b)
+	s, err := bus.Serve(b.Context(), bustest.Connect(b, url), bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		return &busv1.Result{Json: []byte(`{"content":[{"type":"text","text":"done"}]}`)}, nil
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Drain(context.Background()) })
+	caller, err := bus.NewCaller(bustest.Connect(b, url))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = caller.Close() })
+	timed := func(askFirst bool) time.Duration {
+		req := toolCall(`{}`)
+		req.AskFirst = askFirst
+		began := time.Now()
+		if _, err := caller.Call(b.Context(), "svc", req, nil); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	var without, with time.Duration
+	calls := 0
+	for b.Loop() {
+		without += timed(false)
+		with += timed(true)
+		calls++
+	}
+	b.ReportMetric(0, "ns/op") // two calls each
+	b.ReportMetric(float64(without.Nanoseconds())/float64(calls), "without-ns")
+	b.ReportMetric(float64(with.Nanoseconds())/float64(calls), "with-ns")
+	b.ReportMetric(float64(with)/float64(without), "ratio")
+}

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Timing of one call.
@@ -176,96 +175,6 @@ func (x *exchange) use(reply, stream string) {
 	defer x.mu.Unlock()
 	clear(x.queue)
 	x.reply, x.stream, x.queue, x.skipped, x.overflow = reply, stream, x.queue[:0], 0, false
-}
-
-// Call sends req to one instance of the service and waits for its answer. Each
-// progress and log frame is given to onFrame, which must not block; nil
-// ignores them. The terminal frame is returned: a result, input_required or
-// task. An error frame, and everything that can go wrong on the way, is
-// returned as *fault.Error.
-//
-// Call sets req's id, unless it has one that was never used. The call ends at
-// ctx's deadline or at the one req has already, whichever is first;
-// DefaultTimeout from now if there is neither. When ctx ends first, the instance
-// that runs the call is told to stop.
-func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
-	return c.CallOn(ctx, nil, service, req, onFrame)
-}
-
-// CallOn is Call for a client that may come back for the rest of the answer at
-// another edge. A stream is of one client's request, which may take several
-// calls, one after the other; nil makes it Call. With a stream onFrame is given
-// alive frames as well, and a disconnect frame ends the call for this caller if
-// the stream may be left. When ctx ends with cause ErrLeft, the call goes on
-// without this caller.
-func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
-	if ValidName(service) != nil {
-		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
-	}
-	return c.call(ctx, s, service, service, req, onFrame)
-}
-
-// call calls a service, or at another address one part of it.
-func (c *Caller) call(ctx context.Context, s *Stream, service, address string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
-	if err := checkMethod(req.Method); err != nil {
-		return nil, err
-	}
-	deadline, bounded := ctx.Deadline()
-	if req.DeadlineUnixNano != 0 {
-		if own := time.Unix(0, int64(req.DeadlineUnixNano)); !bounded || own.Before(deadline) {
-			deadline, bounded = own, true
-		}
-	}
-	if !bounded {
-		deadline = time.Now().Add(DefaultTimeout)
-	}
-	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return nil, fault.New(fault.Cancelled, "cancelled before it was sent").Ran(fault.No)
-	}
-	if time.Until(deadline) < MinRemaining {
-		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
-	}
-	if req.Id == "" {
-		req.Id = newID()
-	}
-	req.DeadlineUnixNano = uint64(deadline.Add(-HopShave).UnixNano())
-	if s != nil {
-		s.next(service, req)
-	}
-	data, err := proto.Marshal(req)
-	if err != nil {
-		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
-	}
-	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
-		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
-	}
-
-	reply := replySubject(service, c.edge, req.Id)
-	x := exchanges.Get().(*exchange)
-	x.use(reply, req.Stream)
-	c.mu.Lock()
-	c.waiting[reply] = x
-	if s != nil {
-		c.waiting[req.Stream] = x
-	}
-	c.mu.Unlock()
-	defer c.forget(reply, req.Stream, x)
-
-	a := answer{conn: c.conn, service: service, stream: s, onFrame: onFrame}
-	frame, ferr := a.ask(ctx, x, address, req.Method, reply, data, deadline)
-	if ferr != nil && !a.terminal && !errors.Is(context.Cause(ctx), ErrLeft) {
-		c.cancel(address, req.Id, string(ferr.Reason))
-	}
-	if ferr != nil {
-		return nil, ferr
-	}
-	if s != nil && !s.kept && frame.GetInputRequired() != nil {
-		// The answer goes on after this: its service had no need to keep it.
-		if err := c.store(ctx, s, frame); err != nil {
-			c.conn.log.Warn("a client's request cannot be carried on at another edge", "service", service, "error", err)
-		}
-	}
-	return frame, nil
 }
 
 // Check asks the service whether it takes calls.

@@ -31,8 +31,9 @@ func TestDeadlineIsShavedAtTheHop(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine, _ := ctx.Deadline()
-	if got := mine.Sub(await(t, "the handler runs", deadlines)); got != bus.HopShave {
-		t.Errorf("the handler's deadline is %v before the caller's, want %v", got, bus.HopShave)
+	// It counts from when the server reads the request.
+	if got := mine.Sub(await(t, "the handler runs", deadlines)); got > bus.HopShave || got < bus.HopShave-2*time.Second {
+		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there", got, bus.HopShave)
 	}
 	before := time.Now()
 	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {

@@ -133,7 +133,7 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 			return nil, true, nil
 		}
 		s.enter(msg.Subject, service, round, call)
-		f.answer, f.pending = answer{service: service, stream: s}, nil
+		f.answer, f.pending = answer{service: service, options: Options{Stream: s}}, nil
 	}
 	switch {
 	case frame.Seq <= f.answer.seq:
@@ -149,9 +149,9 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 
 // read acts on the next frame.
 func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, error) {
-	f.answer.onFrame = nil
+	f.answer.options.OnFrame = nil
 	if f.after.Before(Position{f.stream.last.Round, frame.Seq}) {
-		f.answer.onFrame = f.onFrame
+		f.answer.options.OnFrame = f.onFrame
 	}
 	if sent := frame.GetSent(); sent != nil {
 		f.answer.seq = frame.Seq
@@ -159,12 +159,12 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 		if sent.Response {
 			return frame, false, nil
 		}
-		if f.answer.onFrame != nil {
-			f.answer.onFrame(frame)
+		if f.answer.options.OnFrame != nil {
+			f.answer.options.OnFrame(frame)
 		}
 		return nil, false, nil
 	}
-	ended, ferr := f.answer.take(arrival{msg: msg})
+	ended, ferr := f.answer.take(context.Background(), arrival{msg: msg})
 	switch {
 	case ferr != nil:
 		return nil, false, ferr

@@ -30,15 +30,15 @@ func FuzzFrame(f *testing.F) {
 		{Seq: 1, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte(`{`)}}},
 		{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "x", Executed: 99}}},
 		{Seq: 1, Body: &busv1.Frame_Result{}}, {Seq: 1, Body: &busv1.Frame_Error{}}, {Seq: 1, Body: &busv1.Frame_Task{}},
-		{Seq: 1<<32 - 1, Body: &busv1.Frame_Alive{}}, {Seq: 1},
+		{Seq: 1<<32 - 1, Body: &busv1.Frame_Alive{}}, {Seq: 1}, {Instance: "a.b", Body: &busv1.Frame_Ready{}},
 	} {
 		f.Add(encode(frame), encode(frame), uint32(0))
 	}
 	f.Add([]byte(nil), []byte(`{"stream":"S","seq":1}`), uint32(7))
 	f.Fuzz(func(t *testing.T, first, second []byte, skipped uint32) {
-		a := answer{service: "svc", onFrame: func(*busv1.Frame) {}}
+		a := answer{service: "svc", options: Options{OnFrame: func(*busv1.Frame) {}}}
 		for _, data := range [][]byte{first, second} {
-			frame, err := a.take(arrival{msg: &nats.Msg{Data: data}, skipped: skipped})
+			frame, err := a.take(t.Context(), arrival{msg: &nats.Msg{Data: data}, skipped: skipped})
 			if frame != nil && err != nil {
 				t.Fatal("both a frame and an error")
 			}
@@ -65,6 +65,7 @@ func FuzzRequest(f *testing.F) {
 	soon := uint64(time.Now().Add(time.Hour).UnixNano())
 	for _, r := range []*busv1.Request{
 		{Id: "a", Method: "tools/call", DeadlineUnixNano: soon}, {Id: "a", DeadlineUnixNano: 1 << 63}, {Id: "a"}, {Method: "busbar/check"}, {},
+		{Id: "a", RemainingNano: 1 << 63}, {Id: "a", RemainingNano: 1, AskFirst: true}, {Id: "a", Share: &busv1.Share{Depth: 1 << 31}},
 	} {
 		f.Add(encode(r))
 	}
@@ -74,17 +75,17 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &Server{
 			conn: &Conn{nc: nc, log: quiet}, instance: "i", slots: make(chan struct{}, 1),
-			live: map[string]context.CancelFunc{}, ctx: t.Context(),
+			live: map[string]*liveCall{}, ctx: t.Context(),
 		}
 		s.cfg = ServerConfig{Service: "svc", Concurrency: 1, Handler: func(_ context.Context, req *busv1.Request, _ *Responder) (proto.Message, error) {
-			if req.Id == "" || int64(req.DeadlineUnixNano) < time.Now().UnixNano() {
+			if req.Id == "" || req.AskFirst || req.RemainingNano == 0 && int64(req.DeadlineUnixNano) < time.Now().UnixNano() {
 				t.Errorf("runs %v", req)
 			}
 			return &busv1.Result{}, nil
 		}}
 		out := newResponder(s, "mcp.reply.svc.e.t")
 		defer out.close()
-		s.handle(data, out)
+		s.handle(data, time.Now(), out)
 		s.cancel(&nats.Msg{Data: data})
 		if _, ok := parseRegistry("$KV.registry.a.b", nil, data); ok {
 			ann := &busv1.Announcement{}

@@ -34,5 +34,5 @@ func (c *Caller) Lend(principal string, h Handler) (*Server, error) {
 // Borrow is Call for the clients of a principal that lend their models. When
 // there is none, the error is Unavailable because of ErrNoInstance.
 func (c *Caller) Borrow(ctx context.Context, principal string, req *busv1.Request) (*busv1.Frame, error) {
-	return c.call(ctx, nil, Lender, lendersOf(principal), req, nil)
+	return c.call(ctx, Lender, lendersOf(principal), req, Options{})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
 
 // suspectTime is how long an instance that was silent is called only if there
@@ -27,21 +29,23 @@ type member struct {
 	// somebody may.
 	gone    bool
 	suspect time.Time
+	// asks says that it begins calls with an effect only when permitted.
+	asks bool
 }
 
 // set replaces what instances there are, by service.
-func (m *members) set(now map[string][]string) {
+func (m *members) set(now map[string][]*busv1.Announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	services := make(map[string][]*member, len(now))
 	for service, instances := range now {
-		for _, name := range instances {
-			i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == name })
-			if i >= 0 {
-				services[service] = append(services[service], m.services[service][i])
-			} else {
-				services[service] = append(services[service], &member{instance: name})
+		for _, ann := range instances {
+			one := &member{instance: ann.Instance}
+			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == ann.Instance }); i >= 0 {
+				one = m.services[service][i]
 			}
+			one.asks = ann.SentUnixNano != 0
+			services[service] = append(services[service], one)
 		}
 	}
 	m.services = services
@@ -58,12 +62,20 @@ func (m *members) announced(service, instance string) {
 	}
 }
 
+// ask reports whether every instance of a service begins calls with an effect
+// only when permitted, as those do that nobody announced.
+func (m *members) ask(service string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !slices.ContainsFunc(m.services[service], func(one *member) bool { return !one.asks })
+}
+
 // Of more instances than fewMembers, a call looks at triedMembers by chance.
 const fewMembers, triedMembers = 16, 4
 
-// take returns the instance for a call, nil to leave that to the queue group.
-// Give it back with done.
-func (m *members) take(service string) *member {
+// take returns the instance for a call, none of those tried before, or nil to
+// leave that to the queue group. Give it back with done.
+func (m *members) take(service string, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.services[service]
@@ -79,7 +91,7 @@ func (m *members) take(service string) *member {
 	now := time.Now()
 	for i, at := 0, rand.IntN(n); i < looked; i, at = i+1, (at+step)%n {
 		one := all[at]
-		if one.gone || now.Before(one.suspect) {
+		if one.gone || now.Before(one.suspect) || slices.Contains(tried, one.instance) {
 			continue
 		}
 		if best == nil || one.calls < best.calls {

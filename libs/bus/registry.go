@@ -195,7 +195,17 @@ func (v *registryView) apply(ev registryEvent) {
 		return
 	}
 	v.instances[ev.key] = instance{ann: ev.ann, seen: time.Now()}
-	v.dirty = v.dirty || !known || !proto.Equal(old.ann, ev.ann)
+	v.dirty = v.dirty || !known || !sameSaid(old.ann, ev.ann)
+}
+
+// sameSaid compares announcements, but for when they were made.
+func sameSaid(a, b *busv1.Announcement) bool {
+	if (a.SentUnixNano == 0) != (b.SentUnixNano == 0) {
+		return false
+	}
+	b = proto.CloneOf(b)
+	b.SentUnixNano = a.SentUnixNano
+	return proto.Equal(a, b)
 }
 
 func (v *registryView) expire() {
@@ -249,8 +259,8 @@ func (v *registryView) settle(ctx context.Context) bool {
 		return false
 	}
 	v.dirty = false
-	newest, instances := v.newest()
-	v.registry.conn.members.set(instances)
+	newest, all := v.newest()
+	v.registry.conn.members.set(all)
 	v.registry.mu.Lock()
 	before := v.registry.services
 	v.registry.mu.Unlock()
@@ -266,7 +276,7 @@ func (v *registryView) settle(ctx context.Context) bool {
 			}
 			continue
 		}
-		now = append(now, Service{Name: name, Version: ann.Version, Digest: ann.CatalogueDigest, Catalogue: c, Instances: instances[name]})
+		now = append(now, Service{Name: name, Version: ann.Version, Digest: ann.CatalogueDigest, Catalogue: c, Instances: names(all[name])})
 	}
 	same := slices.EqualFunc(before, now, func(a, b Service) bool {
 		return a.Name == b.Name && a.Version == b.Version && a.Digest == b.Digest && slices.Equal(a.Instances, b.Instances)
@@ -280,11 +290,11 @@ func (v *registryView) settle(ctx context.Context) bool {
 // newest returns, by service, the instance whose catalogue counts, and which
 // there are. Every edge comes to the same answer: the version of the instance
 // that started last, and of that version the catalogue that changed last.
-func (v *registryView) newest() (map[string]*busv1.Announcement, map[string][]string) {
-	instances := map[string][]string{}
+func (v *registryView) newest() (map[string]*busv1.Announcement, map[string][]*busv1.Announcement) {
+	instances := map[string][]*busv1.Announcement{}
 	last := map[string]*busv1.Announcement{}
 	for _, in := range v.instances {
-		instances[in.ann.Service] = append(instances[in.ann.Service], in.ann.Instance)
+		instances[in.ann.Service] = append(instances[in.ann.Service], in.ann)
 		if old := last[in.ann.Service]; old == nil || later(in.ann, old, (*busv1.Announcement).GetStartedUnixNano) {
 			last[in.ann.Service] = in.ann
 		}
@@ -299,10 +309,16 @@ func (v *registryView) newest() (map[string]*busv1.Announcement, map[string][]st
 			newest[name] = in.ann
 		}
 	}
-	for _, names := range instances {
-		slices.Sort(names)
-	}
 	return newest, instances
+}
+
+func names(anns []*busv1.Announcement) []string {
+	var all []string
+	for _, ann := range anns {
+		all = append(all, ann.Instance)
+	}
+	slices.Sort(all)
+	return all
 }
 
 func later(a, b *busv1.Announcement, when func(*busv1.Announcement) uint64) bool {

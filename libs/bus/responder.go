@@ -29,6 +29,8 @@ type Responder struct {
 	seq                    uint32
 	done                   bool
 	alive                  *time.Timer
+	// asking says that the caller's permit is waited for.
+	asking bool
 }
 
 func newResponder(s *Server, reply string) *Responder {
@@ -89,7 +91,30 @@ func (r *Responder) beat() {
 	} else {
 		r.publish(f)
 	}
+	r.ready()
 	r.alive.Reset(AliveEvery)
+}
+
+// ask has the caller asked for its permit, now and with every sign of life, or
+// not any more.
+func (r *Responder) ask(asking bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = asking
+	r.ready()
+}
+
+func (r *Responder) ready() {
+	if !r.asking || r.done {
+		return
+	}
+	data, err := proto.Marshal(&busv1.Frame{Instance: r.server.instance, Body: &busv1.Frame_Ready{Ready: &busv1.Ready{}}})
+	if err == nil {
+		err = r.server.conn.nc.Publish(r.reply, data)
+	}
+	if err != nil {
+		r.server.conn.log.Debug("permit not asked for; trying on", "service", r.server.cfg.Service, "error", err)
+	}
 }
 
 func (r *Responder) send(f *busv1.Frame) {

@@ -33,7 +33,11 @@ type ServerConfig struct {
 	Concurrency int
 }
 
-const defaultConcurrency = 64
+const (
+	defaultConcurrency = 64
+	// maxRemaining is the longest a caller may say that it waits.
+	maxRemaining = 48 * time.Hour
+)
 
 // stopGrace is how long Drain waits for handlers it has cancelled; one that
 // ignores its context must not hold up the process.
@@ -50,7 +54,8 @@ type Server struct {
 	// calls are those for any instance, own those for this one; nil for a server
 	// that no registry knows.
 	calls, own *nats.Subscription
-	control    *nats.Subscription
+	// control is what calls in flight need: cancellations, and permits.
+	control []*nats.Subscription
 
 	stop    context.CancelCauseFunc
 	ctx     context.Context
@@ -60,13 +65,21 @@ type Server struct {
 	queued  atomic.Int64
 
 	mu     sync.Mutex
-	live   map[string]context.CancelFunc
+	live   map[string]*liveCall
 	recent recentCalls
 	// tasks is nil until ServeTasks.
 	tasks    *taskWorker
 	draining bool
 
 	served, failed atomic.Int64
+}
+
+// liveCall is one that waits or runs here.
+type liveCall struct {
+	abort context.CancelFunc
+	// permit has the caller's word, once it is known. Nil for a call that needs
+	// none.
+	permit chan bool
 }
 
 // Serve starts taking calls and returns once the bus has confirmed it.
@@ -78,11 +91,16 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.own, err = conn.nc.Subscribe(toSubjects(cfg.Service, s.instance), s.receive); err == nil {
+	permits, err := conn.nc.Subscribe(permitSubject(cfg.Service, s.instance), s.heard)
+	if err == nil {
+		s.control = append(s.control, permits)
+		s.own, err = conn.nc.Subscribe(toSubjects(cfg.Service, s.instance), s.receive)
+	}
+	if err == nil {
 		err = conn.Flush(ctx)
 	}
 	if err != nil {
-		for _, sub := range s.subscriptions() {
+		for _, sub := range append(s.control, s.taking()...) {
 			_ = sub.Unsubscribe()
 		}
 		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
@@ -97,25 +115,27 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 	s := &Server{
 		conn: conn, cfg: cfg, address: address, instance: newID()[:12],
 		slots: make(chan struct{}, cfg.Concurrency), workers: newWorkers(cfg.Concurrency),
-		live: map[string]context.CancelFunc{},
+		live: map[string]*liveCall{},
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
-	var err error
-	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(address), address, s.receive); err != nil {
+	cancels, err := conn.nc.Subscribe(cancelSubject(address), s.cancel)
+	if err != nil {
 		return nil, publishFault(err)
 	}
-	if s.control, err = conn.nc.Subscribe(cancelSubject(address), s.cancel); err != nil {
-		_ = s.calls.Unsubscribe()
+	s.control = append(s.control, cancels)
+	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(address), address, s.receive); err != nil {
+		_ = cancels.Unsubscribe()
 		return nil, publishFault(err)
 	}
 	return s, nil
 }
 
-func (s *Server) subscriptions() []*nats.Subscription {
+// taking are the subscriptions that bring calls.
+func (s *Server) taking() []*nats.Subscription {
 	if s.own == nil {
-		return []*nats.Subscription{s.calls, s.control}
+		return []*nats.Subscription{s.calls}
 	}
-	return []*nats.Subscription{s.calls, s.own, s.control}
+	return []*nats.Subscription{s.calls, s.own}
 }
 
 // Instance is this server's name among those of its service.
@@ -127,6 +147,7 @@ func (s *Server) receive(msg *nats.Msg) {
 	if !ownReply(s.cfg.Service, msg.Reply) {
 		return // nobody would hear, or somebody who did not ask
 	}
+	received := time.Now()
 	out := newResponder(s, msg.Reply)
 	if s.queued.Add(1) > int64(5*s.cfg.Concurrency) {
 		s.queued.Add(-1)
@@ -138,11 +159,11 @@ func (s *Server) receive(msg *nats.Msg) {
 		defer s.running.Done()
 		defer s.queued.Add(-1)
 		defer out.close()
-		s.handle(msg.Data, out)
+		s.handle(msg.Data, received, out)
 	})
 }
 
-func (s *Server) handle(data []byte, out *Responder) {
+func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	req := &busv1.Request{}
 	if err := proto.Unmarshal(data, req); err != nil || req.Id == "" {
 		out.fail(fault.New(fault.InvalidRequest, "request is not of the bus protocol, version 1"))
@@ -150,9 +171,16 @@ func (s *Server) handle(data []byte, out *Responder) {
 	}
 	out.keep(req)
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
+	if req.RemainingNano != 0 {
+		deadline = received.Add(time.Duration(min(req.RemainingNano, uint64(maxRemaining))))
+	}
 	ctx, abort := context.WithDeadline(s.ctx, deadline)
 	defer abort()
-	if !s.admit(req.Id, deadline, abort) {
+	call := &liveCall{abort: abort}
+	if req.AskFirst {
+		call.permit = make(chan bool, 1)
+	}
+	if !s.admit(req.Id, deadline, call) {
 		out.abandon() // delivered twice: the first one answers
 		return
 	}
@@ -165,14 +193,24 @@ func (s *Server) handle(data []byte, out *Responder) {
 	}
 	if ctx.Err() != nil {
 		// Late, or cancelled while it waited: nobody listens, nothing runs.
-		out.fail(fault.New(fault.DeadlineExceeded, "service %s got the call too late to start it", s.cfg.Service).Ran(fault.No))
+		out.fail(tooLate(s.cfg.Service))
 		return
 	}
 	if req.Method == selfCheck {
 		out.end(&busv1.Result{Json: []byte("{}")})
 		return
 	}
+	if call.permit != nil {
+		if f := s.permitted(ctx, call, out); f != nil {
+			out.fail(f)
+			return
+		}
+	}
 	s.run(ctx, req, out)
+}
+
+func tooLate(service string) *fault.Error {
+	return fault.New(fault.DeadlineExceeded, "service %s got the call too late to start it", service).Ran(fault.No)
 }
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
@@ -214,13 +252,13 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 
 // admit records the call as live. It refuses one that is live or was seen
 // before: nothing runs twice unasked.
-func (s *Server) admit(id string, deadline time.Time, abort context.CancelFunc) bool {
+func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.recent.add(id, deadline) {
 		return false
 	}
-	s.live[id] = abort
+	s.live[id] = call
 	return true
 }
 
@@ -236,12 +274,12 @@ func (s *Server) cancel(msg *nats.Msg) {
 		return
 	}
 	s.mu.Lock()
-	abort := s.live[c.Id]
+	call := s.live[c.Id]
 	// One that overtook its call is remembered as if the call had been here.
 	s.recent.add(c.Id, time.Now().Add(DefaultTimeout))
 	s.mu.Unlock()
-	if abort != nil {
-		abort()
+	if call != nil {
+		call.abort()
 	}
 }
 
@@ -253,10 +291,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.leaveTasks()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
-	for _, sub := range s.subscriptions() {
-		if sub == s.control {
-			continue // calls in flight may be cancelled yet
-		}
+	for _, sub := range s.taking() { // calls in flight need the others yet
 		if !s.conn.Connected() {
 			_ = sub.Unsubscribe()
 			continue
@@ -265,6 +300,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		if err := sub.Drain(); err == nil {
 			select {
 			case <-closed:
+			case <-s.conn.closed: // which no subscription tells
 			case <-ctx.Done():
 			}
 		}
@@ -286,7 +322,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-time.After(stopGrace):
 		late = fmt.Errorf("service %s: %d calls still run although they were cancelled: %w", s.cfg.Service, s.queued.Load(), context.Cause(ctx))
 	}
-	_ = s.control.Unsubscribe()
+	for _, sub := range s.control {
+		_ = sub.Unsubscribe()
+	}
 	if s.conn.Connected() {
 		_ = s.conn.Flush(context.WithoutCancel(ctx))
 	}

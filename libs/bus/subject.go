@@ -109,6 +109,9 @@ func updatedSubject(service string) string { return eventRoot + service + update
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
 
+// permitSubject is where one instance hears whether it may begin a call.
+func permitSubject(service, instance string) string { return ctlRoot + service + ".permit." + instance }
+
 // changedSubject is where an instance tells the others that what they share has
 // changed.
 func changedSubject(service string) string { return ctlRoot + service + ".changed" }

@@ -68,7 +68,7 @@ func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, 
 	req = proto.CloneOf(req)
 	req.Id, req.DeadlineUnixNano, req.WantsProgress, req.LogLevel = newTask(service), 0, true, 0
 	req.RequestState, req.InputResponses = begun.RequestState, nil
-	req.Stream, req.StreamAll = "", false
+	req.Stream, req.StreamAll, req.AskFirst, req.RemainingNano = "", false, false, 0
 	rec := &busv1.TaskRecord{
 		Request: req, Status: busv1.TaskStatus_TASK_STATUS_WORKING, Run: 1,
 		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + TaskMargin).Milliseconds()),

@@ -43,7 +43,7 @@ func (r *taskRun) carryOut() {
 	ctx, abort := context.WithDeadline(s.ctx, deadline)
 	defer abort()
 	s.mu.Lock()
-	s.live[r.id] = abort
+	s.live[r.id] = &liveCall{abort: abort}
 	s.mu.Unlock()
 	defer s.finish(r.id)
 

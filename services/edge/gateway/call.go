@@ -54,6 +54,10 @@ type Call struct {
 	// Refused is why a call of a batch cannot be made; nil for one that can.
 	Refused error
 
+	// permit is asked right before an instance of the service begins the call, and
+	// may refuse; nil does not. Only for calls with an effect: bus.Options.Permit.
+	permit func(ctx context.Context, instance string) error
+
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
 	// Received is when the door had the whole request.

@@ -6,35 +6,30 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
 const SamplingTimeout = 2 * time.Minute
 
-// dispatch puts the call on the bus. It bounds it by the tool's time limit,
-// and repeats it once where that can do no harm.
+// dispatch puts the call on the bus, bounded by the tool's time limit. What may
+// have an effect begins only with this edge's permit; what has none may be made
+// again when its answer is lost.
 func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
-		send := func(req *busv1.Request) (*busv1.Frame, error) {
-			if c.Target.Service == bus.Lender {
-				return lending.borrow(ctx, c.Principal, req)
-			}
-			return caller.CallOn(ctx, c.Stream, c.Target.Service, req, onFrame)
-		}
 		deadline := time.Now().Add(timeLimit(c))
 		req := request(c, deadline)
 		var err error
 		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
 			return nil, err
 		}
-		frame, err := send(req)
-		if err != nil && repeatable(c, err) && pause(ctx) {
-			again := request(c, deadline)
-			again.Id = "" // late frames of the first must not be taken for this one's
-			again.Delegation = req.Delegation
-			frame, err = send(again)
+		var frame *busv1.Frame
+		if c.Target.Service == bus.Lender {
+			frame, err = lending.borrow(ctx, c.Principal, req)
+		} else {
+			frame, err = caller.CallWith(ctx, c.Target.Service, req, bus.Options{
+				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c),
+			})
 		}
 		if err != nil {
 			return nil, err
@@ -69,31 +64,14 @@ func request(c *Call, deadline time.Time) *busv1.Request {
 		InputResponses: c.InputResponses, RequestState: c.RequestState, IdempotencyKey: c.IdempotencyKey,
 		Identity:    identity(c.Principal),
 		Traceparent: c.Traceparent, Tracestate: c.Tracestate,
+		AskFirst: c.Effect(),
 	}
 }
 
-// repeatable reports whether a failed call may be made again unasked: a full
-// instance started nothing, so another one may have room; a lost one may have
-// run the call, which only read-only calls survive unharmed.
-func repeatable(c *Call, err error) bool {
-	switch {
-	case fault.Is(err, fault.Overloaded):
-		return true
-	case fault.Is(err, fault.PeerLost):
-		if c.Method == mcp.MethodSample {
-			return false // no effect, but somebody pays for each
-		}
-		return c.Target.Tool == nil || c.Target.Tool.ReadOnly
+// harmless reports whether a call may run twice unasked.
+func harmless(c *Call) bool {
+	if c.Method == mcp.MethodSample {
+		return false // no effect, but somebody pays for each
 	}
-	return false
-}
-
-// pause waits a moment before a repetition; false when ctx ended.
-func pause(ctx context.Context) bool {
-	select {
-	case <-time.After(20 * time.Millisecond):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return !c.Effect()
 }

@@ -26,8 +26,27 @@ func TestRepetition(t *testing.T) {
 	}
 	w.fails(t, toolCall("lost-effect", "{}"), fault.PeerLost, fault.Unknown)
 	w.fails(t, toolCall("broken", "{}"), fault.Internal, fault.Unknown)
-	if n := w.svc.Calls.Load(); n != 2 {
-		t.Errorf("%d calls, want 2: what may have run was repeated", n)
+	w.fails(t, toolCall("busy-effect", "{}"), fault.Overloaded, fault.No)
+	if n := w.svc.Calls.Load(); n != 3 {
+		t.Errorf("%d calls, want 3: what may have run was repeated", n)
+	}
+}
+
+// A service that says overloaded of a call that it began is not asked again,
+// key or no key.
+func TestH6OverloadedIsNotRepeatedOnceItRan(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	for _, executed := range []fault.Executed{fault.No, fault.Unknown, fault.Yes} {
+		for _, key := range []string{"", "k" + string(executed)} {
+			w.svc.Calls.Store(0)
+			c := toolCall("busy-after", `{"executed":"`+string(executed)+`"}`)
+			c.IdempotencyKey = key
+			w.fails(t, c, fault.Overloaded, executed)
+			if n := w.svc.Calls.Load(); n != 1 {
+				t.Errorf("executed %s, key %q: %d runs", executed, key, n)
+			}
+		}
 	}
 }
 

@@ -194,7 +194,15 @@ type Request struct {
 	// Lets the service call tools on the caller's behalf: it goes with such calls,
 	// which are addressed to the service "gateway". Only for tools that call
 	// others. Its content, a Delegation, is sealed by the edges.
-	Delegation    []byte `protobuf:"bytes,17,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	Delegation []byte `protobuf:"bytes,17,opt,name=delegation,proto3" json:"delegation,omitempty"`
+	// The call may have an effect. The instance that is about to begin it sends a
+	// Ready frame, and begins only with the caller's Permit.
+	AskFirst bool `protobuf:"varint,18,opt,name=ask_first,json=askFirst,proto3" json:"ask_first,omitempty"`
+	// Nanoseconds that the caller waits, counted by each side from when it sends or
+	// reads this: clocks of machines differ. Where it is set, deadline_unix_nano
+	// is for servers that do not know it.
+	RemainingNano uint64 `protobuf:"varint,19,opt,name=remaining_nano,json=remainingNano,proto3" json:"remaining_nano,omitempty"`
+	Share         *Share `protobuf:"bytes,20,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +356,84 @@ func (x *Request) GetDelegation() []byte {
 	return nil
 }
 
+func (x *Request) GetAskFirst() bool {
+	if x != nil {
+		return x.AskFirst
+	}
+	return false
+}
+
+func (x *Request) GetRemainingNano() uint64 {
+	if x != nil {
+		return x.RemainingNano
+	}
+	return 0
+}
+
+func (x *Request) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+// Share is what a call counts for where callers compete for a service's slots.
+type Share struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Opaque and short: equal for all calls that one caller pays for, also for
+	// those that tools make on its behalf.
+	Payer []byte `protobuf:"bytes,1,opt,name=payer,proto3" json:"payer,omitempty"`
+	// How many calls of services stand between the client and this one. Those of
+	// each depth have slots of their own, so that none waits for its own caller.
+	Depth         uint32 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Share) GetPayer() []byte {
+	if x != nil {
+		return x.Payer
+	}
+	return nil
+}
+
+func (x *Share) GetDepth() uint32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
 // Delegation says on whose behalf a service calls a tool, and how long it may.
 type Delegation struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -366,7 +452,7 @@ type Delegation struct {
 
 func (x *Delegation) Reset() {
 	*x = Delegation{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +464,7 @@ func (x *Delegation) String() string {
 func (*Delegation) ProtoMessage() {}
 
 func (x *Delegation) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[1]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +477,7 @@ func (x *Delegation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delegation.ProtoReflect.Descriptor instead.
 func (*Delegation) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{1}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Delegation) GetIdentity() *Identity {
@@ -442,7 +528,7 @@ type Client struct {
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -454,7 +540,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[2]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -467,7 +553,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{2}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Client) GetName() string {
@@ -504,7 +590,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +602,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[3]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +615,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{3}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Identity) GetPrincipal() string {
@@ -560,10 +646,11 @@ func (x *Identity) GetScopes() []string {
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 for the first frame of a call, then one more each. A gap means a frame
-	// was lost and ends the call. 0 for an alive frame beside a stream, which is
-	// not kept and not counted.
+	// was lost and ends the call. 0 for a ready frame, and for an alive frame
+	// beside a stream, which are not kept and not counted.
 	Seq uint32 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Instance that answers; set on the first frame and on terminal frames.
+	// Instance that answers; set on the first frame, on ready frames and on
+	// terminal frames.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Types that are valid to be assigned to Body:
 	//
@@ -577,6 +664,7 @@ type Frame struct {
 	//	*Frame_Error
 	//	*Frame_Disconnect
 	//	*Frame_Sent
+	//	*Frame_Ready
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -584,7 +672,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +684,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[4]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +697,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{4}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Frame) GetSeq() uint32 {
@@ -723,6 +811,15 @@ func (x *Frame) GetSent() *Sent {
 	return nil
 }
 
+func (x *Frame) GetReady() *Ready {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Ready); ok {
+			return x.Ready
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -767,6 +864,10 @@ type Frame_Sent struct {
 	Sent *Sent `protobuf:"bytes,12,opt,name=sent,proto3,oneof"`
 }
 
+type Frame_Ready struct {
+	Ready *Ready `protobuf:"bytes,13,opt,name=ready,proto3,oneof"`
+}
+
 func (*Frame_Progress) isFrame_Body() {}
 
 func (*Frame_Log) isFrame_Body() {}
@@ -787,6 +888,104 @@ func (*Frame_Disconnect) isFrame_Body() {}
 
 func (*Frame_Sent) isFrame_Body() {}
 
+func (*Frame_Ready) isFrame_Body() {}
+
+// Ready says that the instance would begin the call now, and asks for the
+// caller's Permit. It goes to the reply subject even where the answer has a
+// stream: only who made the call can know whether it is still wanted. It comes
+// again, at the pace of alive frames, until there is an answer.
+type Ready struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ready) Reset() {
+	*x = Ready{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ready) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ready) ProtoMessage() {}
+
+func (x *Ready) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ready.ProtoReflect.Descriptor instead.
+func (*Ready) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{6}
+}
+
+// Permit answers Ready. Published on mcp.ctl.<service>.permit.<instance>, to
+// that instance alone.
+type Permit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the request.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The call may begin. Otherwise it ends there, unrun.
+	Granted       bool `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Permit) Reset() {
+	*x = Permit{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Permit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Permit) ProtoMessage() {}
+
+func (x *Permit) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Permit.ProtoReflect.Descriptor instead.
+func (*Permit) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Permit) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Permit) GetGranted() bool {
+	if x != nil {
+		return x.Granted
+	}
+	return false
+}
+
 // Progress reports how far a call has come.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -801,7 +1000,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +1012,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[5]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +1025,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{5}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Progress) GetProgress() float64 {
@@ -863,7 +1062,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1074,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[6]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1087,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{6}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Log) GetLevel() LogLevel {
@@ -923,7 +1122,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1134,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[7]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1147,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{7}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Chunk) GetData() []byte {
@@ -967,7 +1166,7 @@ type Alive struct {
 
 func (x *Alive) Reset() {
 	*x = Alive{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1178,7 @@ func (x *Alive) String() string {
 func (*Alive) ProtoMessage() {}
 
 func (x *Alive) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1191,7 @@ func (x *Alive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alive.ProtoReflect.Descriptor instead.
 func (*Alive) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 // Disconnect asks for the client's connection to be closed, to spare it during
@@ -1008,7 +1207,7 @@ type Disconnect struct {
 
 func (x *Disconnect) Reset() {
 	*x = Disconnect{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1219,7 @@ func (x *Disconnect) String() string {
 func (*Disconnect) ProtoMessage() {}
 
 func (x *Disconnect) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1232,7 @@ func (x *Disconnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disconnect.ProtoReflect.Descriptor instead.
 func (*Disconnect) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Disconnect) GetRetryMs() uint32 {
@@ -1056,7 +1255,7 @@ type Sent struct {
 
 func (x *Sent) Reset() {
 	*x = Sent{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1267,7 @@ func (x *Sent) String() string {
 func (*Sent) ProtoMessage() {}
 
 func (x *Sent) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1280,7 @@ func (x *Sent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sent.ProtoReflect.Descriptor instead.
 func (*Sent) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Sent) GetJson() []byte {
@@ -1113,7 +1312,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1324,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1337,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Result) GetJson() []byte {
@@ -1176,7 +1375,7 @@ type InputRequired struct {
 
 func (x *InputRequired) Reset() {
 	*x = InputRequired{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1387,7 @@ func (x *InputRequired) String() string {
 func (*InputRequired) ProtoMessage() {}
 
 func (x *InputRequired) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1400,7 @@ func (x *InputRequired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequired.ProtoReflect.Descriptor instead.
 func (*InputRequired) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InputRequired) GetInputRequests() []byte {
@@ -1232,7 +1431,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1443,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1456,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Task) GetRequestState() []byte {
@@ -1292,7 +1491,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1503,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1516,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Error) GetReason() string {
@@ -1367,7 +1566,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1578,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1591,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cancel) GetId() string {
@@ -1426,7 +1625,7 @@ type ClientAnswer struct {
 
 func (x *ClientAnswer) Reset() {
 	*x = ClientAnswer{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1637,7 @@ func (x *ClientAnswer) String() string {
 func (*ClientAnswer) ProtoMessage() {}
 
 func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1650,7 @@ func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
 func (*ClientAnswer) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClientAnswer) GetSession() string {
@@ -1490,7 +1689,7 @@ type ClientCancel struct {
 
 func (x *ClientCancel) Reset() {
 	*x = ClientCancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1701,7 @@ func (x *ClientCancel) String() string {
 func (*ClientCancel) ProtoMessage() {}
 
 func (x *ClientCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1714,7 @@ func (x *ClientCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
 func (*ClientCancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClientCancel) GetSession() string {
@@ -1550,7 +1749,7 @@ type ClientMessage struct {
 
 func (x *ClientMessage) Reset() {
 	*x = ClientMessage{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1761,7 @@ func (x *ClientMessage) String() string {
 func (*ClientMessage) ProtoMessage() {}
 
 func (x *ClientMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1774,7 @@ func (x *ClientMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMessage.ProtoReflect.Descriptor instead.
 func (*ClientMessage) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClientMessage) GetToken() string {
@@ -1611,7 +1810,7 @@ type ClientMessageTaken struct {
 
 func (x *ClientMessageTaken) Reset() {
 	*x = ClientMessageTaken{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1822,7 @@ func (x *ClientMessageTaken) String() string {
 func (*ClientMessageTaken) ProtoMessage() {}
 
 func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1835,7 @@ func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMessageTaken.ProtoReflect.Descriptor instead.
 func (*ClientMessageTaken) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClientMessageTaken) GetReason() string {
@@ -1662,7 +1861,7 @@ type ResourceUpdated struct {
 
 func (x *ResourceUpdated) Reset() {
 	*x = ResourceUpdated{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1873,7 @@ func (x *ResourceUpdated) String() string {
 func (*ResourceUpdated) ProtoMessage() {}
 
 func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1886,7 @@ func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
 func (*ResourceUpdated) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResourceUpdated) GetUri() string {
@@ -1715,7 +1914,7 @@ var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\n" +
-	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xe2\x04\n" +
+	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xd2\x05\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x12deadline_unix_nano\x18\x02 \x01(\x06R\x10deadlineUnixNano\x12\x16\n" +
@@ -1739,7 +1938,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"stream_all\x18\x10 \x01(\bR\tstreamAll\x12\x1e\n" +
 	"\n" +
 	"delegation\x18\x11 \x01(\fR\n" +
-	"delegation\"\xb3\x01\n" +
+	"delegation\x12\x1b\n" +
+	"\task_first\x18\x12 \x01(\bR\baskFirst\x12%\n" +
+	"\x0eremaining_nano\x18\x13 \x01(\x04R\rremainingNano\x12*\n" +
+	"\x05share\x18\x14 \x01(\v2\x14.busbar.bus.v1.ShareR\x05share\"3\n" +
+	"\x05Share\x12\x14\n" +
+	"\x05payer\x18\x01 \x01(\fR\x05payer\x12\x14\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xb3\x01\n" +
 	"\n" +
 	"Delegation\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.busbar.bus.v1.IdentityR\bidentity\x12\x18\n" +
@@ -1754,7 +1959,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\xb1\x04\n" +
+	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\xdf\x04\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\rR\x03seq\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x125\n" +
@@ -1770,8 +1975,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\n" +
 	"disconnect\x18\v \x01(\v2\x19.busbar.bus.v1.DisconnectH\x00R\n" +
 	"disconnect\x12)\n" +
-	"\x04sent\x18\f \x01(\v2\x13.busbar.bus.v1.SentH\x00R\x04sentB\x06\n" +
-	"\x04body\"V\n" +
+	"\x04sent\x18\f \x01(\v2\x13.busbar.bus.v1.SentH\x00R\x04sent\x12,\n" +
+	"\x05ready\x18\r \x01(\v2\x14.busbar.bus.v1.ReadyH\x00R\x05readyB\x06\n" +
+	"\x04body\"\a\n" +
+	"\x05Ready\"2\n" +
+	"\x06Permit\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\agranted\x18\x02 \x01(\bR\agranted\"V\n" +
 	"\bProgress\x12\x1a\n" +
 	"\bprogress\x18\x01 \x01(\x01R\bprogress\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x01R\x05total\x12\x18\n" +
@@ -1857,54 +2067,59 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(LogLevel)(0),              // 0: busbar.bus.v1.LogLevel
 	(Executed)(0),              // 1: busbar.bus.v1.Executed
 	(*Request)(nil),            // 2: busbar.bus.v1.Request
-	(*Delegation)(nil),         // 3: busbar.bus.v1.Delegation
-	(*Client)(nil),             // 4: busbar.bus.v1.Client
-	(*Identity)(nil),           // 5: busbar.bus.v1.Identity
-	(*Frame)(nil),              // 6: busbar.bus.v1.Frame
-	(*Progress)(nil),           // 7: busbar.bus.v1.Progress
-	(*Log)(nil),                // 8: busbar.bus.v1.Log
-	(*Chunk)(nil),              // 9: busbar.bus.v1.Chunk
-	(*Alive)(nil),              // 10: busbar.bus.v1.Alive
-	(*Disconnect)(nil),         // 11: busbar.bus.v1.Disconnect
-	(*Sent)(nil),               // 12: busbar.bus.v1.Sent
-	(*Result)(nil),             // 13: busbar.bus.v1.Result
-	(*InputRequired)(nil),      // 14: busbar.bus.v1.InputRequired
-	(*Task)(nil),               // 15: busbar.bus.v1.Task
-	(*Error)(nil),              // 16: busbar.bus.v1.Error
-	(*Cancel)(nil),             // 17: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),       // 18: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),       // 19: busbar.bus.v1.ClientCancel
-	(*ClientMessage)(nil),      // 20: busbar.bus.v1.ClientMessage
-	(*ClientMessageTaken)(nil), // 21: busbar.bus.v1.ClientMessageTaken
-	(*ResourceUpdated)(nil),    // 22: busbar.bus.v1.ResourceUpdated
+	(*Share)(nil),              // 3: busbar.bus.v1.Share
+	(*Delegation)(nil),         // 4: busbar.bus.v1.Delegation
+	(*Client)(nil),             // 5: busbar.bus.v1.Client
+	(*Identity)(nil),           // 6: busbar.bus.v1.Identity
+	(*Frame)(nil),              // 7: busbar.bus.v1.Frame
+	(*Ready)(nil),              // 8: busbar.bus.v1.Ready
+	(*Permit)(nil),             // 9: busbar.bus.v1.Permit
+	(*Progress)(nil),           // 10: busbar.bus.v1.Progress
+	(*Log)(nil),                // 11: busbar.bus.v1.Log
+	(*Chunk)(nil),              // 12: busbar.bus.v1.Chunk
+	(*Alive)(nil),              // 13: busbar.bus.v1.Alive
+	(*Disconnect)(nil),         // 14: busbar.bus.v1.Disconnect
+	(*Sent)(nil),               // 15: busbar.bus.v1.Sent
+	(*Result)(nil),             // 16: busbar.bus.v1.Result
+	(*InputRequired)(nil),      // 17: busbar.bus.v1.InputRequired
+	(*Task)(nil),               // 18: busbar.bus.v1.Task
+	(*Error)(nil),              // 19: busbar.bus.v1.Error
+	(*Cancel)(nil),             // 20: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),       // 21: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),       // 22: busbar.bus.v1.ClientCancel
+	(*ClientMessage)(nil),      // 23: busbar.bus.v1.ClientMessage
+	(*ClientMessageTaken)(nil), // 24: busbar.bus.v1.ClientMessageTaken
+	(*ResourceUpdated)(nil),    // 25: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
-	4,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
+	5,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
 	0,  // 1: busbar.bus.v1.Request.log_level:type_name -> busbar.bus.v1.LogLevel
-	5,  // 2: busbar.bus.v1.Request.identity:type_name -> busbar.bus.v1.Identity
-	5,  // 3: busbar.bus.v1.Delegation.identity:type_name -> busbar.bus.v1.Identity
-	7,  // 4: busbar.bus.v1.Frame.progress:type_name -> busbar.bus.v1.Progress
-	8,  // 5: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
-	9,  // 6: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
-	10, // 7: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
-	13, // 8: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
-	14, // 9: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
-	15, // 10: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
-	16, // 11: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
-	11, // 12: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
-	12, // 13: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
-	0,  // 14: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
-	1,  // 15: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	6,  // 2: busbar.bus.v1.Request.identity:type_name -> busbar.bus.v1.Identity
+	3,  // 3: busbar.bus.v1.Request.share:type_name -> busbar.bus.v1.Share
+	6,  // 4: busbar.bus.v1.Delegation.identity:type_name -> busbar.bus.v1.Identity
+	10, // 5: busbar.bus.v1.Frame.progress:type_name -> busbar.bus.v1.Progress
+	11, // 6: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
+	12, // 7: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
+	13, // 8: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
+	16, // 9: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
+	17, // 10: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
+	18, // 11: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
+	19, // 12: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
+	14, // 13: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
+	15, // 14: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
+	8,  // 15: busbar.bus.v1.Frame.ready:type_name -> busbar.bus.v1.Ready
+	0,  // 16: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
+	1,  // 17: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_busbar_bus_v1_call_proto_init() }
@@ -1912,7 +2127,7 @@ func file_busbar_bus_v1_call_proto_init() {
 	if File_busbar_bus_v1_call_proto != nil {
 		return
 	}
-	file_busbar_bus_v1_call_proto_msgTypes[4].OneofWrappers = []any{
+	file_busbar_bus_v1_call_proto_msgTypes[5].OneofWrappers = []any{
 		(*Frame_Progress)(nil),
 		(*Frame_Log)(nil),
 		(*Frame_Chunk)(nil),
@@ -1923,6 +2138,7 @@ func file_busbar_bus_v1_call_proto_init() {
 		(*Frame_Error)(nil),
 		(*Frame_Disconnect)(nil),
 		(*Frame_Sent)(nil),
+		(*Frame_Ready)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1930,7 +2146,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

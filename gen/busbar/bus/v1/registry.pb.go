@@ -39,8 +39,11 @@ type Announcement struct {
 	// the catalogues of one service, edges serve the youngest among the instances
 	// of the version that started last.
 	CatalogueUnixNano uint64 `protobuf:"fixed64,6,opt,name=catalogue_unix_nano,json=catalogueUnixNano,proto3" json:"catalogue_unix_nano,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Nanoseconds since the Unix epoch when this was written, by the instance's
+	// clock. An instance that sets it sends Ready where Request.ask_first is set.
+	SentUnixNano  uint64 `protobuf:"fixed64,7,opt,name=sent_unix_nano,json=sentUnixNano,proto3" json:"sent_unix_nano,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Announcement) Reset() {
@@ -111,6 +114,13 @@ func (x *Announcement) GetCatalogueDigest() string {
 func (x *Announcement) GetCatalogueUnixNano() uint64 {
 	if x != nil {
 		return x.CatalogueUnixNano
+	}
+	return 0
+}
+
+func (x *Announcement) GetSentUnixNano() uint64 {
+	if x != nil {
+		return x.SentUnixNano
 	}
 	return 0
 }
@@ -670,14 +680,15 @@ var File_busbar_bus_v1_registry_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x1cbusbar/bus/v1/registry.proto\x12\rbusbar.bus.v1\"\xe5\x01\n" +
+	"\x1cbusbar/bus/v1/registry.proto\x12\rbusbar.bus.v1\"\x8b\x02\n" +
 	"\fAnnouncement\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12*\n" +
 	"\x11started_unix_nano\x18\x04 \x01(\x06R\x0fstartedUnixNano\x12)\n" +
 	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\x12.\n" +
-	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\"\xa6\x03\n" +
+	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\x12$\n" +
+	"\x0esent_unix_nano\x18\a \x01(\x06R\fsentUnixNano\"\xa6\x03\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12)\n" +
 	"\x05tools\x18\x02 \x03(\v2\x13.busbar.bus.v1.ToolR\x05tools\x125\n" +

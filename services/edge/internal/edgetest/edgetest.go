@@ -170,7 +170,11 @@ func (s *Service) addCalls() {
 			}
 		}
 	})
-	s.add(service.Tool{Name: "busy"}, s.failFirst(fault.Overloaded))
+	s.add(service.Tool{Name: "busy", ReadOnly: true}, s.failFirst(fault.Overloaded))
+	s.add(service.Tool{Name: "busy-effect"}, s.failFirst(fault.Overloaded))
+	s.add(service.Tool{Name: "busy-after"}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+		return nil, fault.New(fault.Overloaded, "another service is full").Ran(fault.Executed(strings.Trim(string(in), `{}":executed `)))
+	})
 	s.add(service.Tool{Name: "lost", ReadOnly: true}, s.failFirst(fault.PeerLost))
 	s.add(service.Tool{Name: "lost-effect"}, s.failFirst(fault.PeerLost))
 	s.add(service.Tool{Name: "ask"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {

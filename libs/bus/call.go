@@ -1,0 +1,207 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+const (
+	// maxAttempts is how many instances are tried, one after the other, for a call
+	// that ran at none.
+	maxAttempts = 3
+	// attemptPause comes before each but the first.
+	attemptPause = 20 * time.Millisecond
+)
+
+// Options say how a call is made. The zero value is that of Call.
+type Options struct {
+	// Stream is for a client that may come back for the rest of the answer at
+	// another edge: see CallOn.
+	Stream *Stream
+	// OnFrame is given each progress and log frame. It must not block.
+	OnFrame func(*busv1.Frame)
+	// Permit is asked right before an instance may begin a call with
+	// Request.AskFirst, and nil permits all. Its error ends the call instead:
+	// nothing runs. It may be asked again, for another instance, when the first
+	// one turned out not to have begun. It may take some 2 s, and must end with ctx;
+	// instances wait 5 s. For services that cannot ask it comes before the request
+	// is sent, and instance is empty.
+	Permit func(ctx context.Context, instance string) error
+	// Harmless says that the call has no effect, so that it is made again when its
+	// answer is lost.
+	Harmless bool
+}
+
+// Call sends req to one instance of the service and waits for its answer. Each
+// progress and log frame is given to onFrame, which must not block; nil
+// ignores them. The terminal frame is returned: a result, input_required or
+// task. An error frame, and everything that can go wrong on the way, is
+// returned as *fault.Error.
+//
+// Call sets req's id, unless it has one that was never used. The call ends at
+// ctx's deadline or at the one req has already, whichever is first;
+// DefaultTimeout from now if there is neither. When ctx ends first, the instance
+// that runs the call is told to stop.
+func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	return c.CallWith(ctx, service, req, Options{OnFrame: onFrame})
+}
+
+// CallOn is Call for a client that may come back for the rest of the answer at
+// another edge. A stream is of one client's request, which may take several
+// calls, one after the other; nil makes it Call. With a stream onFrame is given
+// alive frames as well, and a disconnect frame ends the call for this caller if
+// the stream may be left. When ctx ends with cause ErrLeft, the call goes on
+// without this caller.
+func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	return c.CallWith(ctx, service, req, Options{Stream: s, OnFrame: onFrame})
+}
+
+// CallWith is Call with options.
+//
+// When an instance is lost, full or too late before it has begun, the call is
+// made again at another one, within the same deadline. It has not begun as long
+// as this caller did not permit it, of calls with Request.AskFirst, or says so
+// itself, of others. The id of such a call has -2 or -3 behind it.
+func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Request, o Options) (*busv1.Frame, error) {
+	if ValidName(service) != nil {
+		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
+	}
+	return c.call(ctx, service, service, req, o)
+}
+
+// call calls a service, or at another address one part of it.
+func (c *Caller) call(ctx context.Context, service, address string, req *busv1.Request, o Options) (*busv1.Frame, error) {
+	if err := checkMethod(req.Method); err != nil {
+		return nil, err
+	}
+	deadline, bounded := ctx.Deadline()
+	if req.DeadlineUnixNano != 0 {
+		if own := time.Unix(0, int64(req.DeadlineUnixNano)); !bounded || own.Before(deadline) {
+			deadline, bounded = own, true
+		}
+	}
+	if !bounded {
+		deadline = time.Now().Add(DefaultTimeout)
+	}
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return nil, fault.New(fault.Cancelled, "cancelled before it was sent").Ran(fault.No)
+	}
+	if time.Until(deadline) < MinRemaining {
+		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
+	}
+	if req.Id == "" {
+		req.Id = newID()
+	}
+	id := req.Id
+	var tried []string
+	for n := 1; ; n++ {
+		a := &answer{caller: c, service: service, address: address, options: o, deadline: deadline, tried: tried}
+		frame, err := a.attempt(ctx, req)
+		if err == nil {
+			return frame, nil
+		}
+		if n == maxAttempts || !a.again(err, n) || !pause(ctx, deadline) {
+			return nil, err
+		}
+		tried = a.tried
+		req.Id = id + "-" + strconv.Itoa(n+1)
+	}
+}
+
+// again reports whether a call that failed may be made once more unasked: it
+// has not begun, and another instance may do better; or it does no harm.
+func (a *answer) again(err *fault.Error, n int) bool {
+	if a.refused {
+		return false
+	}
+	unrun := err.Executed == fault.No && !a.permitted && !a.heard
+	switch err.Reason {
+	case fault.Overloaded:
+		return unrun && n == 1
+	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
+		return unrun
+	case fault.PeerLost:
+		return unrun || a.options.Harmless
+	}
+	return false
+}
+
+// pause waits before another attempt; false when there is no time for one.
+func pause(ctx context.Context, deadline time.Time) bool {
+	if time.Until(deadline) < MinRemaining+attemptPause {
+		return false
+	}
+	select {
+	case <-time.After(attemptPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attempt makes the call at one instance.
+func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
+	c, s := a.caller, a.options.Stream
+	req.DeadlineUnixNano = uint64(a.deadline.Add(-HopShave).UnixNano())
+	req.RemainingNano = uint64(max(1, time.Until(a.deadline)-HopShave))
+	if s != nil {
+		s.next(a.service, req)
+	}
+	data, err := proto.Marshal(req)
+	if err != nil {
+		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
+	}
+	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
+		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
+	}
+	a.id, a.asks = req.Id, req.AskFirst && c.conn.members.ask(a.address)
+	if req.AskFirst && !a.asks {
+		if f := a.consent(ctx, ""); f != nil {
+			return nil, f
+		}
+		a.permitted = true
+	}
+
+	reply := replySubject(a.service, c.edge, req.Id)
+	x := exchanges.Get().(*exchange)
+	x.use(reply, req.Stream)
+	c.mu.Lock()
+	c.waiting[reply] = x
+	if s != nil {
+		c.waiting[req.Stream] = x
+	}
+	c.mu.Unlock()
+	defer c.forget(reply, req.Stream, x)
+
+	frame, ferr := a.ask(ctx, x, req.Method, reply, data)
+	if ferr != nil {
+		return nil, a.give(ctx, ferr)
+	}
+	if s != nil && !s.kept && frame.GetInputRequired() != nil {
+		// The answer goes on after this: its service had no need to keep it.
+		if err := c.store(ctx, s, frame); err != nil {
+			c.conn.log.Warn("a client's request cannot be carried on at another edge", "service", a.service, "error", err)
+		}
+	}
+	return frame, nil
+}
+
+// give ends an attempt that failed: nobody waits for its instance any more.
+func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
+	if errors.Is(context.Cause(ctx), ErrLeft) {
+		a.leave(ctx)
+	} else if !a.terminal {
+		a.caller.cancel(a.address, a.id, string(f.Reason))
+	}
+	if a.asks && !a.permitted && !a.refused {
+		return f.Ran(fault.No)
+	}
+	return f
+}

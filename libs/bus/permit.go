@@ -1,0 +1,153 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Before a call that may have an effect begins, its instance asks the caller,
+// and without a yes nothing runs (ADR 0016). So the caller knows what did not
+// run, whatever became of the instance, the bus or the clocks.
+
+// permitTime is how long an instance asks: a caller that does not answer by
+// then is gone.
+const permitTime = 5 * time.Second
+
+// asked answers an instance that is ready to begin.
+func (a *answer) asked(ctx context.Context, instance string) *fault.Error {
+	if !a.asks && !a.permitted || ValidName(instance) != nil {
+		return nil // nothing to ask about
+	}
+	if a.permitted {
+		if a.instance == "" {
+			a.instance = instance
+		}
+		// The first word was lost, or crossed the question.
+		a.say(instance, instance == a.instance, "")
+		return nil
+	}
+	if f := a.consent(ctx, instance); f != nil {
+		a.say(instance, false, "")
+		a.terminal = true
+		return f
+	}
+	// With the reply subject NATS tells when nobody is there to hear.
+	a.permitted, a.instance = a.say(instance, true, a.reply), instance
+	return nil
+}
+
+// begun notes that the service carries the call out. One that did not ask is
+// older than its announcement said, or breaks the protocol: the call counts as
+// permitted, and what refuses it can but end it.
+func (a *answer) begun(ctx context.Context, instance string) *fault.Error {
+	a.heard = true
+	if !a.asks || a.permitted {
+		return nil
+	}
+	a.permitted, a.instance = true, instance
+	if f := a.consent(ctx, instance); f != nil {
+		return f.Ran(fault.Unknown)
+	}
+	return nil
+}
+
+// consent asks those who may refuse that the call begins.
+func (a *answer) consent(ctx context.Context, instance string) *fault.Error {
+	if permit := a.options.Permit; permit != nil && (a.consented == nil || *a.consented != instance) {
+		bounded, cancel := context.WithDeadline(ctx, a.deadline)
+		err := permit(bounded, instance)
+		cancel()
+		if err != nil && a.over(ctx) == nil {
+			a.refused = true
+			f := fault.From(err)
+			if !errors.As(err, new(*fault.Error)) {
+				f = f.Ran(fault.No)
+			}
+			return f
+		}
+		a.consented = &instance
+	}
+	if f := a.over(ctx); f != nil {
+		return f.Ran(fault.No)
+	}
+	return nil
+}
+
+// over is why the caller does not wait any more; nil while it does.
+func (a *answer) over(ctx context.Context) *fault.Error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), !time.Now().Before(a.deadline):
+		return timedOut(a.service)
+	case ctx.Err() != nil:
+		return fault.New(fault.Cancelled, "cancelled")
+	}
+	return nil
+}
+
+// leave permits what the caller leaves to others, who cannot.
+func (a *answer) leave(ctx context.Context) {
+	if !a.asks || a.permitted || a.from == "" {
+		return
+	}
+	if a.consent(context.WithoutCancel(ctx), a.from) == nil {
+		a.permitted, a.instance = a.say(a.from, true, ""), a.from
+	}
+}
+
+// say tells one instance whether the call may begin there. It reports false when
+// that cannot have reached anybody.
+func (a *answer) say(instance string, granted bool, reply string) bool {
+	data, err := proto.Marshal(&busv1.Permit{Id: a.id, Granted: granted})
+	if err == nil {
+		msg := &nats.Msg{Subject: permitSubject(a.address, instance), Reply: reply, Data: data}
+		err = a.caller.conn.nc.PublishMsg(msg)
+	}
+	if err != nil {
+		a.caller.conn.log.Debug("permit not sent", "service", a.service, "error", err)
+	}
+	return err == nil
+}
+
+// permitted waits for the caller's word on a call that is about to begin.
+func (s *Server) permitted(ctx context.Context, call *liveCall, out *Responder) *fault.Error {
+	out.ask(true)
+	defer out.ask(false)
+	late := time.NewTimer(permitTime)
+	defer late.Stop()
+	select {
+	case granted := <-call.permit:
+		if granted {
+			return nil
+		}
+		return fault.New(fault.Cancelled, "its caller does not want the call any more; nothing was started").Ran(fault.No)
+	case <-late.C:
+		return fault.New(fault.Unavailable, "the edge that made the call is gone; nothing was started: call again").Ran(fault.No)
+	case <-ctx.Done():
+		return tooLate(s.cfg.Service)
+	}
+}
+
+// heard takes the word of a caller.
+func (s *Server) heard(msg *nats.Msg) {
+	p := &busv1.Permit{}
+	if proto.Unmarshal(msg.Data, p) != nil {
+		return
+	}
+	s.mu.Lock()
+	call := s.live[p.Id]
+	s.mu.Unlock()
+	if call == nil {
+		return
+	}
+	select {
+	case call.permit <- p.Granted:
+	default: // said before
+	}
+}

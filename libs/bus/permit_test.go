@@ -1,0 +1,458 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// effect is a call that may have one.
+func effect(name string) *busv1.Request {
+	return &busv1.Request{Method: "tools/call", Name: name, AskFirst: true}
+}
+
+// counted is a handler that counts its runs and returns an empty result.
+func counted(runs *atomic.Int32) bus.Handler {
+	return func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		runs.Add(1)
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}
+}
+
+// instanceOf is an instance of "svc" that says its frames by hand, and that
+// edges with a registry know.
+func instanceOf(t *testing.T, url, name string, answer func(nc *nats.Conn, msg *nats.Msg)) *nats.Conn {
+	t.Helper()
+	nc := raw(t, url)
+	_, err := nc.Subscribe("mcp.to.svc."+name+".>", func(msg *nats.Msg) { answer(nc, msg) })
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	known(t, url, name)
+	return nc
+}
+
+// known announces an instance of "svc".
+func known(t *testing.T, url, instance string) {
+	t.Helper()
+	announce(t, bustest.Connect(t, url), "svc", instance, "1.0.0", &busv1.Catalogue{Service: "svc"})
+}
+
+func readyFrame(instance string) *busv1.Frame {
+	return &busv1.Frame{Instance: instance, Body: &busv1.Frame_Ready{Ready: &busv1.Ready{}}}
+}
+
+func TestH6PermitComesBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var runs atomic.Int32
+	s := handle(t, url, counted(&runs))
+	caller := newCaller(t, url)
+	var asked []string
+	_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(_ context.Context, instance string) error {
+		asked = append(asked, instance)
+		if runs.Load() != 0 {
+			t.Error("it ran before it was permitted")
+		}
+		return nil
+	}})
+	if err != nil || runs.Load() != 1 || len(asked) != 1 || asked[0] != s.Instance() {
+		t.Errorf("%v; %d runs, %q was asked for", err, runs.Load(), asked)
+	}
+	// A call without effect asks nobody.
+	_, err = caller.CallWith(t.Context(), "svc", toolCall(`{}`), bus.Options{Permit: func(context.Context, string) error {
+		t.Error("asked")
+		return nil
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestH6PermitRefused(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var runs atomic.Int32
+	s := handle(t, url, counted(&runs))
+	caller := newCaller(t, url)
+	plain := errors.New("no")
+	for name, c := range map[string]struct {
+		err      error
+		reason   fault.Reason
+		executed fault.Executed
+	}{
+		"with a fault":           {fault.New(fault.Conflict, "taken"), fault.Conflict, fault.No},
+		"with one of its own":    {fault.New(fault.PeerLost, "the one before"), fault.PeerLost, fault.Unknown},
+		"with one that is spent": {fault.New(fault.Overloaded, "full"), fault.Overloaded, fault.No},
+		"with any error":         {plain, fault.Internal, fault.No},
+	} {
+		asked := 0
+		_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+			asked++
+			return c.err
+		}})
+		t.Log(name)
+		fails(t, err, c.reason, c.executed)
+		if !errors.Is(err, c.err) || asked != 1 {
+			t.Errorf("%s: %v after %d questions", name, err, asked)
+		}
+	}
+	bustest.Eventually(t, "the instance gives the calls up", func() bool { return s.Stats().InFlight == 0 })
+	if n := runs.Load(); n != 0 {
+		t.Errorf("%d refused calls ran", n)
+	}
+}
+
+// What its caller gave up while it waited for a slot, or for the permit, does
+// not run, and the caller knows.
+func TestH6GivenUpBeforeItBegan(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	busy, release := make(chan struct{}, 1), make(chan struct{})
+	var runs atomic.Int32
+	s, _ := serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 1, Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		runs.Add(1)
+		busy <- struct{}{}
+		<-release
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	caller := newCaller(t, url)
+	first := make(chan error, 1)
+	go func() {
+		_, err := caller.Call(t.Context(), "svc", effect("x"), nil)
+		first <- err
+	}()
+	await(t, "the slot is taken", busy)
+	_, err := caller.Call(within(t, 300*time.Millisecond), "svc", effect("x"), nil)
+	fails(t, err, fault.DeadlineExceeded, fault.No)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	_, err = caller.Call(ctx, "svc", effect("x"), nil)
+	fails(t, err, fault.Cancelled, fault.No)
+	close(release)
+	if err := await(t, "the first call ends", first); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	_, err = caller.CallWith(ctx, "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+		cancel()
+		return nil
+	}})
+	fails(t, err, fault.Cancelled, fault.No)
+	bustest.Eventually(t, "nothing is in flight", func() bool { return s.Stats().InFlight == 0 })
+	if n := runs.Load(); n != 1 {
+		t.Errorf("%d ran, want 1", n)
+	}
+}
+
+// A call whose caller is dead, or never answers, does not run.
+func TestH6NobodyPermits(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var runs atomic.Int32
+	handle(t, url, counted(&runs))
+	nc := raw(t, url)
+	replies := make(chan *nats.Msg, 64)
+	if _, err := nc.ChanSubscribe("mcp.reply.svc.dead.*", replies); err != nil {
+		t.Fatal(err)
+	}
+	req := effect("x")
+	req.Id, req.RemainingNano = "one", uint64(30*time.Second)
+	data, err := proto.Marshal(req)
+	if err == nil {
+		err = nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.dead.r", data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for {
+		frame := &busv1.Frame{}
+		if err := proto.Unmarshal(await(t, "a frame", replies).Data, frame); err != nil {
+			t.Fatal(err)
+		}
+		if frame.GetReady() != nil {
+			asked++
+		}
+		if e := frame.GetError(); e != nil {
+			if e.Executed != busv1.Executed_EXECUTED_NO || e.Reason != string(fault.Unavailable) {
+				t.Errorf("ended with %v", e)
+			}
+			break
+		}
+	}
+	if asked < 5 || runs.Load() != 0 {
+		t.Errorf("asked %d times in 5 s, ran %d times", asked, runs.Load())
+	}
+}
+
+// An instance that is lost before it began leaves its calls to another one,
+// with the same caller's permit asked for again.
+func TestH6LostBeforeItBeganRunsElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(nc *nats.Conn, msg *nats.Msg){
+		"silent": func(*nats.Conn, *nats.Msg) {},
+		"gone when it is permitted": func(nc *nats.Conn, msg *nats.Msg) {
+			data, _ := proto.Marshal(readyFrame("bad"))
+			_ = nc.Publish(msg.Reply, data)
+		},
+		"full": func(nc *nats.Conn, msg *nats.Msg) {
+			data, _ := proto.Marshal(&busv1.Frame{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "overloaded", Executed: busv1.Executed_EXECUTED_YES}}})
+			_ = nc.Publish(msg.Reply, data)
+		},
+		"its clock is wrong": func(nc *nats.Conn, msg *nats.Msg) {
+			data, _ := proto.Marshal(&busv1.Frame{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "deadline_exceeded", Executed: busv1.Executed_EXECUTED_NO}}})
+			_ = nc.Publish(msg.Reply, data)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := bustest.Server(t)
+			var seen, runs atomic.Int32
+			instanceOf(t, url, "bad", func(nc *nats.Conn, msg *nats.Msg) {
+				seen.Add(1)
+				answer(nc, msg)
+			})
+			good := handle(t, url, counted(&runs))
+			known(t, url, good.Instance())
+			caller := knowing(t, url, 2)
+			calls := int32(0)
+			for seen.Load() == 0 { // calls go to either one
+				if calls++; calls > 100 {
+					t.Fatal("no call of a hundred went to the bad instance")
+				}
+				var permitted []string
+				_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(_ context.Context, instance string) error {
+					permitted = append(permitted, instance)
+					return nil
+				}})
+				if err != nil || len(permitted) == 0 || permitted[len(permitted)-1] != good.Instance() {
+					t.Fatalf("%v; permitted %v", err, permitted)
+				}
+			}
+			if n := runs.Load(); n != calls {
+				t.Errorf("%d calls ran %d times", calls, n)
+			}
+		})
+	}
+}
+
+// Once a call is permitted it is not made again, whatever its service says.
+func TestH6PermittedIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var runs atomic.Int32
+	handle(t, url, func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		runs.Add(1)
+		return nil, fault.New(fault.Reason(req.Name), "said").Ran(fault.Executed(req.Arguments))
+	})
+	caller := newCaller(t, url)
+	for _, reason := range []fault.Reason{fault.Overloaded, fault.PeerLost, fault.DeadlineExceeded, fault.Cancelled} {
+		for _, executed := range []fault.Executed{fault.No, fault.Unknown, fault.Yes} {
+			runs.Store(0)
+			req := effect(string(reason))
+			req.Arguments = []byte(executed)
+			_, err := caller.Call(t.Context(), "svc", req, nil)
+			fails(t, err, reason, executed)
+			if n := runs.Load(); n != 1 {
+				t.Errorf("%s, %s: ran %d times", reason, executed, n)
+			}
+		}
+	}
+}
+
+// A permit that is lost on the way is given again; another instance gets none.
+func TestH6PermitIsForOneInstance(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	nc := raw(t, url)
+	permits := make(chan *nats.Msg, 8)
+	if _, err := nc.ChanSubscribe("mcp.ctl.svc.permit.*", permits); err != nil {
+		t.Fatal(err)
+	}
+	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+		sendFrames(t, nc, msg.Reply, readyFrame("one"), readyFrame("a.b"), readyFrame("one"), readyFrame("two"), readyFrame("one"))
+		for range 4 {
+			<-permits
+		}
+		sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`))
+	})
+	heard := make(chan *nats.Msg, 8)
+	if _, err := nc.ChanSubscribe("mcp.ctl.svc.permit.>", heard); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	if _, err := newCaller(t, url).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+		asked++
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"one yes", "one yes", "two no", "one yes"} {
+		msg := await(t, "a permit", heard)
+		p := &busv1.Permit{}
+		if err := proto.Unmarshal(msg.Data, p); err != nil {
+			t.Fatal(err)
+		}
+		got := msg.Subject[len("mcp.ctl.svc.permit."):] + map[bool]string{true: " yes", false: " no"}[p.Granted]
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the caller was asked %d times", asked)
+	}
+}
+
+// A service that cannot ask is permitted before the call is sent; one that
+// should ask and does not, when its answer comes.
+func TestH6ServicesThatDoNotAsk(t *testing.T) {
+	t.Parallel()
+	t.Run("older", func(t *testing.T) {
+		t.Parallel()
+		url := bustest.Server(t)
+		known(t, url, "new")
+		nc := raw(t, url)
+		old := &busv1.Announcement{Service: "svc", Instance: "old", Version: "1.0.0"}
+		data, err := proto.Marshal(old)
+		if err == nil {
+			err = nc.Publish("$KV.registry.svc.old", data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var permitted atomic.Bool
+		_, err = nc.Subscribe("mcp.to.svc.>", func(msg *nats.Msg) {
+			if !permitted.Load() {
+				t.Error("it was called before it was permitted")
+			}
+			sendFrames(t, nc, msg.Reply, &busv1.Frame{Seq: 1, Body: &busv1.Frame_Error{Error: &busv1.Error{Reason: "overloaded", Executed: busv1.Executed_EXECUTED_UNKNOWN}}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = knowing(t, url, 2).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(_ context.Context, instance string) error {
+			if instance != "" || permitted.Swap(true) {
+				t.Errorf("asked about %q", instance)
+			}
+			return nil
+		}})
+		fails(t, err, fault.Overloaded, fault.Unknown)
+	})
+	t.Run("lawless", func(t *testing.T) {
+		t.Parallel()
+		url := bustest.Server(t)
+		peer(t, url, func(nc *nats.Conn, msg *nats.Msg) { sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`)) })
+		caller := newCaller(t, url)
+		asked := 0
+		if _, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+			asked++
+			return nil
+		}}); err != nil || asked != 1 {
+			t.Errorf("%v after %d questions", err, asked)
+		}
+		_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+			return fault.New(fault.Conflict, "taken")
+		}})
+		fails(t, err, fault.Conflict, fault.Unknown) // it says that it ran
+	})
+}
+
+// While the caller makes up its mind, a drain waits, and signs of life come.
+func TestH6PermitTakesTime(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var runs atomic.Int32
+	s := handle(t, url, counted(&runs))
+	drained := make(chan error, 1)
+	_, err := newCaller(t, url).CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+		go func() { drained <- s.Drain(t.Context()) }()
+		time.Sleep(2 * bus.MaxSilence) // a slow write; longer than a silent instance is waited for
+		return nil
+	}})
+	if err != nil || runs.Load() != 1 {
+		t.Errorf("%v after %d runs", err, runs.Load())
+	}
+	if err := await(t, "the drain ends", drained); err != nil {
+		t.Error(err)
+	}
+}
+
+// A call with a stream whose edge dies before it permitted ends unrun, and who
+// follows the stream hears so. One that its edge leaves to others runs.
+func TestH6StreamsWithoutTheirEdge(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T) (url string, runs *atomic.Int32, busy, release chan struct{}) {
+		url, runs, busy, release = bustest.Server(t), new(atomic.Int32), make(chan struct{}, 2), make(chan struct{})
+		serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: 1, Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+			runs.Add(1)
+			busy <- struct{}{}
+			<-release
+			return &busv1.Result{Json: []byte(`{}`)}, nil
+		}})
+		go func() { _, _ = newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil) }()
+		await(t, "the slot is taken", busy)
+		return url, runs, busy, release
+	}
+	t.Run("dead", func(t *testing.T) {
+		t.Parallel()
+		url, runs, _, release := start(t)
+		conn := bustest.Connect(t, url)
+		one, err := bus.NewCaller(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := one.NewStream()
+		alive, ended := make(chan struct{}, 100), make(chan error, 1)
+		go func() {
+			_, err := one.CallOn(t.Context(), s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
+			ended <- err
+		}()
+		await(t, "the call waits for a slot", alive)
+		conn.Close()
+		_ = await(t, "the edge is dead", ended)
+		close(release)
+		got := follow(within(t, 20*time.Second), newCaller(t, url), s, bus.Position{}, nobody)
+		fails(t, got.err, fault.Unavailable, fault.No)
+		if n := runs.Load(); n != 1 {
+			t.Errorf("%d calls ran, want the one before", n)
+		}
+	})
+	t.Run("left", func(t *testing.T) {
+		t.Parallel()
+		url, runs, busy, release := start(t)
+		one := newCaller(t, url)
+		s := one.NewStream()
+		alive, ended := make(chan struct{}, 100), make(chan error, 1)
+		ctx, leave := context.WithCancelCause(t.Context())
+		go func() {
+			_, err := one.CallOn(ctx, s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
+			ended <- err
+		}()
+		await(t, "the call waits for a slot", alive)
+		leave(bus.ErrLeft)
+		fails(t, await(t, "the edge leaves", ended), fault.Cancelled, fault.Unknown)
+		close(release)
+		await(t, "the call runs", busy)
+		got := follow(within(t, 20*time.Second), newCaller(t, url), s, bus.Position{}, nobody)
+		if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
+			t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
+		}
+	})
+}
