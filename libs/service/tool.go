@@ -83,9 +83,10 @@ type Result struct {
 	IsError bool
 }
 
-// Errorf is a tool's own failure: its text goes to the model, which may try
-// again with better arguments. Any other error a handler returns is logged
-// here and hidden from the client.
+// Errorf is a handler's own failure: its text goes to the client. That of a tool is
+// for the model, which may try again with better arguments; that of a prompt, a
+// resource or a completion is invalid_params, and nothing ran. Any other error a
+// handler returns is logged here and hidden from the client.
 func Errorf(format string, args ...any) error { return &toolError{fmt.Sprintf(format, args...)} }
 
 type toolError struct{ text string }
