@@ -53,7 +53,10 @@ type Config struct {
 	// callers, which are everybody.
 	LendClientModels bool
 	Audit            Audit
-	Logger           *slog.Logger
+	// CheckResults logs where a tool's result is not what its output schema says.
+	// It is for development and tests: each result is read once more.
+	CheckResults bool
+	Logger       *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -142,7 +145,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
-		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, Logger: cfg.Logger,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -189,6 +192,9 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
+	})
+	m.Gauge("busbar_catalogue_mended", "Places in the schemas of tools that were true or false, which clients do not take.", func() float64 {
+		return float64(len(e.live.Now().Mended()))
 	})
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := e.cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := e.cache.Counts(); return float64(misses) })

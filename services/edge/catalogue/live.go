@@ -104,6 +104,11 @@ func (l *Live) updateLocked() {
 			l.log.Warn("catalogue conflict", "problem", p)
 		}
 	}
+	for _, m := range after.mended {
+		if !slices.Contains(before.mended, m) {
+			l.log.Warn("a schema is true or false where clients want an object; they are given one", "where", m)
+		}
+	}
 	close(l.changed)
 	l.changed = make(chan struct{})
 	if c := difference(before, after); c != 0 {

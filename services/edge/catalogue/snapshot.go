@@ -45,6 +45,8 @@ type Tool struct {
 	// LooseOutput says that the structured result need not be an object, as it
 	// had to before 2026-07-28.
 	LooseOutput bool
+	// Output is what the tool says of its structured result; nil for nothing.
+	Output *schema.Schema
 }
 
 // Snapshot is the catalogue at one moment. It never changes.
@@ -57,7 +59,7 @@ type Snapshot struct {
 	directories               map[string]*list
 	lists                     [kinds]list
 	digest                    string
-	problems                  []string
+	problems, mended          []string
 	services                  []bus.Service
 	sampler                   string
 }
@@ -65,6 +67,16 @@ type Snapshot struct {
 // Problems are the entries left out and why: a name that another service
 // offers already, a schema that does not compile.
 func (s *Snapshot) Problems() []string { return s.problems }
+
+// Mended are the schemas that say true or false where clients want an object, and
+// were given one that means the same: the tool, its service and the place.
+func (s *Snapshot) Mended() []string { return s.mended }
+
+func (s *Snapshot) mend(service, tool string, places []string) {
+	for _, at := range places {
+		s.mended = append(s.mended, fmt.Sprintf("tool %q of service %s: %s", tool, service, at))
+	}
+}
 
 // Tool returns the tool of a name.
 func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; return t, ok }
@@ -145,23 +157,26 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 	templates, skills := map[string]Target{}, map[string]string{}
 	for _, svc := range services {
 		for _, t := range svc.Catalogue.GetTools() {
-			text := string(t.InputSchema)
-			sch := known[text]
-			if sch == nil {
-				var err error
-				if sch, err = schema.CompileInput(t.InputSchema); err != nil {
-					s.problems = append(s.problems, fmt.Sprintf("tool %q of service %s is left out: input schema: %v", t.Name, svc.Name, err))
-					continue
-				}
+			sch, err := cached(t.InputSchema, schema.CompileInput, known, used)
+			if err != nil {
+				s.problems = append(s.problems, fmt.Sprintf("tool %q of service %s is left out: input schema: %v", t.Name, svc.Name, err))
+				continue
 			}
-			used[text] = sch
-			legacy, loose := legacyTool(t.Json)
-			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Definition: definition(svc.Name, t), Tool: &Tool{
+			p, err := acceptable(t, known, used)
+			if err != nil {
+				s.problems = append(s.problems, fmt.Sprintf("tool %q of service %s is left out: %v", t.Name, svc.Name, err))
+				continue
+			}
+			legacy, loose := legacyTool(p.entry)
+			claimed := claim("tool", s.tools, Tools, t.Name, p.entry, Target{Service: svc.Name, Definition: definition(svc.Name, t), Tool: &Tool{
 				Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
-				LooseOutput: loose,
+				LooseOutput: loose, Output: p.output,
 			}})
+			if claimed {
+				s.mend(svc.Name, t.Name, p.mended)
+			}
 			if claimed && loose {
 				items[LegacyTools] = append(items[LegacyTools], item{t.Name, legacy})
 			}
