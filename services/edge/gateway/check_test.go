@@ -42,7 +42,9 @@ func TestB1ResultsAreChecked(t *testing.T) {
 	const schema = `{"type":"object","properties":{"analysis":{"type":"array","items":{"type":"integer"}}}}`
 	s := service.New("liar")
 	service.AddTool(s, service.Tool{Name: "lie", ReadOnly: true, OutputSchema: []byte(schema)},
-		func(_ context.Context, _ *service.Call, arguments []byte) (jsontext.Value, error) { return arguments, nil })
+		func(_ context.Context, _ *service.Call, arguments []byte) (jsontext.Value, error) {
+			return arguments, nil
+		})
 	edgetest.Serve(t, bustest.Connect(t, url), s)
 	for _, checks := range []bool{true, false} {
 		log := &lines{}
