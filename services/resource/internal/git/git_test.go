@@ -159,7 +159,7 @@ func TestL6OnlyWhatBranchesAndTagsHave(t *testing.T) {
 		"main": "second", "refs%2Fheads%2Fmain": "second", "HEAD": "second", "feature%2Fx": "second",
 		"v1.0": "first", "refs%2Ftags%2Fv1.0": "first", first: "first", first[:7]: "first", first[:12]: "first",
 	} {
-		if out, err := r.Read(t.Context(), "git://repo/"+revision+"/README.md"); err != nil || *out.Text != want {
+		if out, err := r.Read(t.Context(), "git://repo/"+revision+"/README.md"); err != nil || out.Text != want {
 			t.Errorf("%s: %v", revision, err)
 		}
 	}
