@@ -92,9 +92,9 @@ func (d *denials) Write(line []byte) (int, error) {
 // With the permissions that the page documents, and no others, everything starts
 // and does its work.
 func TestM17DocumentedPermissionsSuffice(t *testing.T) {
-	const plain, tasks, calls = "service `S`", "… with tasks, besides", "… whose tools call others, besides"
+	const plain, tasks, calls, stores = "service `S`", "… with tasks, besides", "… whose tools call others, besides", "… with a store of its own, besides"
 	urls := bustest.ServerFor(t,
-		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls),
+		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls, stores),
 		user(t, audit.Name, plain, "service `audit`, besides"),
 	)
 	denied := &denials{}
@@ -142,6 +142,9 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 	for name, add := range of {
 		s := service.New(name, service.WithLogger(logger))
 		add(s)
+		if name == "planner" {
+			service.WithStore("here")(s)
+		}
 		r, err := s.Start(ctx, connect(name))
 		if err != nil {
 			t.Fatalf("service %s does not start: %v", name, err)
