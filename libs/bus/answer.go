@@ -276,7 +276,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			a.pieces = nil
 		}
 		return frame, nil
-	case *busv1.Frame_InputRequired, *busv1.Frame_Task:
+	case *busv1.Frame_InputRequired, *busv1.Frame_Task, *busv1.Frame_Outcome:
 		a.terminal = true
 		return frame, nil
 	case *busv1.Frame_Error:
