@@ -14,6 +14,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Handler carries out one call. Its context ends at the deadline, when the
@@ -256,8 +257,21 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	default:
 		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		if !effective(req.Method) {
+			f = f.Ran(fault.No)
+		}
 	}
 	return nil, f
+}
+
+// effective reports whether a method may have an effect, so that it matters whether
+// a handler that failed had begun.
+func effective(method string) bool {
+	switch method {
+	case mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
+		return false
+	}
+	return true
 }
 
 // admit records the call as live. It refuses one that is live or was seen
