@@ -341,6 +341,10 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	})
 }
 
+// MetricsHandler serves the edge's figures to anybody: put it where clients and
+// proxies do not come.
+func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Handler() }
+
 // ServeAll is Serve for every listener there is. It closes them.
 func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
