@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -42,8 +43,10 @@ type answer struct {
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
-	seq    uint32
-	pieces []byte
+	seq uint32
+	// pieces are the chunks so far, size is what they have together.
+	pieces [][]byte
+	size   int
 	// terminal is set when the service is done with the call; heard, when anything
 	// but signs of life and an error came from it.
 	terminal, heard bool
@@ -64,8 +67,8 @@ type answer struct {
 func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, data []byte) (*busv1.Frame, *fault.Error) {
 	a.reply = reply
 	nc, members := a.caller.conn.nc, &a.caller.conn.members
-	one := members.take(a.address, a.tried)
-	if one != nil {
+	for one := a.choose(); one != nil; one = a.choose() {
+		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
 		if err := nc.PublishRequest(toSubject(a.address, one.instance, method), reply, data); err != nil {
 			members.done(one, memberAnswered)
@@ -76,6 +79,10 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 		case err != nil && errors.Is(err, ErrNoInstance) && err.Reason == fault.Unavailable:
 			members.done(one, memberGone)
 			a.terminal = false
+			a.ran("")
+			if a.options.Only != nil {
+				continue
+			}
 		case err != nil && errors.Is(err, ErrNoInstance):
 			members.done(one, memberGone)
 			return nil, err
@@ -86,11 +93,35 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 			members.done(one, memberAnswered)
 			return frame, err
 		}
+		break
+	}
+	if a.options.Only != nil {
+		a.terminal = true // nothing runs
+		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
 	if err := nc.PublishRequest(callSubject(a.address, method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
 	return a.wait(ctx, x)
+}
+
+// choose returns the instance for this attempt, nil for none in particular.
+func (a *answer) choose() *member {
+	members := &a.caller.conn.members
+	if a.options.Only == nil {
+		return members.take(a.address, a.tried)
+	}
+	if one := members.takeOf(a.address, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+		return one
+	}
+	return members.takeOf(a.address, a.options.Only, nil) // rather than none
+}
+
+// ran tells the caller which instance has the call.
+func (a *answer) ran(instance string) {
+	if r := a.options.Ran; r != nil {
+		r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
+	}
 }
 
 // wait returns the terminal frame, or why there will be none.
@@ -197,10 +228,13 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	a.seq = frame.Seq
 	if frame.Seq == 1 {
 		a.from = frame.Instance
+		if ValidName(frame.Instance) == nil {
+			a.ran(frame.Instance)
+		}
 	}
 	stream, onFrame := a.options.Stream, a.options.OnFrame
 	if stream != nil {
-		stream.took(msg.Subject, frame.Seq)
+		stream.took(msg.Subject, frame.Seq, len(msg.Data))
 	}
 	if frame.GetAlive() == nil && frame.GetError() == nil {
 		if f := a.begun(ctx, frame.Instance); f != nil {
@@ -225,17 +259,24 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			onFrame(frame)
 		}
 	case *busv1.Frame_Chunk:
-		if len(a.pieces)+len(body.Chunk.Data) > MaxResult {
+		if a.size+len(body.Chunk.Data) > MaxResult {
 			return nil, fault.New(fault.ResultTooLarge, "the result exceeds %d bytes", MaxResult)
 		}
-		a.pieces = append(a.pieces, body.Chunk.Data...)
+		if err := a.keep(body.Chunk.Data); err != nil {
+			return nil, err
+		}
+		a.pieces = append(a.pieces, body.Chunk.Data)
 	case *busv1.Frame_Result:
 		a.terminal = true
+		if err := a.keep(body.Result.Json); err != nil {
+			return nil, err
+		}
 		if a.pieces != nil {
-			body.Result.Json = append(a.pieces, body.Result.Json...)
+			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
+			a.pieces = nil
 		}
 		return frame, nil
-	case *busv1.Frame_InputRequired, *busv1.Frame_Task:
+	case *busv1.Frame_InputRequired, *busv1.Frame_Task, *busv1.Frame_Outcome:
 		a.terminal = true
 		return frame, nil
 	case *busv1.Frame_Error:
@@ -243,6 +284,15 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		return nil, errorFromWire(body.Error)
 	}
 	return nil, nil
+}
+
+// keep asks for room for bytes of a result.
+func (a *answer) keep(b []byte) *fault.Error {
+	a.size += len(b)
+	if a.options.Room == nil {
+		return nil
+	}
+	return fault.From(a.options.Room.Take(len(b)))
 }
 
 // isNotification reports whether a frame may be dropped.

@@ -53,6 +53,7 @@ type Stream struct {
 	subject string // of the last call's frames
 	service string
 	call    string
+	bytes   int // kept, of the frames taken
 }
 
 // ErrLeft is the cause of a context whose caller leaves the call to whoever
@@ -68,6 +69,9 @@ func (c *Caller) Edge() string { return c.edge }
 // Last is the position of the frame taken last.
 func (s *Stream) Last() Position { return s.last }
 
+// Call is the id of the call whose frames came last; empty before the first.
+func (s *Stream) Call() string { return s.call }
+
 // next readies a request for the stream.
 func (s *Stream) next(service string, req *busv1.Request) {
 	s.enter(streamSubject(service, s.Home, s.Name, s.last.Round+1, req.Id), service, s.last.Round+1, req.Id)
@@ -79,10 +83,15 @@ func (s *Stream) enter(subject, service string, round uint32, call string) {
 	s.last = Position{Round: round}
 }
 
-func (s *Stream) took(subject string, seq uint32) {
+func (s *Stream) took(subject string, seq uint32, size int) {
 	s.last.Seq = seq
-	s.kept = strings.HasPrefix(subject, eventRoot)
+	if s.kept = strings.HasPrefix(subject, eventRoot); s.kept {
+		s.bytes += size
+	}
 }
+
+// Bytes is how much of the stream is kept, as far as it was taken here.
+func (s *Stream) Bytes() int { return s.bytes }
 
 // Keep adds a message that the edge sends to the client on its own, and waits
 // until it is stored.
@@ -90,6 +99,23 @@ func (c *Caller) Keep(ctx context.Context, s *Stream, sent *busv1.Sent) error {
 	s.last.Seq++
 	return c.store(ctx, s, &busv1.Frame{Seq: s.last.Seq, Instance: c.edge, Body: &busv1.Frame_Sent{Sent: sent}})
 }
+
+// Asked keeps what the edge asks a client before any service is called, so that
+// another edge can carry on from the question. It takes the place of a call's
+// answer. A question that cannot be kept can only be answered at this edge.
+func (c *Caller) Asked(ctx context.Context, s *Stream, question *busv1.InputRequired) {
+	round, call := s.last.Round+1, newID()
+	s.enter(streamSubject(edges, s.Home, s.Name, round, call), edges, round, call)
+	s.last.Seq, s.kept = 1, true
+	err := c.store(ctx, s, &busv1.Frame{Seq: 1, Instance: c.edge, Body: &busv1.Frame_InputRequired{InputRequired: question}})
+	if err != nil {
+		c.conn.log.Warn("a client's question cannot be carried on at another edge", "error", err)
+	}
+}
+
+// AskedByEdge reports whether the last answer of the stream is a question of an
+// edge's own.
+func (s *Stream) AskedByEdge() bool { return s.service == edges }
 
 func (c *Caller) store(ctx context.Context, s *Stream, f *busv1.Frame) error {
 	data, err := proto.Marshal(f)
@@ -133,7 +159,7 @@ func (s *Stream) subjects() []string {
 
 // CancelOn stops the last call of a stream, wherever it runs.
 func (c *Caller) CancelOn(s *Stream, reason string) {
-	if s.service != "" {
+	if s.service != "" && s.service != edges {
 		c.cancel(s.service, s.call, reason)
 	}
 }

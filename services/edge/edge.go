@@ -21,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
@@ -52,8 +53,14 @@ type Config struct {
 	// LendClientModels lets anonymous clients lend their models to anonymous
 	// callers, which are everybody.
 	LendClientModels bool
-	Audit            Audit
-	Logger           *slog.Logger
+	// ResultBytes bounds the results that the edge holds for clients who have not
+	// read them yet; 0: budget.DefaultLimit.
+	ResultBytes int64
+	Audit       Audit
+	// CheckResults logs where a tool's result is not what its output schema says.
+	// It is for development and tests: each result is read once more.
+	CheckResults bool
+	Logger       *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -82,6 +89,7 @@ type Edge struct {
 	metrics  *metrics.Metrics
 
 	stopCancels func()
+	stopKeeping func()
 	closing     sync.Once
 }
 
@@ -100,6 +108,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err := conn.EnsureBuckets(ctx); err != nil {
 		return nil, err
 	}
+	e.stopKeeping = conn.KeepBuckets()
 	if e.caller, err = bus.NewCaller(conn); err != nil {
 		return nil, err
 	}
@@ -125,7 +134,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := gateway.NewOutcomes(ctx, conn, tasks)
+	outcomes, err := gateway.NewOutcomes(ctx, conn, e.caller, tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -138,11 +147,13 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
 	}
 	e.metrics = metrics.New(cfg.Version)
+	held := budget.New(cfg.ResultBytes)
+	e.metrics.Gauge("busbar_results_held_bytes", "Results that clients have not read yet.", func() float64 { return float64(held.Held()) })
 	e.measure(cfg.Limiter)
 	e.gateway = gateway.New(gateway.Config{
-		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
+		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
-		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, Logger: cfg.Logger,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -190,6 +201,13 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
 	})
+	m.Gauge("busbar_catalogue_mended", "Places in the schemas of tools that were true or false, which clients do not take.", func() float64 {
+		return float64(len(e.live.Now().Mended()))
+	})
+	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
+		return float64(len(e.live.Now().Conflicts()))
+	})
+	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.conn.Away())) })
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := e.cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := e.cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(e.cache.Size()) })
@@ -211,6 +229,10 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 		return nil, err
 	}
 	key, err := bucket.Shared(ctx, "digests", gateway.NewKey())
+	if err != nil && len(e.conn.Away()) > 0 {
+		e.cfg.Logger.Warn("the key of the audit trail's digests cannot be read: until this edge is restarted, its digests compare with no other edge's", "error", err)
+		key, err = gateway.NewKey(), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +277,9 @@ func (e *Edge) close() {
 	}
 	if e.stopCancels != nil {
 		e.stopCancels()
+	}
+	if e.stopKeeping != nil {
+		e.stopKeeping()
 	}
 	if e.trail != nil {
 		e.trail.Close()
@@ -302,8 +327,14 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 			return
 		}
 		_, _ = w.Write([]byte("ready\n"))
+		for _, away := range e.conn.Away() {
+			_, _ = fmt.Fprintf(w, "without %s: it does not answer\n", away)
+		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, release := e.gateway.Hold(r.Context())
+		defer release()
+		r = r.WithContext(ctx)
 		// Not through the mux, which tidies paths: a resource's URI is part of one.
 		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
 			web.ServeHTTP(w, r)

@@ -13,8 +13,10 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -79,6 +81,8 @@ type Server struct {
 	closeOnce sync.Once
 	clients   clientCache
 	peers     peers
+	// kept counts the answers that clients may come back for.
+	kept *quota.Quota
 }
 
 // NewServer makes a server.
@@ -90,6 +94,7 @@ func NewServer(cfg Config) (*Server, error) {
 	s := &Server{
 		gateway: cfg.Gateway, sessions: cfg.Sessions, streams: cfg.Streams, log: cfg.Logger,
 		info: info, closing: make(chan struct{}), peers: peers{open: map[string]*openPeer{}},
+		kept:     quota.New("answers", maxKeptAnswers, maxKeptBytes),
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
 		// What the edge serves does not depend on which services are there now:
 		// a list may be empty, and may fill.
@@ -161,6 +166,15 @@ func (s *Server) answerRequest(ctx context.Context, r *Request, x Exchange) {
 	default:
 		s.legacy(ctx, r, x)
 	}
+}
+
+// hold opens an account for a request's results where its door has not: over a
+// connection each request has its own.
+func (s *Server) hold(ctx context.Context) (_ context.Context, release func()) {
+	if budget.Of(ctx) != nil {
+		return ctx, func() {}
+	}
+	return s.gateway.Hold(ctx)
 }
 
 // clientCache remembers how clients describe themselves, byte for byte: the

@@ -49,8 +49,8 @@ type Call struct {
 	Traceparent string
 	Tracestate  string
 
-	// approved says that a person agreed to the call.
-	approved bool
+	// approved is the held call that a person agreed to; nil for none.
+	approved *HeldCall
 	// Refused is why a call of a batch cannot be made; nil for one that can.
 	Refused error
 
@@ -60,6 +60,9 @@ type Call struct {
 
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
+	// Ran says which instance carried the call out, or was asked to last; set by
+	// dispatch, empty where none was.
+	Ran bus.Ran
 	// Received is when the door had the whole request.
 	Received time.Time
 	// ID names this run of the chain; set by the audit link. begun says that it

@@ -7,6 +7,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
@@ -16,11 +18,14 @@ const SamplingTimeout = 2 * time.Minute
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost.
 func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
+	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+		room := budget.Of(ctx)
+		room.For(c.Payer())
 		deadline := time.Now().Add(timeLimit(c))
 		req := request(c, deadline)
 		var err error
-		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
+		if req.Delegation, err = sealer.delegate(ctx, c, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 			return nil, err
 		}
 		var frame *busv1.Frame
@@ -28,7 +33,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			frame, err = lending.borrow(ctx, c.Principal, req)
 		} else {
 			frame, err = caller.CallWith(ctx, c.Target.Service, req, bus.Options{
-				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c),
+				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran, Room: room,
 			})
 		}
 		if err != nil {
@@ -39,10 +44,17 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			if task.Delegation, err = sealer.delegate(ctx, c, time.Now().Add(keyLife)); err != nil {
 				return nil, err
 			}
-			return createTask(ctx, c, store, task, begun)
+			return createTask(ctx, c, store, shares, task, begun)
 		}
 		return answerOf(frame), nil
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // timeLimit is the longest a call may take.

@@ -122,7 +122,7 @@ func TestLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tool := range page.Tools {
-			if !strings.HasPrefix(string(tool.InputSchema), "{") || tool.RequiresUserApproval != (tool.Name == "approved") {
+			if !strings.HasPrefix(string(tool.InputSchema), "{") || tool.RequiresUserApproval != strings.Contains(tool.Name, "approved") {
 				t.Errorf("%v", tool)
 			}
 			names = append(names, tool.Name)
@@ -180,7 +180,7 @@ func TestCallTool(t *testing.T) {
 		}
 		select {
 		case <-w.svc.Ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the tool does not hear of it")
 		}
 	})
