@@ -54,8 +54,8 @@ test: ## Test every module, with the race detector where there is a C compiler
 	fi; \
 	go build $$race -buildvcs=false -o /dev/null work; \
 	failed=0; \
-	go test -timeout 4m $$race -p 3 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -vE '$(OUTSIDE)') || failed=1; \
-	go test -timeout 4m $$race -p 2 -count=1 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -E '$(OUTSIDE)') || failed=1; \
+	go test -timeout 10m $$race -p 3 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -vE '$(OUTSIDE)') || failed=1; \
+	go test -timeout 10m $$race -p 2 -count=1 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -E '$(OUTSIDE)') || failed=1; \
 	exit $$failed
 
 .PHONY: eval
