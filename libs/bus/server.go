@@ -68,6 +68,7 @@ type Server struct {
 	mu     sync.Mutex
 	live   map[string]*liveCall
 	recent recentCalls
+	kept   keptCalls
 	// tasks is nil until ServeTasks.
 	tasks    *taskWorker
 	draining bool
@@ -170,6 +171,10 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		out.fail(fault.New(fault.InvalidRequest, "request is not of the bus protocol, version 1"))
 		return
 	}
+	if req.Method == callOutcome { // of another call, so it needs no slot
+		s.outcomeOf(req.Name, out)
+		return
+	}
 	out.keep(req)
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
 	if req.RemainingNano != 0 {
@@ -202,7 +207,11 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		return
 	}
 	if call.permit != nil {
+		if req.IdempotencyKey != "" {
+			s.kept.begin(req.Id)
+		}
 		if f := s.permitted(ctx, call, out); f != nil {
+			s.kept.unbegun(req.Id)
 			out.fail(f)
 			return
 		}
@@ -216,6 +225,7 @@ func tooLate(service string) *fault.Error {
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
+	s.kept.end(req.Id, body, f)
 	if f != nil {
 		out.fail(f)
 		return

@@ -134,7 +134,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := gateway.NewOutcomes(ctx, conn, tasks)
+	outcomes, err := gateway.NewOutcomes(ctx, conn, e.caller, tasks)
 	if err != nil {
 		return nil, err
 	}
