@@ -161,7 +161,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
 		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
-	a.id, a.asks = req.Id, req.AskFirst && c.conn.members.ask(a.address)
+	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.address)
 	if req.AskFirst && !a.asks {
 		if f := a.consent(ctx, ""); f != nil {
 			return nil, f

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,6 +39,9 @@ type Conn struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	closed chan struct{}
+
+	// malformed counts what services said against the protocol.
+	malformed atomic.Int64
 
 	// members are the instances that a registry on this connection knows.
 	members members

@@ -255,7 +255,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.recent.add(id, deadline) {
+	if s.live[id] != nil || !s.recent.add(id, deadline) {
 		return false
 	}
 	s.live[id] = call
