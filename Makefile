@@ -10,6 +10,7 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 30s
+DURATION ?= 1h
 TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
@@ -18,6 +19,7 @@ PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
+BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
 EACH := scripts/each-module
@@ -27,13 +29,15 @@ help: ## List these commands
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
-run: build ## Build, then run a whole Busbar here (ARGS="…" for its flags)
+run: ## Build, then run a whole Busbar here (ARGS="…" for its flags)
+	@mkdir -p bin
+	@$(BUILD) -o bin/ ./services/busbar/cmd/busbar
 	@exec bin/busbar dev $(ARGS)
 
 .PHONY: build
 build: ## Build the programs into bin/
 	@mkdir -p bin
-	@CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)" -o bin/ $(PROGRAMS:%=./%)
+	@$(BUILD) -o bin/ $(PROGRAMS:%=./%)
 	@ls bin
 
 # Packages that measure how long things take: one at a time, since on a small
@@ -65,9 +69,19 @@ bench: ## Run the benchmarks (BENCH=<regexp> for some)
 	@rooms=./libs/...; [ ! -d test/bench ] || rooms="$$rooms ./test/bench/..."; \
 	go test -run '^$$' -bench '$(BENCH)' -benchmem $$rooms
 
+.PHONY: path
+path: ## Print which files and functions one tools/call passes
+	@module=github.com/busbar-mcp/busbar; \
+	go run -cover -covermode=atomic -coverpkg=$$module/libs/...,$$module/services/...,$$module/test/path ./test/path 2> >(grep -v GOCOVERDIR >&2)
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
+
+.PHONY: soak
+soak: build ## Mixed calls at all doors for DURATION (1h), while processes are killed
+	@go test -c -o .tmp/soak ./test/soak
+	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
 
 .PHONY: clients
 clients: build ## Try the published MCP clients against a running Busbar; needs npm

@@ -74,6 +74,9 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			return nil, historyLost()
 		case f.pending != nil && !served():
 			return f.pending, nil
+		case s.service == "" && quiet > MaxSilence:
+			// There was something before the client could come back for the rest.
+			return nil, historyLost()
 		case f.pending == nil && quiet > MaxSilence && !served(),
 			// Who serves it would have said so by now.
 			f.pending == nil && quiet > 4*MaxSilence:

@@ -14,7 +14,7 @@ import (
 )
 
 // What a client does not have and nobody keeps any more is said to be lost;
-// what it has may go.
+// what it has may go. M12: also when nothing at all is left.
 func TestFollowPurged(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -46,7 +46,7 @@ func TestFollowPurged(t *testing.T) {
 	evt.drop(0)
 	began := time.Now()
 	got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
-	fails(t, got.err, fault.PeerLost, fault.Unknown)
+	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("said after %v", took)
 	}

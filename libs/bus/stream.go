@@ -91,6 +91,23 @@ func (c *Caller) Keep(ctx context.Context, s *Stream, sent *busv1.Sent) error {
 	return c.store(ctx, s, &busv1.Frame{Seq: s.last.Seq, Instance: c.edge, Body: &busv1.Frame_Sent{Sent: sent}})
 }
 
+// Asked keeps what the edge asks a client before any service is called, so that
+// another edge can carry on from the question. It takes the place of a call's
+// answer. A question that cannot be kept can only be answered at this edge.
+func (c *Caller) Asked(ctx context.Context, s *Stream, question *busv1.InputRequired) {
+	round, call := s.last.Round+1, newID()
+	s.enter(streamSubject(edges, s.Home, s.Name, round, call), edges, round, call)
+	s.last.Seq, s.kept = 1, true
+	err := c.store(ctx, s, &busv1.Frame{Seq: 1, Instance: c.edge, Body: &busv1.Frame_InputRequired{InputRequired: question}})
+	if err != nil {
+		c.conn.log.Warn("a client's question cannot be carried on at another edge", "error", err)
+	}
+}
+
+// AskedByEdge reports whether the last answer of the stream is a question of an
+// edge's own.
+func (s *Stream) AskedByEdge() bool { return s.service == edges }
+
 func (c *Caller) store(ctx context.Context, s *Stream, f *busv1.Frame) error {
 	data, err := proto.Marshal(f)
 	if err != nil {
@@ -133,7 +150,7 @@ func (s *Stream) subjects() []string {
 
 // CancelOn stops the last call of a stream, wherever it runs.
 func (c *Caller) CancelOn(s *Stream, reason string) {
-	if s.service != "" {
+	if s.service != "" && s.service != edges {
 		c.cancel(s.service, s.call, reason)
 	}
 }

@@ -86,8 +86,8 @@ func roundOf(subject string) (service string, round uint32, call string, ok bool
 	if len(tokens) != 7 {
 		return "", 0, "", false
 	}
-	for _, t := range tokens[2:] {
-		if ValidName(t) != nil {
+	for i, t := range tokens[2:] {
+		if ValidName(t) != nil && (i > 0 || t != edges) { // edges ask clients too
 			return "", 0, "", false
 		}
 	}

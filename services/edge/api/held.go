@@ -15,6 +15,11 @@ type Held struct {
 	Approval string `json:"approval"`
 	// Name of the tool.
 	Name string `json:"name"`
+	// Title of the tool; empty for none.
+	Title string `json:"title,omitzero"`
+	// Shown are the parameters as a person is shown them: all of them, or the
+	// names, sizes and digests of those too large; absent in lists.
+	Shown string `json:"shown,omitzero"`
 	// Parameters is a JSON object; absent in lists.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
 	// Expires is when it is too late to agree, in whole seconds.
@@ -22,7 +27,7 @@ type Held struct {
 }
 
 func newHeld(h *gateway.HeldCall) Held {
-	return Held{Approval: h.ID, Name: h.Name, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
+	return Held{Approval: h.ID, Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
 }
 
 // Held returns the calls that wait for their caller; see gateway.Held.
@@ -42,6 +47,7 @@ func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, erro
 		return nil, err
 	}
 	h := newHeld(found)
+	h.Shown = gateway.ShowArguments(h.Parameters)
 	if len(h.Parameters) == 0 {
 		h.Parameters = jsontext.Value("{}")
 	}

@@ -27,6 +27,8 @@ type Target struct {
 
 // Tool is what the edge needs to know of a tool.
 type Tool struct {
+	// Title is what people call the tool; empty for none.
+	Title  string
 	Schema *schema.Schema
 	// Timeout is the longest a call may take; 0 for the edge's default.
 	Timeout              time.Duration
@@ -155,7 +157,7 @@ func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
 			used[text] = sch
 			legacy, loose := legacyTool(t.Json)
 			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Definition: definition(svc.Name, t), Tool: &Tool{
-				Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
+				Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
 				LooseOutput: loose,

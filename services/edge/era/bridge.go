@@ -91,9 +91,9 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, kept *answerSt
 	if err := json.Unmarshal(inputRequests, &requests); err != nil {
 		return nil, fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
 	}
+	kept.begin(ctx) // for longer than this question
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	kept.begin(ctx)
 	keys := slices.Sorted(maps.Keys(requests))
 	open := make([]*bus.Question, 0, len(keys))
 	defer func() {

@@ -116,6 +116,25 @@ func (o *OnBus) Take(ctx context.Context, principal, id string) (*HeldCall, erro
 	return held, err
 }
 
+// Return implements Approvals.
+func (o *OnBus) Return(ctx context.Context, held *HeldCall) error {
+	key, err := heldKey(held.Principal, held.ID)
+	if err != nil {
+		return err
+	}
+	return o.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
+		if len(value) != 0 {
+			return nil, fault.New(fault.Conflict, "the call is held already")
+		}
+		return json.Marshal(held)
+	})
+}
+
+// Unuse implements Approvals.
+func (o *OnBus) Unuse(ctx context.Context, name string) error {
+	return o.bucket.Delete(ctx, usedKey(name))
+}
+
 // Use implements Approvals.
 func (o *OnBus) Use(ctx context.Context, name string) (bool, error) {
 	return o.bucket.Create(ctx, usedKey(name), []byte("1"))

@@ -1,14 +1,18 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -28,17 +32,24 @@ type Approvals interface {
 	Look(ctx context.Context, principal, id string) (*HeldCall, error)
 	// Take is Look, but returns each call only once.
 	Take(ctx context.Context, principal, id string) (*HeldCall, error)
+	// Return undoes Take for a call that did not run.
+	Return(ctx context.Context, held *HeldCall) error
 	// Use reports whether a name is used for the first time.
 	Use(ctx context.Context, name string) (bool, error)
+	// Unuse undoes Use for an agreement to a call that did not run.
+	Unuse(ctx context.Context, name string) error
 }
 
 // HeldCall is a call that waits for a person.
 type HeldCall struct {
-	ID             string         `json:"-"`
-	Principal      string         `json:"principal"`
-	Door           string         `json:"door"`
-	Method         string         `json:"method"`
-	Name           string         `json:"name"`
+	ID        string `json:"-"`
+	Principal string `json:"principal"`
+	Door      string `json:"door"`
+	Method    string `json:"method"`
+	Name      string `json:"name"`
+	Title     string `json:"title,omitzero"`
+	// Tool is the digest of what the name stood for when the call was held.
+	Tool           []byte         `json:"tool,omitzero"`
 	Arguments      jsontext.Value `json:"arguments,omitzero"`
 	Capabilities   jsontext.Value `json:"capabilities,omitzero"`
 	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
@@ -50,52 +61,94 @@ const approvalKey = "io.github.busbar-mcp/approval"
 
 // What the state of a call that needs approval begins with: a question that is
 // open, or one that was answered with yes. The name of the state follows, which
-// is good for one use, and then the state of the service.
+// is good for one use, the digest of the tool that was agreed to, and then the
+// state of the service.
 const (
 	asking = 'a'
 	agreed = 'y'
 )
 
+// The length of the name, that of rand.Text, and of the digest.
+const approvalName, approvalDigest = 26, sha256.Size
+
+// maxHeldArguments bounds the arguments of a call that is held, bytes.
+const maxHeldArguments = 64 << 10
+
+// giveBackTime bounds giving an approval back after a call that did not run,
+// which goes on when the client has left.
+const giveBackTime = 2 * time.Second
+
 // approve asks for tools that require a user's approval. A client that can be
 // asked is, by elicitation; for any other the call is held, and the error says
 // how to agree to it.
-func approve(a Approvals) Link {
+//
+// An approval is used up by a call that may have run: one that did not gives it
+// back. It is for the tool as it was when the person was asked.
+func approve(a Approvals, caller *bus.Caller) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
 		tool := c.Target.Tool
-		if tool == nil || !tool.RequiresUserApproval || c.approved {
-			return next(ctx, c, onFrame)
-		}
 		switch {
+		case tool == nil || !tool.RequiresUserApproval:
+			return next(ctx, c, onFrame)
+		case c.approved != nil && !bytes.Equal(c.approved.Tool, toolDigest(c)):
+			return nil, changed()
+		case c.approved != nil:
+			return next(ctx, c, onFrame)
 		case a == nil:
 			return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(c.Name))
 		case !canElicit(c.Client):
 			return nil, hold(ctx, a, c)
 		case len(c.RequestState) == 0:
-			return ask(c)
+			question, err := ask(c)
+			if err == nil && c.Stream != nil {
+				caller.Asked(ctx, c.Stream, question)
+			}
+			return &Answer{InputRequired: question}, err
 		}
-		if err := proceed(ctx, a, c); err != nil {
+		used, err := proceed(ctx, a, c)
+		if err != nil {
 			return nil, err
 		}
 		answer, err := next(ctx, c, onFrame)
-		if err == nil && answer.InputRequired != nil {
-			answer.InputRequired.RequestState = approvalState(agreed, answer.InputRequired.RequestState)
+		switch {
+		case err == nil && answer.InputRequired != nil:
+			answer.InputRequired.RequestState = approvalState(agreed, c, answer.InputRequired.RequestState)
+		case nothingRan(err):
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+			defer cancel()
+			// One that cannot be given back counts as used, which is safe.
+			_ = a.Unuse(after, used)
 		}
 		return answer, err
 	}
 }
 
-func approvalState(what byte, state []byte) []byte {
+// nothingRan reports whether a call failed before it had any effect.
+func nothingRan(err error) bool { return err != nil && fault.From(err).Executed == fault.No }
+
+// toolDigest is that of what a person agrees to run.
+func toolDigest(c *Call) []byte { return digest(c.Target.Service, c.Target.Definition) }
+
+// errChanged marks an approval of a tool that is another one by now.
+var errChanged = errors.New("the tool has changed since the approval was asked for")
+
+func changed() error {
+	return fault.New(fault.Conflict, "the tool has changed since the person was asked; make the call again, without params.requestState, to have it looked at again").
+		Because(errChanged)
+}
+
+func approvalState(what byte, c *Call, state []byte) []byte {
 	b := append([]byte{what}, rand.Text()...)
-	return append(b, state...)
+	return append(append(b, toolDigest(c)...), state...)
 }
 
 // ask asks the client's user.
-func ask(c *Call) (*Answer, error) {
+func ask(c *Call) (*busv1.InputRequired, error) {
 	requests, err := json.Marshal(map[string]any{approvalKey: map[string]any{
 		"method": "elicitation/create",
 		"params": map[string]any{
 			"mode":    "form",
-			"message": "Let " + c.Name + " run with " + fault.Clip(string(c.Arguments)) + "?",
+			"message": Show(c.Name, c.Target.Tool.Title, c.Arguments),
 			"requestedSchema": map[string]any{
 				"type":       "object",
 				"properties": map[string]any{"approve": map[string]any{"type": "boolean", "title": "Let it run"}},
@@ -106,45 +159,52 @@ func ask(c *Call) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Answer{InputRequired: &busv1.InputRequired{InputRequests: requests, RequestState: approvalState(asking, nil)}}, nil
+	return &busv1.InputRequired{InputRequests: requests, RequestState: approvalState(asking, c, nil)}, nil
 }
 
-// proceed reads what was said and leaves the call as its service expects it.
-func proceed(ctx context.Context, a Approvals, c *Call) error {
-	const name = 26 // that of rand.Text
+// proceed reads what was said and leaves the call as its service expects it. It
+// returns the name of the approval, which is used from now on.
+func proceed(ctx context.Context, a Approvals, c *Call) (used string, err error) {
 	bad := fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
-	if len(c.RequestState) < 1+name {
-		return bad
+	if len(c.RequestState) < 1+approvalName+approvalDigest {
+		return "", bad
 	}
-	what, id, rest := c.RequestState[0], string(c.RequestState[1:1+name]), c.RequestState[1+name:]
+	what, id, rest := c.RequestState[0], string(c.RequestState[1:1+approvalName]), c.RequestState[1+approvalName:]
+	tool, rest := rest[:approvalDigest], rest[approvalDigest:]
 	var answers map[string]jsontext.Value
 	if len(c.InputResponses) > 0 {
 		if err := json.Unmarshal(c.InputResponses, &answers); err != nil {
-			return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
+			return "", fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
 		}
 	}
 	switch what {
 	case asking:
 		if err := readApproval(answers[approvalKey]); err != nil {
-			return err
+			return "", err
 		}
 		delete(answers, approvalKey)
 	case agreed:
 	default:
-		return bad
+		return "", bad
+	}
+	if !bytes.Equal(tool, toolDigest(c)) {
+		return "", changed()
+	}
+	var left []byte
+	if len(answers) > 0 {
+		if left, err = json.Marshal(answers, json.Deterministic(true)); err != nil {
+			return "", err
+		}
 	}
 	first, err := a.Use(ctx, id)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if !first {
-		return fault.New(fault.Conflict, "the approval was used already; call again without params.requestState")
+		return "", fault.New(fault.Conflict, "the approval was used already; call again without params.requestState")
 	}
-	c.RequestState, c.InputResponses = rest, nil
-	if len(answers) > 0 {
-		c.InputResponses, err = json.Marshal(answers, json.Deterministic(true))
-	}
-	return err
+	c.RequestState, c.InputResponses = rest, left
+	return id, nil
 }
 
 func readApproval(answer jsontext.Value) error {
@@ -168,10 +228,15 @@ func NotApproved() *fault.Error {
 	return fault.New(fault.Forbidden, "the user did not approve the call")
 }
 
-// hold keeps the call and says how to agree to it.
+// hold keeps the call for a person. The text of the error is what a model reads:
+// it does not say how to agree, which the error's data does.
 func hold(ctx context.Context, a Approvals, c *Call) error {
+	if len(c.Arguments) > maxHeldArguments {
+		return fault.New(fault.TooLarge, "the arguments are %d bytes, and of a call that waits for a person at most %d are kept; "+
+			"have the tool take a link to the data, or call from a client that asks its user (elicitation)", len(c.Arguments), maxHeldArguments)
+	}
 	held := &HeldCall{
-		ID: rand.Text(), Principal: c.Principal.ID(), Door: c.Door, Method: c.Method, Name: c.Name, Arguments: c.Arguments,
+		ID: rand.Text(), Principal: c.Principal.ID(), Door: c.Door, Method: c.Method, Name: c.Name, Title: c.Target.Tool.Title, Tool: toolDigest(c), Arguments: c.Arguments,
 		Capabilities: c.Client.GetCapabilities(), IdempotencyKey: c.IdempotencyKey, Expires: time.Now().Add(ApprovalLife).UTC(),
 	}
 	if err := a.Hold(ctx, held); err != nil {
@@ -181,8 +246,8 @@ func hold(ctx context.Context, a Approvals, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.ApprovalRequired, "tool %s needs a person's approval for this call; agree with POST /approvals/%s within %v",
-		fault.Clip(c.Name), held.ID, ApprovalLife).With(data)
+	return fault.New(fault.ApprovalRequired, "a person has to approve this call of tool %s; it is held until %s",
+		fault.Clip(c.Name), held.Expires.Format("15:04 UTC")).With(data)
 }
 
 // canElicit reports whether a client's user can be asked with a form.

@@ -49,8 +49,8 @@ type Call struct {
 	Traceparent string
 	Tracestate  string
 
-	// approved says that a person agreed to the call.
-	approved bool
+	// approved is the held call that a person agreed to; nil for none.
+	approved *HeldCall
 	// Refused is why a call of a batch cannot be made; nil for one that can.
 	Refused error
 

@@ -77,7 +77,7 @@ func New(cfg Config) *Gateway {
 		validate(cfg.Catalogue),
 		protect(cfg.Sealer),
 		deduplicate(cfg.Deduplicator),
-		approve(cfg.Approvals),
+		approve(cfg.Approvals, cfg.Caller),
 		cached(cfg.Cache),
 		begin(cfg.Auditor),
 	}

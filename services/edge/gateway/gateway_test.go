@@ -54,7 +54,9 @@ func (p *policies) Look(context.Context, string, string) (*gateway.HeldCall, err
 func (p *policies) Take(context.Context, string, string) (*gateway.HeldCall, error) {
 	return nil, p.ask("approve")
 }
-func (p *policies) Use(context.Context, string) (bool, error) { return true, p.ask("approve") }
+func (p *policies) Return(context.Context, *gateway.HeldCall) error { return nil }
+func (p *policies) Unuse(context.Context, string) error             { return nil }
+func (p *policies) Use(context.Context, string) (bool, error)       { return true, p.ask("approve") }
 func (p *policies) Acquire(context.Context, *gateway.Call) (func(), error) {
 	return func() { _ = p.ask("release") }, p.ask("limit")
 }

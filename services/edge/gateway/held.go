@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -63,7 +64,8 @@ func (h *HeldCall) over() error {
 }
 
 // Approve carries out a held call, as who made it, if its principal agrees. That
-// it does not is recorded as the end of a call, too.
+// it does not is recorded as the end of a call, too. A call that fails before
+// it runs is held again, for the rest of its time.
 func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
 	who, err := g.Authenticate(ctx, credentials)
 	if err != nil {
@@ -81,12 +83,19 @@ func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id strin
 	}
 	c := &Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
-		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: true,
+		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: held,
 		WantsProgress: onFrame != nil,
 	}
 	if !yes {
 		c.ID, c.Principal, c.Received = bus.NewCallID(), who, time.Now()
 		return nil, record(ctx, g.auditor, c, nil, NotApproved())
 	}
-	return g.Do(ctx, c, onFrame)
+	answer, err := g.Do(ctx, c, onFrame)
+	if nothingRan(err) && !errors.Is(err, errChanged) {
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+		defer cancel()
+		// One that cannot be held again has to be made again, which is safe.
+		_ = g.approvals.Return(after, held)
+	}
+	return answer, err
 }

@@ -139,14 +139,15 @@ func (s *Sealer) openState(ctx context.Context, c *Call) ([]byte, error) {
 	}
 	var broken base64.CorruptInputError
 	if errors.Is(err, errNotOurs) || errors.As(err, &broken) {
-		return nil, fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, or it is too old; call again without it")
+		return nil, fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, it is too old, or the tool has changed since; call again without it")
 	}
 	return state, err
 }
 
 // belongsTo is the digest of what the state is bound to.
 func belongsTo(c *Call) []byte {
-	return digest([]byte(c.Principal.Tenant), []byte(c.Principal.Name), []byte(c.Method), []byte(c.Name), c.Arguments)
+	return digest([]byte(c.Principal.Tenant), []byte(c.Principal.Name), []byte(c.Method), []byte(c.Name), c.Arguments,
+		[]byte(c.Target.Service), []byte(c.Target.Definition))
 }
 
 // protect opens the state a call brings and seals the one its answer takes.

@@ -45,6 +45,10 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 		return nil, record(ctx, g.auditor, c, nil, err)
 	}
 	answer := answerOf(frame)
+	if asked := answer.InputRequired; asked != nil && !c.Stream.AskedByEdge() && c.Target.Tool != nil && c.Target.Tool.RequiresUserApproval {
+		// Its service asks only in a call that a person has agreed to.
+		asked.RequestState = approvalState(agreed, c, asked.RequestState)
+	}
 	if err := record(ctx, g.auditor, c, answer, nil); err != nil {
 		return nil, err
 	}

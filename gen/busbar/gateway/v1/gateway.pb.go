@@ -1243,7 +1243,12 @@ type HeldCall struct {
 	// JSON object; empty in lists.
 	Arguments []byte `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// From when it is too late to agree.
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	// Title of the tool; empty for none.
+	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	// The arguments as a person is shown them: all of them, or the names, sizes and
+	// digests of those too large; empty in lists.
+	Shown         string `protobuf:"bytes,6,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,6 +1309,20 @@ func (x *HeldCall) GetExpires() *timestamppb.Timestamp {
 		return x.Expires
 	}
 	return nil
+}
+
+func (x *HeldCall) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *HeldCall) GetShown() string {
+	if x != nil {
+		return x.Shown
+	}
+	return ""
 }
 
 type ListApprovalsRequest struct {
@@ -1791,12 +1810,14 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\targuments\x18\x02 \x01(\fR\targuments\"Q\n" +
 	"\x11GetPromptResponse\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x1a\n" +
-	"\bmessages\x18\x02 \x01(\fR\bmessages\"\x8e\x01\n" +
+	"\bmessages\x18\x02 \x01(\fR\bmessages\"\xba\x01\n" +
 	"\bHeldCall\x12\x1a\n" +
 	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\targuments\x18\x03 \x01(\fR\targuments\x124\n" +
-	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"\x16\n" +
+	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\x12\x14\n" +
+	"\x05shown\x18\x06 \x01(\tR\x05shown\"\x16\n" +
 	"\x14ListApprovalsRequest\"J\n" +
 	"\x15ListApprovalsResponse\x121\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1b.busbar.gateway.v1.HeldCallR\x05calls\"0\n" +

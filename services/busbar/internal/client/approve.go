@@ -144,15 +144,26 @@ func (r *run) deny(ctx context.Context, held *Held, code int) int {
 
 // showHeld says on stderr what a held call is.
 func (r *run) showHeld(held *Held) {
-	fmt.Fprintf(r.stderr, "%s needs your approval for this call:\n", r.errStyle.bold(safeLine(held.Name)))
-	parameters := "{}"
-	if len(held.Parameters) > 0 {
-		parameters = safeJSON(indented(held.Parameters))
+	fmt.Fprintf(r.stderr, "%s needs your approval for this call:\n", r.errStyle.bold(named(held)))
+	shown := safeText(held.Shown)
+	if shown == "" { // an edge of an earlier release
+		shown = "{}"
+		if len(held.Parameters) > 0 {
+			shown = safeJSON(indented(held.Parameters))
+		}
 	}
-	fmt.Fprintln(r.stderr, "  "+strings.ReplaceAll(parameters, "\n", "\n  "))
+	fmt.Fprintln(r.stderr, "  "+strings.ReplaceAll(shown, "\n", "\n  "))
 	if !held.Expires.IsZero() {
 		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.dim("expires:"), left(held.Expires))
 	}
+}
+
+// named is a tool's title and name.
+func named(held *Held) string {
+	if held.Title == "" || held.Title == held.Name {
+		return safeLine(held.Name)
+	}
+	return safeLine(held.Title) + " (tool " + safeLine(held.Name) + ")"
 }
 
 // left is how long there is until a time.

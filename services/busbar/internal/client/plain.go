@@ -105,6 +105,11 @@ type Held struct {
 	// Approval is the id by which it is agreed to.
 	Approval string `json:"approval"`
 	Name     string `json:"name"`
+	// Title of the tool; empty for none.
+	Title string `json:"title,omitzero"`
+	// Shown are the parameters as the edge shows them to a person, with what it
+	// says of those too large to show.
+	Shown string `json:"shown,omitzero"`
 	// Parameters is a JSON object.
 	Parameters jsontext.Value `json:"parameters,omitzero"`
 	// Expires is when it is too late to agree.

@@ -38,7 +38,9 @@ func (s *service) GetApproval(ctx context.Context, r *gatewayv1.GetApprovalReque
 }
 
 func heldCall(h *api.Held) *gatewayv1.HeldCall {
-	return &gatewayv1.HeldCall{Approval: h.Approval, Name: h.Name, Arguments: h.Parameters, Expires: timestamppb.New(h.Expires)}
+	return &gatewayv1.HeldCall{
+		Approval: h.Approval, Name: h.Name, Title: h.Title, Shown: h.Shown, Arguments: h.Parameters, Expires: timestamppb.New(h.Expires),
+	}
 }
 
 func (s *service) Approve(ctx context.Context, r *gatewayv1.ApproveRequest) (*gatewayv1.ApproveResponse, error) {

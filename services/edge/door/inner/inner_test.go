@@ -120,7 +120,7 @@ func TestOnBehalfOfTheCaller(t *testing.T) {
 		"no such tool":      {`{"name":"nothing"}`, 404, "Unknown tool: nothing"},
 		"invalid arguments": {`{"name":"who","arguments":{"x":1}}`, 400, "Invalid arguments"},
 		"no object":         {`{"name":"who","arguments":[1]}`, 400, "Invalid arguments"},
-		"held":              {`{"name":"approved"}`, 202, "POST /approvals/"},
+		"held":              {`{"name":"approved"}`, 202, "a person has to approve this call"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := range w.edges {

@@ -92,6 +92,7 @@ func (s *Service) addTools() {
 		})
 	s.add(service.Tool{Name: "approved", RequiresUserApproval: true},
 		func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("done"), nil })
+	s.add(service.Tool{Name: "approved_flaky", RequiresUserApproval: true, InputSchema: object(`"a":{"type":"integer"}`)}, s.failFirst(fault.Unavailable))
 	// kept and shared say how many handlers have started, and may be kept.
 	count := func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 		if strings.Contains(string(in), "fail") {
@@ -189,7 +190,7 @@ func (s *Service) addCalls() {
 
 // addState adds remember, which asks once and then says what it kept.
 func (s *Service) addState() {
-	s.add(service.Tool{Name: "remember"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+	remember := func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		if c.State() == nil {
 			c.Keep([]byte("secret"))
 		}
@@ -197,7 +198,9 @@ func (s *Service) addState() {
 			return nil, err
 		}
 		return Text("kept " + string(c.State())), nil
-	})
+	}
+	s.add(service.Tool{Name: "remember"}, remember)
+	s.add(service.Tool{Name: "remember_approved", RequiresUserApproval: true}, remember)
 }
 
 // failFirst fails the first call and each second one after.

@@ -1,0 +1,224 @@
+// Package servicetest tests services the way they run: on a NATS bus in the
+// test's process, called as an edge calls them. A tool that asks, runs as a
+// task, needs approval or calls other tools can be tested like any other.
+//
+//	b := servicetest.Start(t, hello.New())
+//	r := b.Call("hello", map[string]any{"name": "Ada"})
+//	if r.Text != "Hello, Ada!" {
+//		t.Error(r.Text)
+//	}
+//
+// There is no edge: what an edge decides about who may call what is not tested
+// here.
+package servicetest
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// TB is the part of testing.TB that a Bus needs.
+type TB interface {
+	Helper()
+	Context() context.Context
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// startTime bounds how long the bus and its services may take to start. They
+// take some 0.2 s; a busy machine may need much longer.
+const startTime = time.Minute
+
+// Bus is a bus with services, and a caller who uses them. Its methods may be
+// used from many goroutines. Those that return a Bus leave theirs as it is.
+type Bus struct {
+	t      TB
+	shared *shared
+
+	identity *busv1.Identity
+	key      string
+	answers  map[string]any // by key; a declined form is nil
+	approve  *bool
+}
+
+// shared is what all callers of one bus have in common.
+type shared struct {
+	conn     *bus.Conn
+	caller   *bus.Caller
+	registry *bus.Registry
+	tasks    *bus.Tasks
+	changed  chan struct{} // has a value when the registry may have changed
+
+	mu        sync.Mutex
+	instances map[string][]*service.Running
+	stubs     map[string]Stubbed
+}
+
+// Start starts a bus with services on it, and stops both when the test ends. A
+// failure to do so ends the test.
+func Start(t TB, services ...*service.Service) *Bus {
+	t.Helper()
+	b := &Bus{t: t, shared: &shared{changed: make(chan struct{}, 1), instances: map[string][]*service.Running{}, stubs: map[string]Stubbed{}}}
+	if err := b.start(services); err != nil {
+		t.Fatalf("servicetest: %v", err)
+	}
+	return b
+}
+
+func (b *Bus) start(services []*service.Service) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), startTime)
+	defer cancel()
+	s, quiet := b.shared, slog.New(slog.NewTextHandler(io.Discard, nil))
+	dir, err := os.MkdirTemp("", "servicetest-")
+	if err != nil {
+		return err
+	}
+	b.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	nats, err := natsd.Start(natsd.Config{DataDir: dir, Relaxed: true, Logger: quiet})
+	if err != nil {
+		return err
+	}
+	b.t.Cleanup(nats.Stop)
+	if s.conn, err = bus.Connect(ctx, bus.Config{URL: nats.URL(), Name: "servicetest", Logger: quiet}); err != nil {
+		return err
+	}
+	b.t.Cleanup(s.conn.Close)
+	if err = s.conn.EnsureBuckets(ctx); err != nil {
+		return err
+	}
+	if s.tasks, err = s.conn.Tasks(ctx); err != nil {
+		return err
+	}
+	if s.caller, err = bus.NewCaller(s.conn); err != nil {
+		return err
+	}
+	b.t.Cleanup(func() { _ = s.caller.Close() })
+	gateway, err := b.serveGateway(ctx)
+	if err != nil {
+		return err
+	}
+	b.t.Cleanup(func() { _ = gateway.Drain(stopped()) })
+	for _, one := range services {
+		if err := b.add(ctx, one); err != nil {
+			return err
+		}
+	}
+	s.registry, err = bus.WatchRegistry(ctx, s.conn, func([]bus.Service) {
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	b.t.Cleanup(s.registry.Close)
+	for _, one := range services {
+		if _, err := b.find(ctx, "service "+one.Name(), func(s bus.Service) bool { return s.Name == one.Name() }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add starts one more instance of a service.
+func (b *Bus) add(ctx context.Context, s *service.Service) error {
+	running, err := s.Start(ctx, b.shared.conn)
+	if err != nil {
+		return err
+	}
+	b.t.Cleanup(func() { _ = running.Stop(stopped()) })
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
+	b.shared.instances[s.Name()] = append(b.shared.instances[s.Name()], running)
+	return nil
+}
+
+// stopped is a context that has ended: what still runs is cancelled.
+func stopped() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// As is the bus for another caller. Without it the caller is "anonymous", of no
+// tenant.
+func (b *Bus) As(principal, tenant string) *Bus {
+	other := *b
+	other.identity = &busv1.Identity{Principal: principal, Tenant: tenant}
+	return &other
+}
+
+// WithKey has calls carry an idempotency key.
+func (b *Bus) WithKey(key string) *Bus {
+	other := *b
+	other.key = key
+	return &other
+}
+
+// Answer accepts what a tool asks under a key. What a form was filled in with is
+// anything that marshals to a JSON object; what a model said is a string; roots
+// are a []service.Root.
+func (b *Bus) Answer(key string, content any) *Bus {
+	other := *b
+	other.answers = maps.Clone(b.answers)
+	if other.answers == nil {
+		other.answers = map[string]any{}
+	}
+	other.answers[key] = content
+	return &other
+}
+
+// Decline declines the form that a tool shows under a key.
+func (b *Bus) Decline(key string) *Bus { return b.Answer(key, nil) }
+
+// Approve is a person's word on calls that need approval. Such a call ends the
+// test without it.
+func (b *Bus) Approve(yes bool) *Bus {
+	other := *b
+	other.approve = &yes
+	return &other
+}
+
+// Stubbed takes the place of a tool that the service under test calls. Its value
+// becomes the tool's structured result; a string, its text.
+type Stubbed func(arguments jsontext.Value) (any, error)
+
+// Stub takes the place of a tool for the calls that services make.
+func (b *Bus) Stub(tool string, f Stubbed) {
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
+	b.shared.stubs[tool] = f
+}
+
+// find waits for a service on the bus.
+func (b *Bus) find(ctx context.Context, what string, is func(bus.Service) bool) (bus.Service, error) {
+	for {
+		all := b.shared.registry.Services()
+		if i := slices.IndexFunc(all, is); i >= 0 {
+			return all[i], nil
+		}
+		select {
+		case <-b.shared.changed:
+		case <-ctx.Done():
+			return bus.Service{}, &missingError{what}
+		}
+	}
+}
+
+type missingError struct{ what string }
+
+func (e *missingError) Error() string { return "no " + e.what + " on the bus" }

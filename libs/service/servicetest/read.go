@@ -1,0 +1,195 @@
+package servicetest
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/yosida95/uritemplate/v3"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// Read reads a resource. The error is a *fault.Error.
+func (b *Bus) Read(uri string) ([]mcp.ResourceContents, error) {
+	b.t.Helper()
+	svc := b.service(func(c *busv1.Catalogue) bool { return reads(c, uri) })
+	if svc == "" {
+		return nil, fault.New(fault.UnknownResource, "no service reads %s", uri)
+	}
+	result, err := b.ask(svc, b.request(mcp.MethodResourcesRead, uri))
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Contents []struct {
+			URI      string  `json:"uri"`
+			MIMEType string  `json:"mimeType"`
+			Text     string  `json:"text"`
+			Blob     *string `json:"blob"`
+		} `json:"contents"`
+	}
+	if err := json.Unmarshal(result, &body); err != nil {
+		b.t.Fatalf("servicetest: the contents of %s cannot be read: %v", uri, err)
+	}
+	all := make([]mcp.ResourceContents, 0, len(body.Contents))
+	for _, c := range body.Contents {
+		one := mcp.ResourceContents{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text}
+		if c.Blob != nil {
+			if one.Blob, err = base64.StdEncoding.DecodeString(*c.Blob); err != nil {
+				b.t.Fatalf("servicetest: the blob of %s is not base64: %v", uri, err)
+			}
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// reads reports whether a service reads a URI, by the order of an edge.
+func reads(c *busv1.Catalogue, uri string) bool {
+	for _, r := range c.GetResources() {
+		if r.Uri == uri {
+			return true
+		}
+	}
+	for _, t := range c.GetResourceTemplates() {
+		if pattern, err := uritemplate.New(t.UriTemplate); err == nil && pattern.Match(uri) != nil {
+			return true
+		}
+	}
+	for _, prefix := range c.GetResourcePrefixes() {
+		if strings.HasPrefix(uri, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Message is one message of a prompt.
+type Message struct {
+	Role string
+	// Text is that of the content; empty for content of another kind.
+	Text string
+}
+
+// Prompt renders a prompt. The error is a *fault.Error.
+func (b *Bus) Prompt(name string, arguments map[string]string) ([]Message, error) {
+	b.t.Helper()
+	svc := b.service(func(c *busv1.Catalogue) bool {
+		for _, p := range c.GetPrompts() {
+			if p.Name == name {
+				return true
+			}
+		}
+		return false
+	})
+	if svc == "" {
+		return nil, fault.New(fault.UnknownPrompt, "Unknown prompt: %s", name)
+	}
+	req := b.request(mcp.MethodPromptsGet, name)
+	var err error
+	if req.Arguments, err = json.Marshal(arguments); err != nil {
+		return nil, err
+	}
+	result, err := b.ask(svc, req)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Messages []struct {
+			Role    string `json:"role"`
+			Content struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(result, &body); err != nil {
+		b.t.Fatalf("servicetest: the messages of %s cannot be read: %v", name, err)
+	}
+	all := make([]Message, 0, len(body.Messages))
+	for _, m := range body.Messages {
+		all = append(all, Message{m.Role, m.Content.Text})
+	}
+	return all, nil
+}
+
+// CompletePrompt returns what is suggested for an argument of a prompt of which
+// typed has been entered. others are the arguments already known; nil for none.
+func (b *Bus) CompletePrompt(prompt, argument, typed string, others map[string]string) ([]string, error) {
+	b.t.Helper()
+	p := &mcp.CompleteParams{}
+	p.Ref.Type, p.Ref.Name = "ref/prompt", prompt
+	return b.complete(p, argument, typed, others)
+}
+
+// CompleteResource returns what is suggested for a variable of a URI template.
+func (b *Bus) CompleteResource(template, variable, typed string, others map[string]string) ([]string, error) {
+	b.t.Helper()
+	p := &mcp.CompleteParams{}
+	p.Ref.Type, p.Ref.URI = "ref/resource", template
+	return b.complete(p, variable, typed, others)
+}
+
+func (b *Bus) complete(p *mcp.CompleteParams, argument, typed string, others map[string]string) ([]string, error) {
+	b.t.Helper()
+	p.Argument.Name, p.Argument.Value, p.Context.Arguments = argument, typed, others
+	svc := b.service(func(c *busv1.Catalogue) bool {
+		for _, one := range c.GetPrompts() {
+			if p.Ref.Type == "ref/prompt" && one.Name == p.Ref.Name {
+				return true
+			}
+		}
+		for _, one := range c.GetResourceTemplates() {
+			if p.Ref.Type == "ref/resource" && one.UriTemplate == p.Ref.URI {
+				return true
+			}
+		}
+		return false
+	})
+	if svc == "" {
+		return nil, fault.New(fault.InvalidParams, "no service completes %s%s", p.Ref.Name, p.Ref.URI)
+	}
+	req := b.request(mcp.MethodComplete, "")
+	var err error
+	if req.Arguments, err = json.Marshal(p); err != nil {
+		return nil, err
+	}
+	result, err := b.ask(svc, req)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Completion struct {
+			Values []string `json:"values"`
+		} `json:"completion"`
+	}
+	if err := json.Unmarshal(result, &body); err != nil {
+		b.t.Fatalf("servicetest: a completion cannot be read: %v", err)
+	}
+	return body.Completion.Values, nil
+}
+
+// service is the first service whose catalogue does; empty for none.
+func (b *Bus) service(does func(*busv1.Catalogue) bool) string {
+	for _, s := range b.shared.registry.Services() {
+		if does(s.Catalogue) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// ask makes a call and returns its result's JSON.
+func (b *Bus) ask(svc string, req *busv1.Request) ([]byte, error) {
+	frame, err := b.rounds(b.t.Context(), &Result{}, svc, req)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	return frame.GetResult().GetJson(), nil
+}
+
+// Services are those on the bus now, by name.
+func (b *Bus) Services() []bus.Service { return b.shared.registry.Services() }

@@ -1,0 +1,138 @@
+package servicetest
+
+import (
+	"context"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// Task is a call that goes on after its request.
+type Task struct {
+	b    *Bus
+	id   string
+	tool string
+	r    *Result
+}
+
+// Task calls a tool whose call has to become a task; anything else ends the
+// test.
+func (b *Bus) Task(tool string, args any) *Task {
+	b.t.Helper()
+	r := &Result{}
+	frame, err := b.callTool(b.t.Context(), r, tool, args)
+	if err != nil {
+		b.t.Fatalf("servicetest: call %s: %v", tool, err)
+	}
+	begun := frame.GetTask()
+	if begun == nil {
+		b.t.Fatalf("servicetest: the call of %s ended at once: use Call", tool)
+	}
+	_, svc, err := b.tool(b.t.Context(), tool)
+	if err != nil {
+		b.t.Fatalf("servicetest: %v", err)
+	}
+	req := b.request("tools/call", tool)
+	if req.Arguments, err = object(args); err != nil {
+		b.t.Fatalf("servicetest: %v", err)
+	}
+	if req.Delegation, err = b.delegate(svc, 1); err != nil {
+		b.t.Fatalf("servicetest: %v", err)
+	}
+	rec, err := b.shared.tasks.Create(b.t.Context(), svc, req, begun)
+	if err != nil {
+		b.t.Fatalf("servicetest: make the task: %v", err)
+	}
+	return &Task{b, rec.Request.Id, tool, r}
+}
+
+// taskTime bounds how long Wait waits. An instance that is lost is noticed after
+// 3 s.
+const taskTime = 2 * time.Minute
+
+// Wait answers what the task asks and returns how it ended.
+func (t *Task) Wait() *Result {
+	t.b.t.Helper()
+	ctx, cancel := context.WithTimeout(t.b.t.Context(), taskTime)
+	defer cancel()
+	changed := make(chan struct{}, 1)
+	stop, err := t.b.shared.tasks.OnWrite(t.id, func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		t.b.t.Fatalf("servicetest: follow the task: %v", err)
+	}
+	defer stop()
+	for {
+		rec, err := t.b.shared.tasks.Get(ctx, t.id)
+		if err != nil {
+			t.b.t.Fatalf("servicetest: read the task of %s: %v", t.tool, err)
+		}
+		switch rec.Status {
+		case busv1.TaskStatus_TASK_STATUS_COMPLETED:
+			t.r.read(t.b, t.tool, rec.Result)
+			return t.r
+		case busv1.TaskStatus_TASK_STATUS_FAILED:
+			t.r.Err = bus.TaskError(rec)
+			return t.r
+		case busv1.TaskStatus_TASK_STATUS_CANCELLED:
+			t.r.Err = fault.New(fault.Cancelled, "the task was cancelled")
+			return t.r
+		case busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED:
+			answers, err := t.b.answer(t.r, rec.InputRequests)
+			if err == nil {
+				err = t.b.shared.tasks.Answer(ctx, t.id, answers)
+			}
+			if err != nil {
+				t.b.t.Fatalf("servicetest: answer the task of %s: %v", t.tool, err)
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.b.t.Fatalf("servicetest: the task of %s did not end in %v; its status is %v", t.tool, taskTime, rec.Status)
+		}
+	}
+}
+
+// Message is what the task last said of how far it is.
+func (t *Task) Message() string {
+	t.b.t.Helper()
+	rec, err := t.b.shared.tasks.Get(t.b.t.Context(), t.id)
+	if err != nil {
+		t.b.t.Fatalf("servicetest: read the task of %s: %v", t.tool, err)
+	}
+	return rec.StatusMessage
+}
+
+// Cancel cancels the task.
+func (t *Task) Cancel() {
+	t.b.t.Helper()
+	if err := t.b.shared.tasks.Cancel(t.b.t.Context(), t.id); err != nil {
+		t.b.t.Fatalf("servicetest: cancel the task of %s: %v", t.tool, err)
+	}
+}
+
+// Replace stops every instance of a service at once, with what runs there, and
+// starts another.
+func (b *Bus) Replace(s *service.Service) {
+	b.t.Helper()
+	b.shared.mu.Lock()
+	old := b.shared.instances[s.Name()]
+	b.shared.instances[s.Name()] = nil
+	b.shared.mu.Unlock()
+	for _, running := range old {
+		_ = running.Stop(stopped())
+	}
+	ctx, cancel := context.WithTimeout(b.t.Context(), startTime)
+	defer cancel()
+	if err := b.add(ctx, s); err != nil {
+		b.t.Fatalf("servicetest: %v", err)
+	}
+}
