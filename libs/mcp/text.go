@@ -1,8 +1,8 @@
 package mcp
 
 import (
-	"encoding/binary"
 	"bytes"
+	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
 
