@@ -39,6 +39,7 @@ type answer struct {
 	options          Options
 	deadline         time.Time
 	id, reply        string
+	method           string
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
@@ -242,7 +243,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		if a.pieces != nil {
 			body.Result.Json = append(a.pieces, body.Result.Json...)
 		}
-		if err := checkResult(body.Result); err != nil {
+		if err := checkResult(a.method, body.Result); err != nil {
 			return nil, a.malformed(frame, err)
 		}
 		return frame, nil

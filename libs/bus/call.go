@@ -124,7 +124,7 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	unrun := err.Executed == fault.No && !a.permitted && !a.heard
 	switch err.Reason {
 	case fault.Overloaded:
-		return unrun && n == 1
+		return unrun && n == 1 && (a.asks || a.options.Harmless)
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
 	case fault.PeerLost:
@@ -161,6 +161,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
 		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
+	a.method = req.Method
 	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.address)
 	if req.AskFirst && !a.asks {
 		if f := a.consent(ctx, ""); f != nil {

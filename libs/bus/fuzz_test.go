@@ -75,8 +75,11 @@ func FuzzRequest(f *testing.F) {
 	quiet := slog.New(slog.DiscardHandler)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &Server{
-			conn: &Conn{nc: nc, log: quiet}, instance: "i", slots: make(chan struct{}, 1),
+			conn: &Conn{nc: nc, log: quiet}, instance: "i",
 			live: map[string]*liveCall{}, ctx: t.Context(),
+		}
+		for i := range s.slots {
+			s.slots[i] = newSlots(1)
 		}
 		s.cfg = ServerConfig{Service: "svc", Concurrency: 1, Handler: func(_ context.Context, req *busv1.Request, _ *Responder) (proto.Message, error) {
 			if req.Id == "" || req.AskFirst || req.RemainingNano == 0 && int64(req.DeadlineUnixNano) < time.Now().UnixNano() {

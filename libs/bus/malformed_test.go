@@ -125,7 +125,7 @@ func BenchmarkCheck(b *testing.B) {
 			json := []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
 			b.SetBytes(int64(len(json)))
 			for b.Loop() {
-				if err := bus.CheckResult(&busv1.Result{Json: json}); err != nil {
+				if err := bus.CheckResult("tools/call", &busv1.Result{Json: json}); err != nil {
 					b.Fatal(err)
 				}
 			}
