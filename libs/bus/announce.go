@@ -30,13 +30,15 @@ type Announcer struct {
 	ann       *busv1.Announcement
 	catalogue []byte
 	written   time.Time // when the catalogue was last stored
+	// asked hears that an edge has no such catalogue.
+	asked *nats.Subscription
 }
 
 // Announce tells every edge that the instance is there and what its service
 // offers, and keeps doing so.
 func Announce(conn *Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
-	if service == Gateway || service == Lender {
-		return nil, fmt.Errorf("a service cannot have the name %q, under which edges serve", service)
+	if err := ValidService(service); err != nil {
+		return nil, fmt.Errorf("service %w", err)
 	}
 	a := &Announcer{
 		conn: conn, poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
@@ -47,12 +49,7 @@ func Announce(conn *Conn, service, instance, version string, c *busv1.Catalogue)
 	if err := a.Update(c); err != nil {
 		return nil, err
 	}
-	a.stopHook = conn.OnReconnect(func() {
-		a.mu.Lock()
-		a.written = time.Time{} // the server may have come back empty
-		a.mu.Unlock()
-		a.now()
-	})
+	a.stopHook = conn.OnReconnect(a.again) // the server may have come back empty
 	go a.run()
 	return a, nil
 }
@@ -68,13 +65,40 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 	}
 	sum := sha256.Sum256(data)
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if digest := hex.EncodeToString(sum[:]); digest != a.ann.CatalogueDigest {
+		if err := a.listenLocked(digest); err != nil {
+			return err
+		}
 		a.ann.CatalogueDigest, a.ann.CatalogueUnixNano = digest, uint64(time.Now().UnixNano())
 	}
 	a.catalogue, a.written = data, time.Time{}
-	a.mu.Unlock()
 	a.now()
 	return nil
+}
+
+// listenLocked has edges ask for the catalogue of a digest. One of the instances
+// that have it answers, by storing it.
+func (a *Announcer) listenLocked(digest string) error {
+	asked, err := a.conn.nc.QueueSubscribe(wantCatalogueSubject(a.ann.Service, digest), a.ann.Service, func(*nats.Msg) { a.again() })
+	if err != nil {
+		return publishFault(err)
+	}
+	if a.asked != nil {
+		_ = a.asked.Unsubscribe()
+	}
+	a.asked = asked
+	return nil
+}
+
+// again stores the catalogue at the next beat, which is now.
+func (a *Announcer) again() {
+	a.mu.Lock()
+	if time.Since(a.written) > wantAgain/2 { // not once for each edge that asks
+		a.written = time.Time{}
+	}
+	a.mu.Unlock()
+	a.now()
 }
 
 // Withdraw tells every edge that the instance is gone. Doing so again does
@@ -87,6 +111,7 @@ func (a *Announcer) leave(ctx context.Context) {
 	a.stopHook()
 	close(a.quit)
 	<-a.done
+	_ = a.asked.Unsubscribe()
 	msg := nats.NewMsg("$KV." + RegistryBucket + "." + registryKey(a.ann.Service, a.ann.Instance))
 	msg.Header.Set("KV-Operation", "PURGE")
 	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)

@@ -69,8 +69,8 @@ type answer struct {
 func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, data []byte) (*busv1.Frame, *fault.Error) {
 	a.reply = reply
 	nc, members := a.caller.conn.nc, &a.caller.conn.members
-	one := members.take(a.address, a.tried)
-	if one != nil {
+	for one := a.choose(); one != nil; one = a.choose() {
+		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
 		if err := nc.PublishRequest(toSubject(a.address, one.instance, method), reply, data); err != nil {
 			members.done(one, memberAnswered)
@@ -81,6 +81,10 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 		case err != nil && errors.Is(err, ErrNoInstance) && err.Reason == fault.Unavailable:
 			members.done(one, memberGone)
 			a.terminal = false
+			a.ran("")
+			if a.options.Only != nil {
+				continue
+			}
 		case err != nil && errors.Is(err, ErrNoInstance):
 			members.done(one, memberGone)
 			return nil, err
@@ -91,11 +95,35 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 			members.done(one, memberAnswered)
 			return frame, err
 		}
+		break
+	}
+	if a.options.Only != nil {
+		a.terminal = true // nothing runs
+		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
 	if err := nc.PublishRequest(callSubject(a.address, method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
 	return a.wait(ctx, x)
+}
+
+// choose returns the instance for this attempt, nil for none in particular.
+func (a *answer) choose() *member {
+	members := &a.caller.conn.members
+	if a.options.Only == nil {
+		return members.take(a.address, a.tried)
+	}
+	if one := members.takeOf(a.address, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+		return one
+	}
+	return members.takeOf(a.address, a.options.Only, nil) // rather than none
+}
+
+// ran tells the caller which instance has the call.
+func (a *answer) ran(instance string) {
+	if r := a.options.Ran; r != nil {
+		r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
+	}
 }
 
 // wait returns the terminal frame, or why there will be none.
@@ -202,6 +230,9 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	a.seq = frame.Seq
 	if frame.Seq == 1 {
 		a.from = frame.Instance
+		if ValidName(frame.Instance) == nil {
+			a.ran(frame.Instance)
+		}
 	}
 	stream, onFrame := a.options.Stream, a.options.OnFrame
 	if stream != nil {

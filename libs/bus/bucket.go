@@ -3,13 +3,11 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -32,6 +30,8 @@ const (
 	OutcomeTTL = 24 * time.Hour
 	// keyTTL outlives what edges use a key for.
 	keyTTL = 48 * time.Hour
+	// NameTTL is how long a name is kept for a service that is not seen.
+	NameTTL = 7 * 24 * time.Hour
 	// SessionTTL is how long a legacy session lives without being renewed.
 	SessionTTL = 24 * time.Hour
 )
@@ -47,56 +47,21 @@ var buckets = []jetstream.KeyValueConfig{
 	{Bucket: OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 128 << 20},
 	{Bucket: KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
 	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
+	{Bucket: NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 64 << 20},
 	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 512 << 20},
-}
-
-// EnsureBuckets creates the buckets and streams of the bus, or brings them up
-// to date. Any number of edges may do so at once.
-func (c *Conn) EnsureBuckets(ctx context.Context) error {
-	// All at once: each waits for the server's disk.
-	p := pool.New().WithContext(ctx)
-	for _, cfg := range buckets {
-		p.Go(func(ctx context.Context) error {
-			cfg.Storage = jetstream.FileStorage
-			_, err := c.js.CreateKeyValue(ctx, cfg)
-			if errors.Is(err, jetstream.ErrBucketExists) { // as another release made it
-				_, err = c.js.UpdateKeyValue(ctx, cfg)
-			}
-			return ensured("bucket "+cfg.Bucket, err)
-		})
-	}
-	for _, cfg := range []jetstream.StreamConfig{eventStream, taskStream, auditStream, deadStream} {
-		p.Go(func(ctx context.Context) error {
-			_, err := c.js.CreateStream(ctx, cfg)
-			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-				_, err = c.js.UpdateStream(ctx, cfg)
-			}
-			return ensured("stream "+cfg.Name, err)
-		})
-	}
-	return p.Wait()
-}
-
-func ensured(what string, err error) error {
-	if err != nil {
-		return fmt.Errorf("create %s (does the NATS server run with JetStream?): %w", what, err)
-	}
-	return nil
 }
 
 // Bucket is one key-value bucket, shared by every process on the bus.
 type Bucket struct {
-	nc *nats.Conn
-	kv jetstream.KeyValue
+	conn *Conn
+	kv   *openKV
 }
 
-// Bucket opens a bucket that EnsureBuckets made.
+// Bucket opens a bucket that EnsureBuckets made, or will make: one that was out
+// of reach then is opened when it is used.
 func (c *Conn) Bucket(ctx context.Context, name string) (*Bucket, error) {
-	kv, err := c.js.KeyValue(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", name, err)
-	}
-	return &Bucket{nc: c.nc, kv: kv}, nil
+	kv, err := c.openKV(ctx, name)
+	return &Bucket{conn: c, kv: kv}, err
 }
 
 // ErrNoKey means that a key is not there, or no longer.
@@ -177,12 +142,12 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 // OnWrite calls f with the key of every write and deletion from now on,
 // whoever makes it. f must not block. stop ends that.
 func (b *Bucket) OnWrite(f func(key string)) (stop func(), err error) {
-	prefix := "$KV." + b.kv.Bucket() + "."
-	sub, err := b.nc.Subscribe(prefix+">", func(msg *nats.Msg) { f(strings.TrimPrefix(msg.Subject, prefix)) })
+	prefix := "$KV." + b.kv.name + "."
+	sub, err := b.conn.nc.Subscribe(prefix+">", func(msg *nats.Msg) { f(strings.TrimPrefix(msg.Subject, prefix)) })
 	if err != nil {
 		return nil, publishFault(err)
 	}
-	if err := b.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
+	if err := b.conn.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
 		_ = sub.Unsubscribe()
 		return nil, publishFault(err)
 	}
@@ -205,11 +170,15 @@ func (b *Bucket) Create(ctx context.Context, key string, value []byte) (bool, er
 }
 
 // Shared returns the value of a key that every process on the bus agrees on:
-// the one that is there, or fresh if there is none.
+// the one that is there, or fresh if there is none. While KeepBuckets runs, a
+// bucket that was lost gets it back.
 func (b *Bucket) Shared(ctx context.Context, key string, fresh []byte) ([]byte, error) {
 	first, err := b.Create(ctx, key, fresh)
-	if err != nil || first {
-		return fresh, err
+	if err == nil && !first {
+		fresh, err = b.Get(ctx, key)
 	}
-	return b.Get(ctx, key)
+	if err == nil {
+		b.conn.remember(b.kv.name, key, fresh)
+	}
+	return fresh, err
 }

@@ -34,10 +34,19 @@ type Options struct {
 	// instances wait 5 s. For services that cannot ask it comes before the request
 	// is sent, and instance is empty.
 	Permit func(ctx context.Context, instance string) error
+	// Only are the instances that may have the call; nil for any. When none of
+	// them is there, the error is Unavailable because of ErrNoInstance.
+	Only []string
+	// Ran, unless nil, is set to the instance that the call was given to last.
+	Ran *Ran
 	// Harmless says that the call has no effect, so that it is made again when its
 	// answer is lost.
 	Harmless bool
 }
+
+// Ran says which instance a call was given to, and the version of its code.
+// Either is empty while it is not known.
+type Ran struct{ Instance, Version string }
 
 // Call sends req to one instance of the service and waits for its answer. Each
 // progress and log frame is given to onFrame, which must not block; nil

@@ -45,6 +45,7 @@ type Conn struct {
 
 	// members are the instances that a registry on this connection knows.
 	members members
+	storage storage
 
 	mu          sync.Mutex
 	onReconnect map[int]func()
@@ -93,6 +94,9 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if cfg.Dialer != nil {
 		opts = append(opts, nats.SetCustomDialer(cfg.Dialer))
 	}
+	if err := checkURLs(cfg.URL); err != nil {
+		return nil, err
+	}
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
@@ -114,26 +118,41 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// hosts is a list of server URLs without credentials.
+// hosts is a list of server URLs without credentials. What is no URL is not
+// shown at all: there is no saying which part of it is the password.
 func hosts(urls string) string {
 	list := strings.Split(urls, ",")
 	for i, raw := range list {
 		u, err := url.Parse(strings.TrimSpace(raw))
-		if err != nil {
+		if err != nil || u.Host == "" {
 			list[i] = "?"
 			continue
 		}
-		u.User = nil
-		list[i] = u.String()
+		list[i] = u.Scheme + "://" + u.Host
 	}
 	return strings.Join(list, ",")
+}
+
+// checkURLs refuses what is no list of URLs, without showing it.
+func checkURLs(urls string) error {
+	for i, raw := range strings.Split(urls, ",") {
+		raw = strings.TrimSpace(raw)
+		if !strings.Contains(raw, "://") {
+			raw = "nats://" + raw
+		}
+		if u, err := url.Parse(raw); err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+			return fmt.Errorf("URL %d of the NATS servers is malformed; it is not shown, as it may hold a password: "+
+				"write nats://user:password@host:4222, with characters such as / # ? %% @ in the password percent-encoded", i+1)
+		}
+	}
+	return nil
 }
 
 // Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // URL is the server connected to, without credentials.
-func (c *Conn) URL() string { return c.nc.ConnectedUrlRedacted() }
+func (c *Conn) URL() string { return hosts(c.nc.ConnectedUrl()) }
 
 // Flush waits until the server has seen everything sent so far. It returns
 // the first permission the server has denied this connection, which NATS

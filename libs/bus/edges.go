@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"context"
+
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
@@ -38,6 +40,24 @@ func (c *Caller) OnCancelElsewhere(f func(session string, requestID []byte)) (st
 			f(gave.Session, gave.RequestId)
 		}
 	})
+	if err != nil {
+		return nil, publishFault(err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// TellNamesAssigned has every edge look again at whose the names are.
+func (c *Conn) TellNamesAssigned(ctx context.Context) error {
+	if err := c.nc.Publish(namesSubject, nil); err != nil {
+		return publishFault(err)
+	}
+	return c.Flush(ctx)
+}
+
+// OnNamesAssigned calls f when an operator has given a name to another service.
+// f must not block. stop ends that.
+func (c *Conn) OnNamesAssigned(f func()) (stop func(), err error) {
+	sub, err := c.nc.Subscribe(namesSubject, func(*nats.Msg) { f() })
 	if err != nil {
 		return nil, publishFault(err)
 	}

@@ -24,6 +24,7 @@ type members struct {
 
 type member struct {
 	instance string
+	version  string
 	calls    int
 	// gone says that nobody takes calls there; its next announcement, that
 	// somebody may.
@@ -44,7 +45,7 @@ func (m *members) set(now map[string][]*busv1.Announcement) {
 			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == ann.Instance }); i >= 0 {
 				one = m.services[service][i]
 			}
-			one.asks = ann.SentUnixNano != 0
+			one.version, one.asks = ann.Version, ann.SentUnixNano != 0
 			services[service] = append(services[service], one)
 		}
 	}
@@ -95,6 +96,47 @@ func (m *members) take(service string, tried []string) *member {
 			continue
 		}
 		if best == nil || one.calls < best.calls {
+			best = one
+		}
+	}
+	if best != nil {
+		best.calls++
+	}
+	return best
+}
+
+// version is that of an instance; empty for one that is not known.
+func (m *members) version(service, instance string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.services[service] {
+		if one.instance == instance {
+			return one.version
+		}
+	}
+	return ""
+}
+
+// takeOf is take for a call that only some instances understand. One that hangs
+// is called if there is no other; nil is none.
+func (m *members) takeOf(service string, only, tried []string) *member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var best *member
+	now := time.Now()
+	worse := func(a, b *member) bool { // a than b
+		if hung := now.Before(a.suspect); hung != now.Before(b.suspect) {
+			return hung
+		}
+		return a.calls > b.calls
+	}
+	all := m.services[service]
+	for i, at := 0, rand.IntN(max(len(all), 1)); i < len(all); i, at = i+1, (at+1)%len(all) {
+		one := all[at]
+		if one.gone || !slices.Contains(only, one.instance) || slices.Contains(tried, one.instance) {
+			continue
+		}
+		if best == nil || worse(best, one) {
 			best = one
 		}
 	}

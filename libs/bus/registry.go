@@ -2,9 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +23,19 @@ type Service struct {
 	Catalogue *busv1.Catalogue
 	// Instances are the names of those that are there, sorted.
 	Instances []string
+	// Releases are the catalogues that instances announce: first the one above,
+	// then the others by age, the youngest first, maxReleases at most. There is one
+	// unless instances of several releases run at once.
+	Releases []Release
+}
+
+// Release is one catalogue of a service, and the instances that announce it.
+type Release struct {
+	Version   string
+	Digest    string
+	Catalogue *busv1.Catalogue
+	// Instances are sorted.
+	Instances []string
 }
 
 // Registry is an edge's view of what is on the bus. It listens to the
@@ -37,7 +47,7 @@ type Service struct {
 type Registry struct {
 	conn     *Conn
 	onChange func([]Service)
-	sub      *nats.Subscription
+	subs     []*nats.Subscription
 	stopHook func()
 	events   chan registryEvent
 	// quit ends with Close, and what run asks of the bus with it.
@@ -47,14 +57,18 @@ type Registry struct {
 
 	mu       sync.Mutex
 	services []Service
+	// wanted are the keys of catalogues that could not be read.
+	wanted map[string]bool
 }
 
-// registryEvent is an announcement, or a withdrawal when ann is nil.
+// registryEvent is an announcement, a withdrawal when ann is nil, or a catalogue.
 type registryEvent struct {
 	key     string
 	ann     *busv1.Announcement
 	relist  bool
 	renewed bool
+	// catalogue is what key holds in the other bucket.
+	catalogue *busv1.Catalogue
 }
 
 type instance struct {
@@ -64,28 +78,37 @@ type instance struct {
 
 const relistEvery = 5 * time.Minute
 
-// WatchRegistry returns once everything in the registry is known. onChange is
-// called, one call at a time, with every later state whose services differ in
-// name, version, catalogue or number of instances; services are sorted by name.
-func WatchRegistry(ctx context.Context, conn *Conn, onChange func([]Service)) (*Registry, error) {
+// WatchRegistry returns once everything in the registry is known, or, where the
+// bucket cannot be read, once that is clear: announcements tell of everybody
+// within BeatEvery. onChange is called, one call at a time, with every later
+// state whose services differ in name, version, catalogue or number of
+// instances; services are sorted by name.
+func WatchRegistry(ctx context.Context, conn *Conn, onChange func([]Service)) (_ *Registry, err error) {
 	r := &Registry{
-		conn: conn, onChange: onChange,
+		conn: conn, onChange: onChange, wanted: map[string]bool{},
 		events: make(chan registryEvent, 256), done: make(chan struct{}),
 	}
 	r.quit, r.stop = context.WithCancel(context.WithoutCancel(ctx))
-	var err error
-	if r.sub, err = conn.nc.Subscribe("$KV."+RegistryBucket+".>", r.heard); err != nil {
-		r.stop()
-		return nil, publishFault(err)
+	defer func() {
+		if err != nil {
+			r.stop()
+			r.unsubscribe()
+		}
+	}()
+	for subject, heard := range map[string]nats.MsgHandler{
+		"$KV." + RegistryBucket + ".>": r.heard, "$KV." + CatalogueBucket + ".>": r.heardCatalogue,
+	} {
+		sub, err := conn.nc.Subscribe(subject, heard)
+		if err != nil {
+			return nil, publishFault(err)
+		}
+		r.subs = append(r.subs, sub)
 	}
 	if err := conn.Flush(ctx); err != nil {
-		r.stop()
 		return nil, err
 	}
-	view := &registryView{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}}
-	if err := view.list(ctx); err != nil {
-		r.stop()
-		_ = r.sub.Unsubscribe()
+	view := &registryView{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
+	if err := view.listAtStart(ctx); err != nil {
 		return nil, err
 	}
 	view.settle(ctx)
@@ -104,9 +127,15 @@ func (r *Registry) Services() []Service {
 // Close stops watching.
 func (r *Registry) Close() {
 	r.stopHook()
-	_ = r.sub.Unsubscribe()
+	r.unsubscribe()
 	r.stop()
 	<-r.done
+}
+
+func (r *Registry) unsubscribe() {
+	for _, sub := range r.subs {
+		_ = sub.Unsubscribe()
+	}
 }
 
 func (r *Registry) heard(msg *nats.Msg) {
@@ -126,7 +155,7 @@ func (r *Registry) push(ev registryEvent) {
 // their key says are ignored: a service may write under its own name only.
 func parseRegistry(subject string, header nats.Header, data []byte) (registryEvent, bool) {
 	key := strings.TrimPrefix(subject, "$KV."+RegistryBucket+".")
-	if header.Get("KV-Operation") != "" || header.Get("Nats-Marker-Reason") != "" {
+	if isDeletion(header) {
 		return registryEvent{key: key}, true
 	}
 	ann := &busv1.Announcement{}
@@ -181,10 +210,17 @@ type registryView struct {
 	registry   *Registry
 	instances  map[string]instance
 	catalogues map[string]*busv1.Catalogue
-	dirty      bool
+	// again is when a catalogue that could not be read is looked for again.
+	again map[string]time.Time
+	dirty bool
 }
 
 func (v *registryView) apply(ev registryEvent) {
+	if ev.catalogue != nil {
+		v.catalogues[ev.key] = ev.catalogue
+		v.dirty = true
+		return
+	}
 	old, known := v.instances[ev.key]
 	if known && ev.ann != nil {
 		v.registry.conn.members.announced(ev.ann.Service, ev.ann.Instance)
@@ -224,135 +260,32 @@ func (v *registryView) touch() {
 	}
 }
 
+// listAtStart is list for an edge that starts while a part of the bus is away:
+// a request that nobody answers is made again, since a cluster takes a moment to
+// agree, and then the announcements have to do.
+func (v *registryView) listAtStart(ctx context.Context) (err error) {
+	for attempt := range 3 {
+		one, cancel := context.WithTimeout(ctx, 2*time.Second)
+		err = v.list(one)
+		cancel()
+		if err == nil || !isAway(err) {
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(attempt+1) * 100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	v.registry.conn.log.Warn("the bucket of the registry cannot be read; services are known as they announce themselves", "within", BeatEvery, "error", err)
+	return nil
+}
+
 // list adds what the bucket holds.
 func (v *registryView) list(ctx context.Context) error {
-	cons, err := v.registry.conn.js.OrderedConsumer(ctx, "KV_"+RegistryBucket, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
-	})
-	if err != nil {
-		return err
-	}
-	pending := int(cons.CachedInfo().NumPending)
-	if pending == 0 {
-		return nil
-	}
-	// What has expired since it was counted does not come.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	batch, err := cons.Fetch(pending, jetstream.FetchContext(ctx))
-	if err != nil {
-		return err
-	}
-	for msg := range batch.Messages() {
+	return v.registry.conn.lastOfEach(ctx, "KV_"+RegistryBucket, func(msg jetstream.Msg) {
 		if ev, ok := parseRegistry(msg.Subject(), msg.Headers(), msg.Data()); ok && ev.ann != nil {
 			v.apply(ev)
 		}
-	}
-	return batch.Error()
-}
-
-// settle makes the list of services anew if anything changed, and reports
-// whether it differs. A service whose catalogue cannot be read yet keeps the
-// one it had; the next beat tries again.
-func (v *registryView) settle(ctx context.Context) bool {
-	if !v.dirty {
-		return false
-	}
-	v.dirty = false
-	newest, all := v.newest()
-	v.registry.conn.members.set(all)
-	v.registry.mu.Lock()
-	before := v.registry.services
-	v.registry.mu.Unlock()
-	var now []Service
-	for _, name := range slices.Sorted(maps.Keys(newest)) {
-		ann := newest[name]
-		c, err := v.catalogue(ctx, ann)
-		if err != nil {
-			v.registry.conn.log.Warn("catalogue not read yet", "service", name, "error", err)
-			v.dirty = true
-			if i := slices.IndexFunc(before, func(s Service) bool { return s.Name == name }); i >= 0 {
-				now = append(now, before[i])
-			}
-			continue
-		}
-		now = append(now, Service{Name: name, Version: ann.Version, Digest: ann.CatalogueDigest, Catalogue: c, Instances: names(all[name])})
-	}
-	same := slices.EqualFunc(before, now, func(a, b Service) bool {
-		return a.Name == b.Name && a.Version == b.Version && a.Digest == b.Digest && slices.Equal(a.Instances, b.Instances)
 	})
-	v.registry.mu.Lock()
-	v.registry.services = now
-	v.registry.mu.Unlock()
-	return !same
-}
-
-// newest returns, by service, the instance whose catalogue counts, and which
-// there are. Every edge comes to the same answer: the version of the instance
-// that started last, and of that version the catalogue that changed last.
-func (v *registryView) newest() (map[string]*busv1.Announcement, map[string][]*busv1.Announcement) {
-	instances := map[string][]*busv1.Announcement{}
-	last := map[string]*busv1.Announcement{}
-	for _, in := range v.instances {
-		instances[in.ann.Service] = append(instances[in.ann.Service], in.ann)
-		if old := last[in.ann.Service]; old == nil || later(in.ann, old, (*busv1.Announcement).GetStartedUnixNano) {
-			last[in.ann.Service] = in.ann
-		}
-	}
-	newest := map[string]*busv1.Announcement{}
-	for _, in := range v.instances {
-		name := in.ann.Service
-		if in.ann.Version != last[name].Version {
-			continue
-		}
-		if old := newest[name]; old == nil || later(in.ann, old, (*busv1.Announcement).GetCatalogueUnixNano) {
-			newest[name] = in.ann
-		}
-	}
-	return newest, instances
-}
-
-func names(anns []*busv1.Announcement) []string {
-	var all []string
-	for _, ann := range anns {
-		all = append(all, ann.Instance)
-	}
-	slices.Sort(all)
-	return all
-}
-
-func later(a, b *busv1.Announcement, when func(*busv1.Announcement) uint64) bool {
-	if when(a) != when(b) {
-		return when(a) > when(b)
-	}
-	return a.Instance > b.Instance
-}
-
-func (v *registryView) catalogue(ctx context.Context, ann *busv1.Announcement) (*busv1.Catalogue, error) {
-	key := catalogueKey(ann.Service, ann.CatalogueDigest)
-	if c := v.catalogues[key]; c != nil {
-		return c, nil
-	}
-	kv, err := v.registry.conn.js.KeyValue(ctx, CatalogueBucket)
-	if err != nil {
-		return nil, err
-	}
-	entry, err := kv.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	c := &busv1.Catalogue{}
-	if err := proto.Unmarshal(entry.Value(), c); err != nil {
-		return nil, err
-	}
-	if c.Service != ann.Service {
-		return nil, errors.New("catalogue is of another service")
-	}
-	for old := range v.catalogues {
-		if strings.HasPrefix(old, ann.Service+".") {
-			delete(v.catalogues, old)
-		}
-	}
-	v.catalogues[key] = c
-	return c, nil
 }

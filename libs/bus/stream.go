@@ -68,6 +68,9 @@ func (c *Caller) Edge() string { return c.edge }
 // Last is the position of the frame taken last.
 func (s *Stream) Last() Position { return s.last }
 
+// Call is the id of the call whose frames came last; empty before the first.
+func (s *Stream) Call() string { return s.call }
+
 // next readies a request for the stream.
 func (s *Stream) next(service string, req *busv1.Request) {
 	s.enter(streamSubject(service, s.Home, s.Name, s.last.Round+1, req.Id), service, s.last.Round+1, req.Id)

@@ -24,6 +24,7 @@ const (
 	AuditBucket     = "audit"
 	ApprovalsBucket = "approvals"
 	OutcomesBucket  = "outcomes"
+	NamesBucket     = "names"
 )
 
 const (
@@ -109,6 +110,14 @@ func updatedSubject(service string) string { return eventRoot + service + update
 
 func cancelSubject(service string) string { return ctlRoot + service + ".cancel" }
 
+// namesSubject is where edges hear that a name was assigned.
+const namesSubject = ctlRoot + edges + ".names"
+
+// wantCatalogueSubject is where an edge asks for a catalogue that it cannot read.
+func wantCatalogueSubject(service, digest string) string {
+	return ctlRoot + service + ".catalogue." + digest
+}
+
 // permitSubject is where one instance hears whether it may begin a call.
 func permitSubject(service, instance string) string { return ctlRoot + service + ".permit." + instance }
 
@@ -153,6 +162,18 @@ func ValidName(name string) error {
 	}
 	if !ok {
 		return fmt.Errorf("name %q: use 1 to 64 characters of a-z, A-Z, 0-9, - and _", name)
+	}
+	return nil
+}
+
+// ValidService checks the name of a service that is to take calls: a ValidName
+// under which the bus's own parts serve nothing.
+func ValidService(name string) error {
+	if err := ValidName(name); err != nil {
+		return err
+	}
+	if name == Gateway || name == Lender {
+		return fmt.Errorf("name %q is taken by the bus itself", name)
 	}
 	return nil
 }

@@ -45,16 +45,13 @@ var taskStream = jetstream.StreamConfig{
 // message in a queue for each run that is due.
 type Tasks struct {
 	conn *Conn
-	kv   jetstream.KeyValue
+	kv   *openKV
 }
 
 // Tasks opens what EnsureBuckets made.
 func (c *Conn) Tasks(ctx context.Context) (*Tasks, error) {
-	kv, err := c.js.KeyValue(ctx, TasksBucket)
-	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", TasksBucket, err)
-	}
-	return &Tasks{conn: c, kv: kv}, nil
+	kv, err := c.openKV(ctx, TasksBucket)
+	return &Tasks{conn: c, kv: kv}, err
 }
 
 // Create makes a task of a call that ended with begun, and returns its record

@@ -71,7 +71,7 @@ func WithError(err error) Option {
 }
 
 // New makes a service. The name is what calls are addressed to on the bus: 1
-// to 64 characters of a-z, A-Z, 0-9, - and _.
+// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge, gateway or lender.
 func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",
@@ -81,7 +81,7 @@ func New(name string, opts ...Option) *Service {
 	for _, o := range opts {
 		o(s)
 	}
-	if err := bus.ValidName(name); err != nil {
+	if err := bus.ValidService(name); err != nil {
 		s.errs = append(s.errs, fmt.Errorf("service %w", err))
 	}
 	return s

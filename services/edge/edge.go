@@ -82,6 +82,7 @@ type Edge struct {
 	metrics  *metrics.Metrics
 
 	stopCancels func()
+	stopKeeping func()
 	closing     sync.Once
 }
 
@@ -100,6 +101,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err := conn.EnsureBuckets(ctx); err != nil {
 		return nil, err
 	}
+	e.stopKeeping = conn.KeepBuckets()
 	if e.caller, err = bus.NewCaller(conn); err != nil {
 		return nil, err
 	}
@@ -193,6 +195,10 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
 	})
+	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
+		return float64(len(e.live.Now().Conflicts()))
+	})
+	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.conn.Away())) })
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := e.cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := e.cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(e.cache.Size()) })
@@ -214,6 +220,10 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 		return nil, err
 	}
 	key, err := bucket.Shared(ctx, "digests", gateway.NewKey())
+	if err != nil && len(e.conn.Away()) > 0 {
+		e.cfg.Logger.Warn("the key of the audit trail's digests cannot be read: until this edge is restarted, its digests compare with no other edge's", "error", err)
+		key, err = gateway.NewKey(), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -258,6 +268,9 @@ func (e *Edge) close() {
 	}
 	if e.stopCancels != nil {
 		e.stopCancels()
+	}
+	if e.stopKeeping != nil {
+		e.stopKeeping()
 	}
 	if e.trail != nil {
 		e.trail.Close()
@@ -305,6 +318,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 			return
 		}
 		_, _ = w.Write([]byte("ready\n"))
+		for _, away := range e.conn.Away() {
+			_, _ = fmt.Fprintf(w, "without %s: it does not answer\n", away)
+		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not through the mux, which tidies paths: a resource's URI is part of one.

@@ -20,6 +20,7 @@ type row struct {
 	Call      string    `json:"call"`
 	Time      time.Time `json:"time"`
 	Name      string    `json:"name"`
+	Edge      string    `json:"edge"`
 	Outcome   string    `json:"outcome"`
 	Executed  string    `json:"executed"`
 	Arguments struct {
@@ -141,8 +142,15 @@ func (w *world) judgeTrail(ran effects, rows []row) {
 		if r.Outcome == "begun" {
 			into = begun
 		}
-		if old, twice := into[r.Call]; twice && into[r.Call].Outcome != "input_required" {
-			w.fault("the trail has a call twice", "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
+		// Each edge that tells a client how an answer ends records it, and one that
+		// leaves it to another says so.
+		if old, twice := into[r.Call]; twice {
+			if old.Edge == r.Edge && old.Outcome != "input_required" || old.Outcome == "ok" && r.Outcome != "ok" && r.Outcome != "left" {
+				w.fault("the trail has a call twice", "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
+			}
+			if r.Outcome == "left" {
+				continue
+			}
 		}
 		into[r.Call] = r
 	}

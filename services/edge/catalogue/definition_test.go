@@ -5,6 +5,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // A definition is of the service and of every word it says, the same at every
@@ -37,8 +38,10 @@ func TestH8DefinitionChangesWithOwnerAndFlags(t *testing.T) {
 	}
 	a.update(tools("a", "x"))
 	bustest.Eventually(t, "what is as it was has the definition it had", func() bool { return definition() == first })
-	a.leave()
 	announce(t, url, tools("b", "x"))
+	if err := catalogue.Assign(t.Context(), bustest.Connect(t, url), catalogue.Name{Kind: catalogue.ToolName, Name: "x"}, "b"); err != nil {
+		t.Fatal(err)
+	}
 	bustest.Eventually(t, "another service has the tool", func() bool { target, _ := live.Now().Tool("x"); return target.Service == "b" })
 	if definition() == first {
 		t.Error("another service's tool has the same definition")

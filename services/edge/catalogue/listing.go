@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -20,23 +20,21 @@ type prefix struct {
 }
 
 // addListing adds what a service says of resources that its catalogue does not
-// hold. Of two services with a prefix the first has it, as with names.
-func (s *Snapshot) addListing(svc bus.Service) {
-	if svc.Catalogue.GetListsResources() {
-		s.listers = append(s.listers, svc.Name)
+// hold.
+func (b *builder) addListing(service string, c *busv1.Catalogue, at func(Name, string) Target) {
+	if c.GetListsResources() {
+		b.listers = append(b.listers, at(Name{Kind: listerName}, ""))
 	}
-	for _, begins := range svc.Catalogue.GetResourcePrefixes() {
+	for _, begins := range c.GetResourcePrefixes() {
 		// The longest first.
-		at, taken := slices.BinarySearchFunc(s.prefixes, begins, func(p prefix, begins string) int {
+		i, taken := slices.BinarySearchFunc(b.prefixes, begins, func(p prefix, begins string) int {
 			if len(p.begins) != len(begins) {
 				return len(begins) - len(p.begins)
 			}
 			return strings.Compare(p.begins, begins)
 		})
-		if !taken {
-			s.prefixes = slices.Insert(s.prefixes, at, prefix{begins, Target{Service: svc.Name}})
-		} else if other := s.prefixes[at].target.Service; other != svc.Name {
-			s.problems = append(s.problems, "resource prefix \""+begins+"\" of service "+svc.Name+" is left out: service "+other+" has it")
+		if n := (Name{PrefixName, begins}); b.mine(service, n) && !taken {
+			b.prefixes = slices.Insert(b.prefixes, i, prefix{begins, at(n, "")})
 		}
 	}
 }
@@ -46,10 +44,14 @@ func (s *Snapshot) Lists() bool { return len(s.listers) > 0 }
 
 // Lister returns the service of a name that lists resources.
 func (s *Snapshot) Lister(service string) (Target, bool) {
-	return Target{Service: service}, s.isLister(service)
+	i := slices.IndexFunc(s.listers, func(t Target) bool { return t.Service == service })
+	if i < 0 {
+		return Target{}, false
+	}
+	return s.listers[i], true
 }
 
-func (s *Snapshot) isLister(service string) bool { return slices.Contains(s.listers, service) }
+func (s *Snapshot) isLister(service string) bool { _, ok := s.Lister(service); return ok }
 
 // reads reports whether a service is the one that reads a URI.
 func (s *Snapshot) reads(service, uri string) bool {
@@ -95,7 +97,8 @@ func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, limit int, 
 			p.add(own.items[i].json)
 		}
 	}
-	for _, name := range s.listers {
+	for _, lister := range s.listers {
+		name := lister.Service
 		if name < service {
 			continue
 		}

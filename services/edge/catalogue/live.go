@@ -27,8 +27,16 @@ type Live struct {
 	log         *slog.Logger
 	conn        *bus.Conn
 	registry    *bus.Registry
-	stopUpdates func()
+	owners      *owners
+	stopUpdates []func()
 	now         atomic.Pointer[Snapshot]
+
+	// services has a value when the registry has changed, names when the owners
+	// of names may have.
+	services, names chan struct{}
+	quit            context.Context
+	stop            context.CancelFunc
+	done            chan struct{}
 
 	mu          sync.Mutex
 	schemas     compiled
@@ -36,35 +44,120 @@ type Live struct {
 	changed     chan struct{}
 }
 
-// Watch returns the catalogue once it holds everything now on the bus.
+// reloadNames is how often the owners of names are read again, for those that
+// were not heard of.
+const reloadNames = 30 * time.Second
+
+// Watch returns the catalogue once it holds everything now on the bus. It keeps
+// names for the services that are the first to offer them.
 func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
-	l := &Live{log: log, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{})}
+	return follow(ctx, conn, log, false)
+}
+
+// Look is Watch for who only wants to know: it writes nothing.
+func Look(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
+	return follow(ctx, conn, log, true)
+}
+
+func follow(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (_ *Live, err error) {
+	l := &Live{
+		log: log, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{}),
+		services: make(chan struct{}, 1), names: make(chan struct{}, 1), done: make(chan struct{}),
+	}
 	l.now.Store(&Snapshot{digest: digest(&[kinds]list{})})
-	var err error
-	if l.stopUpdates, err = conn.OnUpdated(l.updated); err != nil {
+	l.quit, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			close(l.done)
+			l.Close()
+		}
+	}()
+	if l.owners, err = newOwners(ctx, conn, log, look); err != nil {
 		return nil, err
 	}
-	// A change that comes before this returns waits for it.
-	l.mu.Lock()
-	registry, err := bus.WatchRegistry(ctx, conn, func([]bus.Service) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.updateLocked()
-	})
-	defer l.mu.Unlock()
-	if err != nil {
-		l.stopUpdates()
+	for _, listen := range []func() (func(), error){
+		func() (func(), error) { return conn.OnUpdated(l.updated) },
+		func() (func(), error) { return conn.OnNamesAssigned(func() { wake(l.names) }) },
+		func() (func(), error) { return conn.OnReconnect(func() { wake(l.names) }), nil },
+	} {
+		stop, err := listen()
+		if err != nil {
+			return nil, err
+		}
+		l.stopUpdates = append(l.stopUpdates, stop)
+	}
+	if l.registry, err = bus.WatchRegistry(ctx, conn, func([]bus.Service) { wake(l.services) }); err != nil {
 		return nil, err
 	}
-	l.registry = registry
-	l.updateLocked()
+	l.update()
+	go l.run()
 	return l, nil
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // Close stops following.
 func (l *Live) Close() {
-	l.stopUpdates()
-	l.registry.Close()
+	for _, stop := range l.stopUpdates {
+		stop()
+	}
+	if l.registry != nil {
+		l.registry.Close()
+	}
+	l.stop()
+	<-l.done
+}
+
+// run makes the catalogue again at each change. Names are claimed beside that:
+// what a single service offers does not wait for it.
+func (l *Live) run() {
+	defer close(l.done)
+	tick := time.NewTicker(reloadNames)
+	defer tick.Stop()
+	// claimed brings the end of a round of claims; nil while there is none.
+	var claimed chan func()
+	for {
+		if claimed == nil {
+			claimed = l.claim()
+		}
+		select {
+		case <-l.quit.Done():
+			if claimed != nil {
+				<-claimed
+			}
+			return
+		case note := <-claimed:
+			note()
+			claimed = nil
+		case <-l.services:
+		case <-l.names:
+			l.owners.reload(l.quit)
+		case <-tick.C:
+			l.owners.reload(l.quit)
+			l.owners.renew(l.quit, l.registry.Services())
+		}
+		l.update()
+	}
+}
+
+// claim begins a round of claims, if there are any to make. What it sends is to
+// be run.
+func (l *Live) claim() chan func() {
+	wants := l.owners.wants(l.registry.Services())
+	if len(wants) == 0 {
+		return nil
+	}
+	claimed := make(chan func(), 1)
+	go func() {
+		claims, err := l.owners.claim(l.quit, wants)
+		claimed <- func() { l.owners.made(claims, err) }
+	}()
+	return claimed
 }
 
 // Now returns the present snapshot.
@@ -94,21 +187,43 @@ func (l *Live) Await(ctx context.Context, names ...string) error {
 	}
 }
 
-func (l *Live) updateLocked() {
+// update makes the catalogue of what there is now.
+func (l *Live) update() {
+	services := l.registry.Services()
+	owner := l.owners.of(services)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	before := l.now.Load()
 	var after *Snapshot
-	after, l.schemas = build(l.registry.Services(), l.schemas)
+	after, l.schemas = build(services, owner, l.schemas)
 	l.now.Store(after)
 	for _, p := range after.problems {
 		if !slices.Contains(before.problems, p) {
 			l.log.Warn("catalogue conflict", "problem", p)
 		}
 	}
+	l.noteTools(before, after)
 	close(l.changed)
 	l.changed = make(chan struct{})
 	if c := difference(before, after); c != 0 {
 		for s := range l.subscribers {
 			s.tell(c)
+		}
+	}
+}
+
+// noteTools logs what an operator may want to have agreed to: that a tool is
+// another service's, or that its service says otherwise how it is to be treated.
+func (l *Live) noteTools(before, after *Snapshot) {
+	for name, now := range after.tools {
+		old, known := before.tools[name]
+		switch {
+		case !known:
+		case old.Service != now.Service:
+			l.log.Warn("a tool is another service's now", "tool", name, "service", now.Service, "before", old.Service)
+		case old.Tool.said() != now.Tool.said():
+			l.log.Warn("a service says otherwise how calls of its tool are to be treated", "tool", name, "service", now.Service,
+				"now", now.Tool.said(), "before", old.Tool.said())
 		}
 	}
 }

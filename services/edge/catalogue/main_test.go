@@ -42,9 +42,15 @@ type announcer struct {
 
 func announce(t *testing.T, url string, c *busv1.Catalogue) *announcer {
 	t.Helper()
-	a, err := bus.Announce(bustest.Connect(t, url), c.Service, "i1", "1.0.0", c)
+	return announceOn(t, bustest.Connect(t, url), c)
+}
+
+func announceOn(t *testing.T, conn *bus.Conn, c *busv1.Catalogue) *announcer {
+	t.Helper()
+	a, err := bus.Announce(conn, c.Service, "i1", "1.0.0", c)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return nil
 	}
 	n := &announcer{t: t, Announcer: a}
 	t.Cleanup(n.leave)

@@ -5,6 +5,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 func TestSampler(t *testing.T) {
@@ -24,8 +25,13 @@ func TestSampler(t *testing.T) {
 	announce(t, url, tools("aaa", "x"))
 	announce(t, url, &busv1.Catalogue{Service: "second", Samples: true})
 	bustest.Eventually(t, "the only one samples", func() bool { return sampler() == "second" })
-	first := announce(t, url, &busv1.Catalogue{Service: "first", Samples: true})
-	bustest.Eventually(t, "the first by name samples", func() bool { return sampler() == "first" })
-	first.leave()
-	bustest.Eventually(t, "the other takes over", func() bool { return sampler() == "second" })
+	announce(t, url, &busv1.Catalogue{Service: "first", Samples: true})
+	bustest.Eventually(t, "a conflict is known", func() bool { return len(l.Now().Conflicts()) == 1 })
+	if got := sampler(); got != "second" {
+		t.Errorf("who came later has taken the model over: %s", got)
+	}
+	if err := catalogue.Assign(t.Context(), bustest.Connect(t, url), catalogue.Name{Kind: catalogue.ModelName}, "first"); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the other samples, as the operator said", func() bool { return sampler() == "first" })
 }

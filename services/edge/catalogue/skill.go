@@ -136,31 +136,29 @@ func (s *skill) place(at func(path string) string, name string, child mcp.Resour
 	return err
 }
 
-// addSkills adds the skills of a service. Of two of one name the first has it;
-// the files of the other are read nevertheless, as those of no skill.
-func (s *Snapshot) addSkills(service string, skills []*busv1.Skill, taken map[string]string) (entries []item) {
+// addSkills adds the skills of a service. Of one whose name is another's the files
+// are read nevertheless, as those of no skill.
+func (b *builder) addSkills(service string, skills []*busv1.Skill, at func(Name, string) Target) {
 	for _, k := range skills {
+		n := Name{SkillName, k.Name}
 		made, err := newSkill(service, k)
-		if err == nil && s.files[made.uri].Service == service {
+		if err == nil && b.files[made.uri].Service == service {
 			err = errors.New("it stands twice")
 		}
 		if err != nil {
-			s.problems = append(s.problems, fmt.Sprintf("skill %q of service %s is left out: %v", k.Name, service, err))
+			b.leaveOut(service, n, err)
 			continue
 		}
+		target := at(n, definition(service, k))
 		for uri := range made.files {
-			s.files[uri] = Target{Service: service}
+			b.files[uri] = target
 		}
 		for uri, children := range made.directories {
 			l := newList("resources", uri, children)
-			s.directories[uri] = &l
+			b.directories[uri] = &l
 		}
-		if other, ok := taken[k.Name]; ok {
-			s.problems = append(s.problems, fmt.Sprintf("skill %q of service %s is left out: service %s offers one of that name", k.Name, service, other))
-			continue
+		if b.mine(service, n) {
+			b.items[Skills] = append(b.items[Skills], item{made.uri, made.entry})
 		}
-		taken[k.Name] = service
-		entries = append(entries, item{made.uri, made.entry})
 	}
-	return entries
 }

@@ -126,7 +126,7 @@ func TestSkillsOfOneName(t *testing.T) {
 	if got := fmt.Sprint(list()); got != "[skill://a/forms/SKILL.md skill://b/other/SKILL.md]" {
 		t.Errorf("listed are %s", got)
 	}
-	if p := one.Now().Problems(); len(p) != 1 || !strings.Contains(p[0], `skill "forms" of service b is left out: service a offers`) {
+	if p := one.Now().Problems(); len(p) != 1 || !strings.Contains(p[0], `skill "forms" of service b is left out: the name is that of service a`) {
 		t.Errorf("problems %q", p)
 	}
 	for uri, service := range map[string]string{"skill://a/forms/mine.md": "a", "skill://b/forms/SKILL.md": "b", "skill://b/forms/ref/b.md": "b", "skill://b/other/SKILL.md": "b", "skill://b/none": "a"} {
@@ -135,7 +135,10 @@ func TestSkillsOfOneName(t *testing.T) {
 		}
 	}
 	first.leave()
-	bustest.Eventually(t, "the name is free", func() bool { return fmt.Sprint(list()) == "[skill://b/forms/SKILL.md skill://b/other/SKILL.md]" })
+	if err := catalogue.Assign(t.Context(), bustest.Connect(t, url), catalogue.Name{Kind: catalogue.SkillName, Name: "forms"}, "b"); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the name is the other's", func() bool { return fmt.Sprint(list()) == "[skill://b/forms/SKILL.md skill://b/other/SKILL.md]" })
 }
 
 // A service that is not written with libs/service may say anything.

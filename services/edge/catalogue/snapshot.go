@@ -4,13 +4,10 @@
 package catalogue
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
@@ -21,6 +18,13 @@ type Target struct {
 	// hexadecimal, the same at every edge, another after any change. Empty for what
 	// no catalogue describes one by one, such as a prefix of resources.
 	Definition string
+	// Version is that of the service's code that says so.
+	Version string
+	// Instances are those that say the same; nil for all there are.
+	Instances []string
+	// Earlier are the other forms of the tool that instances have, the youngest
+	// first. Empty unless several releases of the service run at once.
+	Earlier []Target
 	// Tool is nil unless the call is for a tool.
 	Tool *Tool
 }
@@ -47,19 +51,31 @@ type Tool struct {
 	LooseOutput bool
 }
 
+// treatment is what a service says of how calls of its tool are to be treated,
+// which the edge takes its word for.
+type treatment struct {
+	ReadOnly, RequiresUserApproval, KeepsKeys, CallsTools, CacheShared bool
+	Timeout                                                            time.Duration
+}
+
+func (t *Tool) said() treatment {
+	return treatment{t.ReadOnly, t.RequiresUserApproval, t.KeepsKeys, t.CallsTools, t.CacheShared, t.Timeout}
+}
+
 // Snapshot is the catalogue at one moment. It never changes.
 type Snapshot struct {
 	tools, prompts, resources map[string]Target
 	templates                 []template
 	prefixes                  []prefix
-	listers                   []string
+	listers                   []Target
 	files                     map[string]Target
 	directories               map[string]*list
 	lists                     [kinds]list
 	digest                    string
 	problems                  []string
+	conflicts                 []Conflict
 	services                  []bus.Service
-	sampler                   string
+	sampler                   Target
 }
 
 // Problems are the entries left out and why: a name that another service
@@ -73,7 +89,7 @@ func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; re
 func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]; return t, ok }
 
 // Sampler returns the service with a model, for calls that bring none.
-func (s *Snapshot) Sampler() (Target, bool) { return Target{Service: s.sampler}, s.sampler != "" }
+func (s *Snapshot) Sampler() (Target, bool) { return s.sampler, s.sampler.Service != "" }
 
 // Resource returns who reads a URI: the service whose skill has that file,
 // then a resource of that URI, then any template it matches, then the longest
@@ -114,85 +130,3 @@ func (s *Snapshot) Template(uri string) (Target, bool) {
 // compiled remembers schemas by their text, since most of them stay when the
 // catalogue changes.
 type compiled map[string]*schema.Schema
-
-// build makes a snapshot of services sorted by name. Every edge makes the
-// same one: of two services that offer a name, the first in order has it.
-func build(services []bus.Service, known compiled) (*Snapshot, compiled) {
-	s := &Snapshot{
-		services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
-		files: map[string]Target{}, directories: map[string]*list{},
-	}
-	used := compiled{}
-	var items [kinds][]item
-	// claim adds an entry, unless it is malformed or its name is taken.
-	claim := func(what string, taken map[string]Target, kind Kind, name string, raw []byte, t Target) bool {
-		json, err := kind.entry(name, raw)
-		if err == nil && len(name) > MaxURI {
-			err = fmt.Errorf("it has more than %d bytes", MaxURI)
-		}
-		if err != nil {
-			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: %v", what, fault.Clip(name), t.Service, err))
-			return false
-		}
-		if other, ok := taken[name]; ok {
-			s.problems = append(s.problems, fmt.Sprintf("%s %q of service %s is left out: service %s offers one of that name", what, name, t.Service, other.Service))
-			return false
-		}
-		taken[name] = t
-		items[kind] = append(items[kind], item{name, json})
-		return true
-	}
-	templates, skills := map[string]Target{}, map[string]string{}
-	for _, svc := range services {
-		for _, t := range svc.Catalogue.GetTools() {
-			text := string(t.InputSchema)
-			sch := known[text]
-			if sch == nil {
-				var err error
-				if sch, err = schema.CompileInput(t.InputSchema); err != nil {
-					s.problems = append(s.problems, fmt.Sprintf("tool %q of service %s is left out: input schema: %v", t.Name, svc.Name, err))
-					continue
-				}
-			}
-			used[text] = sch
-			legacy, loose := legacyTool(t.Json)
-			claimed := claim("tool", s.tools, Tools, t.Name, t.Json, Target{Service: svc.Name, Definition: definition(svc.Name, t), Tool: &Tool{
-				Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
-				ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
-				Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
-				LooseOutput: loose,
-			}})
-			if claimed && loose {
-				items[LegacyTools] = append(items[LegacyTools], item{t.Name, legacy})
-			}
-		}
-		for _, p := range svc.Catalogue.GetPrompts() {
-			claim("prompt", s.prompts, Prompts, p.Name, p.Json, Target{Service: svc.Name, Definition: definition(svc.Name, p)})
-		}
-		for _, r := range svc.Catalogue.GetResources() {
-			claim("resource", s.resources, Resources, r.Uri, r.Json, Target{Service: svc.Name, Definition: definition(svc.Name, r)})
-		}
-		for _, r := range svc.Catalogue.GetResourceTemplates() {
-			t, err := newTemplate(r.UriTemplate, Target{Service: svc.Name, Definition: definition(svc.Name, r)})
-			if err != nil {
-				s.problems = append(s.problems, fmt.Sprintf("resource template %q of service %s is left out: %v", r.UriTemplate, svc.Name, err))
-				continue
-			}
-			if claim("resource template", templates, Templates, r.UriTemplate, r.Json, t.target) {
-				s.templates = append(s.templates, t)
-			}
-		}
-		if svc.Catalogue.GetSamples() && s.sampler == "" {
-			s.sampler = svc.Name
-		}
-		s.addListing(svc)
-		items[Skills] = append(items[Skills], s.addSkills(svc.Name, svc.Catalogue.GetSkills(), skills)...)
-	}
-	slices.SortFunc(s.templates, func(a, b template) int { return strings.Compare(a.uri, b.uri) })
-	items[LegacyTools] = withReplaced(items[Tools], items[LegacyTools])
-	for k := range items {
-		s.lists[k] = newList(Kind(k).member(), Kind(k).member(), items[k])
-	}
-	s.digest = digest(&s.lists)
-	return s, used
-}

@@ -54,7 +54,7 @@ func audit(a Auditor) Link {
 		if c.Received.IsZero() {
 			c.Received = time.Now()
 		}
-		c.ID, c.begun = bus.NewCallID(), false
+		c.ID, c.begun, c.Ran = bus.NewCallID(), false, bus.Ran{}
 		answer, err := next(ctx, c, onFrame)
 		if err = record(ctx, a, c, answer, err); err != nil {
 			return nil, err
@@ -135,7 +135,8 @@ func (l logged) line(ctx context.Context, r Record) {
 	}
 	attrs := []slog.Attr{
 		slog.String("door", r.Call.Door), slog.String("method", r.Call.Method), slog.String("name", fault.Clip(r.Call.Name)),
-		slog.String("service", r.Call.Target.Service), slog.String("principal", r.Call.Principal.Name),
+		slog.String("service", r.Call.Target.Service), slog.String("instance", r.Call.Ran.Instance), slog.String("version", r.Call.Ran.Version),
+		slog.String("principal", r.Call.Principal.Name),
 		slog.String("outcome", r.Outcome), slog.Duration("duration", r.Duration),
 	}
 	if r.Err != nil {

@@ -60,6 +60,9 @@ type Call struct {
 
 	// Target is set by the validate link: what the call reaches.
 	Target catalogue.Target
+	// Ran says which instance carried the call out, or was asked to last; set by
+	// dispatch, empty where none was.
+	Ran bus.Ran
 	// Received is when the door had the whole request.
 	Received time.Time
 	// ID names this run of the chain; set by the audit link. begun says that it

@@ -15,6 +15,10 @@ import (
 // tool, so that tools which call each other come to an end.
 const maxDepth = 4
 
+// maxDelegation is the longest a call may use its caller's rights, whatever its
+// tool says it takes. A task has them for keyLife.
+const maxDelegation = time.Hour
+
 // delegations are sealed for this, and for nothing else.
 var delegations = []byte("delegation")
 

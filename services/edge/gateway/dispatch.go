@@ -23,7 +23,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 		deadline := time.Now().Add(timeLimit(c))
 		req := request(c, deadline)
 		var err error
-		if req.Delegation, err = sealer.delegate(ctx, c, deadline); err != nil {
+		if req.Delegation, err = sealer.delegate(ctx, c, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 			return nil, err
 		}
 		var frame *busv1.Frame
@@ -31,7 +31,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			frame, err = lending.borrow(ctx, c.Principal, req)
 		} else {
 			frame, err = caller.CallWith(ctx, c.Target.Service, req, bus.Options{
-				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c),
+				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran,
 			})
 		}
 		if err != nil {
@@ -46,6 +46,13 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 		}
 		return answerOf(frame), nil
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // timeLimit is the longest a call may take.

@@ -29,7 +29,7 @@ func (g *Gateway) CancelStream(s *bus.Stream) { g.caller.CancelOn(s, "cancelled"
 
 // Follow carries on with the stream of a call that an edge made before, after a
 // position; see bus.Caller.Follow. The call passed the chain then; how it ends
-// is recorded by every edge that tells a client.
+// is recorded, as the end of that call, by every edge that tells a client.
 func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
 	c.Received, c.ID = time.Now(), bus.NewCallID()
 	var err error
@@ -41,6 +41,9 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 		c.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
 	}
 	frame, err := g.caller.Follow(ctx, c.Stream, after, onFrame, served)
+	if call := c.Stream.Call(); call != "" {
+		c.ID = call
+	}
 	if err != nil {
 		return nil, record(ctx, g.auditor, c, nil, err)
 	}

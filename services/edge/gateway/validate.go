@@ -28,18 +28,32 @@ func validate(live *catalogue.Live) Link {
 		if err != nil {
 			return nil, err
 		}
-		c.Target = target
-		if tool := target.Tool; tool != nil {
-			arguments := c.Arguments
-			if len(arguments) == 0 {
-				arguments = []byte("{}")
-			}
-			if err := tool.Schema.Validate(arguments); err != nil {
-				return nil, invalidArguments(err)
-			}
+		if c.Target, err = fitting(target, c.Arguments); err != nil {
+			return nil, err
 		}
 		return next(ctx, c, onFrame)
 	}
+}
+
+// fitting returns a target in the form that takes the arguments: the newest, or
+// while several releases of a service run, the youngest that does.
+func fitting(target catalogue.Target, arguments []byte) (catalogue.Target, error) {
+	if target.Tool == nil {
+		return target, nil
+	}
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	err := target.Tool.Schema.Validate(arguments)
+	if err == nil {
+		return target, nil
+	}
+	for _, earlier := range target.Earlier {
+		if earlier.Tool.Schema.Validate(arguments) == nil {
+			return earlier, nil
+		}
+	}
+	return target, invalidArguments(err)
 }
 
 func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {

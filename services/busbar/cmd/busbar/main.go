@@ -40,6 +40,7 @@ type commandLine struct {
 	Approve      approveCommand `cmd:"" help:"Decide on calls that are held, or list them."`
 	Planning     partCommand    `cmd:"" group:"services" help:"Run one instance of the planning service."`
 	BatchService partCommand    `cmd:"" name:"batch-service" group:"services" help:"Run one instance of the batch service, which gives models the tool batch."`
+	Services     serviceCommand `cmd:"" help:"List the services of a bus, or give a name to one of them."`
 	Audit        auditCommands  `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 
@@ -100,3 +101,18 @@ type edgeCommand struct{ edge.Command }
 func (c *edgeCommand) Run(ctx context.Context, out stdout) error {
 	return c.Command.Run(ctx, version, out)
 }
+
+type serviceCommand struct {
+	List   listServices `cmd:"" default:"withargs" help:"List services, their instances and versions, what they offer, and names that two offer."`
+	Assign assignName   `cmd:"" help:"Give a name to a service, whoever has it."`
+}
+
+type listServices struct{ edge.ListServices }
+
+func (c *listServices) Run(ctx context.Context, out stdout) error {
+	return c.ListServices.Run(ctx, out)
+}
+
+type assignName struct{ edge.AssignName }
+
+func (c *assignName) Run(ctx context.Context, out stdout) error { return c.AssignName.Run(ctx, out) }

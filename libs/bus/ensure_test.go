@@ -1,0 +1,144 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// A disk is lost under running processes: what edges and services know is there
+// again, for those that come next.
+func TestD2LostStorageIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	t.Cleanup(conn.KeepBuckets())
+	keys, err := conn.Bucket(t.Context(), bus.KeysBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := keys.Shared(t.Context(), "request-state.1", []byte("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch(t, conn)
+	for i := range 3 {
+		announce(t, bustest.Connect(t, url), fmt.Sprintf("s%d", i), "one", "1.0.0", catalogue(fmt.Sprintf("s%d", i), "tool"))
+	}
+	want := "s0 1.0.0 x1: tool; s1 1.0.0 x1: tool; s2 1.0.0 x1: tool"
+	js := rawJetStream(t, url)
+	stored := func() int {
+		kv, err := js.KeyValue(t.Context(), bus.CatalogueBucket)
+		if err != nil {
+			return 0
+		}
+		all, _ := kv.Keys(t.Context())
+		return len(all)
+	}
+	bustest.Eventually(t, "the catalogues are stored", func() bool { return stored() == 3 })
+	for name := range js.StreamNames(t.Context()).Name() {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	next := bustest.Connect(t, url) // makes the buckets, empty
+	v := watch(t, next)
+	for v.now() != want {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatalf("30 s after the loss a new edge sees %q", v.now())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Logf("a new edge knows all %v after the loss", time.Since(begun))
+	bustest.Eventually(t, "the catalogues are stored again", func() bool { return stored() == 3 })
+	again, err := next.Bucket(t.Context(), bus.KeysBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		got, err := again.Get(t.Context(), "request-state.1")
+		if err == nil && string(got) == string(secret) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("30 s after the loss the shared key is %q, %v", got, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Buckets that are gone are made again by who runs, without anybody starting.
+func TestD2StorageIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	t.Cleanup(conn.KeepBuckets())
+	js := rawJetStream(t, url)
+	count := func() (n int) {
+		for range js.StreamNames(t.Context()).Name() {
+			n++
+		}
+		return n
+	}
+	before := count()
+	for name := range js.StreamNames(t.Context()).Name() {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.Now().Add(40 * time.Second)
+	for count() != before {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d streams after 40 s", count(), before)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// A name that the bus uses itself is refused before anything is subscribed.
+func TestReservedServices(t *testing.T) {
+	t.Parallel()
+	conn := bustest.Connect(t, bustest.Server(t))
+	for _, name := range []string{"gateway", "lender", "client", "edge"} {
+		if err := bus.ValidService(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := bus.Announce(conn, name, "one", "1.0.0", catalogue(name)); err == nil {
+			t.Errorf("%s is announced", name)
+		}
+	}
+}
+
+// What is no URL is not shown: it may hold a password.
+func TestL5PasswordsAreNotShown(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"nats://user:s3cr3t/x@127.0.0.1:1", "nats://user:s3cr3t%@127.0.0.1:1", "nats://user:s3cr3t@127.0.0.1:port", "nats://user:12#s3cr3t@127.0.0.1:1",
+		"user:s3cr3t?x@127.0.0.1", "nats://s3cr3t@", "nats://user:s3cr3t@127.0.0.1:1", "nats://s3cr3t@127.0.0.1:1", "nats://127.0.0.1:1,nats://u:s3cr3t@ x", "\x7fs3cr3t",
+	} {
+		var log strings.Builder
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		conn, err := bus.Connect(ctx, bus.Config{URL: url, Logger: textLogger(&log)})
+		cancel()
+		if err == nil {
+			conn.Close()
+			t.Fatalf("%q: there is nothing to connect to", url)
+		}
+		if strings.Contains(err.Error()+log.String(), "s3cr3t") {
+			t.Errorf("%q: the password is in %v\n%s", url, err, log.String())
+		}
+	}
+}
+
+// textLogger writes to one place. Its lines come from the connection's own
+// goroutine, which has ended when the connection is closed.
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -1,0 +1,184 @@
+package catalogue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/schema"
+)
+
+// builder makes one snapshot.
+type builder struct {
+	*Snapshot
+	owner       func(Name) string
+	known, used compiled
+	items       [kinds][]item
+	taken       map[Name]bool
+}
+
+// build makes a snapshot of services sorted by name. A name that several offer
+// goes to the one that owner says; every edge makes the same snapshot.
+func build(services []bus.Service, owner func(Name) string, known compiled) (*Snapshot, compiled) {
+	b := &builder{
+		Snapshot: &Snapshot{
+			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
+			files: map[string]Target{}, directories: map[string]*list{},
+		},
+		owner: owner, known: known, used: compiled{}, taken: map[Name]bool{},
+	}
+	for _, svc := range services {
+		b.add(svc, releasesOf(svc))
+	}
+	slices.SortFunc(b.templates, func(x, y template) int { return strings.Compare(x.uri, y.uri) })
+	b.items[LegacyTools] = withReplaced(b.items[Tools], b.items[LegacyTools])
+	for k := range b.items {
+		b.lists[k] = newList(Kind(k).member(), Kind(k).member(), b.items[k])
+	}
+	b.digest = digest(&b.lists)
+	return b.Snapshot, b.used
+}
+
+// add adds what a service offers.
+func (b *builder) add(svc bus.Service, r *releases) {
+	newest := svc.Catalogue
+	at := func(n Name, definition string) Target {
+		return Target{Service: svc.Name, Version: svc.Version, Definition: definition, Instances: r.alike(0, n)}
+	}
+	for _, t := range newest.GetTools() {
+		b.addTool(svc, r, t)
+	}
+	b.addEarlier(svc, r)
+	for _, p := range newest.GetPrompts() {
+		if n := (Name{PromptName, p.Name}); b.entry(Prompts, svc.Name, n, p.Json) {
+			b.prompts[p.Name] = at(n, definition(svc.Name, p))
+		}
+	}
+	for _, e := range newest.GetResources() {
+		if n := (Name{ResourceName, e.Uri}); b.entry(Resources, svc.Name, n, e.Json) {
+			b.resources[e.Uri] = at(n, definition(svc.Name, e))
+		}
+	}
+	for _, e := range newest.GetResourceTemplates() {
+		n := Name{TemplateName, e.UriTemplate}
+		t, err := newTemplate(e.UriTemplate, at(n, definition(svc.Name, e)))
+		if err != nil {
+			b.leaveOut(svc.Name, n, err)
+			continue
+		}
+		if b.entry(Templates, svc.Name, n, e.Json) {
+			b.templates = append(b.templates, t)
+		}
+	}
+	if n := (Name{Kind: ModelName}); newest.GetSamples() && b.mine(svc.Name, n) {
+		b.sampler = at(n, "")
+	}
+	b.addListing(svc.Name, newest, at)
+	b.addSkills(svc.Name, newest.GetSkills(), at)
+}
+
+// target is where calls of a tool go in the form that one release has it.
+func (b *builder) target(svc bus.Service, r *releases, i int, t *busv1.Tool) (Target, error) {
+	text := string(t.InputSchema)
+	sch := b.known[text]
+	if sch == nil {
+		var err error
+		if sch, err = schema.CompileInput(t.InputSchema); err != nil {
+			return Target{}, fmt.Errorf("input schema: %w", err)
+		}
+	}
+	b.used[text] = sch
+	_, loose := legacyTool(t.Json)
+	return Target{
+		Service: svc.Name, Version: r.version(svc, i), Definition: definition(svc.Name, t), Instances: r.alike(i, Name{ToolName, t.Name}),
+		Tool: &Tool{
+			Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
+			ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
+			Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
+			LooseOutput: loose,
+		},
+	}, nil
+}
+
+func (b *builder) addTool(svc bus.Service, r *releases, t *busv1.Tool) {
+	n := Name{ToolName, t.Name}
+	target, err := b.target(svc, r, 0, t)
+	if err != nil {
+		b.leaveOut(svc.Name, n, err)
+		return
+	}
+	if !b.entry(Tools, svc.Name, n, t.Json) {
+		return
+	}
+	b.tools[t.Name] = target
+	if target.Tool.LooseOutput {
+		legacy, _ := legacyTool(t.Json)
+		b.items[LegacyTools] = append(b.items[LegacyTools], item{t.Name, legacy})
+	}
+}
+
+// addEarlier has tools called, in the form that older releases have them, which
+// still run. Lists do not show these.
+func (b *builder) addEarlier(svc bus.Service, r *releases) {
+	for i := 1; i < len(r.all); i++ {
+		for _, t := range r.all[i].Catalogue.GetTools() {
+			n := Name{ToolName, t.Name}
+			if r.first(n, i) != i {
+				continue // a younger release has it in this form
+			}
+			target, err := b.target(svc, r, i, t)
+			if err != nil {
+				continue
+			}
+			switch now, ok := b.tools[t.Name]; {
+			case ok && now.Service == svc.Name:
+				now.Earlier = append(now.Earlier, target)
+				b.tools[t.Name] = now
+			case !ok && b.mine(svc.Name, n):
+				b.tools[t.Name] = target
+			}
+		}
+	}
+}
+
+// entry adds an entry to a list, unless it is malformed or its name is another's.
+func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
+	json, err := kind.entry(n.Name, raw)
+	if err == nil && len(n.Name) > MaxURI {
+		err = fmt.Errorf("it has more than %d bytes", MaxURI)
+	}
+	if err == nil && b.taken[n] && b.owner(n) == service {
+		err = fmt.Errorf("it stands twice")
+	}
+	if err != nil {
+		b.leaveOut(service, n, err)
+		return false
+	}
+	if !b.mine(service, n) {
+		return false
+	}
+	b.items[kind] = append(b.items[kind], item{n.Name, json})
+	return true
+}
+
+// mine reports whether a name is a service's own. If it is not, that is noted.
+func (b *builder) mine(service string, n Name) bool {
+	owner := b.owner(n)
+	if owner == service {
+		b.taken[n] = true
+		return true
+	}
+	c := Conflict{Name: n, Service: service, Owner: owner}
+	if !slices.Contains(b.conflicts, c) {
+		b.conflicts = append(b.conflicts, c)
+		b.problems = append(b.problems, c.String())
+	}
+	return false
+}
+
+func (b *builder) leaveOut(service string, n Name, err error) {
+	b.problems = append(b.problems, fmt.Sprintf("%s of service %s is left out: %v", n.words(), service, err))
+}

@@ -1,0 +1,134 @@
+package catalogue
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// NameKind is what a name is of.
+type NameKind string
+
+// Kinds of names that one service can have at a time.
+const (
+	ToolName     NameKind = "tools"
+	PromptName   NameKind = "prompts"
+	ResourceName NameKind = "resources"
+	TemplateName NameKind = "templates"
+	PrefixName   NameKind = "prefixes"
+	SkillName    NameKind = "skills"
+	// ModelName is of the one model that callers without one get; its name is empty.
+	ModelName NameKind = "model"
+	// listerName is no name: any service may list resources.
+	listerName NameKind = "lists"
+)
+
+// Name is what one service can have at a time.
+type Name struct {
+	Kind NameKind
+	Name string
+}
+
+// ParseName reads a name as String writes it: tools/echo, resources/file:///x, or
+// model.
+func ParseName(s string) (Name, error) {
+	kind, name, _ := strings.Cut(s, "/")
+	switch n := (Name{NameKind(kind), name}); n.Kind {
+	case ToolName, PromptName, ResourceName, TemplateName, SkillName:
+		if name != "" {
+			return n, nil
+		}
+	case PrefixName:
+		return n, nil // the empty prefix is that of any URI
+	case ModelName:
+		if name == "" {
+			return n, nil
+		}
+	}
+	return Name{}, fmt.Errorf("%q is no name: write tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME or model", s)
+}
+
+func (n Name) String() string {
+	if n.Kind == ModelName {
+		return string(n.Kind)
+	}
+	return string(n.Kind) + "/" + n.Name
+}
+
+// words is how people call it.
+func (n Name) words() string {
+	if n.Kind == ModelName {
+		return "the model"
+	}
+	what := map[NameKind]string{
+		ToolName: "tool", PromptName: "prompt", ResourceName: "resource", TemplateName: "resource template",
+		PrefixName: "resource prefix", SkillName: "skill",
+	}[n.Kind]
+	return fmt.Sprintf("%s %q", what, fault.Clip(n.Name))
+}
+
+// key is the name's in the bucket. The name itself may hold anything.
+func (n Name) key() string {
+	sum := sha256.Sum256([]byte(n.Name))
+	return string(n.Kind) + "." + hex.EncodeToString(sum[:16])
+}
+
+// Conflict is a name that a service offers and does not have.
+type Conflict struct {
+	Name    Name
+	Service string
+	// Owner is the service that has it; empty while nobody can say.
+	Owner string
+}
+
+func (c Conflict) String() string {
+	if c.Owner == "" {
+		return fmt.Sprintf("%s of service %s is left out: others offer it as well, and the bucket that says whose it is does not answer", c.Name.words(), c.Service)
+	}
+	return fmt.Sprintf("%s of service %s is left out: the name is that of service %s; \"busbar services assign %s %s\" moves it", c.Name.words(), c.Service, c.Owner, c.Name, c.Service)
+}
+
+// Conflicts are the names that services offer and do not have.
+func (s *Snapshot) Conflicts() []Conflict { return s.conflicts }
+
+// offered are the names that services offer, each with who does, sorted.
+func offered(services []bus.Service) map[Name][]string {
+	all := map[Name][]string{}
+	for _, svc := range services {
+		add := func(kind NameKind, name string) {
+			n := Name{kind, name}
+			if by := all[n]; len(by) == 0 || by[len(by)-1] != svc.Name {
+				all[n] = append(by, svc.Name)
+			}
+		}
+		for _, r := range svc.Releases {
+			for _, t := range r.Catalogue.GetTools() {
+				add(ToolName, t.Name)
+			}
+		}
+		c := svc.Catalogue
+		for _, p := range c.GetPrompts() {
+			add(PromptName, p.Name)
+		}
+		for _, r := range c.GetResources() {
+			add(ResourceName, r.Uri)
+		}
+		for _, r := range c.GetResourceTemplates() {
+			add(TemplateName, r.UriTemplate)
+		}
+		for _, p := range c.GetResourcePrefixes() {
+			add(PrefixName, p)
+		}
+		for _, k := range c.GetSkills() {
+			add(SkillName, k.Name)
+		}
+		if c.GetSamples() {
+			add(ModelName, "")
+		}
+	}
+	return all
+}

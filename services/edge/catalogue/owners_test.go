@@ -1,0 +1,140 @@
+package catalogue_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// full offers one name of each kind.
+func full(service string) *busv1.Catalogue {
+	c := tools(service, "x")
+	c.Tools[0].Json = []byte(`{"name":"x","title":"` + service + `","inputSchema":{"type":"object"}}`)
+	c.Prompts = []*busv1.Prompt{{Name: "x", Json: []byte(`{"name":"x"}`)}}
+	c.Resources = []*busv1.Resource{{Uri: "x:///", Json: []byte(`{"uri":"x:///","name":"x"}`)}}
+	c.ResourceTemplates = []*busv1.ResourceTemplate{{UriTemplate: "x:///{id}", Json: []byte(`{"uriTemplate":"x:///{id}","name":"x"}`)}}
+	c.ResourcePrefixes = []string{"y:"}
+	c.Samples = true
+	return c
+}
+
+// has reports whether a service has all that full offers, at one edge.
+func has(live *catalogue.Live, service string) bool {
+	now := live.Now()
+	for _, find := range []func() (catalogue.Target, bool){
+		func() (catalogue.Target, bool) { return now.Tool("x") }, func() (catalogue.Target, bool) { return now.Prompt("x") },
+		func() (catalogue.Target, bool) { return now.Resource("x:///") }, func() (catalogue.Target, bool) { return now.Resource("x:///1") },
+		func() (catalogue.Target, bool) { return now.Template("x:///{id}") }, func() (catalogue.Target, bool) { return now.Resource("y:///1") },
+		now.Sampler,
+	} {
+		if target, ok := find(); !ok || target.Service != service {
+			return false
+		}
+	}
+	return true
+}
+
+// Who has a name keeps it, whatever a newcomer is called, at every edge, and when
+// it is away for a while; until an operator gives it to another.
+func TestH8FirstComeKeepsTheName(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	early := watch(t, url)
+	b := announce(t, url, full("b"))
+	bustest.Eventually(t, "b has its names", func() bool { return has(early, "b") })
+	announce(t, url, full("a"))
+	bustest.Eventually(t, "the conflicts are known", func() bool { return len(early.Now().Conflicts()) == 6 })
+	for when, live := range map[string]*catalogue.Live{"before": early, "after": watch(t, url)} {
+		now := live.Now()
+		if !has(live, "b") || len(now.Conflicts()) != 6 {
+			t.Errorf("edge there %s: a newcomer has taken names over; conflicts %v", when, now.Conflicts())
+		}
+		problems := strings.Join(now.Problems(), "\n")
+		if strings.Count(problems, "of service a is left out: the name is that of service b") != 6 || !strings.Contains(problems, `"busbar services assign tools/x a"`) {
+			t.Errorf("edge there %s: problems\n%s", when, problems)
+		}
+		for _, k := range []catalogue.Kind{catalogue.Tools, catalogue.Prompts, catalogue.Resources, catalogue.Templates} {
+			if p, _ := now.Page(k, nil); bytes.Count(p, []byte(`"name"`)) != 1 {
+				t.Errorf("list of %s", p)
+			}
+		}
+	}
+	b.leave()
+	bustest.Eventually(t, "b is gone", func() bool { return len(early.Services()) == 1 })
+	for when, live := range map[string]*catalogue.Live{"before": early, "after": watch(t, url)} {
+		if target, ok := live.Now().Tool("x"); ok {
+			t.Errorf("edge there %s: the name of a service that is away goes to %s", when, target.Service)
+		}
+	}
+	announce(t, url, full("b"))
+	bustest.Eventually(t, "b has its names again", func() bool { return has(early, "b") })
+	late := watch(t, url)
+	conn := bustest.Connect(t, url)
+	for _, n := range []string{"tools/x", "prompts/x", "resources/x:///", "templates/x:///{id}", "prefixes/y:", "model"} {
+		name, err := catalogue.ParseName(n)
+		if err != nil || name.String() != n {
+			t.Fatalf("%s is read as %s, %v", n, name, err)
+		}
+		if err := catalogue.Assign(t.Context(), conn, name, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "a has what it was given, at every edge", func() bool { return has(early, "a") && has(late, "a") })
+	if c := early.Now().Conflicts(); len(c) != 6 || c[0].Service != "b" || c[0].Owner != "a" {
+		t.Errorf("conflicts %v", c)
+	}
+	if err := catalogue.Assign(t.Context(), conn, catalogue.Name{Kind: catalogue.ToolName, Name: "x"}, "gateway"); err == nil {
+		t.Error("a name is given to the bus itself")
+	}
+}
+
+// Edges that see two newcomers in different orders agree nevertheless.
+func TestH8EdgesAgree(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	edges := []*catalogue.Live{watch(t, url), watch(t, url), watch(t, url), watch(t, url)}
+	done := make(chan struct{}, 2)
+	for _, name := range []string{"a", "b"} {
+		conn := bustest.Connect(t, url)
+		go func() { announceOn(t, conn, full(name)); done <- struct{}{} }()
+	}
+	<-done
+	<-done
+	settled := func(l *catalogue.Live) bool {
+		return len(l.Services()) == 2 && (has(l, "a") || has(l, "b") || len(l.Now().Conflicts()) == 6)
+	}
+	bustest.Eventually(t, "every edge knows both", func() bool {
+		for _, l := range edges {
+			if !settled(l) || len(l.Now().Conflicts()) != 6 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, l := range edges[1:] {
+		if l.Now().Digest() != edges[0].Now().Digest() {
+			t.Errorf("edges differ: %v and %v", l.Now().Conflicts(), edges[0].Now().Conflicts())
+		}
+	}
+}
+
+// What only looks takes no names.
+func TestH8LookWritesNothing(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	look, err := catalogue.Look(t.Context(), bustest.Connect(t, url), bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(look.Close)
+	a := announce(t, url, full("a"))
+	bustest.Eventually(t, "it is seen", func() bool { return has(look, "a") })
+	a.leave()
+	live := watch(t, url)
+	announce(t, url, full("b"))
+	bustest.Eventually(t, "the name was free", func() bool { return has(live, "b") })
+}

@@ -1,0 +1,115 @@
+package catalogue
+
+import (
+	"crypto/sha256"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// releases are the catalogues of a service that instances have, and the form of
+// each name in each. A service of one release has no more than that.
+type releases struct {
+	all   []bus.Release
+	forms []map[Name][sha256.Size]byte
+	// instances is how many there are, those of unknown releases among them.
+	instances int
+}
+
+func releasesOf(svc bus.Service) *releases {
+	r := &releases{all: svc.Releases, instances: len(svc.Instances)}
+	if len(svc.Releases) == 0 || len(svc.Releases[0].Instances) == len(svc.Instances) {
+		return r
+	}
+	for _, one := range svc.Releases {
+		r.forms = append(r.forms, formsOf(one.Catalogue))
+	}
+	return r
+}
+
+func (r *releases) version(svc bus.Service, i int) string {
+	if i < len(r.all) {
+		return r.all[i].Version
+	}
+	return svc.Version
+}
+
+// alike returns the instances that have a name in the form that release i has it;
+// nil for all.
+func (r *releases) alike(i int, n Name) []string {
+	if r.forms == nil {
+		return nil
+	}
+	var names []string
+	for j, forms := range r.forms {
+		if form, ok := forms[n]; ok && form == r.forms[i][n] {
+			names = append(names, r.all[j].Instances...)
+		}
+	}
+	if len(names) == r.instances {
+		return nil
+	}
+	return names
+}
+
+// first returns the youngest release that has a name in the form of release i.
+func (r *releases) first(n Name, i int) int {
+	for j := range i {
+		if form, ok := r.forms[j][n]; ok && form == r.forms[i][n] {
+			return j
+		}
+	}
+	return i
+}
+
+// formsOf are the forms of what a catalogue has: what calls of it depend on.
+func formsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
+	forms := map[Name][sha256.Size]byte{}
+	add := func(kind NameKind, name string, entry proto.Message) {
+		said, _ := proto.MarshalOptions{Deterministic: true}.Marshal(entry) // it was read from the bus
+		forms[Name{kind, name}] = sha256.Sum256(said)
+	}
+	for _, t := range c.GetTools() {
+		// Texts for people do not matter, so that an update which changes no more
+		// than those keeps all instances busy.
+		form := proto.CloneOf(t)
+		form.Json = outputSchema(t.Json)
+		add(ToolName, t.Name, form)
+	}
+	for _, p := range c.GetPrompts() {
+		add(PromptName, p.Name, p)
+	}
+	for _, e := range c.GetResources() {
+		add(ResourceName, e.Uri, e)
+	}
+	for _, e := range c.GetResourceTemplates() {
+		add(TemplateName, e.UriTemplate, e)
+	}
+	for _, k := range c.GetSkills() {
+		add(SkillName, k.Name, k)
+	}
+	for _, begins := range c.GetResourcePrefixes() {
+		add(PrefixName, begins, &busv1.Catalogue{})
+	}
+	if c.GetListsResources() {
+		add(listerName, "", &busv1.Catalogue{})
+	}
+	if c.GetSamples() {
+		add(ModelName, "", &busv1.Catalogue{})
+	}
+	return forms
+}
+
+func outputSchema(tool []byte) []byte {
+	var about struct {
+		Output jsontext.Value `json:"outputSchema,omitzero"`
+	}
+	if json.Unmarshal(tool, &about) != nil {
+		return tool
+	}
+	return about.Output
+}

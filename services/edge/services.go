@@ -1,0 +1,174 @@
+package edge
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// busFlags say which bus.
+type busFlags struct {
+	NATS string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+}
+
+func (f busFlags) connect(ctx context.Context) (*bus.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	return bus.Connect(ctx, bus.Config{URL: f.NATS, Name: "services"})
+}
+
+// ListServices is the command line that lists what is on the bus. The tags are
+// read by kong.
+type ListServices struct {
+	busFlags
+	JSON bool `name:"json" env:"BUSBAR_JSON" help:"Print JSON."`
+}
+
+// Help implements kong's HelpProvider.
+func (ListServices) Help() string {
+	return `Example: busbar services --nats nats://127.0.0.1:4222`
+}
+
+// serviceLine is what is said of one release of a service.
+type serviceLine struct {
+	Service   string         `json:"service"`
+	Version   string         `json:"version"`
+	Digest    string         `json:"digest"`
+	Instances []string       `json:"instances"`
+	Offers    map[string]int `json:"offers"`
+	// Listed: clients see what this release offers.
+	Listed bool `json:"listed"`
+}
+
+type conflictLine struct {
+	Name    string `json:"name"`
+	Service string `json:"service"`
+	Owner   string `json:"owner"`
+}
+
+// Run prints the list to out.
+func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	live, err := catalogue.Look(ctx, conn, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	now := live.Now()
+	var services []serviceLine
+	for _, s := range live.Services() {
+		for i, r := range s.Releases {
+			services = append(services, serviceLine{s.Name, r.Version, r.Digest[:12], r.Instances, offers(r.Catalogue), i == 0})
+		}
+	}
+	var conflicts []conflictLine
+	for _, x := range now.Conflicts() {
+		conflicts = append(conflicts, conflictLine{x.Name.String(), x.Service, x.Owner})
+	}
+	if c.JSON {
+		return json.MarshalWrite(out, map[string]any{"services": services, "conflicts": conflicts},
+			json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.Multiline(true))
+	}
+	if len(services) == 0 {
+		_, err := fmt.Fprintln(out, "no services on the bus")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "SERVICE\tVERSION\tINSTANCES\tOFFERS")
+	for _, s := range services {
+		name := s.Service
+		if !s.Listed {
+			name = "  not listed:"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, s.Version, strings.Join(s.Instances, " "), counted(s.Offers))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, p := range now.Problems() {
+		if _, err := fmt.Fprintln(out, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func offers(c *busv1.Catalogue) map[string]int {
+	all := map[string]int{}
+	for what, n := range map[string]int{
+		"tools": len(c.GetTools()), "prompts": len(c.GetPrompts()), "resources": len(c.GetResources()),
+		"templates": len(c.GetResourceTemplates()), "prefixes": len(c.GetResourcePrefixes()), "skills": len(c.GetSkills()),
+	} {
+		if n > 0 {
+			all[what] = n
+		}
+	}
+	if c.GetSamples() {
+		all["models"] = 1
+	}
+	return all
+}
+
+func counted(offers map[string]int) string {
+	var parts []string
+	for what, n := range offers {
+		if n == 1 {
+			what = strings.TrimSuffix(strings.Replace(what, "prefixes", "prefix", 1), "s")
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", n, what))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+// AssignName is the command line that gives a name to a service.
+type AssignName struct {
+	busFlags
+	Name    string `arg:"" help:"What the service is to have: tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME or model."`
+	Service string `arg:"" help:"The service that is to have it, whether it is there now or not."`
+}
+
+// Help implements kong's HelpProvider.
+func (AssignName) Help() string {
+	return `Example: busbar services assign tools/analyzeText text
+
+The service that offers a name first has it, until it was not seen for 7 days.
+This gives the name to another. It takes a NATS user that may write the bucket
+"names".`
+}
+
+// Run moves the name, and says so.
+func (c *AssignName) Run(ctx context.Context, out io.Writer) error {
+	name, err := catalogue.ParseName(c.Name)
+	if err != nil {
+		return err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := catalogue.Assign(ctx, conn, name, c.Service); err != nil {
+		return fmt.Errorf("assign %s: %w", name, err)
+	}
+	_, err = fmt.Fprintf(out, "%s is that of service %s now\n", name, c.Service)
+	return err
+}

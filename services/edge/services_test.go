@@ -1,0 +1,72 @@
+package edge_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// The commands say who is there and whose a name is, and move it.
+func TestB5ServicesCommand(t *testing.T) {
+	t.Parallel()
+	b := bustest.Server(t)
+	live, err := catalogue.Watch(t.Context(), bustest.Connect(t, b), bustest.Logger(t)) // as an edge does
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(live.Close)
+	tool := &busv1.Tool{Name: "x", Json: []byte(`{"name":"x","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`)}
+	for _, name := range []string{"zeta", "alpha"} {
+		a, err := bus.Announce(bustest.Connect(t, b), name, "i-"+name, "1.2.3", &busv1.Catalogue{Service: name, Tools: []*busv1.Tool{tool}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { a.Withdraw(context.WithoutCancel(t.Context())) })
+		if err := live.Await(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(asJSON bool) string {
+		t.Helper()
+		var out strings.Builder
+		c := edge.ListServices{JSON: asJSON}
+		c.NATS = b
+		if err := c.Run(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := list(false); !strings.Contains(got, "zeta") || !strings.Contains(got, "1.2.3") || !strings.Contains(got, "i-alpha") || !strings.Contains(got, "1 tool") ||
+		!strings.Contains(got, `tool "x" of service alpha is left out: the name is that of service zeta`) {
+		t.Errorf("listed is\n%s", got)
+	}
+	var out strings.Builder
+	assign := edge.AssignName{Name: "tools/x", Service: "alpha"}
+	assign.NATS = b
+	if err := assign.Run(t.Context(), &out); err != nil || out.String() != "tools/x is that of service alpha now\n" {
+		t.Fatalf("%q %v", out.String(), err)
+	}
+	bustest.Eventually(t, "the edge obeys", func() bool { target, _ := live.Now().Tool("x"); return target.Service == "alpha" })
+	var said struct {
+		Services  []struct{ Service string }
+		Conflicts []struct{ Name, Service, Owner string }
+	}
+	if err := json.Unmarshal([]byte(list(true)), &said, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	if len(said.Conflicts) != 1 || said.Conflicts[0].Owner != "alpha" || said.Conflicts[0].Service != "zeta" || len(said.Services) < 2 {
+		t.Errorf("as JSON: %+v", said)
+	}
+	assign.Name = "tool/x"
+	if err := assign.Run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "write tools/NAME") {
+		t.Errorf("a name of no kind: %v", err)
+	}
+}
