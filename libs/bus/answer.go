@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -43,8 +44,10 @@ type answer struct {
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
-	seq    uint32
-	pieces []byte
+	seq uint32
+	// pieces are the chunks so far, size is what they have together.
+	pieces [][]byte
+	size   int
 	// terminal is set when the service is done with the call; heard, when anything
 	// but signs of life and an error came from it.
 	terminal, heard bool
@@ -265,14 +268,21 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			onFrame(frame)
 		}
 	case *busv1.Frame_Chunk:
-		if len(a.pieces)+len(body.Chunk.Data) > MaxResult {
+		if a.size+len(body.Chunk.Data) > MaxResult {
 			return nil, fault.New(fault.ResultTooLarge, "the result exceeds %d bytes", MaxResult)
 		}
-		a.pieces = append(a.pieces, body.Chunk.Data...)
+		if err := a.keep(body.Chunk.Data); err != nil {
+			return nil, err
+		}
+		a.pieces = append(a.pieces, body.Chunk.Data)
 	case *busv1.Frame_Result:
 		a.terminal = true
+		if err := a.keep(body.Result.Json); err != nil {
+			return nil, err
+		}
 		if a.pieces != nil {
-			body.Result.Json = append(a.pieces, body.Result.Json...)
+			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
+			a.pieces = nil
 		}
 		if err := checkResult(a.method, body.Result); err != nil {
 			return nil, a.malformed(frame, err)
@@ -296,6 +306,15 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		return nil, f
 	}
 	return nil, nil
+}
+
+// keep asks for room for bytes of a result.
+func (a *answer) keep(b []byte) *fault.Error {
+	a.size += len(b)
+	if a.options.Room == nil {
+		return nil
+	}
+	return fault.From(a.options.Room.Take(len(b)))
 }
 
 // isNotification reports whether a frame may be dropped.

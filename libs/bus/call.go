@@ -34,6 +34,8 @@ type Options struct {
 	// instances wait 5 s. For services that cannot ask it comes before the request
 	// is sent, and instance is empty.
 	Permit func(ctx context.Context, instance string) error
+	// Room is asked before the result is kept; nil keeps any.
+	Room Room
 	// Only are the instances that may have the call; nil for any. When none of
 	// them is there, the error is Unavailable because of ErrNoInstance.
 	Only []string
@@ -42,6 +44,13 @@ type Options struct {
 	// Harmless says that the call has no effect, so that it is made again when its
 	// answer is lost.
 	Harmless bool
+}
+
+// Room is what the results of calls take up until somebody has read them.
+type Room interface {
+	// Take is called when n bytes of a result have arrived. Its *fault.Error ends
+	// the call; it says that the call ran, which a call with a result has.
+	Take(n int) error
 }
 
 // Ran says which instance a call was given to, and the version of its code.
@@ -158,8 +167,8 @@ func pause(ctx context.Context, deadline time.Time) bool {
 // attempt makes the call at one instance.
 func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
 	c, s := a.caller, a.options.Stream
-	req.DeadlineUnixNano = uint64(a.deadline.Add(-HopShave).UnixNano())
-	req.RemainingNano = uint64(max(1, time.Until(a.deadline)-HopShave))
+	left := max(1, time.Until(a.deadline)-HopShave)
+	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
 	if s != nil {
 		s.next(a.service, req)
 	}

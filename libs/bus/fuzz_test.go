@@ -54,7 +54,7 @@ func FuzzFrame(f *testing.F) {
 			}
 			_ = isNotification(data)
 		}
-		if len(a.pieces) > MaxResult {
+		if a.size > MaxResult {
 			t.Error("kept more than a result")
 		}
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
@@ -52,8 +53,11 @@ type Config struct {
 	// LendClientModels lets anonymous clients lend their models to anonymous
 	// callers, which are everybody.
 	LendClientModels bool
-	Audit            Audit
-	Logger           *slog.Logger
+	// ResultBytes bounds the results that the edge holds for clients who have not
+	// read them yet; 0: budget.DefaultLimit.
+	ResultBytes int64
+	Audit       Audit
+	Logger      *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -140,9 +144,11 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
 	}
 	e.metrics = metrics.New(cfg.Version)
+	held := budget.New(cfg.ResultBytes)
+	e.metrics.Gauge("busbar_results_held_bytes", "Results that clients have not read yet.", func() float64 { return float64(held.Held()) })
 	e.measure(cfg.Limiter)
 	e.gateway = gateway.New(gateway.Config{
-		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache,
+		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
 		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, Logger: cfg.Logger,
 	})
@@ -187,6 +193,10 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 			return 1
 		}
 		return 0
+	})
+	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
+		off, _ := e.conn.ClockOffset()
+		return off.Seconds()
 	})
 	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
 		return float64(e.conn.Malformed())
@@ -318,11 +328,17 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 			return
 		}
 		_, _ = w.Write([]byte("ready\n"))
+		if off, _ := e.conn.ClockOffset(); off.Abs() > bus.MaxClockOffset {
+			_, _ = fmt.Fprintf(w, "the clock of this edge is off by %.0f s against most of the bus\n", off.Seconds())
+		}
 		for _, away := range e.conn.Away() {
 			_, _ = fmt.Fprintf(w, "without %s: it does not answer\n", away)
 		}
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, release := e.gateway.Hold(r.Context())
+		defer release()
+		r = r.WithContext(ctx)
 		// Not through the mux, which tidies paths: a resource's URI is part of one.
 		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
 			web.ServeHTTP(w, r)

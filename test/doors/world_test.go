@@ -38,11 +38,16 @@ type world struct {
 	stdio  map[string]*pipe
 	ledger ledger
 	policy *policy
+	// results is edge.Config.ResultBytes.
+	results int64
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, 0) }
+
+// newWorldOf is a world whose edges hold that many bytes of results.
+func newWorldOf(t *testing.T, results int64) *world {
 	t.Helper()
-	w := &world{nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}}, policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
+	w := &world{results: results, nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}}, policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.keepTrail(t)
 	serve(t, bustest.Connect(t, w.nats), w.service())
@@ -82,7 +87,7 @@ func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{
-		Version: "1", Authenticator: who, Authorizer: w.policy, Limiter: w.policy, Logger: bustest.Logger(t),
+		Version: "1", Authenticator: who, Authorizer: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
 	})
 	if err != nil {
 		t.Fatal(err)

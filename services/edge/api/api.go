@@ -67,12 +67,29 @@ func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFram
 	return Outcome(answer, err)
 }
 
-// Batch carries out calls beside each other; see gateway.Batch.
+// Batch carries out calls concurrently; see gateway.Batch.
 func (s *Server) Batch(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
-	s.gateway.Batch(ctx, parallel, calls, func(i int, a *gateway.Answer, err error) {
+	s.gateway.Batch(ctx, parallel, calls, outcomes(done))
+}
+
+// BatchInOrder is Batch with the outcomes in the order of the calls; see
+// gateway.BatchInOrder.
+func (s *Server) BatchInOrder(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
+	s.gateway.BatchInOrder(ctx, parallel, calls, outcomes(done))
+}
+
+func outcomes(done func(i int, result jsontext.Value, err error)) func(int, *gateway.Answer, error) {
+	return func(i int, a *gateway.Answer, err error) {
 		result, err := Outcome(a, err)
 		done(i, result, err)
-	})
+	}
+}
+
+// Hold and HoldAny open an account for the results of a request; see
+// gateway.Hold. Requests over HTTP have one, which holds as Hold does.
+func (s *Server) Hold(ctx context.Context) (context.Context, func()) { return s.gateway.Hold(ctx) }
+func (s *Server) HoldAny(ctx context.Context) (context.Context, func()) {
+	return s.gateway.HoldAny(ctx)
 }
 
 // Outcome is the result of an answer, or why there is none.

@@ -43,9 +43,9 @@ func Answer(w http.ResponseWriter, status int, contentType string, body []byte) 
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	TimeWrite(http.NewResponseController(w))
+	out := paced{w, http.NewResponseController(w)}
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
+	_, _ = out.Write(body)
 }
 
 // TimeWrite gives a client its time for the next write, after which it counts as

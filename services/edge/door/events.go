@@ -32,26 +32,25 @@ func NewEvents(w http.ResponseWriter) *Events {
 // Run writes first, nil for nothing, and then what is sent, until the stream
 // ends, ctx does or the client is gone.
 func (s *Events) Run(ctx context.Context, first []byte) {
-	defer s.take() // lets go who waits
-	defer s.End()
+	defer s.leave()
 	idle := time.NewTicker(keepAlive)
 	defer idle.Stop()
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	next := first
+	next := [][]byte{first}
 	for s.write(next) && s.control.Flush() == nil {
+		s.wrote()
 		select {
 		case <-s.more:
-			queue, ended := s.take()
-			next = bytes.Join(queue, nil)
-			if ended {
+			var ended bool
+			if next, ended = s.take(); ended {
 				s.write(next) // and its deadline is for the end that net/http writes
 				return
 			}
 		case <-idle.C:
-			next = []byte(":\n\n")
+			next = [][]byte{[]byte(":\n\n")}
 		case <-ctx.Done():
 			return
 		}
@@ -59,10 +58,15 @@ func (s *Events) Run(ctx context.Context, first []byte) {
 }
 
 // write writes within its time; false when the client is gone.
-func (s *Events) write(b []byte) bool {
+func (s *Events) write(messages [][]byte) bool {
+	out := paced{s.w, s.control}
+	for _, m := range messages {
+		if _, err := out.Write(m); err != nil {
+			return false
+		}
+	}
 	TimeWrite(s.control)
-	_, err := s.w.Write(b)
-	return err == nil
+	return true
 }
 
 // Event makes a server-sent event of a name and a single line.

@@ -7,6 +7,8 @@ import "sync"
 const (
 	maxQueued      = 256
 	maxQueuedBytes = 256 << 10
+	// maxUnheld is the largest message that Send leaves in the queue.
+	maxUnheld = 32 << 10
 )
 
 // queue is what waits for one client to read it.
@@ -18,6 +20,8 @@ type queue struct {
 	queued  [][]byte
 	bytes   int
 	waiting int           // those in Send
+	taken   int           // how often the queue was emptied
+	written int           // how many of these are written
 	room    chan struct{} // closed when there is room again, and at the end
 	ended   bool          // nothing is queued any more
 }
@@ -25,19 +29,30 @@ type queue struct {
 func newQueue() *queue { return &queue{more: make(chan struct{}, 1), room: make(chan struct{})} }
 
 // Send sends a message. It waits for a slow client, though not for ever, and
-// reports false when the client is gone.
+// reports false when the client is gone. A large message it has written when it
+// returns: what is queued is small, and who sends more holds it himself.
 func (q *queue) Send(message []byte) bool {
-	for {
-		q.mu.Lock()
-		if q.ended || q.put(message) {
-			defer q.mu.Unlock()
-			return !q.ended
-		}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.ended && !q.put(message) {
 		q.waiting++
-		room := q.room
-		q.mu.Unlock()
-		<-room
+		q.wait()
 	}
+	if q.ended {
+		return false
+	}
+	for at := q.taken + 1; len(message) > maxUnheld && q.written < at; {
+		q.wait()
+	}
+	return true
+}
+
+// wait waits, unlocked, until there is room or something is written.
+func (q *queue) wait() {
+	room := q.room
+	q.mu.Unlock()
+	<-room
+	q.mu.Lock()
 }
 
 // Notify sends a message, or drops what the client is too slow for.
@@ -72,9 +87,31 @@ func (q *queue) take() (queued [][]byte, ended bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	queued, q.queued, q.bytes = q.queued, nil, 0
-	close(q.room)
-	q.room, q.waiting = make(chan struct{}), 0
+	q.taken, q.waiting = q.taken+1, 0
+	q.changed()
 	return queued, q.ended
+}
+
+// wrote says that all that was taken is written.
+func (q *queue) wrote() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.written = q.taken
+	q.changed()
+}
+
+// leave is for a writer that writes no more. It lets go who waits.
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended, q.queued, q.bytes = true, nil, 0
+	q.written = q.taken + 1
+	q.changed()
+}
+
+func (q *queue) changed() {
+	close(q.room)
+	q.room = make(chan struct{})
 }
 
 // End ends the stream after what is queued.

@@ -222,8 +222,7 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 // write writes what is queued until the queue ends. A client that takes a
 // message too slowly is gone.
 func (s *Socket) write() {
-	defer s.take() // lets go who waits
-	defer s.End()
+	defer s.leave()
 	for range s.more {
 		queued, ended := s.take()
 		for _, m := range queued {
@@ -235,6 +234,7 @@ func (s *Socket) write() {
 				return
 			}
 		}
+		s.wrote()
 		if ended {
 			return
 		}

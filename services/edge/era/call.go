@@ -23,6 +23,8 @@ func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1
 		s.Refuse(r, x, err)
 		return
 	}
+	ctx, release := s.hold(ctx)
+	defer release()
 	n := notifier{token: r.Message.P.ProgressToken, x: x, last: math.Inf(-1)}
 	if r.Modern() {
 		answer, err := s.gateway.Do(ctx, c, n.forward)

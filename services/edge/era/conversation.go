@@ -158,6 +158,8 @@ func (c *Conversation) batch(ctx context.Context, s *session.Session, message []
 		return
 	}
 	c.run(func() {
+		ctx, release := c.cfg.Server.gateway.Hold(ctx)
+		defer release()
 		if responses := c.cfg.Server.Batch(ctx, base, entries); responses != nil {
 			c.cfg.Out.Send(responses)
 		}

@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
@@ -161,6 +162,15 @@ func (s *Server) answerRequest(ctx context.Context, r *Request, x Exchange) {
 	default:
 		s.legacy(ctx, r, x)
 	}
+}
+
+// hold opens an account for a request's results where its door has not: over a
+// connection each request has its own.
+func (s *Server) hold(ctx context.Context) (_ context.Context, release func()) {
+	if budget.Of(ctx) != nil {
+		return ctx, func() {}
+	}
+	return s.gateway.Hold(ctx)
 }
 
 // clientCache remembers how clients describe themselves, byte for byte: the

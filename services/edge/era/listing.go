@@ -12,6 +12,8 @@ const private = `"ttlMs":5000,"cacheScope":"private"`
 
 // listResources answers resources/list where services list some themselves.
 func (s *Server) listResources(ctx context.Context, r *Request, x Exchange) {
+	ctx, release := s.hold(ctx)
+	defer release()
 	entries, next, err := s.gateway.ListResources(ctx, &gateway.Call{
 		Door: r.Door, Credentials: r.Credentials, Traceparent: r.Message.P.Traceparent, Tracestate: r.Message.P.Tracestate,
 	}, r.Message.P.Cursor, 0)

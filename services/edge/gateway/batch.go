@@ -8,6 +8,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
 // Bounds of a batch.
@@ -18,43 +19,80 @@ const (
 	MaxParallel     = 1024
 )
 
-// Batch carries out calls beside each other, at most parallel at once, 0 for
+// Batch carries out calls concurrently, at most parallel at once, 0 for
 // DefaultParallel. Each passes the whole chain by itself, so that one that fails
 // fails alone. done is given each outcome as it comes, with the call's place
-// among the others; it is called by one goroutine at a time. No more calls are
-// taken from the sequence than run, so that a batch may be longer than memory.
+// among the others; it is called by one goroutine at a time, and the result counts
+// as held until it returns. No more calls are taken from the sequence than run, so
+// that a batch may be longer than memory.
+//
 // When ctx ends, calls that run are cancelled and those not begun get an error
-// that says nothing ran. Batch returns when done was called for every call.
+// that says nothing ran; so do those not begun when the account of ctx is full.
+// Batch returns when done was called for every call.
 func (g *Gateway) Batch(ctx context.Context, parallel int, calls iter.Seq[*Call], done func(i int, a *Answer, err error)) {
+	g.batch(ctx, parallel, calls, func(o ended) {
+		done(o.place, o.answer, o.err)
+		o.release()
+	})
+}
+
+// BatchInOrder is Batch with the outcomes in the order of the calls. One that is
+// early waits for those before it.
+func (g *Gateway) BatchInOrder(ctx context.Context, parallel int, calls iter.Seq[*Call], done func(i int, a *Answer, err error)) {
+	next, early := 0, map[int]ended{}
+	g.batch(ctx, parallel, calls, func(o ended) {
+		early[o.place] = o
+		for {
+			o, there := early[next]
+			if !there {
+				return
+			}
+			delete(early, next)
+			next++
+			done(o.place, o.answer, o.err)
+			o.release()
+		}
+	})
+}
+
+// ended is what became of one call of a batch.
+type ended struct {
+	place   int
+	answer  *Answer
+	err     error
+	release func()
+}
+
+func (g *Gateway) batch(ctx context.Context, parallel int, calls iter.Seq[*Call], report func(ended)) {
 	if parallel <= 0 {
 		parallel = DefaultParallel
 	}
 	p := pool.New().WithMaxGoroutines(min(parallel, MaxParallel))
+	account := budget.Of(ctx)
 	var mu sync.Mutex
-	report := func(i int, a *Answer, err error) {
+	tell := func(o ended) {
 		mu.Lock()
 		defer mu.Unlock()
-		done(i, a, err)
+		report(o)
 	}
 	i := 0
 	for c := range calls {
-		place := i
+		o := ended{place: i, release: func() {}}
 		i++
-		if ctx.Err() != nil {
-			report(place, nil, notBegun())
-			continue
-		}
 		p.Go(func() {
-			if ctx.Err() != nil {
-				report(place, nil, notBegun())
-				return
+			switch {
+			case ctx.Err() != nil:
+				o.err = notBegun()
+			case c.Refused != nil:
+				o.err = c.Refused
+			case account.Full():
+				o.err = account.NotBegun()
+			default:
+				var own context.Context
+				own, o.release = budget.Part(ctx)
+				o.answer, o.err = g.Do(own, c, nil)
 			}
-			if c.Refused != nil {
-				report(place, nil, c.Refused)
-				return
-			}
-			a, err := g.Do(ctx, c, nil)
-			report(place, a, err)
+			tell(o)
 		})
 	}
 	p.Wait()

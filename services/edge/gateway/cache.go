@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
 // Bounds of the results that an edge keeps.
@@ -67,6 +68,9 @@ func cached(cache *Cache) Link {
 		}
 		if k, ok := cache.results.GetIfPresent(key); ok {
 			cache.hits.Add(1)
+			if err := budget.Of(ctx).Take(len(k.result.Json)); err != nil {
+				return nil, err
+			}
 			// A copy: what follows may change the result.
 			return &Answer{Result: &busv1.Result{Json: slices.Clone(k.result.Json), Meta: k.result.Meta}}, nil
 		}

@@ -7,6 +7,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
@@ -20,6 +21,8 @@ const shareBytes = 8
 // again when its answer is lost.
 func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+		room := budget.Of(ctx)
+		room.For(c.Payer())
 		deadline := time.Now().Add(timeLimit(c))
 		req := request(c, deadline)
 		var err error
@@ -31,7 +34,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			frame, err = lending.borrow(ctx, c.Principal, req)
 		} else {
 			frame, err = caller.CallWith(ctx, c.Target.Service, req, bus.Options{
-				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran,
+				Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran, Room: room,
 			})
 		}
 		if err != nil {

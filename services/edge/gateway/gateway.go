@@ -6,6 +6,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -22,6 +23,9 @@ type Config struct {
 	Limiter       Limiter
 	Approvals     Approvals
 	Deduplicator  Deduplicator
+	// Budget bounds the results that are held for clients; nil is one of
+	// budget.DefaultLimit.
+	Budget *budget.Budget
 	// Cache keeps results of tools that let it; nil keeps none.
 	Cache   *Cache
 	Auditor Auditor
@@ -42,6 +46,7 @@ type Gateway struct {
 	auditor       Auditor
 	approvals     Approvals
 	lending       lending
+	budget        *budget.Budget
 	chain         Next
 }
 
@@ -62,6 +67,9 @@ func New(cfg Config) *Gateway {
 	}
 	if cfg.Deduplicator == nil {
 		cfg.Deduplicator = open{}
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = budget.New(0)
 	}
 	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
 	if cfg.Sealer == nil {
@@ -92,13 +100,26 @@ func New(cfg Config) *Gateway {
 	return &Gateway{
 		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
 		sealer: cfg.Sealer, auditor: cfg.Auditor, approvals: cfg.Approvals,
-		lending: lending, chain: next,
+		lending: lending, budget: cfg.Budget, chain: next,
 	}
 }
 
-// Do carries out a call. Every failure is a *fault.Error. onFrame may be nil.
+// Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
+// result counts for the account of ctx until that is released; see Hold.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 	return g.chain(ctx, c, onFrame)
+}
+
+// Hold opens an account for the results of a request that a client makes. Doors
+// release it when the answer is written, or nobody waits for it.
+func (g *Gateway) Hold(ctx context.Context) (_ context.Context, release func()) {
+	return g.budget.Open(ctx, g.budget.MaxRequest())
+}
+
+// HoldAny is Hold for requests that are answered bit by bit, however much that is
+// in all; each bit is a budget.Part.
+func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func()) {
+	return g.budget.Open(ctx, 0)
 }
 
 // Ask makes room for the answer of a client that is asked for input.

@@ -4,6 +4,7 @@
 package envelope
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -124,8 +125,10 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 		answer(w, failure(err), err)
 		return
 	}
-	responses := make([]response, len(actions))
-	h.cfg.API.Batch(r.Context(), 0, func(yield func(*gateway.Call) bool) {
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	out := door.NewArray(w, "[", "]")
+	h.cfg.API.BatchInOrder(ctx, 0, func(yield func(*gateway.Call) bool) {
 		for _, action := range actions {
 			call, err := read(action, who)
 			if err != nil {
@@ -135,14 +138,17 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 				return
 			}
 		}
-	}, func(i int, result jsontext.Value, err error) {
-		responses[i] = outcome(result, err)
+	}, func(_ int, result jsontext.Value, err error) {
+		one := outcome(result, err)
 		if err != nil {
 			f := fault.From(err)
-			responses[i].Reason, responses[i].Executed, responses[i].RetryAfterMS, responses[i].Data = f.Reason, f.Executed, f.RetryAfter.Milliseconds(), f.Data
+			one.Reason, one.Executed, one.RetryAfterMS, one.Data = f.Reason, f.Executed, f.RetryAfter.Milliseconds(), f.Data
+		}
+		if !out.Add(one) {
+			stop() // nobody reads
 		}
 	})
-	answer(w, responses, nil)
+	out.End()
 }
 
 func read(b []byte, who api.Caller) (*gateway.Call, error) {

@@ -160,6 +160,8 @@ func (t *talk) run(ctx context.Context, id string, op *operation) frame {
 	defer sources.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	ctx, release := t.h.cfg.API.Hold(ctx)
+	defer release()
 	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, t.who), runningKey{}, &sources)
 	responses, err := op.schema.Subscribe(ctx, op.query, op.name, op.variables)
 	if err != nil {

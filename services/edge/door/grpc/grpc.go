@@ -59,7 +59,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{health: health.NewServer()}
-	guard := recoverer{cfg.Logger}
+	guard := recoverer{cfg.Logger, cfg.API}
 	s.server = rpc.NewServer(
 		rpc.MaxRecvMsgSize(maxMessage), rpc.MaxSendMsgSize(maxResult), rpc.MaxConcurrentStreams(maxStreams),
 		rpc.MaxHeaderListSize(maxHeaders), rpc.ConnectionTimeout(5*time.Second),
@@ -93,9 +93,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration)
 }
 
 // recoverer keeps a defect that one call meets from ending the process.
-type recoverer struct{ log *slog.Logger }
+type recoverer struct {
+	log *slog.Logger
+	api *api.Server
+}
 
 func (g recoverer) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo, handle rpc.UnaryHandler) (resp any, err error) {
+	ctx, release := g.api.Hold(ctx)
+	defer release()
 	if caught := panics.Try(func() { resp, err = handle(ctx, req) }); caught != nil {
 		return nil, g.met(info.FullMethod, caught)
 	}
@@ -103,11 +108,22 @@ func (g recoverer) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo
 }
 
 func (g recoverer) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInfo, handle rpc.StreamHandler) (err error) {
-	if caught := panics.Try(func() { err = handle(srv, s) }); caught != nil {
+	ctx, release := g.api.HoldAny(s.Context())
+	defer release()
+	if caught := panics.Try(func() { err = handle(srv, &held{s, ctx}) }); caught != nil {
 		return g.met(info.FullMethod, caught)
 	}
 	return status(err)
 }
+
+// held is a stream whose results have an account.
+type held struct {
+	rpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (h *held) Context() context.Context { return h.ctx }
 
 func (g recoverer) met(method string, caught *panics.Recovered) error {
 	g.log.Error("a call panicked", "door", "grpc", "method", method, "panic", caught.Value, "stack", string(caught.Stack))

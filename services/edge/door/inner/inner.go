@@ -26,6 +26,8 @@ func Serve(ctx context.Context, conn *bus.Conn, g *gateway.Gateway) (*bus.Server
 	return bus.Serve(ctx, conn, bus.ServerConfig{
 		Service: bus.Gateway, Concurrency: concurrency,
 		Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+			ctx, release := g.Hold(ctx)
+			defer release()
 			return call(ctx, g, req)
 		},
 	})

@@ -67,11 +67,16 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, _ string) error 
 		h.run(r.Context(), newLineWriter(w), who, in.Parallel, calls)
 		return nil
 	}
-	slots := make([]api.Slot, len(in.Calls))
-	h.each(r.Context(), who, in.Parallel, calls, func(i int, s api.Slot) { slots[i] = s })
-	return send(w, r, http.StatusOK, struct {
-		Results []api.Slot `json:"results"`
-	}{slots})
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	out := door.NewArray(w, `{"results":[`, `]}`)
+	h.each(ctx, h.cfg.API.BatchInOrder, who, in.Parallel, calls, func(_ int, s api.Slot) {
+		if !out.Add(s) {
+			stop() // nobody reads
+		}
+	})
+	out.End()
+	return nil
 }
 
 // lines reads calls line by line, while slots go out.
@@ -124,7 +129,9 @@ func readLine(in *bufio.Reader, limit int) (jsontext.Value, error) {
 func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, parallel int, calls func(func(jsontext.Value) bool)) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h.each(ctx, who, parallel, calls, func(i int, s api.Slot) {
+	ctx, release := h.cfg.API.HoldAny(ctx)
+	defer release()
+	h.each(ctx, h.cfg.API.Batch, who, parallel, calls, func(i int, s api.Slot) {
 		s.Index = &i
 		if !out.write(s) {
 			stop() // nobody reads
@@ -132,9 +139,12 @@ func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, para
 	})
 }
 
+// runner is api.Server.Batch or BatchInOrder.
+type runner func(context.Context, int, func(func(*gateway.Call) bool), func(int, jsontext.Value, error))
+
 // each carries calls out. One that cannot be read has its slot as well.
-func (h *Handler) each(ctx context.Context, who api.Caller, parallel int, calls func(func(jsontext.Value) bool), done func(i int, s api.Slot)) {
-	h.cfg.API.Batch(ctx, parallel, func(yield func(*gateway.Call) bool) {
+func (h *Handler) each(ctx context.Context, run runner, who api.Caller, parallel int, calls func(func(jsontext.Value) bool), done func(i int, s api.Slot)) {
+	run(ctx, parallel, func(yield func(*gateway.Call) bool) {
 		for raw := range calls {
 			err := mcp.Valid(bytes.TrimSpace(raw), h.cfg.Limits)
 			var c *api.BatchCall
@@ -172,8 +182,7 @@ func (o *lineWriter) write(v any) bool {
 	if err != nil {
 		return false
 	}
-	door.TimeWrite(o.control)
-	if _, err := o.w.Write(append(b, '\n')); err != nil {
+	if _, err := door.Paced(o.w).Write(append(b, '\n')); err != nil {
 		return false
 	}
 	return o.control.Flush() == nil

@@ -122,7 +122,9 @@ func (t *talk) Receive(ctx context.Context, b []byte) {
 		r.fail(err)
 		return
 	}
+	ctx, release := t.h.cfg.API.HoldAny(ctx) // of which each result is one message
 	t.running.Go(func() {
+		defer release()
 		var v any
 		var err error
 		caught := panics.Try(func() { v, err = k.do(r, ctx) })

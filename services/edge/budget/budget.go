@@ -1,0 +1,190 @@
+// Package budget bounds the bytes of results that an edge holds: from when they
+// arrive from the bus until their client has taken them. Without a bound the
+// memory of an edge is that of its slowest readers.
+//
+// Bytes are counted once for each result, by its length; a door may have a second
+// copy for a moment, in another form.
+package budget
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+const (
+	// DefaultLimit is what one edge holds at most, in bytes.
+	DefaultLimit = 128 << 20
+	// small is what a request may hold and still have the last quarter of the
+	// budget: who asks for little is not refused because of who asks for much.
+	small = 256 << 10
+)
+
+// Budget is the room that the requests of one edge share.
+type Budget struct {
+	limit int64
+
+	mu      sync.Mutex
+	held    int64
+	parties map[string]int64 // what each party holds in requests that are not small
+}
+
+// New makes a budget of limit bytes; 0 is DefaultLimit.
+func New(limit int64) *Budget {
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	return &Budget{limit: limit, parties: map[string]int64{}}
+}
+
+// MaxRequest is what the results of one request may have together, where its
+// answer is one value: a quarter of all, which has room for two of the largest.
+func (b *Budget) MaxRequest() int64 { return b.limit / 4 }
+
+// Held is how many bytes are held now.
+func (b *Budget) Held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
+}
+
+// Account is what one request holds. A nil account holds anything.
+type Account struct {
+	budget *Budget
+	above  *Account // of the request that this one is a part of
+	max    int64    // of what it takes in all, 0 for none
+
+	// All of it is guarded by the budget's lock.
+	party string
+	large bool
+	held  int64
+	taken int64
+	full  bool
+	ended bool
+}
+
+type key struct{}
+
+// Open makes an account for what is done with the context it returns. max bounds
+// what is taken in all, in bytes; 0 for no bound. Release returns all that the
+// account holds; releasing again does nothing.
+func (b *Budget) Open(ctx context.Context, max int64) (_ context.Context, release func()) {
+	a := &Account{budget: b, max: max}
+	return context.WithValue(ctx, key{}, a), a.end
+}
+
+// Part makes an account for a part of the request whose account the context has,
+// so that what the part holds can be released before the rest. What it takes
+// counts for the whole request. Without an account in ctx there is none.
+func Part(ctx context.Context) (_ context.Context, release func()) {
+	above := Of(ctx)
+	if above == nil {
+		return ctx, func() {}
+	}
+	a := &Account{budget: above.budget, above: above}
+	return context.WithValue(ctx, key{}, a), a.end
+}
+
+// Of returns the account of a context, nil if it has none.
+func Of(ctx context.Context) *Account {
+	a, _ := ctx.Value(key{}).(*Account)
+	return a
+}
+
+// Full reports whether a result did not fit into what the request may take in
+// all. What has not begun need not begin then.
+func (a *Account) Full() bool {
+	if a == nil {
+		return false
+	}
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.root().full
+}
+
+func (a *Account) root() *Account {
+	for a.above != nil {
+		a = a.above
+	}
+	return a
+}
+
+// For says which party the account counts for from now on; see gateway.Payer.
+func (a *Account) For(party string) {
+	if a == nil {
+		return
+	}
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	if !a.large {
+		a.party = party
+	}
+}
+
+// Take makes room for n bytes of a result that has arrived. The error is a
+// *fault.Error that says that the call ran: with reason ResultTooLarge when the
+// request has taken too much, Overloaded when there is no room at the edge.
+func (a *Account) Take(n int) error {
+	if a == nil {
+		return nil
+	}
+	b, size := a.budget, int64(n)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	root := a.root()
+	switch {
+	case a.ended:
+		return fault.New(fault.Cancelled, "nobody waits for the result any more")
+	case root.max > 0 && root.taken+size > root.max:
+		root.full = true
+		return tooLarge(root.max).Ran(fault.Yes)
+	}
+	large := a.held+size > small
+	if large {
+		// All of a large account counts for its party, which may have half.
+		more := size
+		if !a.large {
+			more += a.held
+		}
+		if b.held+size > b.limit/4*3 || b.parties[a.party]+more > b.limit/2 {
+			return noRoom()
+		}
+		b.parties[a.party] += more
+		a.large = true
+	} else if b.held+size > b.limit {
+		return noRoom()
+	}
+	b.held, a.held, root.taken = b.held+size, a.held+size, root.taken+size
+	return nil
+}
+
+func (a *Account) end() {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a.ended {
+		return
+	}
+	a.ended = true
+	b.held -= a.held
+	if a.large {
+		if b.parties[a.party] -= a.held; b.parties[a.party] <= 0 {
+			delete(b.parties, a.party)
+		}
+	}
+}
+
+func noRoom() error {
+	e := fault.New(fault.Overloaded, "the edge holds as many results that are not read yet as it may; read them, and try again shortly").Ran(fault.Yes)
+	e.RetryAfter = time.Second
+	return e
+}
+
+func tooLarge(max int64) *fault.Error {
+	return fault.New(fault.ResultTooLarge, "the results of one request have at most %d bytes together", max)
+}
+
+// NotBegun refuses a call of a request that is full: nothing ran.
+func (a *Account) NotBegun() error { return tooLarge(a.root().max).Ran(fault.No) }
