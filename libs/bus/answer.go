@@ -284,26 +284,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
 			a.pieces = nil
 		}
-		if err := checkResult(a.method, body.Result); err != nil {
-			return nil, a.malformed(frame, err)
-		}
-		return frame, nil
-	case *busv1.Frame_InputRequired:
+		return a.checked(frame)
+	case *busv1.Frame_InputRequired, *busv1.Frame_Error, *busv1.Frame_Task, *busv1.Frame_Outcome:
 		a.terminal = true
-		if err := checkQuestions(body.InputRequired.GetInputRequests()); err != nil {
-			return nil, a.malformed(frame, err)
-		}
-		return frame, nil
-	case *busv1.Frame_Task:
-		a.terminal = true
-		return frame, nil
-	case *busv1.Frame_Error:
-		a.terminal = true
-		f, err := errorFromWire(body.Error, a.service, a.delegated)
-		if err != nil {
-			return nil, a.malformed(frame, err)
-		}
-		return nil, f
+		return a.checked(frame)
 	}
 	return nil, nil
 }

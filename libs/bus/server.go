@@ -14,6 +14,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Handler carries out one call. Its context ends at the deadline, when the
@@ -73,6 +74,7 @@ type Server struct {
 	mu     sync.Mutex
 	live   map[string]*liveCall
 	recent recentCalls
+	kept   keptCalls
 	// tasks is nil until ServeTasks.
 	tasks    *taskWorker
 	draining bool
@@ -178,6 +180,10 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		out.fail(fault.New(fault.InvalidRequest, "request is not of the bus protocol, version 1"))
 		return
 	}
+	if req.Method == callOutcome { // of another call, so it needs no slot
+		s.outcomeOf(req.Name, out)
+		return
+	}
 	out.keep(req)
 	deadline := time.Unix(0, int64(req.DeadlineUnixNano))
 	if req.RemainingNano != 0 {
@@ -213,7 +219,11 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		return
 	}
 	if call.permit != nil {
+		if req.IdempotencyKey != "" {
+			s.kept.begin(req.Id)
+		}
 		if f := s.permitted(ctx, call, out); f != nil {
+			s.kept.unbegun(req.Id)
 			out.fail(f)
 			return
 		}
@@ -231,6 +241,7 @@ func tooLate(service string) *fault.Error {
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
+	s.kept.end(req.Id, body, f)
 	if f != nil {
 		out.fail(f)
 		return
@@ -262,8 +273,21 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	default:
 		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		if !effective(req.Method) {
+			f = f.Ran(fault.No)
+		}
 	}
 	return nil, f
+}
+
+// effective reports whether a method may have an effect, so that it matters whether
+// a handler that failed had begun.
+func effective(method string) bool {
+	switch method {
+	case mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
+		return false
+	}
+	return true
 }
 
 // admit records the call as live. It refuses one that is live or was seen

@@ -322,14 +322,21 @@ func TestTaskCancel(t *testing.T) {
 		ended <- struct{}{}
 		return &busv1.Result{Json: []byte(`{}`)}, nil // too late
 	})
-	id := begin(t, tasks, "holds")
-	await(t, "the task runs", started)
-	start := time.Now()
-	if err := tasks.Cancel(t.Context(), id); err != nil {
-		t.Fatal(err)
+	// A task that runs is looked at after a second. On a machine that is busy one of
+	// some is told before that.
+	const soon = 700 * time.Millisecond
+	id, took := "", time.Hour
+	for n := 0; n < 5 && took > soon; n++ {
+		id = begin(t, tasks, "holds")
+		await(t, "the task runs", started)
+		start := time.Now()
+		if err := tasks.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the handler is told", ended)
+		took = min(took, time.Since(start))
 	}
-	await(t, "the handler is told", ended)
-	if took := time.Since(start); took > 900*time.Millisecond {
+	if took > soon {
 		t.Errorf("told after %v: by the next look, not at once", took)
 	}
 	drained(t, url)

@@ -58,6 +58,26 @@ func checkNotification(f *busv1.Frame) error {
 	return nil
 }
 
+// checked is how a call ended, by its terminal frame.
+func (a *answer) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
+	var err error
+	switch body := frame.GetBody().(type) {
+	case *busv1.Frame_Result:
+		err = checkResult(a.method, body.Result)
+	case *busv1.Frame_InputRequired:
+		err = checkQuestions(body.InputRequired.GetInputRequests())
+	case *busv1.Frame_Error:
+		var f *fault.Error
+		if f, err = errorFromWire(body.Error, a.service, a.delegated); err == nil {
+			return nil, f
+		}
+	}
+	if err != nil {
+		return nil, a.malformed(frame, err)
+	}
+	return frame, nil
+}
+
 // malformed notes that a service broke the protocol, and says so to its caller.
 func (a *answer) malformed(f *busv1.Frame, err error) *fault.Error {
 	instance := a.instance

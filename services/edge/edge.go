@@ -57,7 +57,10 @@ type Config struct {
 	// read them yet; 0: budget.DefaultLimit.
 	ResultBytes int64
 	Audit       Audit
-	Logger      *slog.Logger
+	// CheckResults logs where a tool's result is not what its output schema says.
+	// It is for development and tests: each result is read once more.
+	CheckResults bool
+	Logger       *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -131,7 +134,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := gateway.NewOutcomes(ctx, conn, tasks)
+	outcomes, err := gateway.NewOutcomes(ctx, conn, e.caller, tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +153,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
-		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, Logger: cfg.Logger,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -204,6 +207,9 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
+	})
+	m.Gauge("busbar_catalogue_mended", "Places in the schemas of tools that were true or false, which clients do not take.", func() float64 {
+		return float64(len(e.live.Now().Mended()))
 	})
 	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
 		return float64(len(e.live.Now().Conflicts()))

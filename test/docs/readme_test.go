@@ -163,7 +163,7 @@ func startQuiet(t *testing.T, cmd *exec.Cmd) {
 
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := try()
 		if err == nil {

@@ -118,7 +118,7 @@ func (p *process) wait(within time.Duration) int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
-	case <-time.After(within):
+	case <-time.After(within + slack):
 		// What it waits for is shown with its standard error.
 		p.signal(syscall.SIGQUIT)
 		<-p.exited

@@ -7,6 +7,3 @@ const KeyLife = keyLife
 
 // SetNow gives a Sealer another clock.
 func (s *Sealer) SetNow(now func() time.Time) { s.now = now }
-
-// SetNow gives Outcomes another clock.
-func (o *Outcomes) SetNow(now func() time.Time) { o.now = now }

@@ -34,6 +34,8 @@ type Config struct {
 	// LendClientModels says that anonymous clients lend their models to anonymous
 	// callers: to everybody.
 	LendClientModels bool
+	// CheckResults logs where a tool's result is not what its output schema says.
+	CheckResults bool
 }
 
 // Gateway carries calls from doors to services.
@@ -88,6 +90,9 @@ func New(cfg Config) *Gateway {
 		approve(cfg.Approvals, cfg.Caller),
 		cached(cfg.Cache),
 		begin(cfg.Auditor),
+	}
+	if cfg.CheckResults {
+		links = append(links, checkResults(cfg.Logger))
 	}
 	lending := lending{cfg.Caller, cfg.LendClientModels}
 	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer, lending)

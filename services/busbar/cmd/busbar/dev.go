@@ -65,6 +65,7 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	e, err := edge.New(starting, edgeConn, edge.Config{
 		Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool")},
 		LendClientModels: true, // all listeners for clients are on loopback
+		CheckResults:     true,
 	})
 	if err != nil {
 		return err

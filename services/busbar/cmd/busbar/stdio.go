@@ -56,7 +56,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, LendClientModels: true}, holder.Services...)
+		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, LendClientModels: true, CheckResults: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }

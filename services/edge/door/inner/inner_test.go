@@ -195,7 +195,7 @@ func TestCancel(t *testing.T) {
 	w.call(ctx, 0, "relay", `{"name":"relay","arguments":{"name":"hold"}}`)
 	select {
 	case <-stopped:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("runs on %v after its client left", time.Since(begun))
 	}
 }
