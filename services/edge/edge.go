@@ -199,6 +199,13 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 		}
 		return 0
 	})
+	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
+		off, _ := e.conn.ClockOffset()
+		return off.Seconds()
+	})
+	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
+		return float64(e.conn.Malformed())
+	})
 	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))

@@ -21,7 +21,7 @@ type check struct {
 
 // checks are those of /readyz.
 func (e *Edge) checks() []check {
-	all := []check{{"bus", e.busReady}}
+	all := []check{{"bus", e.busReady}, {"clock", e.clockReady}}
 	if e.trail != nil {
 		all = append(all, check{"audit", e.auditReady})
 	}
@@ -36,6 +36,14 @@ func (e *Edge) busReady() (string, error) {
 		return "connected; without " + strings.Join(away, ", ") + ", which do not answer", nil
 	}
 	return "connected", nil
+}
+
+// clockReady says how far the clock of this machine is off, which no call minds.
+func (e *Edge) clockReady() (string, error) {
+	if off, _ := e.conn.ClockOffset(); off.Abs() > bus.MaxClockOffset {
+		return fmt.Sprintf("the clock of this edge is off by %.0f s against most of the bus: set it", off.Seconds()), nil
+	}
+	return "in step with the bus", nil
 }
 
 // unread is what to do about a trail that nobody reads.
