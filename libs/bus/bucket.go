@@ -86,6 +86,35 @@ func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
 	return entry.Value(), nil
 }
 
+// Look returns the value of a key and its revision; no value and no error when
+// the key is not there.
+func (b *Bucket) Look(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	entry, err := b.kv.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	}
+	return entry.Value(), entry.Revision(), nil
+}
+
+// Replace stores a value in place of the revision that Look returned, or where
+// there is none for 0. It reports false when somebody else wrote in between.
+func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64) (bool, error) {
+	if revision == 0 {
+		return b.Create(ctx, key, value)
+	}
+	_, err := b.kv.Update(ctx, key, value, revision)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
+		return false, nil
+	}
+	return false, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+}
+
 // Put stores a value; its age starts anew.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
 	if len(key) > maxKey {

@@ -150,6 +150,8 @@ func (r *Responder) end(body proto.Message) {
 		f.Body = &busv1.Frame_InputRequired{InputRequired: b}
 	case *busv1.Task:
 		f.Body = &busv1.Frame_Task{Task: b}
+	case *busv1.Outcome:
+		f.Body = &busv1.Frame_Outcome{Outcome: b}
 	case *busv1.Error:
 		f.Body = &busv1.Frame_Error{Error: b}
 	default:

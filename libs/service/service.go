@@ -26,6 +26,7 @@ type Service struct {
 	name        string
 	version     string
 	description string
+	store       string
 	concurrency int
 	log         *slog.Logger
 
@@ -59,6 +60,13 @@ func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n
 
 // WithLogger sets where the service logs. Default slog.Default().
 func WithLogger(l *slog.Logger) Option { return func(s *Service) { s.log = l } }
+
+// WithStore says which store of data the instance works on, by an id that is kept
+// in the store itself, such as that of database.StoreID. Start refuses an instance
+// whose store is another than that of those that run: their clients would find
+// one half of the data at one and the rest at the other. While the registry
+// cannot be written, Start waits.
+func WithStore(id string) Option { return func(s *Service) { s.store = id } }
 
 // WithError keeps a mistake made on the way to the service, such as a wrong
 // setting: Start returns it. nil is none.
@@ -126,6 +134,8 @@ type Running struct {
 	server     *bus.Server
 	announcer  *bus.Announcer
 	undescribe func()
+	// store is nil for a service without WithStore.
+	store *bus.StoreClaim
 	// unrefresh is nil for a service that shares nothing.
 	unrefresh func()
 
@@ -136,14 +146,22 @@ type Running struct {
 
 // Start puts the service on the bus and returns once it takes calls. Stop it
 // before closing the connection.
-func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
+func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err error) {
 	s.mu.Lock()
-	err := errors.Join(s.errs...)
+	err = errors.Join(s.errs...)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("service %s is not well formed: %w", s.name, err)
 	}
 	r := &Running{service: s, conn: conn}
+	if err := r.claimStore(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.releaseStore()
+		}
+	}()
 	r.server, err = bus.Serve(ctx, conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle})
 	if err != nil {
 		return nil, err
@@ -170,6 +188,32 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 	}
 	s.logger().Info("service is on the bus", "service", s.name, "version", s.version, "instance", r.server.Instance())
 	return r, nil
+}
+
+// claimStore sees to it that no instance works on another store.
+func (r *Running) claimStore(ctx context.Context) (err error) {
+	s := r.service
+	if s.store == "" {
+		return nil
+	}
+	r.store, err = r.conn.ClaimStore(ctx, s.name, s.store, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), lifecycle.DrainTimeout)
+		defer cancel()
+		if err := r.Stop(ctx); err != nil {
+			s.logger().Error("instance with another store not stopped in order", "service", s.name, "error", err)
+		}
+	})
+	if errors.Is(err, bus.ErrOtherStore) {
+		return fmt.Errorf("service %s runs already, on another database than this instance's: each would have a part of the data. "+
+			"Start all instances on one Postgres with --database-url (BUSBAR_DATABASE_URL), or stop the others and wait %v", s.name, bus.BeatTTL)
+	}
+	return err
+}
+
+func (r *Running) releaseStore() {
+	if r.store != nil {
+		r.store.Release()
+	}
 }
 
 // serveTasksLocked takes tasks as soon as there is a tool that makes any.
@@ -217,6 +261,7 @@ func (r *Running) callers() (_ *bus.Caller, err error) {
 
 // leave takes the instance out of the registry.
 func (r *Running) leave(ctx context.Context) {
+	r.releaseStore()
 	r.service.mu.Lock()
 	delete(r.service.running, r)
 	r.service.mu.Unlock()

@@ -87,7 +87,11 @@ func New(ctx context.Context, version string, cfg Config) (*Service, error) {
 	s.Service = service.New("prompt", service.WithVersion(version), service.WithLogger(cfg.Logger),
 		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"),
 		service.WithRefresh(cfg.Reread, func(ctx context.Context, _ *service.Service) error { return s.refresh(ctx) }))
-	err = s.seed(ctx)
+	id, err := kept.StoreID(ctx)
+	service.WithStore(id)(s.Service)
+	if err == nil {
+		err = s.seed(ctx)
+	}
 	if err == nil {
 		err = s.refresh(ctx)
 	}

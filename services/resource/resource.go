@@ -63,10 +63,16 @@ func New(ctx context.Context, version string, cfg Config) (*Resource, error) {
 }
 
 func (r *Resource) open(ctx context.Context, cfg Config) (err error) {
-	if r.store, err = table.Open(ctx, database.Config{URL: cfg.DatabaseURL, File: cfg.File}); err != nil {
+	kept, err := table.Open(ctx, database.Config{URL: cfg.DatabaseURL, File: cfg.File})
+	if err != nil {
 		return err
 	}
-	r.close = append(r.close, r.store.Close)
+	r.store, r.close = kept, append(r.close, kept.Close)
+	id, err := kept.StoreID(ctx)
+	if err != nil {
+		return err
+	}
+	service.WithStore(id)(r.Service)
 	if len(cfg.FileRoots) > 0 {
 		files, err := file.Open(cfg.FileRoots)
 		if err != nil {

@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sourcegraph/conc/panics"
 
@@ -45,6 +46,7 @@ type Conversation struct {
 
 	running  sync.WaitGroup
 	slots    chan struct{}
+	bytes    atomic.Int64 // of the requests that have a slot
 	draining bool
 	// ready is closed when the client says that it is initialized; before, it
 	// must not be asked (2025-11-25, basic/lifecycle).
@@ -55,6 +57,10 @@ type Conversation struct {
 // maxInFlight bounds the requests being answered. More are refused: if reading
 // waited instead, no cancellation could make room.
 const maxInFlight = 1024
+
+// maxInFlightBytes bounds what these requests have together, as they were sent.
+// One request is taken whatever it has.
+const maxInFlightBytes = 16 << 20
 
 // NewConversation makes a conversation in which nothing was said yet.
 func NewConversation(cfg ConversationConfig) *Conversation {
@@ -94,7 +100,7 @@ func (c *Conversation) Receive(ctx context.Context, message []byte) {
 		r.Version = mcp.Modern // the era that knows this error
 		c.cfg.Server.Refuse(&r, c.x, err)
 	default:
-		c.answer(ctx, &r)
+		c.answer(ctx, &r, len(message))
 	}
 }
 
@@ -120,20 +126,30 @@ func (c *Conversation) speaks(version string) bool {
 var errStopping = fault.New(fault.Unavailable, "this edge is stopping; connect again")
 
 // take takes a slot for requests, or says why there is none.
-func (c *Conversation) take() error {
+func (c *Conversation) take(size int) error {
+	if held := c.bytes.Add(int64(size)); held > maxInFlightBytes && held > int64(size) {
+		c.bytes.Add(-int64(size))
+		return fault.New(fault.Overloaded, "the requests in flight have %d bytes together already; wait for an answer", maxInFlightBytes)
+	}
 	select {
 	case c.slots <- struct{}{}:
 		return nil
 	default:
+		c.bytes.Add(-int64(size))
 		return fault.New(fault.Overloaded, "%d requests are in flight already; wait for an answer", maxInFlight)
 	}
 }
 
+func (c *Conversation) give(size int) {
+	c.bytes.Add(-int64(size))
+	<-c.slots
+}
+
 // run does the rest beside the next messages, and gives the slot back. A defect
 // met by one request is refused: it must not end the connections of others.
-func (c *Conversation) run(rest func(), refuse func(error)) {
+func (c *Conversation) run(size int, rest func(), refuse func(error)) {
 	c.running.Go(func() {
-		defer func() { <-c.slots }()
+		defer c.give(size)
 		if caught := panics.Try(rest); caught != nil {
 			c.cfg.Server.log.Error("a request panicked", "door", c.cfg.Door, "panic", caught.Value, "stack", string(caught.Stack))
 			refuse(fault.New(fault.Internal, "internal error"))
@@ -151,13 +167,13 @@ func (c *Conversation) batch(ctx context.Context, s *session.Session, message []
 	case c.draining:
 		err = errStopping
 	default:
-		err = c.take()
+		err = c.take(len(message))
 	}
 	if err != nil {
 		c.Refuse(err)
 		return
 	}
-	c.run(func() {
+	c.run(len(message), func() {
 		ctx, release := c.cfg.Server.gateway.Hold(ctx)
 		defer release()
 		if responses := c.cfg.Server.Batch(ctx, base, entries); responses != nil {
@@ -167,15 +183,15 @@ func (c *Conversation) batch(ctx context.Context, s *session.Session, message []
 }
 
 // answer answers a request beside the others.
-func (c *Conversation) answer(ctx context.Context, r *Request) {
-	if err := c.take(); err != nil {
+func (c *Conversation) answer(ctx context.Context, r *Request, size int) {
+	if err := c.take(size); err != nil {
 		c.cfg.Server.Refuse(r, c.x, err)
 		return
 	}
 	if rest := c.cfg.Server.Begin(ctx, r, c.x); rest != nil {
-		c.run(rest, func(err error) { c.cfg.Server.Refuse(r, c.x, err) })
+		c.run(size, rest, func(err error) { c.cfg.Server.Refuse(r, c.x, err) })
 	} else {
-		<-c.slots
+		c.give(size)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // maxSubscribed bounds the resources one client hears of.
 const maxSubscribed = 200
 
+// maxSubscribedBytes bounds their URIs together, wherever the session is kept.
+const maxSubscribedBytes = 32 << 10
+
 // subscribe answers a legacy client's resources/subscribe and unsubscribe. The
 // session remembers, so that the client's stream may be at any edge.
 func (s *Server) subscribe(ctx context.Context, r *Request, x Exchange) {
@@ -26,6 +29,13 @@ func (s *Server) subscribe(ctx context.Context, r *Request, x Exchange) {
 			}
 			if len(rest) > maxSubscribed {
 				return fault.New(fault.TooLarge, "a session subscribes to at most %d resources", maxSubscribed)
+			}
+			size := 0
+			for _, u := range rest {
+				size += len(u)
+			}
+			if size > maxSubscribedBytes {
+				return fault.New(fault.TooLarge, "the URIs that a session subscribes to have at most %d bytes together", maxSubscribedBytes)
 			}
 			n.Subscribed = rest
 			return nil

@@ -5,164 +5,223 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 const (
 	// maxOutcome bounds a result that is kept, bytes.
 	maxOutcome = 96 << 10
+	// lookTime bounds the reading of a record: without it nothing runs.
+	lookTime = 250 * time.Millisecond
+	// beginTime bounds the making of a record, for which an instance waits.
+	beginTime = 2 * time.Second
 	// outcomeTime bounds the writing of an outcome, which goes on when the client
 	// has left.
 	outcomeTime = 2 * time.Second
 	// outcomeMargin is how long after a call's time limit its edge may still
 	// write how it ended.
 	outcomeMargin = 5 * time.Second
+	// keyOverhead is about what a record costs besides its value, bytes.
+	keyOverhead = 100
+)
+
+// maxKeysOfPayer and maxKeyBytes bound the records that one payer has through one
+// edge. Results are kept in three quarters of that room; beyond, only that the
+// call ran.
+const (
+	maxKeysOfPayer = 50_000
+	maxKeyBytes    = 16 << 20
+	resultsPart    = 0.75
 )
 
 // Outcomes are the Deduplicator in the bus's outcomes bucket, which is the same
-// for all edges: a record of each call with an idempotency key, written before
-// it runs and again when it is over.
+// for all edges: a record of each call with an idempotency key, made when an
+// instance may begin it and written again when it is over (ADR 0021). A call
+// that never began leaves none.
 type Outcomes struct {
 	bucket *bus.Bucket
+	caller *bus.Caller
 	tasks  Tasks
 	now    func() time.Time
+	memory keyMemory
+	quota  *quota.Quota
+
+	mu sync.Mutex
+	// running are the calls of this edge that have a record, by id.
+	running map[string]struct{}
 }
 
-// NewOutcomes opens the Outcomes of the bus.
-func NewOutcomes(ctx context.Context, conn *bus.Conn, tasks Tasks) (*Outcomes, error) {
+// NewOutcomes opens the Outcomes of the bus for the edge of a caller.
+func NewOutcomes(ctx context.Context, conn *bus.Conn, caller *bus.Caller, tasks Tasks) (*Outcomes, error) {
 	bucket, err := conn.Bucket(ctx, bus.OutcomesBucket)
 	if err != nil {
 		return nil, err
 	}
-	return &Outcomes{bucket, tasks, time.Now}, nil
+	return &Outcomes{bucket: bucket, caller: caller, tasks: tasks, now: time.Now, quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), running: map[string]struct{}{}}, nil
 }
 
-// outcome is the record of a call. Of Reason, Task, Large and Result one at most
-// is set; none while the call runs.
-type outcome struct {
-	// Digest is that of what is called, and with what.
-	Digest []byte `json:"digest"`
-	// Until is when the call is over in any case.
-	Until time.Time `json:"until"`
-
-	// Reason is why nobody knows whether it ran.
-	Reason fault.Reason `json:"reason,omitzero"`
-	Task   string       `json:"task,omitzero"`
-	// Large says that it ran, and that its result is too large to be kept.
-	Large   bool           `json:"large,omitzero"`
-	Result  jsontext.Value `json:"result,omitzero"`
-	Meta    jsontext.Value `json:"meta,omitzero"`
-	IsError bool           `json:"isError,omitzero"`
-}
+// errTaken ends a call whose key another one took before it began.
+var errTaken = errors.New("another call with the key has begun")
 
 // Once implements Deduplicator.
 func (o *Outcomes) Once(ctx context.Context, c *Call, run func(context.Context) (*Answer, error)) (*Answer, error) {
-	key := digest(c.Principal.ID(), c.IdempotencyKey)
-	record := &outcome{Digest: digest([]byte(c.Method), []byte(c.Name), c.Arguments), Until: o.now().Add(timeLimit(c) + outcomeMargin).UTC()}
-	raw, err := json.Marshal(record)
+	at := hex.EncodeToString(digest(c.Principal.ID(), c.IdempotencyKey))
+	same := digest([]byte(c.Method), []byte(c.Name), c.Arguments)
+	earlier, revision, err := o.look(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	at := hex.EncodeToString(key)
-	first, err := o.bucket.Create(ctx, at, raw)
-	if err != nil {
-		return nil, err
-	}
-	if !first {
-		return o.replay(ctx, c, at, record.Digest)
-	}
-	answer, err := run(ctx)
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
-	defer cancel()
-	if !record.take(answer, err) {
-		if gone := o.bucket.Delete(after, at); err == nil {
-			err = gone
+	if earlier == nil {
+		if earlier, revision, err = o.recall(ctx, at); err != nil {
+			return nil, err
 		}
+	}
+	if earlier != nil {
+		var again bool
+		var answer *Answer
+		if answer, revision, again, err = o.replay(ctx, c, at, same, earlier, revision); !again {
+			return answer, err
+		}
+	}
+	answer, err := o.first(ctx, c, at, same, revision, run)
+	if !errors.Is(err, errTaken) {
 		return answer, err
 	}
-	// When this cannot be written, the call counts as one of which nobody knows
-	// whether it ran, which is safe.
-	if raw, merr := json.Marshal(record); merr == nil {
-		_ = o.bucket.Put(after, at, raw)
+	// Another call with the key began first. What it comes to is the answer.
+	if earlier, revision, err = o.look(ctx, at); err != nil {
+		return nil, err
+	}
+	if earlier == nil {
+		return nil, underWay() // it has just ended without running
+	}
+	answer, _, again, err := o.replay(ctx, c, at, same, earlier, revision)
+	if again {
+		return nil, underWay()
 	}
 	return answer, err
 }
 
-// take notes how a call ended, and reports false for one that may be made again
-// because nothing ran, or because it is not over.
-func (r *outcome) take(a *Answer, err error) bool {
-	switch f := fault.From(err); {
-	case f != nil:
-		r.Reason = f.Reason
-		return f.Executed != fault.No
-	case a.InputRequired != nil:
-		return false // nothing has an effect before the last question
-	case a.Task != nil:
-		r.Task = a.Task.Request.GetId()
-	case a.Result == nil:
-		r.Reason = fault.PeerLost // it goes on, for a client that comes back elsewhere
-	case len(a.Result.Json)+len(a.Result.Meta) > maxOutcome:
-		r.Large = true
-	default:
-		r.Result, r.IsError = a.Result.Json, a.Result.IsError
-		if len(a.Result.Meta) > 0 {
-			r.Meta = a.Result.Meta
-		}
+// first runs a call. The record takes the place of the revision, 0 for none.
+func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, revision uint64, run func(context.Context) (*Answer, error)) (*Answer, error) {
+	record := &outcome{
+		Digest: same, Edge: o.caller.Edge(), Service: c.Target.Service, Call: c.ID,
+		Until: o.now().Add(timeLimit(c) + outcomeMargin).UTC(),
 	}
-	return true
-}
-
-// replay answers a call that was made before.
-func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte) (*Answer, error) {
-	raw, err := o.bucket.Get(ctx, at)
-	if errors.Is(err, bus.ErrNoKey) {
-		return nil, underWay() // it has just ended without running
-	}
+	raw, err := json.Marshal(record)
 	if err != nil {
 		return nil, err
 	}
-	r := &outcome{}
-	if err := json.Unmarshal(raw, r); err != nil {
+	if _, err := o.quota.Keep(c.Payer(), at, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL); err != nil {
 		return nil, err
 	}
-	switch {
-	case !bytes.Equal(r.Digest, same):
-		return nil, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
-	case r.Reason != "":
-		return nil, unknownOutcome(r.Reason)
-	case r.Large:
-		return nil, fault.New(fault.ResultTooLarge, "the call with this idempotency key ran, and its result is too large to be kept")
-	case r.Task != "":
-		c.Replayed = true
-		task, err := o.tasks.Get(ctx, r.Task)
-		if errors.Is(err, bus.ErrNoKey) {
-			return nil, unknownTask()
+	begun := false
+	defer o.over(c.ID)
+	c.permit = func(ctx context.Context, instance string) error {
+		record.Instance = instance
+		// Not the client's time: a record of which nobody knows whether it was made
+		// would stay when the client leaves.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginTime)
+		defer cancel()
+		if begun { // the instance before did not begin
+			return o.put(ctx, at, record)
 		}
-		return &Answer{Task: task}, err
-	case r.Result != nil:
-		c.Replayed = true
-		return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}}, nil
-	case o.now().Before(r.Until):
-		return nil, underWay()
+		err := o.begin(ctx, at, record, revision)
+		begun = err == nil
+		return err
 	}
-	return nil, unknownOutcome(fault.PeerLost) // its edge died
+	answer, err := run(ctx)
+	c.permit = nil
+	if !begun {
+		o.quota.Release(c.Payer(), at)
+		return answer, err
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	defer cancel()
+	switch record.take(answer, err) {
+	case free:
+		// When this fails, the instance knows that nothing came of it.
+		o.memory.forget(at)
+		o.quota.Release(c.Payer(), at)
+		_ = o.bucket.Delete(after, at)
+	case done:
+		// When this cannot be written, the instance still knows, for a while.
+		o.memory.keep(at, record, o.now())
+		size := len(record.Result) + len(record.Meta) + len(raw) + len(at) + keyOverhead
+		if _, full := o.quota.Keep(c.Payer(), at, size, bus.OutcomeTTL); full != nil || !o.quota.Room(c.Payer(), resultsPart) {
+			if record.Result != nil {
+				record.Result, record.Meta, record.Ran = nil, nil, true
+			}
+			_, _ = o.quota.Keep(c.Payer(), at, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL)
+		}
+		_ = o.put(after, at, record)
+	case goesOn:
+	}
+	return answer, err
 }
 
-func underWay() error {
-	f := fault.New(fault.Conflict, "a call with this idempotency key is under way; ask again with the same key")
-	f.RetryAfter = time.Second
-	return f
+// begin makes the record of a call that is about to run. Its error has cause
+// errTaken when another call has the key.
+func (o *Outcomes) begin(ctx context.Context, at string, record *outcome, revision uint64) error {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	o.running[record.Call] = struct{}{}
+	o.mu.Unlock()
+	o.memory.keep(at, record, o.now())
+	made, err := o.bucket.Replace(ctx, at, raw, revision)
+	if made {
+		return nil
+	}
+	// Another one's, or the acknowledgement was lost. A record that is made later
+	// than this looks does no harm: the instance knows that the call did not begin.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
+	defer cancel()
+	there, _, looked := o.look(ctx, at)
+	if looked == nil && there != nil && there.Call == record.Call {
+		return nil
+	}
+	o.memory.forget(at)
+	if err == nil || looked == nil && there != nil {
+		return fault.New(fault.Conflict, "another call with this idempotency key has begun; ask again with the same key").Because(errTaken)
+	}
+	return err
 }
 
-// unknownOutcome is about the earlier call, which is not made again.
-func unknownOutcome(reason fault.Reason) error {
-	return fault.New(reason, "nobody knows whether the earlier call with this idempotency key ran, so it is not made again; see what it did, and take a new key").
-		Ran(fault.Unknown)
+func (o *Outcomes) over(call string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.running, call)
 }
+
+func (o *Outcomes) look(ctx context.Context, at string) (*outcome, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	raw, revision, err := o.bucket.Look(ctx, at)
+	if err != nil || raw == nil {
+		return nil, 0, err
+	}
+	r := &outcome{}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, 0, err
+	}
+	return r, revision, nil
+}
+
+func (o *Outcomes) put(ctx context.Context, at string, record *outcome) error {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return o.bucket.Put(ctx, at, raw)
+}
+
+func sameCall(r *outcome, digest []byte) bool { return bytes.Equal(r.Digest, digest) }

@@ -152,6 +152,65 @@ func (Executed) EnumDescriptor() ([]byte, []int) {
 	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{1}
 }
 
+type Outcome_State int32
+
+const (
+	Outcome_STATE_UNSPECIFIED Outcome_State = 0
+	// It waits for its permit, or runs.
+	Outcome_STATE_RUNNING Outcome_State = 1
+	// It did not begin here, and will not.
+	Outcome_STATE_NEVER_BEGUN Outcome_State = 2
+	// It is over: see answer.
+	Outcome_STATE_ENDED Outcome_State = 3
+	// It may have been here; nobody knows any more.
+	Outcome_STATE_FORGOTTEN Outcome_State = 4
+)
+
+// Enum value maps for Outcome_State.
+var (
+	Outcome_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "STATE_RUNNING",
+		2: "STATE_NEVER_BEGUN",
+		3: "STATE_ENDED",
+		4: "STATE_FORGOTTEN",
+	}
+	Outcome_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"STATE_RUNNING":     1,
+		"STATE_NEVER_BEGUN": 2,
+		"STATE_ENDED":       3,
+		"STATE_FORGOTTEN":   4,
+	}
+)
+
+func (x Outcome_State) Enum() *Outcome_State {
+	p := new(Outcome_State)
+	*p = x
+	return p
+}
+
+func (x Outcome_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Outcome_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_busbar_bus_v1_call_proto_enumTypes[2].Descriptor()
+}
+
+func (Outcome_State) Type() protoreflect.EnumType {
+	return &file_busbar_bus_v1_call_proto_enumTypes[2]
+}
+
+func (x Outcome_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Outcome_State.Descriptor instead.
+func (Outcome_State) EnumDescriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8, 0}
+}
+
 // Request is one call to a service, published on mcp.call.<service>.<verb>
 // with the reply subject the frames go to.
 type Request struct {
@@ -665,6 +724,7 @@ type Frame struct {
 	//	*Frame_Disconnect
 	//	*Frame_Sent
 	//	*Frame_Ready
+	//	*Frame_Outcome
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -820,6 +880,15 @@ func (x *Frame) GetReady() *Ready {
 	return nil
 }
 
+func (x *Frame) GetOutcome() *Outcome {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Outcome); ok {
+			return x.Outcome
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -868,6 +937,10 @@ type Frame_Ready struct {
 	Ready *Ready `protobuf:"bytes,13,opt,name=ready,proto3,oneof"`
 }
 
+type Frame_Outcome struct {
+	Outcome *Outcome `protobuf:"bytes,20,opt,name=outcome,proto3,oneof"`
+}
+
 func (*Frame_Progress) isFrame_Body() {}
 
 func (*Frame_Log) isFrame_Body() {}
@@ -889,6 +962,8 @@ func (*Frame_Disconnect) isFrame_Body() {}
 func (*Frame_Sent) isFrame_Body() {}
 
 func (*Frame_Ready) isFrame_Body() {}
+
+func (*Frame_Outcome) isFrame_Body() {}
 
 // Ready says that the instance would begin the call now, and asks for the
 // caller's Permit. It goes to the reply subject even where the answer has a
@@ -986,6 +1061,62 @@ func (x *Permit) GetGranted() bool {
 	return false
 }
 
+// Outcome is what an instance knows of a call with an idempotency key that it was
+// to run. It answers a request with the method busbar/outcome, whose name is
+// the id of the call's first attempt.
+type Outcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	State Outcome_State          `protobuf:"varint,1,opt,name=state,proto3,enum=busbar.bus.v1.Outcome_State" json:"state,omitempty"`
+	// The frame that ended the call, without number and instance.
+	Answer        *Frame `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Outcome) Reset() {
+	*x = Outcome{}
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outcome) ProtoMessage() {}
+
+func (x *Outcome) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
+func (*Outcome) Descriptor() ([]byte, []int) {
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Outcome) GetState() Outcome_State {
+	if x != nil {
+		return x.State
+	}
+	return Outcome_STATE_UNSPECIFIED
+}
+
+func (x *Outcome) GetAnswer() *Frame {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 // Progress reports how far a call has come.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1000,7 +1131,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1143,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[8]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1156,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Progress) GetProgress() float64 {
@@ -1062,7 +1193,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1205,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[9]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1218,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Log) GetLevel() LogLevel {
@@ -1122,7 +1253,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1265,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[10]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1278,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Chunk) GetData() []byte {
@@ -1166,7 +1297,7 @@ type Alive struct {
 
 func (x *Alive) Reset() {
 	*x = Alive{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1309,7 @@ func (x *Alive) String() string {
 func (*Alive) ProtoMessage() {}
 
 func (x *Alive) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[11]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1322,7 @@ func (x *Alive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alive.ProtoReflect.Descriptor instead.
 func (*Alive) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 // Disconnect asks for the client's connection to be closed, to spare it during
@@ -1207,7 +1338,7 @@ type Disconnect struct {
 
 func (x *Disconnect) Reset() {
 	*x = Disconnect{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1350,7 @@ func (x *Disconnect) String() string {
 func (*Disconnect) ProtoMessage() {}
 
 func (x *Disconnect) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[12]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1363,7 @@ func (x *Disconnect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disconnect.ProtoReflect.Descriptor instead.
 func (*Disconnect) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{12}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Disconnect) GetRetryMs() uint32 {
@@ -1255,7 +1386,7 @@ type Sent struct {
 
 func (x *Sent) Reset() {
 	*x = Sent{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1398,7 @@ func (x *Sent) String() string {
 func (*Sent) ProtoMessage() {}
 
 func (x *Sent) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[13]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1411,7 @@ func (x *Sent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sent.ProtoReflect.Descriptor instead.
 func (*Sent) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{13}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Sent) GetJson() []byte {
@@ -1312,7 +1443,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1455,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[14]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1468,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{14}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Result) GetJson() []byte {
@@ -1375,7 +1506,7 @@ type InputRequired struct {
 
 func (x *InputRequired) Reset() {
 	*x = InputRequired{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1518,7 @@ func (x *InputRequired) String() string {
 func (*InputRequired) ProtoMessage() {}
 
 func (x *InputRequired) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[15]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1531,7 @@ func (x *InputRequired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequired.ProtoReflect.Descriptor instead.
 func (*InputRequired) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{15}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InputRequired) GetInputRequests() []byte {
@@ -1431,7 +1562,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1574,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[16]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1587,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{16}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Task) GetRequestState() []byte {
@@ -1491,7 +1622,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1634,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[17]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1647,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{17}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Error) GetReason() string {
@@ -1566,7 +1697,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1709,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[18]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1722,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{18}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Cancel) GetId() string {
@@ -1625,7 +1756,7 @@ type ClientAnswer struct {
 
 func (x *ClientAnswer) Reset() {
 	*x = ClientAnswer{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1768,7 @@ func (x *ClientAnswer) String() string {
 func (*ClientAnswer) ProtoMessage() {}
 
 func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[19]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1781,7 @@ func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
 func (*ClientAnswer) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{19}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClientAnswer) GetSession() string {
@@ -1689,7 +1820,7 @@ type ClientCancel struct {
 
 func (x *ClientCancel) Reset() {
 	*x = ClientCancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +1832,7 @@ func (x *ClientCancel) String() string {
 func (*ClientCancel) ProtoMessage() {}
 
 func (x *ClientCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +1845,7 @@ func (x *ClientCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
 func (*ClientCancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClientCancel) GetSession() string {
@@ -1749,7 +1880,7 @@ type ClientMessage struct {
 
 func (x *ClientMessage) Reset() {
 	*x = ClientMessage{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +1892,7 @@ func (x *ClientMessage) String() string {
 func (*ClientMessage) ProtoMessage() {}
 
 func (x *ClientMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +1905,7 @@ func (x *ClientMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMessage.ProtoReflect.Descriptor instead.
 func (*ClientMessage) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{21}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClientMessage) GetToken() string {
@@ -1810,7 +1941,7 @@ type ClientMessageTaken struct {
 
 func (x *ClientMessageTaken) Reset() {
 	*x = ClientMessageTaken{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1953,7 @@ func (x *ClientMessageTaken) String() string {
 func (*ClientMessageTaken) ProtoMessage() {}
 
 func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1966,7 @@ func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientMessageTaken.ProtoReflect.Descriptor instead.
 func (*ClientMessageTaken) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{22}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClientMessageTaken) GetReason() string {
@@ -1861,7 +1992,7 @@ type ResourceUpdated struct {
 
 func (x *ResourceUpdated) Reset() {
 	*x = ResourceUpdated{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2004,7 @@ func (x *ResourceUpdated) String() string {
 func (*ResourceUpdated) ProtoMessage() {}
 
 func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2017,7 @@ func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
 func (*ResourceUpdated) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{23}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResourceUpdated) GetUri() string {
@@ -1959,7 +2090,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\xdf\x04\n" +
+	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\x93\x05\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\rR\x03seq\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x125\n" +
@@ -1976,12 +2107,22 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"disconnect\x18\v \x01(\v2\x19.busbar.bus.v1.DisconnectH\x00R\n" +
 	"disconnect\x12)\n" +
 	"\x04sent\x18\f \x01(\v2\x13.busbar.bus.v1.SentH\x00R\x04sent\x12,\n" +
-	"\x05ready\x18\r \x01(\v2\x14.busbar.bus.v1.ReadyH\x00R\x05readyB\x06\n" +
+	"\x05ready\x18\r \x01(\v2\x14.busbar.bus.v1.ReadyH\x00R\x05ready\x122\n" +
+	"\aoutcome\x18\x14 \x01(\v2\x16.busbar.bus.v1.OutcomeH\x00R\aoutcomeB\x06\n" +
 	"\x04body\"\a\n" +
 	"\x05Ready\"2\n" +
 	"\x06Permit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\agranted\x18\x02 \x01(\bR\agranted\"V\n" +
+	"\agranted\x18\x02 \x01(\bR\agranted\"\xdb\x01\n" +
+	"\aOutcome\x122\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1c.busbar.bus.v1.Outcome.StateR\x05state\x12,\n" +
+	"\x06answer\x18\x02 \x01(\v2\x14.busbar.bus.v1.FrameR\x06answer\"n\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rSTATE_RUNNING\x10\x01\x12\x15\n" +
+	"\x11STATE_NEVER_BEGUN\x10\x02\x12\x0f\n" +
+	"\vSTATE_ENDED\x10\x03\x12\x13\n" +
+	"\x0fSTATE_FORGOTTEN\x10\x04\"V\n" +
 	"\bProgress\x12\x1a\n" +
 	"\bprogress\x18\x01 \x01(\x01R\bprogress\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x01R\x05total\x12\x18\n" +
@@ -2066,60 +2207,65 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 	return file_busbar_bus_v1_call_proto_rawDescData
 }
 
-var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
 	(LogLevel)(0),              // 0: busbar.bus.v1.LogLevel
 	(Executed)(0),              // 1: busbar.bus.v1.Executed
-	(*Request)(nil),            // 2: busbar.bus.v1.Request
-	(*Share)(nil),              // 3: busbar.bus.v1.Share
-	(*Delegation)(nil),         // 4: busbar.bus.v1.Delegation
-	(*Client)(nil),             // 5: busbar.bus.v1.Client
-	(*Identity)(nil),           // 6: busbar.bus.v1.Identity
-	(*Frame)(nil),              // 7: busbar.bus.v1.Frame
-	(*Ready)(nil),              // 8: busbar.bus.v1.Ready
-	(*Permit)(nil),             // 9: busbar.bus.v1.Permit
-	(*Progress)(nil),           // 10: busbar.bus.v1.Progress
-	(*Log)(nil),                // 11: busbar.bus.v1.Log
-	(*Chunk)(nil),              // 12: busbar.bus.v1.Chunk
-	(*Alive)(nil),              // 13: busbar.bus.v1.Alive
-	(*Disconnect)(nil),         // 14: busbar.bus.v1.Disconnect
-	(*Sent)(nil),               // 15: busbar.bus.v1.Sent
-	(*Result)(nil),             // 16: busbar.bus.v1.Result
-	(*InputRequired)(nil),      // 17: busbar.bus.v1.InputRequired
-	(*Task)(nil),               // 18: busbar.bus.v1.Task
-	(*Error)(nil),              // 19: busbar.bus.v1.Error
-	(*Cancel)(nil),             // 20: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),       // 21: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),       // 22: busbar.bus.v1.ClientCancel
-	(*ClientMessage)(nil),      // 23: busbar.bus.v1.ClientMessage
-	(*ClientMessageTaken)(nil), // 24: busbar.bus.v1.ClientMessageTaken
-	(*ResourceUpdated)(nil),    // 25: busbar.bus.v1.ResourceUpdated
+	(Outcome_State)(0),         // 2: busbar.bus.v1.Outcome.State
+	(*Request)(nil),            // 3: busbar.bus.v1.Request
+	(*Share)(nil),              // 4: busbar.bus.v1.Share
+	(*Delegation)(nil),         // 5: busbar.bus.v1.Delegation
+	(*Client)(nil),             // 6: busbar.bus.v1.Client
+	(*Identity)(nil),           // 7: busbar.bus.v1.Identity
+	(*Frame)(nil),              // 8: busbar.bus.v1.Frame
+	(*Ready)(nil),              // 9: busbar.bus.v1.Ready
+	(*Permit)(nil),             // 10: busbar.bus.v1.Permit
+	(*Outcome)(nil),            // 11: busbar.bus.v1.Outcome
+	(*Progress)(nil),           // 12: busbar.bus.v1.Progress
+	(*Log)(nil),                // 13: busbar.bus.v1.Log
+	(*Chunk)(nil),              // 14: busbar.bus.v1.Chunk
+	(*Alive)(nil),              // 15: busbar.bus.v1.Alive
+	(*Disconnect)(nil),         // 16: busbar.bus.v1.Disconnect
+	(*Sent)(nil),               // 17: busbar.bus.v1.Sent
+	(*Result)(nil),             // 18: busbar.bus.v1.Result
+	(*InputRequired)(nil),      // 19: busbar.bus.v1.InputRequired
+	(*Task)(nil),               // 20: busbar.bus.v1.Task
+	(*Error)(nil),              // 21: busbar.bus.v1.Error
+	(*Cancel)(nil),             // 22: busbar.bus.v1.Cancel
+	(*ClientAnswer)(nil),       // 23: busbar.bus.v1.ClientAnswer
+	(*ClientCancel)(nil),       // 24: busbar.bus.v1.ClientCancel
+	(*ClientMessage)(nil),      // 25: busbar.bus.v1.ClientMessage
+	(*ClientMessageTaken)(nil), // 26: busbar.bus.v1.ClientMessageTaken
+	(*ResourceUpdated)(nil),    // 27: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
-	5,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
+	6,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
 	0,  // 1: busbar.bus.v1.Request.log_level:type_name -> busbar.bus.v1.LogLevel
-	6,  // 2: busbar.bus.v1.Request.identity:type_name -> busbar.bus.v1.Identity
-	3,  // 3: busbar.bus.v1.Request.share:type_name -> busbar.bus.v1.Share
-	6,  // 4: busbar.bus.v1.Delegation.identity:type_name -> busbar.bus.v1.Identity
-	10, // 5: busbar.bus.v1.Frame.progress:type_name -> busbar.bus.v1.Progress
-	11, // 6: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
-	12, // 7: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
-	13, // 8: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
-	16, // 9: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
-	17, // 10: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
-	18, // 11: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
-	19, // 12: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
-	14, // 13: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
-	15, // 14: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
-	8,  // 15: busbar.bus.v1.Frame.ready:type_name -> busbar.bus.v1.Ready
-	0,  // 16: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
-	1,  // 17: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 2: busbar.bus.v1.Request.identity:type_name -> busbar.bus.v1.Identity
+	4,  // 3: busbar.bus.v1.Request.share:type_name -> busbar.bus.v1.Share
+	7,  // 4: busbar.bus.v1.Delegation.identity:type_name -> busbar.bus.v1.Identity
+	12, // 5: busbar.bus.v1.Frame.progress:type_name -> busbar.bus.v1.Progress
+	13, // 6: busbar.bus.v1.Frame.log:type_name -> busbar.bus.v1.Log
+	14, // 7: busbar.bus.v1.Frame.chunk:type_name -> busbar.bus.v1.Chunk
+	15, // 8: busbar.bus.v1.Frame.alive:type_name -> busbar.bus.v1.Alive
+	18, // 9: busbar.bus.v1.Frame.result:type_name -> busbar.bus.v1.Result
+	19, // 10: busbar.bus.v1.Frame.input_required:type_name -> busbar.bus.v1.InputRequired
+	20, // 11: busbar.bus.v1.Frame.task:type_name -> busbar.bus.v1.Task
+	21, // 12: busbar.bus.v1.Frame.error:type_name -> busbar.bus.v1.Error
+	16, // 13: busbar.bus.v1.Frame.disconnect:type_name -> busbar.bus.v1.Disconnect
+	17, // 14: busbar.bus.v1.Frame.sent:type_name -> busbar.bus.v1.Sent
+	9,  // 15: busbar.bus.v1.Frame.ready:type_name -> busbar.bus.v1.Ready
+	11, // 16: busbar.bus.v1.Frame.outcome:type_name -> busbar.bus.v1.Outcome
+	2,  // 17: busbar.bus.v1.Outcome.state:type_name -> busbar.bus.v1.Outcome.State
+	8,  // 18: busbar.bus.v1.Outcome.answer:type_name -> busbar.bus.v1.Frame
+	0,  // 19: busbar.bus.v1.Log.level:type_name -> busbar.bus.v1.LogLevel
+	1,  // 20: busbar.bus.v1.Error.executed:type_name -> busbar.bus.v1.Executed
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_busbar_bus_v1_call_proto_init() }
@@ -2139,14 +2285,15 @@ func file_busbar_bus_v1_call_proto_init() {
 		(*Frame_Disconnect)(nil),
 		(*Frame_Sent)(nil),
 		(*Frame_Ready)(nil),
+		(*Frame_Outcome)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   24,
+			NumEnums:      3,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -32,7 +32,7 @@ const (
 	maxMessage = 1 << 20
 	maxResult  = 17 << 20
 	// maxStreams bounds the calls of one connection.
-	maxStreams = 1000
+	maxStreams = 100
 	maxHeaders = 16 << 10
 	// maxPage is the most entries of a list, defaultPage how many there are unless
 	// the client says.

@@ -34,6 +34,11 @@ func Open(ctx context.Context, cfg database.Config) (Store, error) {
 	return &onSQL{db}, nil
 }
 
+// StoreID implements Store.
+func (s *onSQL) StoreID(ctx context.Context) (string, error) {
+	return database.StoreID(ctx, s.db, "prompt")
+}
+
 // Close implements Store.
 func (s *onSQL) Close() { s.db.Close() }
 

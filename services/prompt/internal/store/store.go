@@ -75,6 +75,9 @@ const StarterAuthor = "busbar"
 // store that cannot be reached is a *fault.Error with reason Unavailable, whose
 // Executed says whether a change may have been made.
 type Store interface {
+	// StoreID is the id of the data: see database.StoreID.
+	StoreID(ctx context.Context) (string, error)
+
 	// Revision counts the changes made to the prompts so far.
 	Revision(ctx context.Context) (int64, error)
 

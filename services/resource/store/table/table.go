@@ -38,5 +38,10 @@ func Open(ctx context.Context, cfg database.Config) (*Table, error) {
 	return &Table{db: db, now: time.Now}, nil
 }
 
+// StoreID is the id of the data: see database.StoreID.
+func (t *Table) StoreID(ctx context.Context) (string, error) {
+	return database.StoreID(ctx, t.db, "resource")
+}
+
 // Close closes the database.
 func (t *Table) Close() { t.db.Close() }

@@ -1,0 +1,312 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+)
+
+// ledger is a service whose tools note each effect by its key.
+type ledger struct {
+	*service.Service
+	started, release chan struct{}
+
+	mu   sync.Mutex
+	runs map[string]int
+}
+
+func newLedger() *ledger {
+	l := &ledger{Service: service.New("ledger"), started: make(chan struct{}, 100), release: make(chan struct{}), runs: map[string]int{}}
+	for name, idempotent := range map[string]bool{"note": false, "note_idempotent": true} {
+		service.AddTool(l.Service, service.Tool{Name: name, Idempotent: idempotent}, func(ctx context.Context, c *service.Call, in struct {
+			Hold bool `json:"hold,omitzero"`
+		}) (string, error) {
+			l.mu.Lock()
+			l.runs[c.IdempotencyKey()]++
+			l.mu.Unlock()
+			if in.Hold {
+				l.started <- struct{}{}
+				select {
+				case <-l.release:
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+			}
+			return "noted", nil
+		})
+	}
+	return l
+}
+
+func (l *ledger) ran(key string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.runs[key]
+}
+
+// keyEdge is an edge that can be killed: its connection is closed without a
+// word.
+func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	conn := bustest.Connect(t, url)
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := catalogue.Watch(ctx, conn, bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(live.Close)
+	if err := live.Await(ctx, "ledger"); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := conn.Tasks(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := gateway.NewOutcomes(ctx, conn, caller, tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: outcomes}), conn.Close
+}
+
+// repeat makes a call until it is not refused for a reason that passes: the
+// machine is slow.
+func repeat(t *testing.T, g *gateway.Gateway, name, arguments, key string) (*gateway.Call, *gateway.Answer, error) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		c := toolCall(name, arguments)
+		c.IdempotencyKey = key
+		a, err := g.Do(t.Context(), c, nil)
+		if !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Overloaded) || time.Now().After(end) {
+			return c, a, err
+		}
+	}
+}
+
+func replayed(t *testing.T, g *gateway.Gateway, name, arguments, key string) {
+	t.Helper()
+	c, a, err := repeat(t, g, name, arguments, key)
+	if err != nil || a.Result == nil || !c.Replayed {
+		t.Fatalf("repeated: %v, %v, replayed: %t", a, err, c.Replayed)
+	}
+}
+
+// M1: a client that leaves at any moment burns no key.
+func TestM1NoKeyIsBurntByAClientThatLeaves(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	l := newLedger()
+	edgetest.Serve(t, bustest.Connect(t, url), l.Service)
+	one, _ := keyEdge(t, url)
+	two, _ := keyEdge(t, url)
+	const keys = 300
+	for i := range keys {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*20*time.Microsecond)
+		c := toolCall("note", `{}`)
+		c.IdempotencyKey = fmt.Sprint("k", i)
+		_, _ = one.Do(ctx, c, nil)
+		cancel()
+	}
+	burnt := 0
+	for i := range keys {
+		key := fmt.Sprint("k", i)
+		_, a, err := repeat(t, two, "note", `{}`, key)
+		if err != nil || a.Result == nil {
+			burnt++
+			t.Logf("%s: %v, ran %d times before", key, err, l.ran(key))
+		}
+		if n := l.ran(key); n != 1 {
+			t.Errorf("%s ran %d times", key, n)
+		}
+	}
+	if burnt > 0 {
+		t.Errorf("%d of %d keys are burnt", burnt, keys)
+	}
+}
+
+// D3: a repetition gets the answer of a call whose edge has died, at another
+// edge, while the call runs and after it.
+func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
+	t.Parallel()
+	setup := func(t *testing.T) (l *ledger, one, two *gateway.Gateway, kill, stop func()) {
+		t.Parallel()
+		url := bustest.Server(t)
+		l = newLedger()
+		stop = edgetest.Serve(t, bustest.Connect(t, url), l.Service)
+		one, kill = keyEdge(t, url)
+		two, _ = keyEdge(t, url)
+		return l, one, two, kill, stop
+	}
+	// begin has a call run at an edge.
+	begin := func(t *testing.T, l *ledger, g *gateway.Gateway, name string) (ended chan error) {
+		ended = make(chan error, 1)
+		go func() {
+			c := toolCall(name, `{"hold":true}`)
+			c.IdempotencyKey = "k"
+			_, err := g.Do(t.Context(), c, nil)
+			ended <- err
+		}()
+		<-l.started
+		return ended
+	}
+	t.Run("the edge lives: a repetition waits", func(t *testing.T) {
+		l, one, two, _, _ := setup(t)
+		first := begin(t, l, one, "note")
+		var waiting sync.WaitGroup
+		for i := range 6 {
+			g := []*gateway.Gateway{one, two}[i%2]
+			waiting.Go(func() { replayed(t, g, "note", `{"hold":true}`, "k") })
+		}
+		l.release <- struct{}{}
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		waiting.Wait()
+		if n := l.ran("k"); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+	})
+	t.Run("the edge dies, the call goes on", func(t *testing.T) {
+		l, one, two, kill, _ := setup(t)
+		first := begin(t, l, one, "note")
+		kill()
+		go func() { l.release <- struct{}{} }()
+		replayed(t, two, "note", `{"hold":true}`, "k")
+		if n := l.ran("k"); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+		<-first
+	})
+	t.Run("the edge dies, the call is over", func(t *testing.T) {
+		l, one, two, kill, _ := setup(t)
+		first := begin(t, l, one, "note")
+		kill()
+		l.release <- struct{}{}
+		<-first
+		replayed(t, two, "note", `{"hold":true}`, "k")
+		replayed(t, two, "note", `{"hold":true}`, "k") // it is in the bucket by now
+		if n := l.ran("k"); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+	})
+	for name, runs := range map[string]int{"note": 1, "note_idempotent": 2} {
+		t.Run("edge and instance die, "+name, func(t *testing.T) {
+			t.Parallel()
+			url := bustest.Server(t)
+			l := newLedger()
+			stop := edgetest.Serve(t, bustest.Connect(t, url), l.Service)
+			one, kill := keyEdge(t, url)
+			first := begin(t, l, one, name)
+			kill()
+			stop()
+			<-first
+			next := newLedger()
+			edgetest.Serve(t, bustest.Connect(t, url), next.Service)
+			two, _ := keyEdge(t, url)
+			go func() {
+				select {
+				case next.release <- struct{}{}:
+				case <-t.Context().Done():
+				}
+			}()
+			_, a, err := repeat(t, two, name, `{"hold":true}`, "k")
+			if runs == 2 && (err != nil || a.Result == nil) {
+				t.Errorf("an idempotent tool: %v, %v", a, err)
+			}
+			var f *fault.Error
+			if runs == 1 && (!errors.As(err, &f) || f.Reason != fault.PeerLost || f.Executed != fault.Unknown) {
+				t.Errorf("nobody can know: %v", err)
+			}
+			if n := l.ran("k") + next.ran("k"); n != runs {
+				t.Errorf("ran %d times, want %d", n, runs)
+			}
+		})
+	}
+	t.Run("its client left, the call went on", func(t *testing.T) {
+		l, one, two, _, _ := setup(t)
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			c := toolCall("note", `{"hold":true}`)
+			c.IdempotencyKey = "k"
+			_, err := one.Do(ctx, c, nil)
+			ended <- err
+		}()
+		<-l.started
+		leave()
+		if err := <-ended; !fault.Is(err, fault.Cancelled) {
+			t.Fatal(err)
+		}
+		_, _, err := repeat(t, two, "note", `{"hold":true}`, "k")
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Executed != fault.Unknown {
+			t.Errorf("what may have run: %v", err)
+		}
+		if n := l.ran("k"); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+	})
+}
+
+// D2: what an edge has made is not made again when the memory of all is lost.
+func TestD2ALostBucketDoublesNothing(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	l := newLedger()
+	stop := edgetest.Serve(t, bustest.Connect(t, url), l.Service)
+	one, _ := keyEdge(t, url)
+	for _, key := range []string{"instance lives", "instance died"} {
+		if _, a, err := repeat(t, one, "note", `{}`, key); err != nil || a.Result == nil {
+			t.Fatal(err)
+		}
+	}
+	lose := func() {
+		bucket, err := bustest.Connect(t, url).Bucket(t.Context(), bus.OutcomesBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		if err := bucket.Each(t.Context(), "", func(key string, _ []byte) { keys = append(keys, key) }); err != nil || len(keys) != 2 {
+			t.Fatalf("%d keys, %v", len(keys), err)
+		}
+		for _, key := range keys {
+			if err := bucket.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lose()
+	replayed(t, one, "note", `{}`, "instance lives")
+	// What another edge is asked then is in the bucket again.
+	two, _ := keyEdge(t, url)
+	replayed(t, two, "note", `{}`, "instance lives")
+	stop()
+	next := newLedger()
+	edgetest.Serve(t, bustest.Connect(t, url), next.Service)
+	bustest.Eventually(t, "the instance that ran it is gone", func() bool {
+		_, _, err := repeat(t, one, "note", `{}`, "instance died")
+		var f *fault.Error
+		return errors.As(err, &f) && f.Executed == fault.Yes
+	})
+	for _, key := range []string{"instance lives", "instance died"} {
+		if n := l.ran(key) + next.ran(key); n != 1 {
+			t.Errorf("%s: ran %d times", key, n)
+		}
+	}
+}

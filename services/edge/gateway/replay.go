@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// replayEvery is how often a repetition looks whether the first call is over.
+const replayEvery = 100 * time.Millisecond
+
+// replay answers a call that began before, and waits for its end if need be.
+// again says that it did not run, so that this one may, in place of the
+// revision of its record.
+func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte, r *outcome, revision uint64) (_ *Answer, _ uint64, again bool, _ error) {
+	patience := time.NewTimer(timeLimit(c))
+	defer patience.Stop()
+	for tick := time.NewTicker(replayEvery); ; {
+		defer tick.Stop()
+		switch {
+		case r == nil:
+			return nil, 0, true, nil // it has ended without running
+		case !sameCall(r, same):
+			return nil, 0, false, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
+		case r.settled():
+			answer, err := o.settled(ctx, c, r)
+			return answer, 0, false, err
+		}
+		switch o.ask(ctx, c, at, r, revision) {
+		case ranNot:
+			return nil, revision, true, nil
+		case nobodyKnows:
+			if r.Reason == "" {
+				r.Reason = fault.PeerLost
+			}
+			return nil, 0, false, unknownOutcome(r.Reason)
+		case learned:
+			continue
+		case waits:
+		}
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return nil, 0, false, underWay()
+		case <-ctx.Done():
+			return nil, 0, false, underWay()
+		}
+		if now, at, err := o.look(ctx, at); err == nil {
+			r, revision = now, at
+		}
+	}
+}
+
+// What asking for a call that is not over comes to.
+type asked int
+
+const (
+	waits asked = iota
+	ranNot
+	nobodyKnows
+	// learned: the record has been filled in.
+	learned
+)
+
+// ask finds out what became of a call whose record does not say.
+func (o *Outcomes) ask(ctx context.Context, c *Call, at string, r *outcome, revision uint64) asked {
+	state := bus.CallUnknown
+	var frame *busv1.Frame
+	var err error
+	if r.Instance != "" {
+		state, frame, err = o.caller.Outcome(ctx, r.Service, r.Instance, r.Call)
+	}
+	switch state {
+	case bus.CallRunning:
+		return waits
+	case bus.CallNeverBegun:
+		if o.edgeHas(ctx, r) {
+			return waits // its edge may be about to try another instance
+		}
+		return ranNot
+	case bus.CallEnded:
+		switch r.takeFrame(frame, err) {
+		case free:
+			if o.edgeHas(ctx, r) {
+				return waits
+			}
+			return ranNot
+		case done:
+			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+			defer cancel()
+			if raw, err := json.Marshal(r); err == nil {
+				// Its edge may write the same.
+				_, _ = o.bucket.Replace(after, at, raw, revision)
+			}
+			if !r.settled() {
+				return nobodyKnows
+			}
+			return learned
+		case goesOn:
+		}
+		return waits
+	}
+	// The instance is gone, or knows nothing. Its edge may.
+	switch {
+	case r.Reason == "" && o.edgeHas(ctx, r) && o.now().Before(r.Until):
+		return waits
+	case state == bus.CallGone && c.Target.Tool.Idempotent && !r.Ran:
+		return ranNot // or did, which does no harm once more
+	case r.Reason == "" && o.written(ctx, at, revision):
+		return waits
+	}
+	if r.Ran {
+		r.Large = true
+		return learned
+	}
+	return nobodyKnows
+}
+
+// edgeHas reports whether the edge that made a call may still write its end.
+func (o *Outcomes) edgeHas(ctx context.Context, r *outcome) bool {
+	if r.Reason != "" || r.Ran || r.Edge == "" {
+		return false
+	}
+	if r.Edge == o.caller.Edge() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		_, running := o.running[r.Call]
+		return running
+	}
+	return o.caller.Present(ctx, r.Edge)
+}
+
+// written reports whether a record was written since.
+func (o *Outcomes) written(ctx context.Context, at string, revision uint64) bool {
+	_, now, err := o.look(ctx, at)
+	return err == nil && now != revision
+}
+
+// settled answers from a record that says how its call ended.
+func (o *Outcomes) settled(ctx context.Context, c *Call, r *outcome) (*Answer, error) {
+	switch {
+	case r.Large:
+		return nil, fault.New(fault.ResultTooLarge, "the call with this idempotency key ran, and its result is too large to be kept, or is not kept any more")
+	case r.Task != "":
+		c.Replayed = true
+		task, err := o.tasks.Get(ctx, r.Task)
+		if errors.Is(err, bus.ErrNoKey) {
+			return nil, unknownTask()
+		}
+		return &Answer{Task: task}, err
+	}
+	c.Replayed = true
+	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}}, nil
+}
+
+func underWay() error {
+	f := fault.New(fault.Conflict, "a call with this idempotency key is under way; ask again with the same key")
+	f.RetryAfter = time.Second
+	return f
+}
+
+// unknownOutcome is about the earlier call, which is not made again.
+func unknownOutcome(reason fault.Reason) error {
+	return fault.New(reason, "nobody knows whether the earlier call with this idempotency key ran, so it is not made again; see what it did, and take a new key").
+		Ran(fault.Unknown)
+}

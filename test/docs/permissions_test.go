@@ -1,0 +1,231 @@
+package docs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/audit"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+// permissions reads the table of docs/architecture.md: what each row lets a user
+// publish and subscribe to.
+func permissions(t *testing.T) map[string][2][]string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "### NATS permissions")
+	section, _, _ = strings.Cut(section, "\n## ")
+	subject := regexp.MustCompile("`([^`]+)`(?: \\(queue `([^`]+)`\\))?")
+	rows := map[string][2][]string{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 5 || strings.Contains(cells[1], "---") || strings.TrimSpace(cells[1]) == "user" {
+			continue
+		}
+		var row [2][]string
+		for i, cell := range cells[2:4] {
+			for _, m := range subject.FindAllStringSubmatch(cell, -1) {
+				one := m[1]
+				if m[2] != "" {
+					one += " " + m[2]
+				}
+				row[i] = append(row[i], one)
+			}
+		}
+		rows[strings.TrimSpace(cells[1])] = row
+	}
+	return rows
+}
+
+// user is a NATS user with the permissions of some rows, for a service.
+func user(t *testing.T, name string, rows ...string) bustest.User {
+	t.Helper()
+	table, u := permissions(t), bustest.User{Name: name}
+	own := regexp.MustCompile(`\bS\b`)
+	for _, row := range rows {
+		may, ok := table[row]
+		if !ok {
+			t.Fatalf("the table has no row %q: %v", row, table)
+		}
+		for _, s := range may[0] {
+			u.Publish = append(u.Publish, own.ReplaceAllString(s, name))
+		}
+		for _, s := range may[1] {
+			u.Subscribe = append(u.Subscribe, own.ReplaceAllString(s, name))
+		}
+	}
+	return u
+}
+
+// denials are the log lines that say that NATS denied something.
+type denials struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (d *denials) Write(line []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if strings.Contains(strings.ToLower(string(line)), "permissions violation") {
+		d.all = append(d.all, string(line))
+	}
+	return len(line), nil
+}
+
+// With the permissions that the page documents, and no others, everything starts
+// and does its work.
+func TestM17DocumentedPermissionsSuffice(t *testing.T) {
+	const plain, tasks, calls, stores = "service `S`", "… with tasks, besides", "… whose tools call others, besides", "… with a store of its own, besides"
+	urls := bustest.ServerFor(t,
+		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls, stores),
+		user(t, audit.Name, plain, "service `audit`, besides"),
+	)
+	denied := &denials{}
+	logger := slog.New(slog.NewTextHandler(io.MultiWriter(denied, t.Output()), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	connect := func(name string) *bus.Conn {
+		t.Helper()
+		conn, err := bus.Connect(ctx, bus.Config{URL: urls[name], Name: name, Logger: logger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	var edges []*edge.Edge
+	for range 2 {
+		e, err := edge.New(ctx, connect("edge"), edge.Config{Version: "1", Logger: logger})
+		if err != nil {
+			t.Fatalf("an edge does not start: %v", err)
+		}
+		t.Cleanup(e.Close)
+		edges = append(edges, e)
+	}
+	echo := func(_ context.Context, _ *service.Call, in map[string]any) (string, error) { return "did it", nil }
+	of := map[string]func(*service.Service){
+		"plain": func(s *service.Service) {
+			service.AddTool(s, service.Tool{Name: "read", ReadOnly: true}, echo)
+			service.AddTool(s, service.Tool{Name: "write"}, echo)
+			service.AddTool(s, service.Tool{Name: "ask", RequiresUserApproval: true}, echo)
+		},
+		"worker": func(s *service.Service) {
+			service.AddTool(s, service.Tool{Name: "job", Task: service.TaskRequired}, echo)
+		},
+		"planner": func(s *service.Service) {
+			service.AddTool(s, service.Tool{Name: "nested", CallsTools: true}, func(ctx context.Context, c *service.Call, _ map[string]any) (string, error) {
+				r, err := c.CallTool(ctx, service.ToolCall{Name: "write"})
+				if err != nil {
+					return "", err
+				}
+				return r.Text(), nil
+			})
+		},
+	}
+	for name, add := range of {
+		s := service.New(name, service.WithLogger(logger))
+		add(s)
+		if name == "planner" {
+			service.WithStore("here")(s)
+		}
+		r, err := s.Start(ctx, connect(name))
+		if err != nil {
+			t.Fatalf("service %s does not start: %v", name, err)
+		}
+		t.Cleanup(func() {
+			if err := r.Stop(context.WithoutCancel(ctx)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	trail, err := audit.New(ctx, audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trail.Close)
+	keeper, err := trail.Start(ctx, connect(audit.Name))
+	if err != nil {
+		t.Fatalf("the audit service does not start: %v", err)
+	}
+	t.Cleanup(func() { _ = keeper.Stop(context.WithoutCancel(ctx)) })
+	for i, e := range edges {
+		if err := e.Await(ctx, "plain", "worker", "planner"); err != nil {
+			t.Fatalf("edge %d: %v", i, err)
+		}
+		h := e.Handler(door.Guard{Loopback: true})
+		do := func(method, path, body string, headers ...string) (int, string) {
+			r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
+			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("Content-Type", "application/json")
+			for i := 0; i < len(headers); i += 2 {
+				r.Header.Set(headers[i], headers[i+1])
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r.WithContext(ctx))
+			return w.Code, w.Body.String()
+		}
+		for _, path := range []string{"/tools/read", "/tools/write", "/tools/nested"} {
+			if code, body := do(http.MethodPost, path, "{}"); code != http.StatusOK || !strings.Contains(body, "did it") {
+				t.Errorf("edge %d: %s: %d %s", i, path, code, body)
+			}
+		}
+		for range 2 { // the second has the first one's answer
+			if code, body := do(http.MethodPost, "/tools/write", "{}", "Idempotency-Key", fmt.Sprintf("key-%d", i)); code != http.StatusOK {
+				t.Errorf("edge %d: with a key: %d %s", i, code, body)
+			}
+		}
+		_, body := do(http.MethodPost, "/tools/ask", "{}")
+		held := regexp.MustCompile(`"approval":"([A-Z0-9]+)"`).FindStringSubmatch(body)
+		if held == nil {
+			t.Fatalf("edge %d: nothing is held: %s", i, body)
+		}
+		if code, body := do(http.MethodPost, "/approvals/"+held[1], `{"approve":true}`); code != http.StatusOK {
+			t.Errorf("edge %d: approved: %d %s", i, code, body)
+		}
+		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},` +
+			`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+		mcp := func(method, name, params string) string {
+			_, body := do(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`,`+meta+`}}`,
+				"Accept", "application/json, text/event-stream", "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name)
+			return body
+		}
+		begun := regexp.MustCompile(`"taskId":"([^"]+)"`).FindStringSubmatch(mcp("tools/call", "job", `"name":"job","arguments":{}`))
+		if begun == nil {
+			t.Fatalf("edge %d: no task: %s", i, mcp("tools/call", "job", `"name":"job","arguments":{}`))
+		}
+		last := ""
+		bustest.Eventually(t, "the task is completed", func() bool {
+			last = mcp("tasks/get", begun[1], `"taskId":"`+begun[1]+`"`)
+			return strings.Contains(last, `"completed"`)
+		})
+		if code, body := do(http.MethodGet, "/readyz", ""); code != http.StatusOK || body != "ready\n" {
+			t.Errorf("edge %d: %d %s", i, code, body)
+		}
+		bustest.Eventually(t, "the trail has what was done", func() bool {
+			code, body := do(http.MethodGet, "/audit/list?limit=100", "", "Busbar-Audit", "test")
+			return code == http.StatusOK && strings.Contains(body, `"nested"`) && strings.Contains(body, `"job"`)
+		})
+	}
+	denied.mu.Lock()
+	defer denied.mu.Unlock()
+	if len(denied.all) > 0 {
+		t.Errorf("NATS denied\n%s", strings.Join(denied.all, ""))
+	}
+}
