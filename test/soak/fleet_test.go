@@ -100,7 +100,8 @@ func (f *fleet) add(name string, env []string, argv ...string) *process {
 			p.env = append(p.env, v)
 		}
 	}
-	p.env = append(p.env, env...)
+	// The command finds there what edges keep for who runs them.
+	p.env = append(append(p.env, "XDG_STATE_HOME="+f.dir), env...)
 	f.all = append(f.all, p)
 	return p
 }
