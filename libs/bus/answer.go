@@ -234,7 +234,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	}
 	stream, onFrame := a.options.Stream, a.options.OnFrame
 	if stream != nil {
-		stream.took(msg.Subject, frame.Seq)
+		stream.took(msg.Subject, frame.Seq, len(msg.Data))
 	}
 	if frame.GetAlive() == nil && frame.GetError() == nil {
 		if f := a.begun(ctx, frame.Instance); f != nil {

@@ -158,7 +158,7 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 	}
 	if sent := frame.GetSent(); sent != nil {
 		f.answer.seq = frame.Seq
-		f.stream.took(msg.Subject, frame.Seq)
+		f.stream.took(msg.Subject, frame.Seq, len(msg.Data))
 		if sent.Response {
 			return frame, false, nil
 		}

@@ -44,10 +44,12 @@ type Approvals interface {
 type HeldCall struct {
 	ID        string `json:"-"`
 	Principal string `json:"principal"`
-	Door      string `json:"door"`
-	Method    string `json:"method"`
-	Name      string `json:"name"`
-	Title     string `json:"title,omitzero"`
+	// Payer is whose share of the room it takes.
+	Payer  string `json:"payer,omitzero"`
+	Door   string `json:"door"`
+	Method string `json:"method"`
+	Name   string `json:"name"`
+	Title  string `json:"title,omitzero"`
 	// Tool is the digest of what the name stood for when the call was held.
 	Tool           []byte         `json:"tool,omitzero"`
 	Arguments      jsontext.Value `json:"arguments,omitzero"`
@@ -236,7 +238,7 @@ func hold(ctx context.Context, a Approvals, c *Call) error {
 			"have the tool take a link to the data, or call from a client that asks its user (elicitation)", len(c.Arguments), maxHeldArguments)
 	}
 	held := &HeldCall{
-		ID: rand.Text(), Principal: c.Principal.ID(), Door: c.Door, Method: c.Method, Name: c.Name, Title: c.Target.Tool.Title, Tool: toolDigest(c), Arguments: c.Arguments,
+		ID: rand.Text(), Principal: c.Principal.ID(), Payer: c.Payer(), Door: c.Door, Method: c.Method, Name: c.Name, Title: c.Target.Tool.Title, Tool: toolDigest(c), Arguments: c.Arguments,
 		Capabilities: c.Client.GetCapabilities(), IdempotencyKey: c.IdempotencyKey, Expires: time.Now().Add(ApprovalLife).UTC(),
 	}
 	if err := a.Hold(ctx, held); err != nil {

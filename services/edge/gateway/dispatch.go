@@ -8,6 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
@@ -17,6 +18,7 @@ const SamplingTimeout = 2 * time.Minute
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost.
 func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
+	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		room := budget.Of(ctx)
 		room.For(c.Payer())
@@ -42,7 +44,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 			if task.Delegation, err = sealer.delegate(ctx, c, time.Now().Add(keyLife)); err != nil {
 				return nil, err
 			}
-			return createTask(ctx, c, store, task, begun)
+			return createTask(ctx, c, store, shares, task, begun)
 		}
 		return answerOf(frame), nil
 	}
