@@ -40,6 +40,7 @@ type answer struct {
 	options          Options
 	deadline         time.Time
 	id, reply        string
+	method           string
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
@@ -51,6 +52,8 @@ type answer struct {
 	// but signs of life and an error came from it.
 	terminal, heard bool
 
+	// delegated says that the service may call other tools for it.
+	delegated bool
 	// asks says that the instance begins only when it is permitted; instance is
 	// the one that is, from the one whose frames come.
 	asks, permitted bool
@@ -59,6 +62,8 @@ type answer struct {
 	// did not.
 	consented *string
 	refused   bool
+	// complained says that a malformed frame was logged.
+	complained bool
 }
 
 // ask makes the request and waits for its answer: of the instance with the
@@ -255,6 +260,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			return frame, nil
 		}
 	case *busv1.Frame_Progress, *busv1.Frame_Log:
+		if err := checkNotification(frame); err != nil {
+			a.malformed(frame, err) // the call matters more
+			return nil, nil
+		}
 		if onFrame != nil {
 			onFrame(frame)
 		}
@@ -275,13 +284,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
 			a.pieces = nil
 		}
-		return frame, nil
-	case *busv1.Frame_InputRequired, *busv1.Frame_Task, *busv1.Frame_Outcome:
+		return a.checked(frame)
+	case *busv1.Frame_InputRequired, *busv1.Frame_Error, *busv1.Frame_Task, *busv1.Frame_Outcome:
 		a.terminal = true
-		return frame, nil
-	case *busv1.Frame_Error:
-		a.terminal = true
-		return nil, errorFromWire(body.Error)
+		return a.checked(frame)
 	}
 	return nil, nil
 }
@@ -299,37 +305,4 @@ func (a *answer) keep(b []byte) *fault.Error {
 func isNotification(data []byte) bool {
 	frame := &busv1.Frame{}
 	return proto.Unmarshal(data, frame) == nil && (frame.GetProgress() != nil || frame.GetLog() != nil || frame.GetAlive() != nil)
-}
-
-var executedToWire = map[fault.Executed]busv1.Executed{
-	fault.No: busv1.Executed_EXECUTED_NO, fault.Unknown: busv1.Executed_EXECUTED_UNKNOWN, fault.Yes: busv1.Executed_EXECUTED_YES,
-}
-
-func errorToWire(e *fault.Error) *busv1.Error {
-	return &busv1.Error{
-		Reason: string(e.Reason), Message: e.Message, Executed: executedToWire[e.Executed],
-		Data: e.Data, RetryAfterMs: uint32(e.RetryAfter.Milliseconds()),
-	}
-}
-
-func errorFromWire(w *busv1.Error) *fault.Error {
-	reason := fault.Reason(w.Reason)
-	switch reason {
-	case fault.ParseError, fault.HeaderMismatch, fault.UnsupportedVersion, fault.UnknownSession, fault.Unauthenticated:
-		// These tell a client what to do about its own request or connection,
-		// of which a service knows nothing.
-		reason = fault.Internal
-	}
-	e := fault.New(reason, "%s", w.Message)
-	switch w.Executed {
-	case busv1.Executed_EXECUTED_NO:
-		e = e.Ran(fault.No)
-	case busv1.Executed_EXECUTED_YES:
-		e = e.Ran(fault.Yes)
-	default:
-		e = e.Ran(fault.Unknown)
-	}
-	e.Data = w.Data
-	e.RetryAfter = time.Duration(w.RetryAfterMs) * time.Millisecond
-	return e
 }

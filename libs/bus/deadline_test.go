@@ -155,7 +155,7 @@ func TestQueuedRequestExpiresUnrun(t *testing.T) {
 		first <- err
 	}()
 	await(t, "the slot is taken", busy)
-	_, err := caller.Call(within(t, 400*time.Millisecond), "svc", toolCall(`{}`), nil)
+	_, err := caller.Call(within(t, 400*time.Millisecond), "svc", effect("x"), nil)
 	fails(t, err, fault.DeadlineExceeded, fault.No)
 	close(release)
 	if err := await(t, "the first call ends", first); err != nil {

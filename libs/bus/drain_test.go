@@ -33,7 +33,7 @@ func TestDrainAnswersWhatIsInFlight(t *testing.T) {
 	errs := make(chan error, n)
 	for i := range n {
 		go func() {
-			want := fmt.Sprint(i)
+			want := fmt.Sprintf(`{"i":%d}`, i)
 			frame, err := caller.Call(t.Context(), "svc", toolCall(want), nil)
 			if err == nil && string(frame.GetResult().GetJson()) != want {
 				err = fmt.Errorf("%s answered with %v", want, frame)

@@ -55,7 +55,7 @@ func each(rounds ...uint32) (all []bus.Position) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	large := bytes.Repeat([]byte("0123456789abcdef"), 5<<13) // 640 KiB, 5 chunks and the end
+	large := object(640 << 10) // 640 KiB, 5 chunks and the end
 	half := make(chan struct{})
 	handle(t, url, func(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		out.Progress(&busv1.Progress{Progress: 1})
@@ -160,10 +160,7 @@ func TestFollow(t *testing.T) {
 func TestFollowLargeResult(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	large := make([]byte, 3<<20)
-	for i := range large {
-		large[i] = byte('a' + i%23)
-	}
+	large := object(3 << 20)
 	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		out.Progress(&busv1.Progress{Progress: 1})
 		return &busv1.Result{Json: large}, nil
@@ -185,7 +182,7 @@ func TestFollowTakesOver(t *testing.T) {
 	url := bustest.Server(t)
 	handle(t, url, func(_ context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		if req.InputResponses == nil { // at once: kept by the caller
-			return &busv1.InputRequired{InputRequests: []byte(`{"q":{}}`), RequestState: []byte("state")}, nil
+			return &busv1.InputRequired{InputRequests: []byte(`{"q":{}}`), RequestState: []byte(`"state"}`)}, nil
 		}
 		out.Progress(&busv1.Progress{Progress: 1})
 		return &busv1.Result{Json: append(req.InputResponses, req.RequestState...)}, nil
@@ -223,14 +220,14 @@ func TestFollowTakesOver(t *testing.T) {
 	}
 	got.stream.KeepAll = true
 	req := toolCall(`{}`)
-	req.InputResponses, req.RequestState = []byte("answers "), got.frame.GetInputRequired().RequestState
+	req.InputResponses, req.RequestState = []byte(`{"answers":`), got.frame.GetInputRequired().RequestState
 	frame, err := two.CallOn(t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
-	if err != nil || string(frame.GetResult().GetJson()) != "answers state" {
+	if err != nil || string(frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("the call that goes on: %v, %v", frame, err)
 	}
 	release()
 	again := follow(within(t, bustest.Patience), three, s, bus.Position{Round: 1}, nobody)
-	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != "answers state" {
+	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("%v, %v after %s", again.frame, again.err, heard)
 	}
 }

@@ -197,6 +197,13 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 		}
 		return 0
 	})
+	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
+		off, _ := e.conn.ClockOffset()
+		return off.Seconds()
+	})
+	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
+		return float64(e.conn.Malformed())
+	})
 	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
@@ -327,6 +334,9 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 			return
 		}
 		_, _ = w.Write([]byte("ready\n"))
+		if off, _ := e.conn.ClockOffset(); off.Abs() > bus.MaxClockOffset {
+			_, _ = fmt.Fprintf(w, "the clock of this edge is off by %.0f s against most of the bus\n", off.Seconds())
+		}
 		for _, away := range e.conn.Away() {
 			_, _ = fmt.Fprintf(w, "without %s: it does not answer\n", away)
 		}

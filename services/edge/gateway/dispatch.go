@@ -14,6 +14,9 @@ import (
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
 const SamplingTimeout = 2 * time.Minute
 
+// shareBytes of the digest of who pays are enough to tell callers apart.
+const shareBytes = 8
+
 // dispatch puts the call on the bus, bounded by the tool's time limit. What may
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost.
@@ -77,6 +80,7 @@ func request(c *Call, deadline time.Time) *busv1.Request {
 		Identity:    identity(c.Principal),
 		Traceparent: c.Traceparent, Tracestate: c.Tracestate,
 		AskFirst: c.Effect(),
+		Share:    &busv1.Share{Payer: digest([]byte("share"), []byte(c.Payer()))[:shareBytes], Depth: c.depth},
 	}
 }
 
