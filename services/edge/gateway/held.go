@@ -22,7 +22,7 @@ func (g *Gateway) Held(ctx context.Context, credentials Credentials) ([]*HeldCal
 		return nil, err
 	}
 	var all []*HeldCall
-	now := time.Now()
+	now := time.Now().Add(-clockSlack)
 	err = g.approvals.Held(ctx, who.ID(), func(held *HeldCall) {
 		if held.Expires.After(now) {
 			held.Arguments = nil // each may be large
@@ -57,7 +57,7 @@ func (g *Gateway) FindHeld(ctx context.Context, credentials Credentials, id stri
 
 // over is the error of a call whose time has passed.
 func (h *HeldCall) over() error {
-	if time.Now().After(h.Expires) {
+	if time.Now().Add(-clockSlack).After(h.Expires) {
 		return unknownApproval()
 	}
 	return nil
