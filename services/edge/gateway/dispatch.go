@@ -42,6 +42,7 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 		if err != nil {
 			return nil, err
 		}
+		c.Replayed = c.Target.Tool != nil && c.Target.Tool.KeepsKeys && c.IdempotencyKey != "" && frame.GetResult().GetReplayed()
 		if begun := frame.GetTask(); begun != nil {
 			task := request(c, deadline)
 			if task.Delegation, err = sealer.delegate(ctx, c, time.Now().Add(keyLife)); err != nil {

@@ -53,7 +53,7 @@ type Gateway struct {
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, tasks, validate, protect, deduplicate, approve, cached, begin, dispatch.
+// limit, tasks, validate, gate, protect, deduplicate, approve, cached, begin, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -85,6 +85,7 @@ func New(cfg Config) *Gateway {
 		begin(cfg.Auditor), // what has an effect by its method alone
 		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
+		gate(cfg.Auditor),
 		protect(cfg.Sealer),
 		deduplicate(cfg.Deduplicator),
 		approve(cfg.Approvals, cfg.Caller),
