@@ -40,12 +40,10 @@ build: ## Build the programs into bin/
 	@$(BUILD) -o bin/ $(PROGRAMS:%=./%)
 	@ls bin
 
-# Packages that measure how long things take: one at a time, since on a small
-# machine two at once would measure each other. With them those that test what Go
-# does not see them depend on, programs and documents, whose results it would
-# keep. In all packages most tests wait, for answers or for time to pass, so more
-# run at once than there are processors.
-TIMED := /(libs/bus|services/edge/door/(sse|streamable)|test/(docs|e2e|house|matrix))$$
+# Packages that test what Go does not see them depend on, programs and documents,
+# whose results it would keep. In all packages most tests wait, for answers or for
+# time to pass, so more run at once than there are processors.
+OUTSIDE := /test/(docs|e2e|house|matrix)$$
 PARALLEL := -parallel 4
 
 .PHONY: test
@@ -56,8 +54,8 @@ test: ## Test every module, with the race detector where there is a C compiler
 	fi; \
 	go build $$race -buildvcs=false -o /dev/null work; \
 	failed=0; \
-	go test -timeout 4m $$race -p 3 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -vE '$(TIMED)') || failed=1; \
-	go test -timeout 4m $$race -p 1 -count=1 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -E '$(TIMED)') || failed=1; \
+	go test -timeout 10m $$race -p 3 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -vE '$(OUTSIDE)') || failed=1; \
+	go test -timeout 10m $$race -p 2 -count=1 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -E '$(OUTSIDE)') || failed=1; \
 	exit $$failed
 
 .PHONY: eval

@@ -172,7 +172,7 @@ func (a *Announcer) beat() error {
 			a.mu.Unlock()
 		}
 	}
-	ann.SentUnixNano = uint64(time.Now().UnixNano())
+	ann.SentUnixNano = uint64(a.conn.now().UnixNano())
 	data, err := proto.Marshal(ann)
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxCatchUp bounds the question whether anything is on its way.
+	// maxCatchUp is how long the bus may send this process nothing at all, while it
+	// is asked whether anything is on its way.
 	maxCatchUp = time.Second
 	// minGrace is the least time that what came with the answer has to get to its
 	// call.
@@ -21,16 +22,32 @@ const (
 )
 
 // catchUp sends how long it took until everything that the bus had for this
-// process when it was asked is here.
-func (c *Conn) catchUp() <-chan time.Duration {
+// process when it was asked is here. It waits until the deadline, or stop.
+func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func()) {
 	took := make(chan time.Duration, 1)
+	ctx, stop := context.WithDeadline(context.Background(), deadline)
 	go func() {
+		defer stop()
 		begun := time.Now()
-		if c.nc.FlushTimeout(maxCatchUp) == nil {
+		if c.nc.FlushWithContext(ctx) == nil {
 			took <- time.Since(begun)
 		}
 	}()
-	return took
+	return took, stop
+}
+
+// received is how many bytes have come from the bus.
+func (c *Conn) received() uint64 { return c.nc.Stats().InBytes }
+
+// pending is how many frames are here that have not been delivered to their calls.
+func (c *Caller) pending() uint64 {
+	n := 0
+	for _, sub := range c.answers {
+		if waiting, _, err := sub.Pending(); err == nil {
+			n += waiting
+		}
+	}
+	return uint64(n)
 }
 
 // answer makes one attempt at a call and collects its frames.
@@ -40,6 +57,7 @@ type answer struct {
 	options          Options
 	deadline         time.Time
 	id, reply        string
+	method           string
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
@@ -51,6 +69,8 @@ type answer struct {
 	// but signs of life and an error came from it.
 	terminal, heard bool
 
+	// delegated says that the service may call other tools for it.
+	delegated bool
 	// asks says that the instance begins only when it is permitted; instance is
 	// the one that is, from the one whose frames come.
 	asks, permitted bool
@@ -59,6 +79,8 @@ type answer struct {
 	// did not.
 	consented *string
 	refused   bool
+	// complained says that a malformed frame was logged.
+	complained bool
 }
 
 // ask makes the request and waits for its answer: of the instance with the
@@ -131,6 +153,11 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 	// is on its way; caughtUp, not nil meanwhile, answers that.
 	checked := false
 	var caughtUp <-chan time.Duration
+	// received is what had come from the bus at the last look, while that question
+	// waits; due, after it, what is delivered before silence means anything.
+	var received, due uint64
+	stop := func() {}
+	defer func() { stop() }()
 	var batch []arrival
 	for {
 		next := earlier(quietUntil, a.deadline)
@@ -151,10 +178,10 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 			if overflow {
 				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 			}
-			quietUntil, checked, caughtUp = time.Now().Add(MaxSilence), false, nil
+			quietUntil, checked, caughtUp, due = time.Now().Add(MaxSilence), false, nil, 0
 		case took := <-caughtUp:
 			// What came before this has still to be handed over.
-			quietUntil, caughtUp = time.Now().Add(max(minGrace, took)), nil
+			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
 		case <-ctx.Done():
 			return nil, a.over(ctx)
 		case <-x.timer.C:
@@ -168,8 +195,14 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 				quietUntil = now.Add(AliveEvery)
 			case !checked && a.caller.conn.Connected():
 				// A sign of life may be behind a large answer, or the machine busy.
-				checked, caughtUp = true, a.caller.conn.catchUp()
-				quietUntil = now.Add(maxCatchUp)
+				stop()
+				caughtUp, stop = a.caller.conn.catchUp(a.deadline)
+				checked, received, quietUntil = true, a.caller.conn.received(), now.Add(maxCatchUp)
+			case caughtUp != nil && a.caller.conn.received() != received:
+				// What is on its way is more than came in that time.
+				received, quietUntil = a.caller.conn.received(), now.Add(maxCatchUp)
+			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
+				quietUntil = now.Add(minGrace)
 			default:
 				return nil, a.lost()
 			}
@@ -213,7 +246,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
 	}
 	if frame.GetReady() != nil {
-		return nil, a.asked(ctx, frame.Instance)
+		return nil, a.asked(ctx, frame.Instance, frame.GetReady().Turn)
 	}
 	a.seq += got.skipped
 	if frame.Seq == 0 && frame.GetAlive() != nil || frame.GetSent() != nil {
@@ -234,7 +267,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	}
 	stream, onFrame := a.options.Stream, a.options.OnFrame
 	if stream != nil {
-		stream.took(msg.Subject, frame.Seq)
+		stream.took(msg.Subject, frame.Seq, len(msg.Data))
 	}
 	if frame.GetAlive() == nil && frame.GetError() == nil {
 		if f := a.begun(ctx, frame.Instance); f != nil {
@@ -255,6 +288,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			return frame, nil
 		}
 	case *busv1.Frame_Progress, *busv1.Frame_Log:
+		if err := checkNotification(frame); err != nil {
+			a.malformed(frame, err) // the call matters more
+			return nil, nil
+		}
 		if onFrame != nil {
 			onFrame(frame)
 		}
@@ -275,13 +312,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 			body.Result.Json = slices.Concat(append(a.pieces, body.Result.Json)...)
 			a.pieces = nil
 		}
-		return frame, nil
-	case *busv1.Frame_InputRequired, *busv1.Frame_Task, *busv1.Frame_Outcome:
+		return a.checked(frame)
+	case *busv1.Frame_InputRequired, *busv1.Frame_Error, *busv1.Frame_Task, *busv1.Frame_Outcome:
 		a.terminal = true
-		return frame, nil
-	case *busv1.Frame_Error:
-		a.terminal = true
-		return nil, errorFromWire(body.Error)
+		return a.checked(frame)
 	}
 	return nil, nil
 }
@@ -299,37 +333,4 @@ func (a *answer) keep(b []byte) *fault.Error {
 func isNotification(data []byte) bool {
 	frame := &busv1.Frame{}
 	return proto.Unmarshal(data, frame) == nil && (frame.GetProgress() != nil || frame.GetLog() != nil || frame.GetAlive() != nil)
-}
-
-var executedToWire = map[fault.Executed]busv1.Executed{
-	fault.No: busv1.Executed_EXECUTED_NO, fault.Unknown: busv1.Executed_EXECUTED_UNKNOWN, fault.Yes: busv1.Executed_EXECUTED_YES,
-}
-
-func errorToWire(e *fault.Error) *busv1.Error {
-	return &busv1.Error{
-		Reason: string(e.Reason), Message: e.Message, Executed: executedToWire[e.Executed],
-		Data: e.Data, RetryAfterMs: uint32(e.RetryAfter.Milliseconds()),
-	}
-}
-
-func errorFromWire(w *busv1.Error) *fault.Error {
-	reason := fault.Reason(w.Reason)
-	switch reason {
-	case fault.ParseError, fault.HeaderMismatch, fault.UnsupportedVersion, fault.UnknownSession, fault.Unauthenticated:
-		// These tell a client what to do about its own request or connection,
-		// of which a service knows nothing.
-		reason = fault.Internal
-	}
-	e := fault.New(reason, "%s", w.Message)
-	switch w.Executed {
-	case busv1.Executed_EXECUTED_NO:
-		e = e.Ran(fault.No)
-	case busv1.Executed_EXECUTED_YES:
-		e = e.Ran(fault.Yes)
-	default:
-		e = e.Ran(fault.Unknown)
-	}
-	e.Data = w.Data
-	e.RetryAfter = time.Duration(w.RetryAfterMs) * time.Millisecond
-	return e
 }

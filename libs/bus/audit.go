@@ -16,26 +16,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-const (
-	auditTTL   = 7 * 24 * time.Hour
-	auditBytes = 512 << 20
-	// auditRoom is kept for the events of calls that have begun when the stream
-	// is found to be nearly full.
-	auditRoom = auditBytes / 20
-)
-
 // AuditQuery is the method that the audit service answers questions on. It is
 // none of MCP, so that no client reaches it.
 const AuditQuery = "busbar/audit"
-
-// auditStream keeps what the audit service has not written yet, and for a week
-// what it has.
-var auditStream = jetstream.StreamConfig{
-	Name: "AUDIT", Description: "the audit trail on its way to the audit service", Subjects: []string{auditRoot + ">"},
-	Storage: jetstream.FileStorage, MaxAge: auditTTL, MaxBytes: auditBytes,
-	// Full means that edges hear so: nothing makes room but age.
-	Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
-}
 
 // deadStream keeps messages that nobody could handle.
 var deadStream = jetstream.StreamConfig{
@@ -61,6 +44,7 @@ type AuditLog struct {
 	conn    *Conn
 	js      jetstream.JetStream
 	subject string
+	room    *auditRoom
 
 	mu      sync.Mutex
 	waiting []*auditGroup // not sent yet, in order; the last one may grow
@@ -84,7 +68,15 @@ func (c *Conn) AuditLog(edge string) (*AuditLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	return &AuditLog{conn: c, js: js, subject: auditSubject(edge)}, nil
+	return &AuditLog{conn: c, js: js, subject: auditSubject(edge), room: &auditRoom{}}, nil
+}
+
+// Of is a log that puts events into the trail as another edge, which left them.
+func (l *AuditLog) Of(edge string) (*AuditLog, error) {
+	if err := ValidName(edge); err != nil {
+		return nil, err
+	}
+	return &AuditLog{conn: l.conn, js: l.js, subject: auditSubject(edge), room: l.room}, nil
 }
 
 // Append adds events and returns when all are safe: stored by NATS. After an
@@ -174,9 +166,10 @@ func (l *AuditLog) publish(g *auditGroup) error {
 	}
 	select {
 	case <-ack.Ok():
+		l.room.sent(len(msg.Data) + len(msg.Subject) + storedWith)
 		return nil
 	case err := <-ack.Err():
-		return err
+		return advise(err)
 	case <-l.conn.closed:
 		return nats.ErrConnectionClosed
 	}
@@ -202,20 +195,6 @@ func auditEvents(data []byte) [][]byte {
 		return g.Events
 	}
 	return [][]byte{data}
-}
-
-// Room returns nil when the trail takes events and has space for more than
-// those of the calls that run.
-func (l *AuditLog) Room(ctx context.Context) error {
-	stream, err := l.conn.js.Stream(ctx, auditStream.Name)
-	if err != nil {
-		return notRecorded(err)
-	}
-	info := stream.CachedInfo()
-	if limit := info.Config.MaxBytes; limit > 0 && info.State.Bytes > uint64(max(limit-auditRoom, limit/2)) {
-		return notRecorded(fmt.Errorf("stream %s is nearly full: %d of %d bytes; is the audit service running?", auditStream.Name, info.State.Bytes, limit))
-	}
-	return nil
 }
 
 // NewCallID names a call, for Request.Id.

@@ -40,7 +40,7 @@ func auditWorld(t *testing.T) (*bus.Conn, *bus.AuditLog, jetstream.JetStream) {
 
 func auditEvents(from, to int) (events []*auditv1.AuditEvent) {
 	for n := from; n <= to; n++ {
-		events = append(events, &auditv1.AuditEvent{Id: fmt.Sprintf("E%04d-2", n), Arguments: []byte(strings.Repeat("x", 100))})
+		events = append(events, &auditv1.AuditEvent{Id: fmt.Sprintf("E%04d-2", n), Edge: "edge1", Arguments: []byte(strings.Repeat("x", 100))})
 	}
 	return events
 }
@@ -89,8 +89,8 @@ func TestAuditLog(t *testing.T) {
 	if batch, err := r.Next(ctx); err == nil {
 		t.Errorf("%d more", len(batch))
 	}
-	if err := log.Room(t.Context()); err != nil {
-		t.Error(err)
+	if err := log.Look(t.Context()); err != nil || log.Room(bus.AuditRead) != nil {
+		t.Error(err, log.State())
 	}
 	// Gone, and there again.
 	if err := js.DeleteStream(t.Context(), "AUDIT"); err != nil {
@@ -99,7 +99,7 @@ func TestAuditLog(t *testing.T) {
 	if err := log.Append(t.Context(), auditEvents(2001, 2001)...); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("without a stream: %v", err)
 	}
-	if err := log.Room(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if err := log.Look(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("room without a stream: %v", err)
 	}
 	if err := conn.EnsureBuckets(t.Context()); err != nil {
@@ -113,28 +113,53 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-func TestAuditLogIsFull(t *testing.T) {
-	t.Parallel()
-	_, log, js := auditWorld(t)
+// resize makes the stream of the trail smaller or larger.
+func resize(t *testing.T, js jetstream.JetStream, bytes int64) jetstream.Stream {
+	t.Helper()
 	s, err := js.Stream(t.Context(), "AUDIT")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := s.CachedInfo().Config
-	cfg.MaxBytes = 64 << 10
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+	cfg.MaxBytes = bytes
+	if s, err = js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for ; log.Room(t.Context()) == nil; n++ {
-		if err := log.Append(t.Context(), auditEvents(n, n)...); err != nil {
-			t.Fatalf("full before it said so: %v", err)
+	return s
+}
+
+// Reads stop first, then effects, and what has begun can be recorded to the end.
+func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
+	t.Parallel()
+	conn, log, js := auditWorld(t)
+	const size = 64 << 10
+	s := resize(t, js, size)
+	if err := log.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, full := 0, map[bus.AuditUse]uint64{}
+	for _, use := range []bus.AuditUse{bus.AuditRead, bus.AuditBegin} {
+		for ; log.Room(use) == nil; n++ {
+			if err := log.Append(t.Context(), auditEvents(n, n)...); err != nil {
+				t.Fatalf("full before it said so: %v", err)
+			}
+		}
+		full[use] = log.State().Bytes
+		if log.Room(use+1) != nil {
+			t.Errorf("%d bytes are too much for %d too", full[use], use+1)
 		}
 	}
-	// What runs can still be recorded.
-	if err := log.Append(t.Context(), auditEvents(n, n)...); err != nil {
-		t.Error(err)
+	if full[bus.AuditRead] > size/5*4 || full[bus.AuditBegin] > size/20*19 || full[bus.AuditBegin] <= full[bus.AuditRead] {
+		t.Errorf("full at %v", full)
 	}
+	// The size is kept by those that bring the stream up to date.
+	if err := conn.EnsureBuckets(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Look(t.Context()); err != nil || log.State().Limit != size {
+		t.Errorf("%v %+v", err, log.State())
+	}
+	var err error
 	for err = nil; err == nil; n++ {
 		err = log.Append(t.Context(), auditEvents(n, n)...)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -16,7 +17,6 @@ import (
 )
 
 const (
-	auditConsumer = "audit-v1"
 	// An event is tried this often before it is put aside.
 	auditTries = 10
 	// A batch is complete with so many events, or so long after its first.
@@ -152,10 +152,13 @@ func (r *AuditReader) some(ctx context.Context, n int, how jetstream.FetchOpt) (
 func (r *AuditReader) join(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	r.consumer, err = r.conn.js.CreateOrUpdateConsumer(ctx, auditStream.Name, jetstream.ConsumerConfig{
-		Durable: auditConsumer, Description: "writes the audit trail to its database",
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.ackWait, MaxDeliver: -1, MaxAckPending: 8 * auditBatch,
-	})
+	// A stream that an earlier release made keeps what was read until this.
+	if err := r.conn.ensureAudit(ctx); err != nil {
+		return err
+	}
+	cfg := auditReaders
+	cfg.AckWait = r.ackWait
+	r.consumer, err = r.conn.js.CreateOrUpdateConsumer(ctx, auditStream.Name, cfg)
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", auditStream.Name, err)
 	}
@@ -176,14 +179,22 @@ func (r *AuditReader) deliveries(ctx context.Context, msg jetstream.Msg) (all []
 		if err == nil && d.Event.Id == "" {
 			err = errors.New("it has no id")
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			d.Reject(ctx, err)
+			continue
+		case d.Event.Edge != m.edge():
+			// Who may publish as one edge speaks for no other.
+			d.reject(ctx, fmt.Errorf("it says that it is of edge %q", d.Event.Edge), true)
 			continue
 		}
 		all = append(all, d)
 	}
 	return all
 }
+
+// edge is whose subject the message came on.
+func (m *auditMessage) edge() string { return strings.TrimPrefix(m.msg.Subject(), auditRoot) }
 
 // settled counts an event of the message, and tells the bus about the last one.
 func (m *auditMessage) settled() {
@@ -226,10 +237,13 @@ func (d *AuditDelivery) Release() {
 
 // Reject gives back an event that is at fault itself. It comes again a little
 // later; after ten tries it is put aside, where people find it with the reason.
-func (d *AuditDelivery) Reject(ctx context.Context, why error) {
+func (d *AuditDelivery) Reject(ctx context.Context, why error) { d.reject(ctx, why, false) }
+
+// reject puts an event aside at once if it will not get better.
+func (d *AuditDelivery) reject(ctx context.Context, why error, final bool) {
 	m := d.from
 	defer m.settled()
-	if m.tries < auditTries {
+	if m.tries < auditTries && !final {
 		m.comeAgain(min(10*time.Millisecond<<m.tries, time.Second))
 		return
 	}

@@ -31,7 +31,7 @@ type Options struct {
 	// Request.AskFirst, and nil permits all. Its error ends the call instead:
 	// nothing runs. It may be asked again, for another instance, when the first
 	// one turned out not to have begun. It may take some 2 s, and must end with ctx;
-	// instances wait 5 s. For services that cannot ask it comes before the request
+	// instances wait 3 s. For services that cannot ask it comes before the request
 	// is sent, and instance is empty.
 	Permit func(ctx context.Context, instance string) error
 	// Room is asked before the result is kept; nil keeps any.
@@ -142,7 +142,7 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	unrun := err.Executed == fault.No && !a.permitted && !a.heard
 	switch err.Reason {
 	case fault.Overloaded:
-		return unrun && n == 1
+		return unrun && n == 1 && (a.asks || a.options.Harmless)
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
 	case fault.PeerLost:
@@ -167,8 +167,8 @@ func pause(ctx context.Context, deadline time.Time) bool {
 // attempt makes the call at one instance.
 func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
 	c, s := a.caller, a.options.Stream
-	req.DeadlineUnixNano = uint64(a.deadline.Add(-HopShave).UnixNano())
-	req.RemainingNano = uint64(max(1, time.Until(a.deadline)-HopShave))
+	left := max(1, time.Until(a.deadline)-HopShave)
+	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
 	if s != nil {
 		s.next(a.service, req)
 	}
@@ -179,7 +179,8 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
 		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
-	a.id, a.asks = req.Id, req.AskFirst && c.conn.members.ask(a.address)
+	a.method = req.Method
+	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.address)
 	if req.AskFirst && !a.asks {
 		if f := a.consent(ctx, ""); f != nil {
 			return nil, f

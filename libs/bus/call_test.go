@@ -179,7 +179,7 @@ func TestCallWithoutService(t *testing.T) {
 		start := time.Now()
 		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
 		fails(t, err, fault.Unavailable, fault.No)
-		if took := time.Since(start); took > 250*time.Millisecond {
+		if took := time.Since(start); took > bustest.Promptly {
 			t.Errorf("took %v", took)
 		}
 	}
@@ -265,7 +265,7 @@ func TestCallIgnoresAnswersOfEarlierCalls(t *testing.T) {
 	})
 	caller := newCaller(t, url)
 	for range 20 {
-		_, err := caller.Call(within(t, 110*time.Millisecond), "svc", &busv1.Request{Method: "tools/call", Name: "slow", Arguments: []byte(`"late"`)}, nil)
+		_, err := caller.Call(within(t, 110*time.Millisecond), "svc", &busv1.Request{Method: "tools/call", Name: "slow", Arguments: []byte(`{"late":1}`)}, nil)
 		// On a busy machine the service may even get it too late to start.
 		if !fault.Is(err, fault.DeadlineExceeded) {
 			t.Fatalf("got %v, want %s", err, fault.DeadlineExceeded)
@@ -273,7 +273,7 @@ func TestCallIgnoresAnswersOfEarlierCalls(t *testing.T) {
 	}
 	close(release)
 	for i := range 200 {
-		want := strconv.Itoa(i)
+		want := `{"i":` + strconv.Itoa(i) + `}`
 		frame, err := caller.Call(t.Context(), "svc", toolCall(want), nil)
 		if err != nil || string(frame.GetResult().GetJson()) != want {
 			t.Fatalf("call %d: %v, %v", i, frame, err)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,8 @@ type Config struct {
 	Name string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+	// Now is the clock; time.Now by default.
+	Now func() time.Time
 	// Dialer replaces the network, for a server whose address may change.
 	Dialer nats.CustomDialer
 }
@@ -38,6 +41,15 @@ type Conn struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	closed chan struct{}
+
+	now    func() time.Time
+	clocks clocks
+
+	// malformed counts what services said against the protocol.
+	malformed atomic.Int64
+
+	// large has the places of results that go out in chunks.
+	large chan struct{}
 
 	// members are the instances that a registry on this connection knows.
 	members members
@@ -58,9 +70,12 @@ const (
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, closed: make(chan struct{}), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
+	}
+	if c.now = cfg.Now; c.now == nil {
+		c.now = time.Now
 	}
 	connected := make(chan struct{}, 1)
 	var waiting sync.Once

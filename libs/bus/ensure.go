@@ -72,10 +72,14 @@ func (c *Conn) stores() (all []store) {
 		})
 	}
 	for _, cfg := range streams() {
-		all = append(all, store{
+		s := store{
 			name: "stream " + cfg.Name, stream: cfg.Name, demand: cfg,
 			create: func(ctx context.Context) error { _, err := c.js.CreateStream(ctx, cfg); return err },
-		})
+		}
+		if cfg.Name == auditStream.Name {
+			s.create = c.ensureAudit
+		}
+		all = append(all, s)
 	}
 	return all
 }

@@ -136,7 +136,7 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 			return nil, true, nil
 		}
 		s.enter(msg.Subject, service, round, call)
-		f.answer, f.pending = answer{service: service, options: Options{Stream: s}}, nil
+		f.answer, f.pending = answer{caller: f.caller, service: service, id: call, options: Options{Stream: s}}, nil
 	}
 	switch {
 	case frame.Seq <= f.answer.seq:
@@ -158,7 +158,7 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 	}
 	if sent := frame.GetSent(); sent != nil {
 		f.answer.seq = frame.Seq
-		f.stream.took(msg.Subject, frame.Seq)
+		f.stream.took(msg.Subject, frame.Seq, len(msg.Data))
 		if sent.Response {
 			return frame, false, nil
 		}

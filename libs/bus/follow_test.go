@@ -55,7 +55,7 @@ func each(rounds ...uint32) (all []bus.Position) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	large := bytes.Repeat([]byte("0123456789abcdef"), 5<<13) // 640 KiB, 5 chunks and the end
+	large := object(640 << 10) // 640 KiB, 5 chunks and the end
 	half := make(chan struct{})
 	handle(t, url, func(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		out.Progress(&busv1.Progress{Progress: 1})
@@ -160,10 +160,7 @@ func TestFollow(t *testing.T) {
 func TestFollowLargeResult(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	large := make([]byte, 3<<20)
-	for i := range large {
-		large[i] = byte('a' + i%23)
-	}
+	large := object(3 << 20)
 	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		out.Progress(&busv1.Progress{Progress: 1})
 		return &busv1.Result{Json: large}, nil
@@ -185,7 +182,7 @@ func TestFollowTakesOver(t *testing.T) {
 	url := bustest.Server(t)
 	handle(t, url, func(_ context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		if req.InputResponses == nil { // at once: kept by the caller
-			return &busv1.InputRequired{InputRequests: []byte(`{"q":{}}`), RequestState: []byte("state")}, nil
+			return &busv1.InputRequired{InputRequests: []byte(`{"q":{}}`), RequestState: []byte(`"state"}`)}, nil
 		}
 		out.Progress(&busv1.Progress{Progress: 1})
 		return &busv1.Result{Json: append(req.InputResponses, req.RequestState...)}, nil
@@ -223,14 +220,14 @@ func TestFollowTakesOver(t *testing.T) {
 	}
 	got.stream.KeepAll = true
 	req := toolCall(`{}`)
-	req.InputResponses, req.RequestState = []byte("answers "), got.frame.GetInputRequired().RequestState
+	req.InputResponses, req.RequestState = []byte(`{"answers":`), got.frame.GetInputRequired().RequestState
 	frame, err := two.CallOn(t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
-	if err != nil || string(frame.GetResult().GetJson()) != "answers state" {
+	if err != nil || string(frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("the call that goes on: %v, %v", frame, err)
 	}
 	release()
-	again := follow(within(t, 10*time.Second), three, s, bus.Position{Round: 1}, nobody)
-	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != "answers state" {
+	again := follow(within(t, bustest.Patience), three, s, bus.Position{Round: 1}, nobody)
+	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("%v, %v after %s", again.frame, again.err, heard)
 	}
 }
@@ -248,7 +245,7 @@ func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan followed, 1)
-	go func() { done <- follow(within(t, 10*time.Second), two, s, bus.Position{}, somebody) }()
+	go func() { done <- follow(within(t, bustest.Patience), two, s, bus.Position{}, somebody) }()
 	for i, response := range []bool{false, true} {
 		if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(fmt.Sprint(i)), Response: response}); err != nil {
 			t.Fatal(err)
@@ -282,7 +279,7 @@ func TestFollowRepeatedCall(t *testing.T) {
 	started := make(chan struct{}, 2)
 	_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 		if f.Seq == 1 {
-			go func() { done <- follow(within(t, 10*time.Second), two, s, bus.Position{}, somebody) }()
+			go func() { done <- follow(within(t, bustest.Patience), two, s, bus.Position{}, somebody) }()
 			started <- struct{}{}
 		}
 	})
@@ -295,7 +292,7 @@ func TestFollowRepeatedCall(t *testing.T) {
 		if heard := strings.Join(got.heard, ", "); got.err != nil || got.frame.GetResult() == nil || heard != "1.1 progress, 1.2 progress, 2.1 progress" {
 			t.Errorf("%v, %v after %s", got.frame, got.err, heard)
 		}
-		got = follow(within(t, 10*time.Second), two, s, bus.Position{}, nobody)
+		got = follow(within(t, bustest.Patience), two, s, bus.Position{}, nobody)
 	}
 }
 
@@ -338,7 +335,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 			if _, err := raw(t, url).ChanSubscribe("mcp.live.>", signs); err != nil {
 				t.Fatal(err)
 			}
-			go func() { done <- follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, c.served) }()
+			go func() { done <- follow(within(t, bustest.Patience), two, s, bus.Position{Round: 1, Seq: 1}, c.served) }()
 			for range 5 { // for longer than a silence may last
 				await(t, "a sign of life", signs)
 			}
@@ -351,7 +348,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 			conn.Close()
 			got := await(t, "the follower ends", done)
 			fails(t, got.err, fault.PeerLost, fault.Unknown)
-			if took := time.Since(began); took > c.most {
+			if took := time.Since(began); took > c.most+bustest.Promptly {
 				t.Errorf("said after %v", took)
 			}
 		})

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Add([]byte(nil), []byte(`{"stream":"S","seq":1}`), uint32(7))
 	f.Fuzz(func(t *testing.T, first, second []byte, skipped uint32) {
-		a := answer{service: "svc", options: Options{OnFrame: func(*busv1.Frame) {}}}
+		a := answer{caller: &Caller{conn: &Conn{log: slog.New(slog.DiscardHandler)}}, service: "svc", options: Options{OnFrame: func(*busv1.Frame) {}}}
 		for _, data := range [][]byte{first, second} {
 			frame, err := a.take(t.Context(), arrival{msg: &nats.Msg{Data: data}, skipped: skipped})
 			if frame != nil && err != nil {
@@ -74,8 +75,11 @@ func FuzzRequest(f *testing.F) {
 	quiet := slog.New(slog.DiscardHandler)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &Server{
-			conn: &Conn{nc: nc, log: quiet}, instance: "i", slots: make(chan struct{}, 1),
+			conn: &Conn{nc: nc, log: quiet}, instance: "i",
 			live: map[string]*liveCall{}, ctx: t.Context(),
+		}
+		for i := range s.slots {
+			s.slots[i] = newSlots(1)
 		}
 		s.cfg = ServerConfig{Service: "svc", Concurrency: 1, Handler: func(_ context.Context, req *busv1.Request, _ *Responder) (proto.Message, error) {
 			if req.Id == "" || req.AskFirst || req.RemainingNano == 0 && int64(req.DeadlineUnixNano) < time.Now().UnixNano() {
@@ -118,6 +122,27 @@ func TestRecentCallsForgetNoneInTime(t *testing.T) {
 	}
 	if kept := len(past.young) + len(past.old); kept > 2*generation {
 		t.Errorf("%d calls are kept although their deadlines have passed", kept)
+	}
+}
+
+// One tool with a time limit of a day beside a busy one keeps no more.
+func TestL8RecentCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	var r recentCalls
+	far := time.Now().Add(24 * time.Hour)
+	const n = 3 * maxRecent
+	for i := range n {
+		if !r.add(strconv.Itoa(i), far) {
+			t.Fatalf("call %d is new, but refused", i)
+		}
+		if kept := len(r.young) + len(r.old); kept > maxRecent {
+			t.Fatalf("%d calls are kept", kept)
+		}
+	}
+	for i := n - maxRecent/2; i < n; i++ {
+		if r.add(strconv.Itoa(i), far) {
+			t.Fatalf("call %d of %d is forgotten", i, n)
+		}
 	}
 }
 

@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		callAndPrint(url)
 		return
 	}
+	if url := os.Getenv(stoppableService); url != "" {
+		serveUntilKilled(url)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -140,8 +144,8 @@ func await[V any](t *testing.T, what string, c <-chan V) V {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(10 * time.Second):
-		t.Fatalf("did not happen in 10 s: %s", what)
+	case <-time.After(bustest.Patience):
+		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
 		panic("unreachable")
 	}
 }

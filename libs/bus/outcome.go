@@ -70,10 +70,10 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	case busv1.Outcome_STATE_NEVER_BEGUN:
 		return CallNeverBegun, nil, nil
 	case busv1.Outcome_STATE_ENDED:
-		if e := o.Answer.GetError(); e != nil {
-			return CallEnded, nil, errorFromWire(e)
+		if frame, failed = a.checked(o.Answer); failed != nil {
+			return CallEnded, nil, failed
 		}
-		return CallEnded, o.Answer, nil
+		return CallEnded, frame, nil
 	}
 	return CallUnknown, nil, nil
 }

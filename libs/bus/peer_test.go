@@ -42,7 +42,7 @@ func TestPeerLost(t *testing.T) {
 
 // noticeTime is how soon a lost peer is noticed: under a second where the bus
 // answers at once, and later where everything takes its time.
-const noticeTime = 2 * time.Second
+const noticeTime = bustest.Promptly
 
 // A peer that takes the request and never says a word is lost as well.
 func TestSilentPeer(t *testing.T) {

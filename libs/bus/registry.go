@@ -140,6 +140,7 @@ func (r *Registry) unsubscribe() {
 
 func (r *Registry) heard(msg *nats.Msg) {
 	if ev, ok := parseRegistry(msg.Subject, msg.Header, msg.Data); ok {
+		r.conn.heardBeat(ev.key, ev.ann)
 		r.push(ev)
 	}
 }

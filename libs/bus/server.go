@@ -14,6 +14,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Handler carries out one call. Its context ends at the deadline, when the
@@ -29,12 +30,16 @@ type ServerConfig struct {
 	Service string
 	Handler Handler
 	// Concurrency is how many calls run at once. Default 64. Four times as many
-	// wait for a slot; more are refused as Overloaded.
+	// wait for a slot, of one caller half of these; more are refused as
+	// Overloaded. Calls that tools make have as many of their own, at each depth.
 	Concurrency int
 }
 
 const (
 	defaultConcurrency = 64
+	// maxDepths is how many depths of calls have slots of their own; edges let four
+	// calls of services stand above another one.
+	maxDepths = 5
 	// maxRemaining is the longest a caller may say that it waits.
 	maxRemaining = 48 * time.Hour
 )
@@ -60,7 +65,9 @@ type Server struct {
 	stop    context.CancelCauseFunc
 	ctx     context.Context
 	running sync.WaitGroup
-	slots   chan struct{}
+	// slots are those of each depth: a call that waits for another one of its own
+	// service must not have that one's slot.
+	slots   [maxDepths]*slots
 	workers *workers
 	queued  atomic.Int64
 
@@ -80,7 +87,7 @@ type liveCall struct {
 	abort context.CancelFunc
 	// permit has the caller's word, once it is known. Nil for a call that needs
 	// none.
-	permit chan bool
+	permit chan *busv1.Permit
 }
 
 // Serve starts taking calls and returns once the bus has confirmed it.
@@ -115,8 +122,11 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{
 		conn: conn, cfg: cfg, address: address, instance: newID()[:12],
-		slots: make(chan struct{}, cfg.Concurrency), workers: newWorkers(cfg.Concurrency),
-		live: map[string]*liveCall{},
+		workers: newWorkers(cfg.Concurrency),
+		live:    map[string]*liveCall{},
+	}
+	for i := range s.slots {
+		s.slots[i] = newSlots(cfg.Concurrency)
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	cancels, err := conn.nc.Subscribe(cancelSubject(address), s.cancel)
@@ -150,9 +160,9 @@ func (s *Server) receive(msg *nats.Msg) {
 	}
 	received := time.Now()
 	out := newResponder(s, msg.Reply)
-	if s.queued.Add(1) > int64(5*s.cfg.Concurrency) {
+	if s.queued.Add(1) > int64(maxDepths*5*s.cfg.Concurrency) {
 		s.queued.Add(-1)
-		out.fail(fault.New(fault.Overloaded, "service %s has no free slot; try again shortly", s.cfg.Service))
+		out.fail(noSlot(s.cfg.Service))
 		return
 	}
 	s.running.Add(1)
@@ -183,7 +193,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	defer abort()
 	call := &liveCall{abort: abort}
 	if req.AskFirst {
-		call.permit = make(chan bool, 1)
+		call.permit = make(chan *busv1.Permit, 1)
 	}
 	if !s.admit(req.Id, deadline, call) {
 		out.abandon() // delivered twice: the first one answers
@@ -191,10 +201,13 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	}
 	defer s.finish(req.Id)
 
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
+	slots := s.slots[min(req.GetShare().GetDepth(), maxDepths-1)]
+	share := slots.take(ctx, string(req.GetShare().GetPayer()))
+	if share != nil {
+		defer slots.release(share)
+	} else if ctx.Err() == nil {
+		out.fail(noSlot(s.cfg.Service))
+		return
 	}
 	if ctx.Err() != nil {
 		// Late, or cancelled while it waited: nobody listens, nothing runs.
@@ -216,6 +229,10 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 	}
 	s.run(ctx, req, out)
+}
+
+func noSlot(service string) *fault.Error {
+	return fault.New(fault.Overloaded, "service %s has no free slot for this caller; try again shortly", service)
 }
 
 func tooLate(service string) *fault.Error {
@@ -256,8 +273,21 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	default:
 		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		if !effective(req.Method) {
+			f = f.Ran(fault.No)
+		}
 	}
 	return nil, f
+}
+
+// effective reports whether a method may have an effect, so that it matters whether
+// a handler that failed had begun.
+func effective(method string) bool {
+	switch method {
+	case mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
+		return false
+	}
+	return true
 }
 
 // admit records the call as live. It refuses one that is live or was seen
@@ -265,7 +295,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 func (s *Server) admit(id string, deadline time.Time, call *liveCall) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.recent.add(id, deadline) {
+	if s.live[id] != nil || !s.recent.add(id, deadline) {
 		return false
 	}
 	s.live[id] = call

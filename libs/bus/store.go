@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,9 +29,10 @@ type StoreClaim struct {
 	conn        *Conn
 	service, id string
 	sequence    uint64
-	quit        chan struct{}
-	done        chan struct{}
-	release     sync.Once
+	// quit ends with Release, and what keep asks of the bus with it.
+	quit context.Context
+	stop context.CancelFunc
+	done chan struct{}
 }
 
 // ClaimStore returns once the service's store is the one of this id, and keeps
@@ -41,23 +41,21 @@ type StoreClaim struct {
 // registry cannot be written it waits until ctx ends. lost is called if another
 // store has taken its place, after this process was away for longer than BeatTTL.
 func (c *Conn) ClaimStore(ctx context.Context, service, id string, lost func()) (*StoreClaim, error) {
-	s := &StoreClaim{conn: c, service: service, id: id, quit: make(chan struct{}), done: make(chan struct{})}
+	s := &StoreClaim{conn: c, service: service, id: id, done: make(chan struct{})}
 	var others uint64 // what another store's key was at when it was first seen
 	for said := false; ; {
 		there, sequence, err := s.look(ctx)
 		switch {
 		case err == nil && there == id:
 			s.sequence = sequence
-			go s.keep(lost)
-			return s, nil
+			return s.held(ctx, lost), nil
 		case err == nil && there != "" && others != 0 && sequence != others:
 			return nil, fmt.Errorf("service %s: %w", service, ErrOtherStore)
 		case err == nil && there != "":
 			others = sequence
 		case err == nil:
 			if err = s.write(ctx, sequence); err == nil {
-				go s.keep(lost)
-				return s, nil
+				return s.held(ctx, lost), nil
 			}
 		}
 		if err != nil && !said {
@@ -70,6 +68,13 @@ func (c *Conn) ClaimStore(ctx context.Context, service, id string, lost func()) 
 			return nil, fmt.Errorf("service %s: which store it works on is not known: %w", service, errors.Join(ctx.Err(), err))
 		}
 	}
+}
+
+// held begins to renew the claim.
+func (s *StoreClaim) held(ctx context.Context, lost func()) *StoreClaim {
+	s.quit, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	go s.keep(lost)
+	return s
 }
 
 func (s *StoreClaim) subject() string {
@@ -111,19 +116,19 @@ func (s *StoreClaim) write(ctx context.Context, after uint64) error {
 	return err
 }
 
-// keep renews the claim, beside the other instances of the store.
+// keep renews the claim, as the other instances of the store do.
 func (s *StoreClaim) keep(lost func()) {
 	defer close(s.done)
 	timer := time.NewTimer(jitter(BeatEvery))
 	defer timer.Stop()
 	for {
 		select {
-		case <-s.quit:
+		case <-s.quit.Done():
 			return
 		case <-timer.C:
 		}
-		if s.write(context.Background(), s.sequence) != nil {
-			there, sequence, err := s.look(context.Background())
+		if s.write(s.quit, s.sequence) != nil {
+			there, sequence, err := s.look(s.quit)
 			if err == nil && there != "" && there != s.id {
 				s.conn.log.Error("another store of the service's data has taken the place of this one; no more calls are taken", "service", s.service)
 				go lost()
@@ -140,6 +145,6 @@ func (s *StoreClaim) keep(lost func()) {
 // Release stops renewing the claim. It stays for as long as other instances
 // renew it, and BeatTTL after that.
 func (s *StoreClaim) Release() {
-	s.release.Do(func() { close(s.quit) })
+	s.stop()
 	<-s.done
 }

@@ -53,6 +53,7 @@ type Stream struct {
 	subject string // of the last call's frames
 	service string
 	call    string
+	bytes   int // kept, of the frames taken
 }
 
 // ErrLeft is the cause of a context whose caller leaves the call to whoever
@@ -82,10 +83,15 @@ func (s *Stream) enter(subject, service string, round uint32, call string) {
 	s.last = Position{Round: round}
 }
 
-func (s *Stream) took(subject string, seq uint32) {
+func (s *Stream) took(subject string, seq uint32, size int) {
 	s.last.Seq = seq
-	s.kept = strings.HasPrefix(subject, eventRoot)
+	if s.kept = strings.HasPrefix(subject, eventRoot); s.kept {
+		s.bytes += size
+	}
 }
+
+// Bytes is how much of the stream is kept, as far as it was taken here.
+func (s *Stream) Bytes() int { return s.bytes }
 
 // Keep adds a message that the edge sends to the client on its own, and waits
 // until it is stored.

@@ -96,7 +96,7 @@ func kinds(frames []*busv1.Frame) string {
 func TestFastAnswerIsNotKept(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<16)
+	large := object(3 << 20)
 	handle(t, url, func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 		switch req.Name {
 		case "large":
@@ -152,7 +152,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 				}
 			case "large":
 				out.Progress(&busv1.Progress{Progress: 1})
-				return &busv1.Result{Json: make([]byte, 300<<10)}, nil
+				return &busv1.Result{Json: object(300 << 10)}, nil
 			case "ask":
 				return &busv1.InputRequired{InputRequests: []byte(`{}`)}, nil
 			case "fault":
@@ -342,7 +342,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 					t.Errorf("%s: %v", r.Name, err)
 				}
 				s.KeepAll = true
-				if took := time.Since(began); took > time.Second {
+				if took := time.Since(began); took > bustest.Promptly {
 					t.Errorf("took %v", took)
 				}
 			}
@@ -367,7 +367,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 			if !errors.As(err, &f) || f.Executed != fault.Unknown || f.Reason == fault.Cancelled || f.Reason == fault.DeadlineExceeded {
 				t.Errorf("follow: %v", err)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > bustest.Promptly {
 				t.Errorf("said after %v", took)
 			}
 			cancel()

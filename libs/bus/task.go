@@ -92,7 +92,15 @@ func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, 
 // Whose it is, the caller has to look at.
 func (t *Tasks) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
 	rec, _, err := t.read(ctx, id)
-	return rec, err
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTask(rec); err != nil {
+		t.conn.malformed.Add(1)
+		t.conn.log.Warn("a service keeps something malformed of a task", "service", taskService(id), "instance", rec.Worker, "task", id, "error", err)
+		return nil, fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names task %s", taskService(id), id)
+	}
+	return rec, nil
 }
 
 // Answer adds a client's answers, a JSON object, to those of a task. Answers to

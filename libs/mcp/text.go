@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -14,6 +15,12 @@ func (s *scanner) quoted() ([]byte, error) {
 	b := s.b
 	i := s.i + 1
 	for i < len(b) {
+		for i+8 <= len(b) && plain(binary.LittleEndian.Uint64(b[i:])) {
+			i += 8
+		}
+		if i == len(b) {
+			break
+		}
 		c := b[i]
 		switch {
 		case c == '"':
@@ -45,6 +52,13 @@ func (s *scanner) quoted() ([]byte, error) {
 	}
 	s.i = len(b)
 	return nil, s.syntax("unterminated string")
+}
+
+// plain reports whether eight bytes are ASCII that a string may hold as it is.
+func plain(w uint64) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^(ones*'"'), w^(ones*'\\')
+	return (w|(w-ones*0x20)|(quote-ones)|(slash-ones))&high == 0
 }
 
 // escape returns the length of the escape sequence b starts with, a surrogate

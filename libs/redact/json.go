@@ -76,6 +76,8 @@ type writer struct {
 	// nested is how many documents may still be inside strings of each other.
 	nested int
 	cut    bool
+	// inArray says that the value is an element of an array.
+	inArray bool
 }
 
 // full reports whether the limit is reached: what follows is left out.
@@ -151,12 +153,21 @@ func (w *writer) document(s string) (string, bool) {
 	return string(out), note != Unreadable
 }
 
+// Members that name what another one, of values, is the value of.
+var (
+	namers = set("name", "key", "header", "k", "id", "field", "variable", "parameter", "param")
+	values = set("value", "val", "v")
+)
+
 func (w *writer) object(depth int) error {
 	if _, err := w.in.ReadToken(); err != nil {
 		return err
 	}
 	w.out = append(w.out, '{')
-	// Some write {"name": "password", "value": "…"}, in either order.
+	inner := w.inArray
+	w.inArray = false
+	defer func() { w.inArray = inner }()
+	// Some write {"name": "password", "value": "…"}, in either order; see namers.
 	var named bool
 	valueStart, valueEnd := -1, -1
 	first := true
@@ -189,7 +200,7 @@ func (w *writer) object(depth int) error {
 			}
 			w.out = append(w.out, quotedMarker...)
 			continue
-		case kind == '"' && (strings.EqualFold(name, "name") || strings.EqualFold(name, "key") || strings.EqualFold(name, "header")):
+		case kind == '"' && namers[strings.ToLower(name)]:
 			token, err := w.in.ReadToken()
 			if err != nil {
 				return err
@@ -203,7 +214,7 @@ func (w *writer) object(depth int) error {
 			if err := w.value("", depth+1); err != nil {
 				return err
 			}
-			if strings.EqualFold(name, "value") {
+			if values[strings.ToLower(name)] {
 				valueStart, valueEnd = start, len(w.out)
 			}
 		}
@@ -225,6 +236,11 @@ func (w *writer) array(depth int) error {
 	}
 	w.out = append(w.out, '[')
 	before, first := "", true
+	// Headers and the like may be pairs in an array: ["Authorization", "…"].
+	inner := w.inArray
+	w.inArray = true
+	defer func() { w.inArray = inner }()
+	named, second, n := false, -1, 0
 	for w.in.PeekKind() != ']' {
 		if w.full() || depth >= maxDepth {
 			w.cut = true
@@ -238,13 +254,20 @@ func (w *writer) array(depth int) error {
 		}
 		first = false
 		start, text := len(w.out), w.in.PeekKind() == '"'
+		if n++; n == 2 && text {
+			second = start
+		}
 		if err := w.value(before, depth+1); err != nil {
 			return err
 		}
 		before = ""
 		if text {
 			before = strings.Trim(string(w.out[start:]), `"`)
+			named = named || n == 1 && Secret(before)
 		}
+	}
+	if inner && named && n == 2 && second > 0 {
+		w.out = append(w.out[:second], quotedMarker...)
 	}
 	_, err := w.in.ReadToken()
 	w.out = append(w.out, ']')

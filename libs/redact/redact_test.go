@@ -178,7 +178,7 @@ func FuzzJSON(f *testing.F) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"password=x", "postgres://a:b@c", "Bearer x.y.z", pem, "token: \"a", "a://:@", "secret==>"} {
+	for _, s := range []string{"password=x", "postgres://a:b@c", "Bearer x.y.z", pem, "token: \"a", "a://:@", "secret==>", "mysql -pa -p b", "curl -u a:b", "a%3Db", "%70assword=x", "<password>a<", "password: |\n a\nb", "machine a login b password c", "!!str", "key=\"token\" value=\"a\"", "1234567890:AAa"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

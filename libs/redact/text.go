@@ -7,9 +7,18 @@ import (
 // Names that say that their value is secret, in lower case without anything but
 // letters and digits: as a whole, at the end, and anywhere.
 var (
-	wholeNames = set("auth", "bearer", "jwt", "otp", "pin", "cvv", "cvc", "tokens", "sid", "sessionid", "pwd", "pass", "dsn",
-		"connectionstring", "credentials", "credential", "cookies", "csrf", "xsrf", "sas", "seed", "mnemonic")
-	endings  = []string{"token", "cookie", "pwd", "accesskey", "accesskeyid", "authkey", "signingkey", "encryptionkey", "secretkey", "accesstokens", "refreshtokens", "keymaterial"}
+	wholeNames = set("auth", "bearer", "jwt", "otp", "pin", "cvv", "cvc", "tokens", "sid", "pwd", "pass", "pw", "dsn",
+		"connectionstring", "connstr", "credentials", "credential", "cookies", "csrf", "xsrf", "sas", "seed", "mnemonic",
+		"passcode", "passcodes", "pincode", "otpcode", "totp", "hmac", "assertion", "clientassertion", "codeverifier", "samlresponse", "samlassertion",
+		"recoverycode", "recoverycodes", "backupcode", "backupcodes", "securityanswer", "kubeconfig", "cardnumber", "passwort", "motdepasse", "contrasena", "senha")
+	endings = []string{"token", "cookie", "pwd", "accesskey", "accesskeyid", "authkey", "signingkey", "encryptionkey", "secretkey", "accesstokens", "refreshtokens", "keymaterial",
+		"accountkey", "sshkey", "masterkey", "deploykey", "licensekey", "dbpass", "userpass", "mysqlpass", "adminpass", "rootpass", "smtppass", "ftppass", "loginpass", "sshpass",
+		"sessionid", "sessid", "webhookurl"}
+	// weak names are words of prose as well: in text they count right in front of
+	// an equals sign alone.
+	weak = set("sig", "signature", "session", "xamzsignature", "sharedaccesssignature", "xgoogsignature")
+	// foreign names have other letters.
+	foreign  = set("пароль", "contraseña", "密码", "パスワード")
 	anywhere = []string{"password", "passwd", "passphrase", "secret", "apikey", "privatekey", "authorization", "credential"}
 )
 
@@ -28,6 +37,12 @@ const maxName = 128
 // says that its value is secret: password, api_key, X-Auth-Token and the like.
 // Case and separators do not matter.
 func Secret(name string) bool {
+	secret, weak := named(name)
+	return secret || weak
+}
+
+// named reports whether a name is that of a secret, and whether only a weak one.
+func named(name string) (secret, onlyWeak bool) {
 	if len(name) > maxName {
 		name = name[len(name)-maxName:]
 	}
@@ -45,24 +60,29 @@ func Secret(name string) bool {
 	}
 	plain := string(buf[:n])
 	if wholeNames[plain] {
-		return true
+		return true, false
 	}
 	for _, e := range endings {
 		if strings.HasSuffix(plain, e) {
-			return true
+			return true, false
 		}
 	}
 	for _, a := range anywhere {
 		if strings.Contains(plain, a) {
-			return true
+			return true, false
 		}
 	}
-	return false
+	if n < len(name) && foreign[strings.ToLower(name)] {
+		return true, false
+	}
+	return false, weak[plain]
 }
 
 // Text returns a text with its secrets replaced: tokens and keys of well-known
 // forms, JSON Web Tokens, what follows Bearer and Basic, PEM blocks, passwords in
-// URLs, and the values of assignments to secret names. It reads the text once.
+// URLs, addresses of webhooks, passwords of command lines, and the values of
+// assignments to secret names, in markup too. It takes time in proportion to the
+// text.
 func Text(s string) string {
 	if len(s) < 4 {
 		return s
@@ -74,7 +94,17 @@ func Text(s string) string {
 		out.WriteString(Marker)
 		done = to
 	}
+	var line command
+	run, last := 0, 0 // where escapes are looked for next, and where the last word ended
 	for i := 0; i < len(s); {
+		if i >= run && (wordByte(s[i]) || isEscape(s, i)) {
+			from, to, end, ok := escaped(s, i)
+			if run = end; ok {
+				hide(from, to)
+				i, last, run = to, to, to
+				continue
+			}
+		}
 		switch {
 		case strings.HasPrefix(s[i:], pemBegin):
 			end := pemEnd(s, i)
@@ -90,11 +120,16 @@ func Text(s string) string {
 			end++
 		}
 		word := s[i:end]
-		if from, to, ok := secretAt(s, word, i, end); ok {
+		line.next(s[last:i], word)
+		from, to, ok := secretAt(s, word, i, end)
+		if !ok {
+			from, to, ok = line.argument(s, word, i, end)
+		}
+		if ok {
 			hide(from, to)
 			end = max(end, to)
 		}
-		i = end
+		i, last = end, end
 	}
 	if done == 0 {
 		return s
@@ -115,7 +150,17 @@ func secretAt(s, word string, i, end int) (from, to int, ok bool) {
 	}
 	// user:password@ of a URL. The user may be empty.
 	if strings.HasPrefix(s[end:], "://") {
+		if from, to, ok := webhook(s, end+3); ok {
+			return from, to, to > from
+		}
 		return userinfo(s, end+3)
+	}
+	if from, to, ok := botToken(s, word, i, end); ok {
+		return from, to, true
+	}
+	if equalFold(word, "private-lines") { // of PuTTY: a number, and the key to the end
+		from = quoteEnd(s, end, '\n')
+		return from, len(s), from < len(s)
 	}
 	if equalFold(word, "bearer") || equalFold(word, "basic") || equalFold(word, "token") {
 		if from := skip(s, end, " \t"); from > end {
@@ -124,8 +169,14 @@ func secretAt(s, word string, i, end int) (from, to int, ok bool) {
 			}
 		}
 	}
-	if !Secret(word) {
+	secret, onlyWeak := named(word)
+	switch {
+	case onlyWeak && end < len(s) && s[end] == '=':
+	case !secret:
 		return 0, 0, false
+	}
+	if from, to, ok := marked(s, i, end); ok {
+		return from, to, true
 	}
 	// An assignment: name, quotes and spaces, = or :, quotes and spaces, value.
 	at := skip(s, end, " \t\"'\\")
@@ -143,11 +194,13 @@ func secretAt(s, word string, i, end int) (from, to int, ok bool) {
 	if strings.HasPrefix(s[from:], pemBegin) {
 		return from, pemEnd(s, from), true
 	}
-	to = valueEnd(s, from)
-	if plain := strings.ToLower(word); strings.HasSuffix(plain, "cookie") || strings.HasSuffix(plain, "authorization") {
-		to = from + lineEnd(s[from:]) // of several parts
+	if strings.HasPrefix(s[from:], "!!") { // a YAML tag
+		from = skip(s, valueEnd(s, from), " \t\"'")
 	}
-	if from > at && from > 0 && (s[from-1] == '"' || s[from-1] == '\'') {
+	to = block(s, from, valueEnd(s, from))
+	if plain := strings.ToLower(word); strings.HasSuffix(plain, "cookie") || strings.HasSuffix(plain, "authorization") {
+		to = headerEnd(s, i, from) // of several parts
+	} else if from > at && from > 0 && (s[from-1] == '"' || s[from-1] == '\'') {
 		to = quoteEnd(s, from, s[from-1])
 	}
 	return from, to, to > from

@@ -19,6 +19,18 @@ func compile(t *testing.T, raw string) *schema.Schema {
 	return s
 }
 
+// fastest is how long f takes: the least of some runs where the first took longer
+// than enough, since what other programs do at the same time only adds to it.
+func fastest(enough time.Duration, f func()) time.Duration {
+	least := time.Hour
+	for n := 0; n < 5 && least > enough; n++ {
+		start := time.Now()
+		f()
+		least = min(least, time.Since(start))
+	}
+	return least
+}
+
 func TestCompileAccepts(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string]string{
@@ -86,12 +98,12 @@ func TestCompileRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			start := time.Now()
-			_, err := schema.Compile([]byte(c.raw))
+			var err error
+			took := fastest(2*time.Second, func() { _, err = schema.Compile([]byte(c.raw)) })
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want one that says %q", err, c.says)
 			}
-			if took := time.Since(start); took > 2*time.Second {
+			if took > 2*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})
@@ -186,11 +198,12 @@ func TestValidateIsCheapForHugeNumbers(t *testing.T) {
 			t.Parallel()
 			s := compile(t, raw)
 			for _, in := range []string{`1e999999999`, `1e999999`, `-1E+1000000`, `1e-999999`, `[1e999999999]`, many, strings.Repeat("1", 100_000)} {
-				start := time.Now()
-				if err := s.Validate([]byte(in)); err == nil {
+				var err error
+				took := fastest(time.Second, func() { err = s.Validate([]byte(in)) })
+				if err == nil {
 					t.Errorf("%.20s accepted", in)
 				}
-				if took := time.Since(start); took > time.Second {
+				if took > time.Second {
 					t.Errorf("%.20s took %v", in, took)
 				}
 			}

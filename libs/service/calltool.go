@@ -52,6 +52,7 @@ func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	req := &busv1.Request{
 		Method: mcp.MethodToolsCall, Name: t.Name, IdempotencyKey: t.IdempotencyKey,
 		Delegation: c.req.Delegation, Traceparent: c.req.Traceparent, Tracestate: c.req.Tracestate,
+		Share: &busv1.Share{Payer: c.req.GetShare().GetPayer(), Depth: c.req.GetShare().GetDepth()},
 	}
 	arguments, err := marshal(t.Arguments)
 	if err != nil {

@@ -30,9 +30,19 @@ func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error)
 		return ask.wire(call)
 	}
 	if err != nil {
-		return nil, err
+		return nil, told(err)
 	}
 	return result, nil
+}
+
+// told makes what Errorf says the client's, whatever the handler serves. A tool
+// has made a result of it.
+func told(err error) error {
+	var own *toolError
+	if errors.As(err, &own) {
+		return fault.New(fault.InvalidParams, "%s", own.text).Because(err)
+	}
+	return err
 }
 
 func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, error) {

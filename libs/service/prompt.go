@@ -12,7 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// PromptFunc renders a prompt. Every required argument is present.
+// PromptFunc renders a prompt. Every required argument is present. To refuse
+// arguments, return Errorf.
 type PromptFunc func(ctx context.Context, call *Call, arguments map[string]string) ([]mcp.PromptMessage, error)
 
 // CompleteFunc suggests values for an argument of which typed has been

@@ -2,6 +2,8 @@ package service_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +39,11 @@ func TestSetPrompts(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	bustest.Eventually(t, "edges see both and no other", func() bool {
-		prompts := c.watch.Services()[0].Catalogue.GetPrompts()
+		all := c.watch.Services()
+		if len(all) == 0 {
+			return false
+		}
+		prompts := all[0].Catalogue.GetPrompts()
 		return len(prompts) == 2 && prompts[0].Name == "a" && prompts[1].Name == "b"
 	})
 	s.SetPrompts([]service.ServedPrompt{saying("c", "C"), saying("c", "twice")})
@@ -83,9 +89,10 @@ func TestSampling(t *testing.T) {
 			return &service.Sampled{Role: "assistant", Content: []byte(`{"type":"text","text":"y"}`), Model: "m"}, nil
 		})
 		c := run(t, s)
-		if !c.watch.Services()[0].Catalogue.GetSamples() {
-			t.Error("its catalogue does not say so")
-		}
+		bustest.Eventually(t, "its catalogue says so", func() bool {
+			all := c.watch.Services()
+			return len(all) == 1 && all[0].Catalogue.GetSamples()
+		})
 		if got := c.result(sample); got != `{"role":"assistant","content":{"type":"text","text":"y"},"model":"m"}` {
 			t.Error(got)
 		}
@@ -112,4 +119,35 @@ func TestSampling(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// TestErrorfOutsideOfTools: what Errorf says reaches the client whatever the
+// handler serves, and says that nothing ran; other errors stay hidden, and what
+// has no effect may be repeated after them too.
+func TestErrorfOutsideOfTools(t *testing.T) {
+	t.Parallel()
+	told, secret := fmt.Errorf("secret: %w", service.Errorf("the language must be one of de, en")), errors.New("secret")
+	s := quiet(t, "svc")
+	for name, err := range map[string]error{"told": told, "secret": secret} {
+		s.AddPrompt(mcp.Prompt{Name: name, Arguments: []mcp.PromptArgument{{Name: "a"}}}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, err },
+			map[string]service.CompleteFunc{"a": func(context.Context, *service.Call, string, map[string]string) ([]string, error) { return nil, err }})
+		s.AddResource(mcp.Resource{URI: "x:" + name, Name: name}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
+			return nil, err
+		})
+	}
+	c := run(t, s)
+	for _, what := range []func(name string) *busv1.Request{
+		prompt,
+		func(name string) *busv1.Request { return &busv1.Request{Method: "resources/read", Name: "x:" + name} },
+		func(name string) *busv1.Request {
+			return &busv1.Request{Method: "completion/complete", Name: name, Arguments: []byte(`{"ref":{"type":"ref/prompt","name":"` + name + `"},"argument":{"name":"a","value":""}}`)}
+		},
+	} {
+		if f := c.fails(what("told"), fault.InvalidParams); f.Executed != fault.No || f.Message != "the language must be one of de, en" {
+			t.Errorf("%s: executed %s: %s", what("").Method, f.Executed, f.Message)
+		}
+		if f := c.fails(what("secret"), fault.Internal); f.Executed != fault.No || strings.Contains(f.Message, "secret") {
+			t.Errorf("%s: executed %s: %s", what("").Method, f.Executed, f.Message)
+		}
+	}
 }

@@ -25,7 +25,7 @@ func TestRefresh(t *testing.T) {
 		for _, n := range names {
 			open[n] = true
 		}
-		for deadline := time.After(10 * time.Second); len(open) > 0; {
+		for deadline := time.After(time.Minute); len(open) > 0; {
 			select {
 			case name := <-ran:
 				delete(open, name)

@@ -12,7 +12,8 @@ import (
 )
 
 // ReadFunc reads a resource. vars are the template's variables; empty for a
-// resource added by its URI. An empty result means there is no such resource.
+// resource added by its URI. An empty result means there is no such resource. To
+// say why one cannot be read, return Errorf.
 type ReadFunc func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error)
 
 type resource struct {

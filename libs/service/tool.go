@@ -2,9 +2,11 @@ package service
 
 import (
 	"context"
+	"encoding"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -81,9 +83,10 @@ type Result struct {
 	IsError bool
 }
 
-// Errorf is a tool's own failure: its text goes to the model, which may try
-// again with better arguments. Any other error a handler returns is logged
-// here and hidden from the client.
+// Errorf is a handler's own failure: its text goes to the client. That of a tool is
+// for the model, which may try again with better arguments; that of a prompt, a
+// resource or a completion is invalid_params, and nothing ran. Any other error a
+// handler returns is logged here and hidden from the client.
 func Errorf(format string, args ...any) error { return &toolError{fmt.Sprintf(format, args...)} }
 
 type toolError struct{ text string }
@@ -112,6 +115,7 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 		if s.tools[t.Name] != nil {
 			return errors.New("added twice")
 		}
+		options := marshalOptions[Out]()
 		s.tools[t.Name] = &tool{wire: wire, task: t.Task, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
 			in, err := decode[In](arguments)
 			if err != nil {
@@ -125,7 +129,7 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 			if err != nil {
 				return nil, err
 			}
-			return encode(out)
+			return encode(out, options)
 		}}
 		return nil
 	})
@@ -220,7 +224,7 @@ func decode[In any](arguments []byte) (In, error) {
 	return in, nil
 }
 
-func encode(out any) (*busv1.Result, error) {
+func encode(out any, options json.Options) (*busv1.Result, error) {
 	switch out := out.(type) {
 	case *Result:
 		if out == nil {
@@ -230,7 +234,7 @@ func encode(out any) (*busv1.Result, error) {
 	case Result:
 		return encodeResult(&out)
 	}
-	structured, err := marshal(out)
+	structured, err := json.Marshal(out, options)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +266,32 @@ func encodeResult(r *Result) (*busv1.Result, error) {
 }
 
 // marshal is deterministic, so that equal values have equal bytes everywhere.
-func marshal(v any) ([]byte, error) { return json.Marshal(v, json.Deterministic(true), durations) }
+func marshal(v any) ([]byte, error) { return json.Marshal(v, plainly) }
+
+var plainly = json.JoinOptions(json.Deterministic(true), durations)
+
+// marshalOptions are those for values of a type. Where it has errors, one that
+// says nothing as JSON is its text.
+func marshalOptions[T any]() json.Options {
+	types := asMarshalled{}
+	types.add(reflect.TypeFor[T](), map[reflect.Type]bool{})
+	if types[reflect.TypeFor[error]()] == nil {
+		return plainly
+	}
+	return json.JoinOptions(plainly, json.WithMarshalers(json.MarshalToFunc(func(to *jsontext.Encoder, err error) error {
+		t := reflect.TypeOf(err)
+		if implements[json.MarshalerTo](t) || implements[json.Marshaler](t) || implements[encoding.TextMarshaler](t) || implements[encoding.TextAppender](t) {
+			return errors.ErrUnsupported
+		}
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() && !f.Anonymous }) {
+			return errors.ErrUnsupported
+		}
+		return to.WriteToken(jsontext.String(err.Error()))
+	})))
+}
 
 // durations are nanoseconds, as inferred schemas say.
 var durations = jsonv1.FormatDurationAsNano(true)

@@ -118,7 +118,7 @@ type Running struct {
 // before closing the connection.
 func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err error) {
 	log := s.cfg.Logger
-	witness, err := newWitness(ctx, conn, s.cfg.Key)
+	witness, err := newWitness(ctx, conn, s.cfg.Key, log)
 	if err != nil {
 		return nil, err
 	}

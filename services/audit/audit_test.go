@@ -282,7 +282,7 @@ func TestPoisonedEvent(t *testing.T) {
 	w.send(t, "a", 40)
 	events := []*auditv1.AuditEvent{{Id: "before"}, {Id: longID(10 << 10)}, {Id: "after"}}
 	for _, e := range events {
-		e.Tenant, e.Outcome = "a", "ok"
+		e.Tenant, e.Outcome, e.Edge = "a", "ok", "edge1"
 	}
 	if err := w.log.Append(t.Context(), events...); err != nil {
 		t.Fatal(err)
@@ -334,11 +334,15 @@ func TestRedelivery(t *testing.T) {
 	}
 	w.serve(t, cfg)
 	w.settled(t)
-	// Another consumer's progress is lost: everything comes again.
+	// Somebody removes the consumer: the reader makes it again.
 	js := stream(t, w.url)
 	if err := js.DeleteConsumer(t.Context(), "AUDIT", "audit-v1"); err != nil {
 		t.Fatal(err)
 	}
+	bustest.Eventually(t, "the consumer is there again", func() bool {
+		_, err := js.Consumer(t.Context(), "AUDIT", "audit-v1")
+		return err == nil
+	})
 	w.send(t, "a", 1)
 	w.settled(t)
 }

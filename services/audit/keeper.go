@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -48,7 +51,9 @@ func (k *keeper) run(ctx context.Context) {
 }
 
 func (k *keeper) checkpoint(ctx context.Context) {
+	lost := k.witness.restore(ctx)
 	made, err := k.store.Checkpoint(ctx, k.sign)
+	err = errors.Join(lost, err)
 	for i := range made {
 		err = errors.Join(err, k.witness.keep(ctx, k.store, &made[i]))
 	}
@@ -73,14 +78,22 @@ func (k *keeper) prune(ctx context.Context) {
 // witness is where the last checkpoint of each chain is kept besides the
 // database, with the public keys of all who sign: whoever can write to only one
 // of the two is found out.
-type witness struct{ bucket *bus.Bucket }
+type witness struct {
+	bucket *bus.Bucket
+	log    *slog.Logger
+
+	// What was seen in the bucket or put there, by key: should the bus lose it, it
+	// is put again.
+	mu   sync.Mutex
+	seen map[string][]byte
+}
 
 const (
 	headPrefix = "head."
 	keyPrefix  = "key."
 )
 
-func newWitness(ctx context.Context, conn *bus.Conn, key ed25519.PrivateKey) (*witness, error) {
+func newWitness(ctx context.Context, conn *bus.Conn, key ed25519.PrivateKey, log *slog.Logger) (*witness, error) {
 	bucket, err := conn.Bucket(ctx, bus.AuditBucket)
 	for err != nil {
 		// An edge makes it.
@@ -91,11 +104,54 @@ func newWitness(ctx context.Context, conn *bus.Conn, key ed25519.PrivateKey) (*w
 			return nil, fmt.Errorf("%w; an edge makes it: start one", err)
 		}
 	}
+	w := &witness{bucket: bucket, log: log, seen: map[string][]byte{}}
 	public := key.Public().(ed25519.PublicKey)
 	if _, err := bucket.Shared(ctx, keyPrefix+short(public), public); err != nil {
 		return nil, err
 	}
-	return &witness{bucket}, nil
+	w.note(keyPrefix+short(public), public)
+	_, err = w.read(ctx)
+	return w, err
+}
+
+func (w *witness) note(key string, value []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[key] = value
+}
+
+// read notes what the bucket has, and returns what it had.
+func (w *witness) read(ctx context.Context) (lost map[string][]byte, err error) {
+	w.mu.Lock()
+	lost = maps.Clone(w.seen)
+	w.mu.Unlock()
+	for _, prefix := range []string{keyPrefix, headPrefix} {
+		err := w.bucket.Each(ctx, prefix, func(key string, value []byte) {
+			delete(lost, key)
+			w.note(key, value)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// restore puts again what the bucket had and has lost, with the disk that it was
+// on: without the keys no signature could be checked any more.
+func (w *witness) restore(ctx context.Context) error {
+	lost, err := w.read(ctx)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	w.log.Warn("the bus has lost keys and checkpoints of the audit trail; they are put again", "bucket", bus.AuditBucket, "values", len(lost))
+	for key, value := range lost {
+		// Unless another instance was faster.
+		if _, err := w.bucket.Create(ctx, key, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // short names anything in a key of the bucket.
@@ -127,8 +183,11 @@ func (w *witness) keep(ctx context.Context, s trail.Store, c *trail.Checkpoint) 
 		}
 		return value, w.follows(ctx, s, &before, nil)
 	})
-	if errors.Is(err, errOlder) {
+	switch {
+	case errors.Is(err, errOlder):
 		return nil
+	case err == nil:
+		w.note(key, value)
 	}
 	return err
 }
@@ -156,21 +215,21 @@ func (w *witness) follows(ctx context.Context, s trail.Store, before *trail.Chec
 		before.Seq, before.Tenant, before.Time.Format(time.RFC3339))
 }
 
-// all returns what is kept.
+// all returns what is kept, and what was until the bus lost it.
 func (w *witness) all(ctx context.Context) (trusted trail.Trusted, heads []trail.Checkpoint, err error) {
-	err = w.bucket.Each(ctx, keyPrefix, func(_ string, value []byte) {
-		if len(value) == ed25519.PublicKeySize {
-			trusted = append(trusted, ed25519.PublicKey(value))
-		}
-	})
-	if err != nil {
+	if _, err := w.read(ctx); err != nil {
 		return nil, nil, err
 	}
-	err = w.bucket.Each(ctx, headPrefix, func(_ string, value []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, value := range w.seen {
 		var c trail.Checkpoint
-		if json.Unmarshal(value, &c) == nil {
+		switch {
+		case strings.HasPrefix(key, keyPrefix) && len(value) == ed25519.PublicKeySize:
+			trusted = append(trusted, ed25519.PublicKey(value))
+		case strings.HasPrefix(key, headPrefix) && json.Unmarshal(value, &c) == nil:
 			heads = append(heads, c)
 		}
-	})
-	return trusted, heads, err
+	}
+	return trusted, heads, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -67,25 +68,39 @@ func (q *questions) answer(ctx context.Context, name string, p map[string]string
 		rows, next, err := q.store.List(ctx, f)
 		return Page{Events: notNil(rows), Next: next}, err
 	case "show":
+		of := tenantOf(p)
 		if p["id"] == "" || len(p) != 1 {
-			return nil, fault.New(fault.InvalidParams, "show needs id, that of an event or of a call, and nothing else")
+			return nil, fault.New(fault.InvalidParams, "show needs id, that of an event or of a call, and tenant at most besides")
 		}
 		rows, err := q.store.Show(ctx, p["id"])
+		rows = slices.DeleteFunc(rows, func(r trail.Row) bool { return !of(r.Tenant) })
 		if err == nil && len(rows) == 0 {
 			return nil, fault.New(fault.UnknownResource, "the trail has no event or call of this id")
 		}
 		return Page{Events: rows}, err
 	case "verify":
+		of := tenantOf(p)
 		if len(p) != 0 {
-			return nil, fault.New(fault.InvalidParams, "verify has no parameters")
+			return nil, fault.New(fault.InvalidParams, "verify has no parameter but tenant")
 		}
 		trusted, heads, err := q.witness.all(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return trail.Verify(ctx, q.store, trusted, heads)
+		return trail.Verify(ctx, q.store, trusted, heads, of)
 	}
 	return nil, fault.New(fault.MethodNotFound, "the audit service answers list, show and verify")
+}
+
+// tenantOf takes the parameter tenant out, as trail.Filter has it, and returns
+// which tenants it admits.
+func tenantOf(p map[string]string) func(tenant string) bool {
+	only, ok := p["tenant"]
+	delete(p, "tenant")
+	if only == trail.NoTenant {
+		only = ""
+	}
+	return func(tenant string) bool { return !ok || tenant == only }
 }
 
 func notNil(rows []trail.Row) []trail.Row {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/database"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 // Command is the command line of an edge that runs as its own process. The
@@ -16,6 +19,7 @@ type Command struct {
 	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
 	AllowHost            []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
 	AllowOrigin          []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
+	DataDir              string   `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool           string   `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	LendClientModels     bool     `env:"BUSBAR_LEND_CLIENT_MODELS" help:"MCP clients that offer sampling lend their models to callers without one, although this version cannot tell whose they are."`
 	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
@@ -36,6 +40,14 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 		return err
 	}
 	defer l.Close()
+	cfg := c.Config(version)
+	token, remove, err := IssueToken(c.DataDir, "edge", l)
+	if err != nil {
+		slog.Warn("nobody can read the audit trail at this edge", "error", err)
+	} else {
+		defer remove()
+		cfg.Audit.Token = token
+	}
 	connecting, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	conn, err := bus.Connect(connecting, bus.Config{URL: c.NATS, Name: "edge"})
@@ -43,13 +55,28 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 		return err
 	}
 	defer conn.Close()
-	e, err := New(connecting, conn, c.Config(version))
+	e, err := New(connecting, conn, cfg)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
+	for _, warning := range e.Warnings() {
+		slog.Warn(warning)
+	}
 	fmt.Fprintf(out, "busbar edge is ready: %s nats=%s\n", l, conn.URL())
 	return e.ServeAll(ctx, l)
+}
+
+// IssueToken makes the token by which people of this machine read the audit
+// trail, in a data directory or the default one of a name.
+func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) {
+	if dir == "" {
+		var err error
+		if dir, err = database.Dir(name); err != nil {
+			return "", nil, err
+		}
+	}
+	return operator.Issue(dir, l.HTTP)
 }
 
 // Config is what the command line says about the edge itself.

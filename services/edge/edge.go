@@ -35,6 +35,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -50,6 +51,9 @@ type Config struct {
 	Authorizer gateway.Authorizer
 	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
 	Limiter gateway.Limiter
+	// Guest leaves the calls that tools make to the other edges of the bus. An edge
+	// that comes and goes with one client would end those of others when it goes.
+	Guest bool
 	// LendClientModels lets anonymous clients lend their models to anonymous
 	// callers, which are everybody.
 	LendClientModels bool
@@ -57,16 +61,20 @@ type Config struct {
 	// read them yet; 0: budget.DefaultLimit.
 	ResultBytes int64
 	Audit       Audit
-	Logger      *slog.Logger
+	// CheckResults logs where a tool's result is not what its output schema says.
+	// It is for development and tests: each result is read once more.
+	CheckResults bool
+	Logger       *slog.Logger
 }
 
 // Audit says how calls are recorded.
 type Audit struct {
 	// Off records nothing.
 	Off bool
-	// SpoolDir and Authorize: see audit.Config and audit.Reader.
+	// SpoolDir: see audit.Config. Authorize and Token: see audit.Reader.
 	SpoolDir  string
-	Authorize func(*http.Request) error
+	Authorize func(*http.Request) (audit.Access, error)
+	Token     operator.Token
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -150,7 +158,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
-		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, Logger: cfg.Logger,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -162,6 +170,9 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.api = api.New(e.gateway, e.server.Closing())
 	if e.stopCancels, err = e.caller.OnCancelElsewhere(e.server.Cancelled); err != nil {
 		return nil, err
+	}
+	if cfg.Guest {
+		return e, nil
 	}
 	if e.inner, err = inner.Serve(ctx, conn, e.gateway); err != nil {
 		return nil, err
@@ -194,9 +205,19 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 		}
 		return 0
 	})
+	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
+		off, _ := e.conn.ClockOffset()
+		return off.Seconds()
+	})
+	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
+		return float64(e.conn.Malformed())
+	})
 	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
 	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
 		return float64(len(e.live.Now().Problems()))
+	})
+	m.Gauge("busbar_catalogue_mended", "Places in the schemas of tools that were true or false, which clients do not take.", func() float64 {
+		return float64(len(e.live.Now().Mended()))
 	})
 	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
 		return float64(len(e.live.Now().Conflicts()))
@@ -208,6 +229,9 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	if e.trail == nil {
 		return
 	}
+	m.Gauge("busbar_audit_stream_bytes", "Size of the audit events on the bus that are not written down yet.", func() float64 { return float64(e.trail.Stats().Stream.Bytes) })
+	m.Gauge("busbar_audit_stream_limit_bytes", "Size at which the bus takes no more audit events. Calls with effects are refused from 90 % of it.", func() float64 { return float64(e.trail.Stats().Stream.Limit) })
+	m.Gauge("busbar_audit_stream_pending", "Messages with audit events on the bus that are not written down yet.", func() float64 { return float64(e.trail.Stats().Stream.Messages) })
 	m.Gauge("busbar_audit_queued_events", "Audit events that wait in memory.", func() float64 { return float64(e.trail.Stats().Queued) })
 	m.Gauge("busbar_audit_spooled_bytes", "Audit events that wait on disk, while the bus does not take them.", func() float64 { return float64(e.trail.Stats().Spooled) })
 	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
@@ -302,7 +326,11 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	mux.Handle("/audit/", &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize})
+	reader := &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
+	if e.trail != nil {
+		reader.Record = e.trail.Record
+	}
+	mux.Handle("/audit/", reader)
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
 	mux.Handle(graphql.Path, graphql.New(graphql.Config{
 		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
@@ -311,20 +339,8 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
 	web := rest.New(rest.Config{API: e.api, Guard: guard})
-	if guard.Loopback {
-		mux.Handle(metrics.Path, e.metrics.Handler(guard))
-	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !e.conn.Connected() {
-			http.Error(w, "the bus is not reachable", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ready\n"))
-		for _, away := range e.conn.Away() {
-			_, _ = fmt.Fprintf(w, "without %s: it does not answer\n", away)
-		}
-	})
+	mux.HandleFunc("GET /readyz", e.ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, release := e.gateway.Hold(r.Context())
 		defer release()
@@ -337,6 +353,10 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		mux.ServeHTTP(w, r)
 	})
 }
+
+// MetricsHandler serves the edge's figures to anybody: put it where clients and
+// proxies do not come.
+func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Handler() }
 
 // ServeAll is Serve for every listener there is. It closes them.
 func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
@@ -392,7 +412,10 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-ended
 	e.sockets.End(drain)
-	return errors.Join(err, e.inner.Drain(drain))
+	if e.inner != nil {
+		err = errors.Join(err, e.inner.Drain(drain))
+	}
+	return err
 }
 
 // unusedConns are the connections that have not brought a request yet. Clients

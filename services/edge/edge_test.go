@@ -30,17 +30,20 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	e, conn := start(t).join(t)
 	h := e.Handler(door.Guard{})
-	for path, want := range map[string]string{"/healthz": "200 ok\n", "/readyz": "200 ready\n", "/": "404 404 page not found\n", "/mcp/x": "404 404 page not found\n"} {
+	for path, want := range map[string]string{"/healthz": "200 ok\n", "/": "404 404 page not found\n", "/mcp/x": "404 404 page not found\n"} {
 		if status, body := get(t, h, path); fmt.Sprintf("%d %s", status, body) != want {
 			t.Errorf("%s: %d %q, want %q", path, status, body, want)
 		}
+	}
+	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nbus: connected\naudit: ") {
+		t.Errorf("%d %s", status, body)
 	}
 	conn.Close()
 	if status, _ := get(t, h, "/healthz"); status != http.StatusOK {
 		t.Errorf("an edge without its bus is not alive: %d", status)
 	}
-	if status, _ := get(t, h, "/readyz"); status != http.StatusServiceUnavailable {
-		t.Errorf("an edge without its bus is ready: %d", status)
+	if status, body := get(t, h, "/readyz"); status != http.StatusServiceUnavailable || !strings.HasPrefix(body, "not ready\nbus: not ready: the bus is not reachable\n") {
+		t.Errorf("an edge without its bus is ready: %d %s", status, body)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 type ListenFlags struct {
 	Listen        string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
 	GRPCListen    string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
-	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, for example 127.0.0.1:9100. Without it, with HTTP, if that listens on loopback."`
+	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, for example 127.0.0.1:9100, to anybody who reaches it. Without it there are no metrics."`
 }
 
 // Listeners are what an edge listens on. Only HTTP is never nil.

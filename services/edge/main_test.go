@@ -50,8 +50,8 @@ func receive[V any](t *testing.T, what string, c <-chan V) V {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(10 * time.Second):
-		t.Fatalf("did not happen in 10 s: %s", what)
+	case <-time.After(bustest.Patience):
+		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
 		panic("unreachable")
 	}
 }

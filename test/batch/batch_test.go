@@ -294,8 +294,8 @@ func receive[T any](t *testing.T, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("did not happen in 20 s: %s", what)
+	case <-time.After(bustest.Patience):
+		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
 	}
 	return v
 }

@@ -72,6 +72,23 @@ export function scenario(name, { version, modern, connect }) {
       assert.deepEqual(JSON.parse(result.content[0].text), result.structuredContent);
     });
 
+    test('lists and calls tools whose schemas say little', async () => {
+      const { tools } = await connection.client.listTools();
+      for (const name of ['loose', 'booleans']) {
+        const { outputSchema } = tools.find(tool => tool.name === name) ?? assert.fail(`${name} is not listed`);
+        for (const [member, schema] of Object.entries(outputSchema.properties)) {
+          assert.equal(typeof schema, 'object', `${name}: ${member}`);
+        }
+      }
+      const { structuredContent } = await connection.call({ name: 'loose', arguments: {} });
+      assert.deepEqual(
+        [structuredContent.any, structuredContent.error, structuredContent.raw, structuredContent.number],
+        [[1, 'x'], 'said', { a: 1 }, '1152921504606846976'],
+      );
+      const echoed = await connection.call({ name: 'booleans', arguments: { any: 7, list: [null] } });
+      assert.deepEqual(echoed.structuredContent, { any: 7, list: [null] });
+    });
+
     test('gets the answer of an empty argument list', async () => {
       const result = await connection.call({ name: 'log' });
       assert.ok(!result.isError);

@@ -112,7 +112,7 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 	}
 	var edges []*edge.Edge
 	for range 2 {
-		e, err := edge.New(ctx, connect("edge"), edge.Config{Version: "1", Logger: logger})
+		e, err := edge.New(ctx, connect("edge"), edge.Config{Version: "1", Logger: logger, Audit: edge.Audit{Token: "0perator"}})
 		if err != nil {
 			t.Fatalf("an edge does not start: %v", err)
 		}
@@ -215,11 +215,11 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			last = mcp("tasks/get", begun[1], `"taskId":"`+begun[1]+`"`)
 			return strings.Contains(last, `"completed"`)
 		})
-		if code, body := do(http.MethodGet, "/readyz", ""); code != http.StatusOK || body != "ready\n" {
+		if code, body := do(http.MethodGet, "/readyz", ""); code != http.StatusOK || !strings.HasPrefix(body, "ready\nbus: connected\n") {
 			t.Errorf("edge %d: %d %s", i, code, body)
 		}
 		bustest.Eventually(t, "the trail has what was done", func() bool {
-			code, body := do(http.MethodGet, "/audit/list?limit=100", "", "Busbar-Audit", "test")
+			code, body := do(http.MethodGet, "/audit/list?limit=100", "", "Busbar-Audit", "0perator")
 			return code == http.StatusOK && strings.Contains(body, `"nested"`) && strings.Contains(body, `"job"`)
 		})
 	}

@@ -90,7 +90,8 @@ func TestReadme(t *testing.T) {
 	t.Parallel()
 	page := blocks(t, "README.md")
 	home := build(t)
-	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	data := t.TempDir()
+	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", data)
 	ready := start(t, dev)
 	addresses := regexp.MustCompile(`^busbar dev is ready: mcp=http://(\S+)/mcp nats=nats://(\S+) data=`).FindStringSubmatch(ready)
 	if addresses == nil {
@@ -101,7 +102,7 @@ func TestReadme(t *testing.T) {
 	shell := func(ctx context.Context, script string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", here.Replace(script))
 		cmd.Dir = home
-		cmd.Env = append(os.Environ(), "BUSBAR_URL=http://"+addresses[1])
+		cmd.Env = append(os.Environ(), "BUSBAR_URL=http://"+addresses[1], "BUSBAR_DATA_DIR="+data)
 		return cmd
 	}
 	wants := map[string]string{
@@ -163,7 +164,7 @@ func startQuiet(t *testing.T, cmd *exec.Cmd) {
 
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := try()
 		if err == nil {

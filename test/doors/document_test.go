@@ -191,7 +191,9 @@ func TestDocument(t *testing.T) {
 
 // ofEdge are the reasons that no service may give: the bus makes them internal.
 func ofEdge(reason string) bool {
-	return reason == "parse_error" || reason == "unknown_session" || reason == "unauthenticated"
+	return slices.Contains([]string{
+		"parse_error", "unknown_session", "unauthenticated", "approval_required", "unknown_approval", "unknown_task", "history_lost",
+	}, reason)
 }
 
 // ofMCP are the reasons that only MCP has: its headers and versions.

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -172,7 +174,9 @@ func parts(t *testing.T, body []byte, below ...string) (all []jsontext.Value) {
 // metric is the value that the edge tells of a metric without labels.
 func (w *world) metric(t *testing.T, name string) string {
 	t.Helper()
-	for line := range strings.Lines(w.read(t.Context(), t, "/metrics")) {
+	figures := httptest.NewRecorder()
+	w.edges[0].MetricsHandler().ServeHTTP(figures, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(figures.Body.String()) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {
 			return strings.TrimSpace(rest)
 		}

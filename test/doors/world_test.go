@@ -88,6 +88,7 @@ func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{
 		Version: "1", Authenticator: who, Authorizer: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
+		Audit: edge.Audit{Token: operatorToken},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +100,9 @@ func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
 	w.edges = append(w.edges, e)
 	return e
 }
+
+// operatorToken reads the trail.
+const operatorToken = "0perator"
 
 // keepTrail starts the audit service on a database of its own.
 func (w *world) keepTrail(t *testing.T) {
@@ -132,7 +136,7 @@ func (w *world) trail(t *testing.T) []trail.Row {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Busbar-Audit", "test")
+		r.Header.Set("Busbar-Audit", operatorToken)
 		resp, err := w.client.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +169,13 @@ func (w *world) loseTrail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+	s, err := js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxBytes = 1 // the audit service would make it again, were it gone
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 }

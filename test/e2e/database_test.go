@@ -122,7 +122,7 @@ func TestPostgresOutage(t *testing.T) {
 	t.Logf("Postgres was away for %v, writes succeed %v after it accepts", back.Sub(gone).Round(time.Millisecond), took.Round(time.Millisecond))
 	stop()
 
-	settled := within(t, 60*time.Second, "the trail has all calls", func() bool { return len(missing(t, dev.mcp, calls)) == 0 })
+	settled := within(t, 60*time.Second, "the trail has all calls", func() bool { return len(missing(t, dev, calls)) == 0 })
 	t.Logf("the trail is complete %v after the last call", settled.Round(time.Millisecond))
 	kinds := map[string]int{}
 	var slowest time.Duration
@@ -154,7 +154,7 @@ func TestPostgresOutage(t *testing.T) {
 	if n := kinds["create_resource unavailable/unknown"]; n > 1 {
 		t.Errorf("of %d refused writes it is not known whether they ran", n)
 	}
-	verify := start(t, "busbar", "audit", "verify", "--url", dev.mcp, "--timeout", "1m")
+	verify := start(t, "busbar", "audit", "verify", "--data-dir", dev.data, "--url", dev.mcp, "--timeout", "1m")
 	if code := verify.wait(time.Minute); code != 0 {
 		said, _ := io.ReadAll(verify.stdout)
 		t.Errorf("the trail does not verify: %s", said)
@@ -166,9 +166,9 @@ func TestPostgresOutage(t *testing.T) {
 
 // missing are the calls of which the trail does not have what it should: once
 // that it began, if it may have had an effect, and once how it ended.
-func missing(t *testing.T, url string, calls []keyed) []string {
+func missing(t *testing.T, dev ready, calls []keyed) []string {
 	t.Helper()
-	export := start(t, "busbar", "audit", "export", "--url", url, "--timeout", "1m")
+	export := start(t, "busbar", "audit", "export", "--url", dev.mcp, "--data-dir", dev.data, "--timeout", "1m")
 	events := map[string]int{} // by key and outcome
 	lines := bufio.NewScanner(export.stdout)
 	for lines.Scan() {
@@ -208,17 +208,17 @@ func TestAuditRetention(t *testing.T) {
 	t.Parallel()
 	p, dev := startDev(t)
 	send(t, modernCall(t, dev.mcp, "1", "analyzeText", analyze))
-	kept := func(url string) int {
-		export := start(t, "busbar", "audit", "export", "--url", url)
+	kept := func(dev ready) int {
+		export := start(t, "busbar", "audit", "export", "--url", dev.mcp, "--data-dir", dev.data)
 		out, _ := io.ReadAll(export.stdout)
 		if code := export.wait(answerTime); code != 0 {
 			return -1
 		}
 		return strings.Count(string(out), `"analyzeText"`)
 	}
-	eventually(t, "the call is in the trail", func() bool { return kept(dev.mcp) == 1 })
+	eventually(t, "the call is in the trail", func() bool { return kept(dev) == 1 })
 	p.signal(syscall.SIGTERM)
 	p.wait(answerTime)
 	_, again := startDev(t, "--data-dir", dev.data, "--audit-retention", "1ms")
-	eventually(t, "the call is removed", func() bool { return kept(again.mcp) == 0 })
+	eventually(t, "the call is removed", func() bool { return kept(again) == 0 })
 }

@@ -172,7 +172,7 @@ func TestStop(t *testing.T) {
 				if code := p.wait(5 * time.Second); code != 0 {
 					t.Errorf("exited with %d", code)
 				}
-				if took := time.Since(began); took > 2*time.Second {
+				if took := time.Since(began); took > 2*time.Second+slack {
 					t.Errorf("took %v", took)
 				}
 			})
@@ -216,7 +216,7 @@ func TestStopWithConnections(t *testing.T) {
 			if code := edge.wait(15 * time.Second); code != 0 {
 				t.Errorf("exited with %d", code)
 			}
-			if took := time.Since(began); took > 2*time.Second {
+			if took := time.Since(began); took > 2*time.Second+slack {
 				t.Errorf("took %v to exit", took)
 			}
 		})

@@ -118,7 +118,7 @@ func (p *process) wait(within time.Duration) int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
-	case <-time.After(within):
+	case <-time.After(within + slack):
 		// What it waits for is shown with its standard error.
 		p.signal(syscall.SIGQUIT)
 		<-p.exited
@@ -168,6 +168,6 @@ func startDev(t testing.TB, args ...string) (*process, ready) {
 // startEdge runs "busbar edge" on a bus.
 func startEdge(t testing.TB, nats string, args ...string) (*process, ready) {
 	t.Helper()
-	p := start(t, "busbar", append([]string{"edge", "--listen", "127.0.0.1:0", "--nats", nats}, args...)...)
+	p := start(t, "busbar", append([]string{"edge", "--listen", "127.0.0.1:0", "--nats", nats, "--data-dir", t.TempDir()}, args...)...)
 	return p, p.awaitReady()
 }

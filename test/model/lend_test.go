@@ -155,7 +155,7 @@ func over(t *testing.T, transport string, e *edge.Edge, url string) sdk.Transpor
 		_ = in.Close()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the door does not end with its client")
 		}
 	})

@@ -142,8 +142,8 @@ func receive(t *testing.T, what string, from <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-from:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("did not happen in 20 s: %s", what)
+	case <-time.After(bustest.Patience):
+		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
 	}
 }
 

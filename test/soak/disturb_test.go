@@ -114,3 +114,16 @@ func (w *world) killedEdge(began time.Time) bool {
 	}
 	return false
 }
+
+// killedService reports whether the ledger, or the bus between it and edges, was
+// killed at a time.
+func (w *world) killedService(began, ended time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.outages {
+		if (strings.Contains(o.what, "ledger-1") || strings.Contains(o.what, "NATS")) && strings.Contains(o.what, "killed") && o.began.Before(ended) && o.ended.After(began) {
+			return true
+		}
+	}
+	return false
+}

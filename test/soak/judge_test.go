@@ -124,7 +124,8 @@ func (w *world) judgeAnswers(ran effects) {
 		}
 	}
 	for _, r := range w.refused {
-		if strings.HasSuffix(r.kind, " keyed") {
+		// What ran at an instance that died, nobody knows but itself.
+		if strings.HasSuffix(r.kind, " keyed") && !w.killedService(r.began, r.ended) {
 			w.fault("a call with a key does not succeed", "%s: %v, at %s", r.kind, r.answer, r.began.Format(time.TimeOnly))
 		}
 		if w.during(r.began, r.ended) == "" {
@@ -142,13 +143,12 @@ func (w *world) judgeTrail(ran effects, rows []row) {
 		if r.Outcome == "begun" {
 			into = begun
 		}
-		// Each edge that tells a client how an answer ends records it, and one that
-		// leaves it to another says so.
+		// Each edge that tells a client of a call's end records what it knows of it.
 		if old, twice := into[r.Call]; twice {
-			if old.Edge == r.Edge && old.Outcome != "input_required" || old.Outcome == "ok" && r.Outcome != "ok" && r.Outcome != "left" {
+			if old.Edge == r.Edge && old.Outcome != "input_required" || old.Executed == "yes" && r.Executed == "no" || old.Executed == "no" && r.Executed == "yes" {
 				w.fault("the trail has a call twice", "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
 			}
-			if r.Outcome == "left" {
+			if r.Executed == "unknown" {
 				continue
 			}
 		}

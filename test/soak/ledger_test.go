@@ -102,7 +102,9 @@ func readLedger(path string) (effects, error) {
 			return nil, fmt.Errorf("the ledger has the line %q", lines.Text())
 		}
 		if f[2] != "job" {
-			ran[f[0]] = append(ran[f[0]], f[1])
+			// An attempt of a call that was made again has a number behind the id.
+			id, _, _ := strings.Cut(f[1], "-")
+			ran[f[0]] = append(ran[f[0]], id)
 		}
 	}
 	return ran, lines.Err()

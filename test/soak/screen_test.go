@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -98,13 +97,15 @@ func (s *screen) summary() {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f %s\t%s\t\n", m.name, before, after, m.unit, verdict)
 	}
 	_ = t.Flush()
-	var away []string
+	fmt.Printf("\n%d outages\n", len(s.w.outages))
 	for _, o := range s.w.outages {
-		away = append(away, o.what)
+		fmt.Printf("%s to %s  %s\n", o.began.Format(time.TimeOnly), o.ended.Format(time.TimeOnly), o.what)
 	}
-	fmt.Printf("\n%d outages: %s\n", len(away), strings.Join(away, ", "))
 	for _, f := range s.w.faults() {
-		fmt.Println(s.paint("31", fmt.Sprintf("FAULT %s: %d times; first %s", f.what, f.times, f.first)))
+		fmt.Println(s.paint("31", fmt.Sprintf("FAULT %s: %d times", f.what, f.times)))
+		for _, example := range f.examples {
+			fmt.Println("     ", example)
+		}
 	}
 	if len(s.w.faults()) == 0 {
 		fmt.Println(s.paint("32", "nothing lost, nothing twice, nothing refused, nothing grown"))

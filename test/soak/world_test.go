@@ -60,8 +60,9 @@ type outage struct {
 
 // fault is something that must not happen, once or many times.
 type fault struct {
-	what, first string
-	times       int
+	what     string
+	examples []string
+	times    int
 }
 
 func newWorld(f *fleet, seed uint64) *world {
@@ -78,16 +79,18 @@ func (w *world) key(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, w.next)
 }
 
-// fault notes what must not happen; the first time is kept as the example.
+// fault notes what must not happen; the first few times are kept as examples.
 func (w *world) fault(what, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := slices.IndexFunc(w.found, func(f fault) bool { return f.what == what })
 	if i < 0 {
 		i = len(w.found)
-		w.found = append(w.found, fault{what: what, first: fmt.Sprintf(format, args...)})
+		w.found = append(w.found, fault{what: what})
 	}
-	w.found[i].times++
+	if w.found[i].times++; w.found[i].times <= 4 {
+		w.found[i].examples = append(w.found[i].examples, fmt.Sprintf(format, args...))
+	}
 }
 
 func (w *world) faults() []fault {

@@ -61,6 +61,9 @@ func HashRow(prev Digest, seq int64, e *Event) Digest {
 	b.text(e.Traceparent)
 	b.bytes(e.IdempotencyDigest)
 	b.flag(e.Delayed)
+	if more := e.more(); more != "" { // rows of before have none
+		b.text(more)
+	}
 	sum := sha256.Sum256(b)
 	return sum[:]
 }

@@ -20,6 +20,8 @@ type Filter struct {
 	Since, Until time.Time
 	// Empty: any.
 	Tenant, Principal, Method, Name, Outcome, Door, Call string
+	// Parent is the call of a tool that made those that are listed.
+	Parent string
 	// All admits the beginnings of calls whose end is recorded too.
 	All bool
 	// Limit defaults to 100; MaxPage at most.
@@ -55,17 +57,21 @@ func (f Filter) SQL(parameter func(n int) string) (where string, args []any, err
 		}
 	}
 	if f.Call != "" {
-		conditions = append(conditions, "id IN ("+arg(f.Call+"-1")+", "+arg(f.Call+"-2")+")")
+		conditions = append(conditions, "id IN ("+arg(f.Call+"-1")+", "+arg(f.Call+"-2")+", "+arg(f.Call+"-3")+")")
+	}
+	if f.Parent != "" {
+		// Of letters and digits alone: no part of it is a pattern.
+		conditions = append(conditions, "more LIKE "+arg(`%"parent":"`+f.Parent+`"%`))
 	}
 	if !f.All {
-		conditions = append(conditions, "NOT (outcome = '"+Begun+"' AND EXISTS (SELECT 1 FROM audit_event AS e WHERE e.id = audit_event.call || '-2'))")
+		conditions = append(conditions, "NOT (outcome = '"+Begun+"' AND EXISTS (SELECT 1 FROM audit_event AS e WHERE e.id = audit_event.call || '-2' AND e.edge = audit_event.edge))")
 	}
 	if f.Cursor != "" {
-		at, id, err := openCursor(f.Cursor)
+		at, id, edge, err := openCursor(f.Cursor)
 		if err != nil {
 			return "", nil, err
 		}
-		conditions = append(conditions, "(time, id) < ("+arg(at)+", "+arg(id)+")")
+		conditions = append(conditions, "(time, id, edge) < ("+arg(at)+", "+arg(id)+", "+arg(edge)+")")
 	}
 	if len(conditions) == 0 {
 		return "true", nil, nil
@@ -89,25 +95,26 @@ func (f Filter) Next(rows []Row) ([]Row, string) {
 	}
 	rows = rows[:f.Page()]
 	last := rows[len(rows)-1]
-	return rows, base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Time.UnixNano(), last.ID))
+	return rows, base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s %s", last.Time.UnixNano(), last.ID, last.Edge))
 }
 
-func openCursor(cursor string) (at int64, id string, err error) {
+func openCursor(cursor string) (at int64, id, edge string, err error) {
 	wrong := fmt.Errorf("%w: the cursor is not one that a page ended with", ErrFilter)
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return 0, "", wrong
+		return 0, "", "", wrong
 	}
 	number, id, ok := strings.Cut(string(text), " ")
-	if at, err = strconv.ParseInt(number, 10, 64); err != nil || !ok || clean(id) != id {
-		return 0, "", wrong
+	id, edge, _ = strings.Cut(id, " ")
+	if at, err = strconv.ParseInt(number, 10, 64); err != nil || !ok || clean(string(text)) != string(text) {
+		return 0, "", "", wrong
 	}
-	return at, id, nil
+	return at, id, edge, nil
 }
 
 // ParseFilter reads a filter from text parameters: since and until (RFC 3339, or
 // how long ago, such as 90m or 7d), tenant, principal, method, name, outcome,
-// door, call, limit, cursor, and all. An error wraps ErrFilter.
+// door, call, parent, limit, cursor, and all. An error wraps ErrFilter.
 func ParseFilter(p map[string]string, now time.Time) (f Filter, err error) {
 	for key, value := range p {
 		if clean(value) != value {
@@ -132,6 +139,10 @@ func ParseFilter(p map[string]string, now time.Time) (f Filter, err error) {
 			f.Door = value
 		case "call":
 			f.Call = value
+		case "parent":
+			if f.Parent = value; strings.Trim(value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
+				err = fmt.Errorf("%q is not the id of a call", value)
+			}
 		case "cursor":
 			f.Cursor = value
 		case "all":

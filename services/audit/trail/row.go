@@ -7,7 +7,7 @@ import "time"
 var Columns = []string{
 	"tenant", "seq", "id", "call", "time", "principal", "client_name", "client_version", "door", "method", "name", "service",
 	"arguments", "arguments_note", "arguments_digest", "outcome", "executed", "duration", "edge", "traceparent",
-	"idempotency_digest", "delayed", "hash",
+	"idempotency_digest", "delayed", "hash", "more",
 }
 
 // Values are what a database keeps of a row.
@@ -15,7 +15,7 @@ func (r *Row) Values() []any {
 	return []any{
 		r.Tenant, r.Seq, r.ID, r.Call, r.Time.UnixNano(), r.Principal, r.ClientName, r.ClientVersion, r.Door, r.Method, r.Name, r.Service,
 		string(r.Arguments), r.ArgumentsNote, r.ArgumentsDigest.Blob(), r.Outcome, r.Executed, r.DurationNano, r.Edge, r.Traceparent,
-		r.IdempotencyDigest.Blob(), r.Delayed, r.Hash.Blob(),
+		r.IdempotencyDigest.Blob(), r.Delayed, r.Hash.Blob(), r.more(),
 	}
 }
 
@@ -27,10 +27,12 @@ func ScanRow(scan func(into ...any) error) (r Row, err error) {
 	var (
 		at        int64
 		arguments []byte
+		more      string
 	)
 	err = scan(&r.Tenant, &r.Seq, &r.ID, &r.Call, &at, &r.Principal, &r.ClientName, &r.ClientVersion, &r.Door, &r.Method, &r.Name, &r.Service,
 		&arguments, &r.ArgumentsNote, (*[]byte)(&r.ArgumentsDigest), &r.Outcome, &r.Executed, &r.DurationNano, &r.Edge, &r.Traceparent,
-		(*[]byte)(&r.IdempotencyDigest), &r.Delayed, (*[]byte)(&r.Hash))
+		(*[]byte)(&r.IdempotencyDigest), &r.Delayed, (*[]byte)(&r.Hash), &more)
+	r.setMore(more)
 	if r.Time = time.Unix(0, at).UTC(); len(arguments) > 0 {
 		r.Arguments = arguments
 	}

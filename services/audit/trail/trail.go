@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
@@ -37,6 +38,51 @@ type Event struct {
 	Traceparent       string         `json:"traceparent,omitzero"`
 	IdempotencyDigest Digest         `json:"idempotencyDigest,omitempty"`
 	Delayed           bool           `json:"delayed,omitzero"`
+	Details
+
+	// kept is what a database has as the details, where it is not what this
+	// release would write: a later one wrote it, or somebody changed it.
+	kept string
+}
+
+// Details are what events say since the second version of their table, which
+// keeps them as one JSON object; none is the empty text.
+type Details struct {
+	Effect         bool      `json:"effect,omitzero"`
+	Repeated       uint32    `json:"repeated,omitzero"`
+	Parent         string    `json:"parent,omitzero"`
+	Approval       string    `json:"approval,omitzero"`
+	ApprovalBy     string    `json:"approvalBy,omitzero"`
+	ApprovalTime   time.Time `json:"approvalTime,omitzero"`
+	ApprovalDoor   string    `json:"approvalDoor,omitzero"`
+	Instance       string    `json:"instance,omitzero"`
+	ServiceVersion string    `json:"serviceVersion,omitzero"`
+}
+
+func (d *Details) text() string {
+	if *d == (Details{}) {
+		return ""
+	}
+	b, _ := json.Marshal(d, json.Deterministic(true)) // nothing in it fails
+	return string(b)
+}
+
+// more is the details as they are kept and hashed.
+func (e *Event) more() string {
+	if e.kept != "" {
+		return e.kept
+	}
+	return e.text()
+}
+
+// setMore reads what more made.
+func (e *Event) setMore(text string) {
+	if text != "" {
+		_ = json.Unmarshal([]byte(text), &e.Details) // the hash tells whether it is right
+	}
+	if e.text() != text {
+		e.kept = text
+	}
 }
 
 // Row is an event in its chain.
@@ -69,7 +115,7 @@ var ErrFilter = errors.New("wrong filter")
 // processes may have stores on one Postgres.
 type Store interface {
 	// Append adds events to the ends of their chains, in their order, all or none,
-	// and returns how many: those whose ID is there are left out. They are durable
+	// and returns how many: those whose ID is there, of the same edge, are left out. They are durable
 	// when it returns. An error wraps ErrRejected when an event is at fault; then
 	// one alone says which.
 	Append(ctx context.Context, events []Event) (added int, err error)
@@ -117,7 +163,20 @@ func FromWire(e *auditv1.AuditEvent) Event {
 		Arguments: arguments, ArgumentsNote: note, ArgumentsDigest: e.ArgumentsDigest,
 		Outcome: clean(e.Outcome), Executed: clean(e.Executed), DurationNano: int64(e.DurationNano),
 		Edge: clean(e.Edge), Traceparent: clean(e.Traceparent), IdempotencyDigest: e.IdempotencyDigest, Delayed: e.Delayed,
+		Details: Details{
+			Effect: e.Effect, Repeated: e.Repeated, Parent: clean(e.Parent),
+			Approval: clean(e.Approval), ApprovalBy: clean(e.ApprovalBy), ApprovalTime: timeOf(e.ApprovalTimeUnixNano), ApprovalDoor: clean(e.ApprovalDoor),
+			Instance: clean(e.Instance), ServiceVersion: clean(e.ServiceVersion),
+		},
 	}
+}
+
+// timeOf is a time on the wire, of which 0 is none.
+func timeOf(nano uint64) time.Time {
+	if nano == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(nano)).UTC()
 }
 
 func clean(s string) string {

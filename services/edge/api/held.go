@@ -32,7 +32,7 @@ func newHeld(h *gateway.HeldCall) Held {
 
 // Held returns the calls that wait for their caller; see gateway.Held.
 func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
-	all, err := s.gateway.Held(ctx, c.Credentials)
+	all, err := s.gateway.Held(ctx, c.Door, c.Credentials)
 	out := make([]Held, len(all))
 	for i, h := range all {
 		out[i] = newHeld(h)
@@ -42,7 +42,7 @@ func (s *Server) Held(ctx context.Context, c Caller) ([]Held, error) {
 
 // FindHeld returns a call that waits for its caller, with its parameters.
 func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, error) {
-	found, err := s.gateway.FindHeld(ctx, c.Credentials, id)
+	found, err := s.gateway.FindHeld(ctx, c.Door, c.Credentials, id)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +57,6 @@ func (s *Server) FindHeld(ctx context.Context, c Caller, id string) (*Held, erro
 // Approve carries out a call that is held until its caller agrees to it, or
 // forgets it.
 func (s *Server) Approve(ctx context.Context, c Caller, id string, yes bool) (jsontext.Value, error) {
-	answer, err := s.gateway.Approve(ctx, c.Credentials, id, yes, nil)
+	answer, err := s.gateway.Approve(ctx, c.Door, c.Credentials, id, yes, nil)
 	return Outcome(answer, err)
 }

@@ -7,10 +7,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
+	"hash/maphash"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -20,14 +23,15 @@ const (
 	// appendTime bounds how long a call waits for its record.
 	appendTime = 2 * time.Second
 	// checkEvery is how often the trail is looked at: whether it has room, and
-	// whether it takes events again.
-	checkEvery = 500 * time.Millisecond
+	// whether it takes events again. While it is rather full that is more often.
+	checkEvery   = 500 * time.Millisecond
+	checkSoonest = 50 * time.Millisecond
 	// linger is how long an event that nobody waits for waits for others, so that
 	// they go as one message.
 	linger = 5 * time.Millisecond
 	// group bounds the events that are sent at once.
 	group = 256
-	// What waits in memory.
+	// What waits in memory, in each of two queues.
 	maxQueued      = 8192
 	maxQueuedBytes = 16 << 20
 	// DefaultSpoolBytes is what waits on disk.
@@ -46,9 +50,13 @@ type Config struct {
 	// sends.
 	// Empty: they are kept in memory, and dropped when that is full.
 	SpoolDir string
-	// SpoolBytes defaults to DefaultSpoolBytes.
+	// SpoolBytes defaults to DefaultSpoolBytes. Half of it is for the ends of calls
+	// with effects.
 	SpoolBytes int64
-	Logger     *slog.Logger
+	// RefusalWindow is how long calls that are refused alike are one event; zero
+	// is a minute.
+	RefusalWindow time.Duration
+	Logger        *slog.Logger
 }
 
 // Trail is a gateway.Auditor that publishes to the audit trail.
@@ -56,24 +64,29 @@ type Config struct {
 // Events of calls with effects are stored by NATS, or synced to the spool,
 // before the call goes on. Those of other calls are sent soon after.
 type Trail struct {
-	cfg   Config
-	conn  *bus.Conn
-	log   *bus.AuditLog
-	spool *spool // nil for none
+	cfg  Config
+	conn *bus.Conn
+	log  *bus.AuditLog
+	// spool and ends are nil for none.
+	spool, ends *spool
 	// orphaned is why spools of other edges could not be taken last; of run only.
 	orphaned string
 	// digests are hash.Hash with the key, which are dear to make.
-	digests sync.Pool
-	wake    chan struct{}
-	quit    chan struct{}
-	done    chan struct{}
+	digests  sync.Pool
+	refusals refusals
+	wake     chan struct{}
+	look     chan struct{} // the trail is rather full
+	quit     chan struct{}
+	done     chan struct{}
 
-	mu      sync.Mutex
-	queue   [][]byte // events, marshalled
-	bytes   int
+	mu sync.Mutex
+	// waiting are events by bus.AuditRead and bus.AuditEnd: a flood of the former
+	// takes no room of the latter.
+	waiting map[bus.AuditUse]*queue
 	dropped uint64
 	failing error // why the trail took no event last; nil when it did
-	full    error // why it should not be given more; nil when it may
+	away    error // why it could not be looked at last; nil when it could
+	looked  time.Time
 }
 
 // New begins to record. Close the trail before the connection.
@@ -84,16 +97,24 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 	if cfg.SpoolBytes <= 0 {
 		cfg.SpoolBytes = DefaultSpoolBytes
 	}
+	if cfg.RefusalWindow <= 0 {
+		cfg.RefusalWindow = refusalWindow
+	}
 	log, err := conn.AuditLog(cfg.Edge)
 	if err != nil {
 		return nil, err
 	}
 	t := &Trail{
-		cfg: cfg, conn: conn, log: log,
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, conn: conn, log: log, refusals: refusals{seed: maphash.MakeSeed()},
+		waiting: map[bus.AuditUse]*queue{bus.AuditRead: {}, bus.AuditEnd: {}},
+		wake:    make(chan struct{}, 1), look: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	if cfg.SpoolDir != "" {
-		if t.spool, err = openSpool(cfg.SpoolDir, cfg.SpoolBytes); err != nil {
+		if t.spool, err = openSpool(cfg.SpoolDir, cfg.SpoolBytes/2); err != nil {
+			return nil, err
+		}
+		if t.ends, err = openSpool(filepath.Join(cfg.SpoolDir, "ends"), cfg.SpoolBytes/2); err != nil {
+			t.spool.close()
 			return nil, err
 		}
 	}
@@ -103,34 +124,56 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 	return t, nil
 }
 
+// Ready implements gateway.Auditor. It asks nobody.
+func (t *Trail) Ready(c *gateway.Call) error {
+	if err := t.unready(); err != nil {
+		return refused(c, err)
+	}
+	return nil
+}
+
 // Begin implements gateway.Auditor.
 func (t *Trail) Begin(ctx context.Context, c *gateway.Call) error {
-	if err := t.unready(); err != nil {
-		return refused(err)
+	err := t.unready()
+	if err != nil {
+		return refused(c, err)
 	}
 	record, err := t.begun(c)
 	if err == nil {
 		err = t.append(ctx, record)
 	}
 	if err != nil {
-		return refused(err)
+		return refused(c, err)
 	}
 	return nil
 }
 
 // Record implements gateway.Auditor.
 func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
+	payer := r.Call.Payer()
+	if payer == "" { // refused before it had one
+		payer = gateway.Payer(gateway.Anonymous, r.Call.Credentials)
+	}
+	if refusedEarly(r) && !t.refusals.count(payer, r, func() *auditv1.AuditEvent {
+		e := t.brief(r.Call)
+		e.Outcome, e.Executed = r.Outcome, executed(r)
+		return e
+	}) {
+		return nil
+	}
 	record, err := t.ended(r)
 	switch {
 	case err != nil:
 		t.drop()
-	case !r.Effect():
-		t.put(record)
-	default:
+	case r.Effect():
 		err = t.append(ctx, record)
 		if err != nil {
-			err = t.postpone(record, err)
+			err = t.postpone(item{payer, record}, err)
 		}
+	case r.Begun:
+		t.put(bus.AuditEnd, item{payer, record})
+	default:
+		t.put(bus.AuditRead, item{payer, record})
 	}
 	if err == nil || !r.Effect() {
 		return nil
@@ -141,22 +184,28 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 
 // postpone keeps a record that the trail did not take, and returns nil when it
 // is safe.
-func (t *Trail) postpone(record []byte, why error) error {
-	record = late(record)
-	if t.spool != nil {
-		err := t.spool.add(true, record)
+func (t *Trail) postpone(i item, why error) error {
+	i.record = late(i.record)
+	if t.ends != nil {
+		err := t.ends.add(true, i.record)
 		if err == nil {
 			return nil
 		}
 		why = errors.Join(why, err)
 	}
-	t.put(record)
+	t.put(bus.AuditEnd, i)
 	return why
 }
 
-func refused(err error) error {
+// refused says that a call does not run. Of an earlier call with its idempotency
+// key nothing is known here.
+func refused(c *gateway.Call, err error) error {
 	e := fault.New(fault.Unavailable, "the audit trail cannot be written, so calls that may have an effect are refused; read-only calls go on; try again shortly").
 		Ran(fault.No).Because(err)
+	if c.IdempotencyKey != "" {
+		e = fault.New(fault.Unavailable, "the audit trail cannot be written, so this call was not made; whether an earlier one with its idempotency key ran was not looked up; try again shortly with the same key").
+			Ran(fault.Unknown).Because(err)
+	}
 	e.RetryAfter = time.Second
 	return e
 }
@@ -164,19 +213,29 @@ func refused(err error) error {
 // unready returns why calls with effects must not begin now.
 func (t *Trail) unready() error {
 	if !t.conn.Connected() {
-		return errors.New("the bus is not reachable")
+		return errBusAway
+	}
+	if err := t.log.Room(bus.AuditBegin); err != nil {
+		t.lookSoon()
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return errors.Join(t.failing, t.full)
+	return errors.Join(t.failing, t.away)
 }
+
+var errBusAway = errors.New("the bus is not reachable")
 
 // append sends records and waits until they are safe, whether or not the client
 // still does.
 func (t *Trail) append(ctx context.Context, records ...[]byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
 	defer cancel()
-	err := t.log.AppendRecords(ctx, records...)
+	return t.appended(t.log.AppendRecords(ctx, records...))
+}
+
+// appended notes whether records were taken.
+func (t *Trail) appended(err error) error {
 	t.mu.Lock()
 	before := t.failing
 	t.failing = err
@@ -187,18 +246,25 @@ func (t *Trail) append(ctx context.Context, records ...[]byte) error {
 	case err == nil && before != nil:
 		t.cfg.Logger.Info("the audit trail is written again")
 	}
+	if s := t.log.State(); err != nil || s.Limit > 0 && s.Bytes > s.Limit/2 {
+		t.lookSoon()
+	}
 	return err
 }
 
-// put leaves a record to run, or drops it when too much waits.
-func (t *Trail) put(record []byte) {
-	t.mu.Lock()
-	first := len(t.queue) == 0
-	if len(t.queue) >= maxQueued || t.bytes+sizeOf(record) > maxQueuedBytes {
-		t.dropped++
-	} else {
-		t.queue, t.bytes = append(t.queue, record), t.bytes+sizeOf(record)
+// lookSoon has run look at the trail.
+func (t *Trail) lookSoon() {
+	select {
+	case t.look <- struct{}{}:
+	default:
 	}
+}
+
+// put leaves a record to run.
+func (t *Trail) put(use bus.AuditUse, i item) {
+	t.mu.Lock()
+	first := t.queued() == 0
+	t.waiting[use].put(i)
 	t.mu.Unlock()
 	if !first {
 		return // run has been told
@@ -209,6 +275,14 @@ func (t *Trail) put(record []byte) {
 	}
 }
 
+// queued is how many events wait in memory. Its caller holds mu.
+func (t *Trail) queued() (n int) {
+	for _, q := range t.waiting {
+		n += q.n
+	}
+	return n
+}
+
 // drop counts a record that is lost.
 func (t *Trail) drop() {
 	t.mu.Lock()
@@ -216,41 +290,15 @@ func (t *Trail) drop() {
 	t.mu.Unlock()
 }
 
-// take removes up to n records from the queue.
-func (t *Trail) take(n int) [][]byte {
+// take removes up to n records from a queue, and back puts them back.
+func (t *Trail) take(use bus.AuditUse, n int) []item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	batch := t.queue[:min(n, len(t.queue))]
-	t.queue = t.queue[len(batch):]
-	for _, record := range batch {
-		t.bytes -= sizeOf(record)
-	}
-	if len(t.queue) == 0 {
-		t.queue = nil
-	}
-	return batch
+	return t.waiting[use].take(n)
 }
 
-// sizeOf is what a record takes in memory, about.
-func sizeOf(record []byte) int { return len(record) + 64 }
-
-// Stats are counts of a trail.
-type Stats struct {
-	// Queued events wait in memory, Spooled bytes on disk.
-	Queued  int
-	Spooled int64
-	// Dropped events are lost: of calls without effects, and of answers that
-	// were withheld.
-	Dropped uint64
-}
-
-// Stats returns the counts of now.
-func (t *Trail) Stats() Stats {
+func (t *Trail) back(use bus.AuditUse, batch []item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Queued: len(t.queue), Dropped: t.dropped}
-	if t.spool != nil {
-		s.Spooled = t.spool.waiting()
-	}
-	return s
+	t.waiting[use].back(batch)
 }

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +80,20 @@ type edge struct {
 // join adds an edge. Without a trail nothing is recorded.
 func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	t.Helper()
+	if !recorded {
+		return w.joinTo(t, nil)
+	}
+	return w.joinWith(t, audit.Config{SpoolDir: spool})
+}
+
+// joinWith adds an edge that records as cfg says, but for what joining sets.
+func (w *world) joinWith(t testing.TB, cfg audit.Config) *edge {
+	t.Helper()
+	return w.joinTo(t, &cfg)
+}
+
+func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
+	t.Helper()
 	conn := bustest.Connect(t, w.url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -99,8 +110,9 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	}
 	e := &edge{}
 	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)}
-	if recorded {
-		e.trail, err = audit.New(conn, audit.Config{Edge: caller.Edge(), Key: []byte("key"), SpoolDir: spool, Logger: bustest.Logger(t)})
+	if recorded != nil {
+		recorded.Edge, recorded.Key, recorded.Logger = caller.Edge(), []byte("key"), bustest.Logger(t)
+		e.trail, err = audit.New(conn, *recorded)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +122,7 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	var once sync.Once
 	e.close = func() {
 		once.Do(func() {
-			if recorded {
+			if recorded != nil {
 				e.trail.Close()
 			}
 			live.Close()
@@ -122,6 +134,8 @@ func (w *world) join(t testing.TB, spool string, recorded bool) *edge {
 	t.Cleanup(e.close)
 	return e
 }
+
+const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func call(name, arguments string) *gateway.Call {
 	return &gateway.Call{Door: "test", Method: mcp.MethodToolsCall, Name: name, Arguments: []byte(arguments)}
@@ -182,7 +196,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	e := w.join(t, "", true)
 	full := call("safe", `{"password":"hunter2","n":1}`)
 	full.Client = &busv1.Client{Name: "cli\x00ent", Version: "1"}
-	full.IdempotencyKey, full.Traceparent = "key-1", "00-a-b-01"
+	full.IdempotencyKey, full.Traceparent = "key-1", trace
 	want := map[string]*gateway.Call{ // outcome and executed, by call
 		"ok yes":                  full,
 		"tool_error yes":          call("fails", ""),
@@ -216,7 +230,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	}
 	got, first := events[full.ID+"-2"], events[full.ID+"-1"]
 	if string(got.Arguments) != `{"password":"***REDACTED***","n":1}` || len(got.ArgumentsDigest) != 32 || len(got.IdempotencyDigest) != 32 ||
-		got.ClientName != "cli\uFFFDent" || got.Traceparent != "00-a-b-01" || got.Service != "svc" || got.DurationNano == 0 {
+		got.ClientName != "cli\uFFFDent" || got.Traceparent != trace || got.Service != "svc" || got.DurationNano == 0 {
 		t.Errorf("%v", got)
 	}
 	if first.Outcome != audit.Begun || first.Executed != "unknown" || !bytes.Equal(first.ArgumentsDigest, got.ArgumentsDigest) {
@@ -288,7 +302,7 @@ func TestStreamIsGone(t *testing.T) {
 				bustest.Eventually(t, "events are spooled", func() bool { return e.trail.Stats().Spooled > 0 })
 			}
 			bustest.Connect(t, w.url) // brings the stream back
-			w.waitFor(t, 40)
+			w.waitFor(t, 28)          // of those that are refused alike eight, until a minute is over
 			bustest.Eventually(t, "effects are let through again", func() bool {
 				_, err := e.Do(t.Context(), call("effect", "{}"), nil)
 				return err == nil
@@ -315,17 +329,9 @@ func TestStreamIsNearlyFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := w.js.Stream(t.Context(), "AUDIT")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := s.CachedInfo().Config
-	cfg.MaxBytes = 1 << 20
-	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	for n := 0; log.Room(t.Context()) == nil; n++ {
-		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Arguments: make([]byte, 8<<10)}); err != nil {
+	w.resize(t, 1<<20)
+	for n := 0; log.Look(t.Context()) == nil && log.Room(bus.AuditBegin) == nil; n++ {
+		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Edge: "other", Arguments: make([]byte, 8<<10)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -337,10 +343,27 @@ func TestStreamIsNearlyFull(t *testing.T) {
 	if _, err := e.Do(t.Context(), call("echo", "{}"), nil); err != nil {
 		t.Error(err)
 	}
-	cfg.MaxBytes = 8 << 20
+	w.resize(t, 8<<20)
+	w.calls(t, e)
+}
+
+// resize makes the stream smaller or larger.
+func (w *world) resize(t testing.TB, bytes int64) {
+	t.Helper()
+	s, err := w.js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxBytes = bytes
 	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// calls waits until calls with effects run.
+func (w *world) calls(t testing.TB, e *edge) {
+	t.Helper()
 	bustest.Eventually(t, "effects are let through again", func() bool {
 		_, err := e.Do(t.Context(), call("effect", "{}"), nil)
 		return err == nil
@@ -382,63 +405,6 @@ func TestRecordFailsAfterTheCall(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An edge that is killed leaves its spool to those that live, or to the next one.
-func TestSpoolOfAKilledEdge(t *testing.T) {
-	t.Parallel()
-	for _, survived := range []bool{false, true} {
-		t.Run(fmt.Sprintf("survived %v", survived), func(t *testing.T) {
-			t.Parallel()
-			w, dir := newWorld(t), t.TempDir()
-			if survived {
-				w.join(t, dir, true)
-			}
-			w.leaveSpools(t, dir)
-			if survived {
-				bustest.Connect(t, w.url) // brings the stream back
-			} else {
-				w.join(t, dir, true)
-			}
-			w.waitFor(t, 20)
-			bustest.Eventually(t, "nothing is left", func() bool {
-				files, err := filepath.Glob(filepath.Join(dir, "*.spool"))
-				return err == nil && len(files) >= 2 && !slices.ContainsFunc(files, func(f string) bool {
-					info, err := os.Stat(f)
-					return err != nil || info.Size() > 0
-				})
-			})
-		})
-	}
-}
-
-// leaveSpools has two edges die that could send none of ten records each. The
-// stream is gone after that.
-func (w *world) leaveSpools(t *testing.T, dir string) {
-	t.Helper()
-	edges := []*edge{w.join2(t, dir), w.join2(t, dir)}
-	for _, e := range edges {
-		for range 10 {
-			if _, err := e.Do(t.Context(), call("echo", "{}"), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		bustest.Eventually(t, "all is spooled", func() bool { s := e.trail.Stats(); return s.Queued == 0 && s.Spooled > 0 })
-		e.kill()
-	}
-	for _, e := range edges {
-		e.close() // a process that ends lets its locks go
-	}
-}
-
-// join2 is join while the stream is gone, which joining makes.
-func (w *world) join2(t *testing.T, dir string) *edge {
-	t.Helper()
-	e := w.join(t, dir, true)
-	if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
-		t.Fatal(err)
-	}
-	return e
 }
 
 // Edges are killed under load: everything that ran is in the trail.

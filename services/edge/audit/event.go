@@ -36,16 +36,20 @@ func (t *Trail) begun(c *gateway.Call) ([]byte, error) {
 // ended is that of one that is over.
 func (t *Trail) ended(r gateway.Record) ([]byte, error) {
 	e := t.event(r.Call, "-2", r.Duration)
-	e.Outcome, e.Executed = r.Outcome, string(fault.Yes)
+	e.Outcome, e.Executed = r.Outcome, executed(r)
+	return proto.Marshal(e)
+}
+
+func executed(r gateway.Record) string {
 	switch {
 	case r.Err != nil:
-		e.Executed = string(r.Err.Executed)
+		return string(r.Err.Executed)
 	case r.Call.Replayed:
-		e.Executed = string(fault.No)
+		return string(fault.No)
 	case r.Outcome == "left":
-		e.Executed = string(fault.Unknown)
+		return string(fault.Unknown)
 	}
-	return proto.Marshal(e)
+	return string(fault.Yes)
 }
 
 // delayed is an event that says nothing but that it is.
@@ -55,13 +59,23 @@ var delayed, _ = proto.Marshal(&auditv1.AuditEvent{Delayed: true})
 // protobuf message is merged into what was before.
 func late(record []byte) []byte { return append(record[:len(record):len(record)], delayed...) }
 
+// event is what every event of a call says.
 func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *auditv1.AuditEvent {
-	e := &auditv1.AuditEvent{
-		Id: c.ID + suffix, Call: c.ID, TimeUnixNano: uint64(c.Received.UnixNano()), DurationNano: uint64(max(took, 0)),
-		Tenant: clean(c.Principal.Tenant, maxWord), Principal: clean(c.Principal.Name, maxWord),
-		ClientName: clean(redact.Text(c.Client.GetName()), maxWord), ClientVersion: clean(redact.Text(c.Client.GetVersion()), maxWord),
-		Door: c.Door, Method: clean(c.Method, maxWord), Name: clean(redact.Text(c.Name), maxName), Service: c.Target.Service,
-		Edge: t.cfg.Edge, Traceparent: clean(c.Traceparent, maxWord),
+	e := t.brief(c)
+	e.Id, e.DurationNano = c.ID+suffix, uint64(max(took, 0))
+	e.ClientName, e.ClientVersion = clean(redact.Text(c.Client.GetName()), maxWord), clean(redact.Text(c.Client.GetVersion()), maxWord)
+	e.Traceparent = clean(c.Traceparent, maxWord)
+	e.Effect, e.Parent = c.Effect(), clean(c.Parent, maxWord)
+	e.Instance, e.ServiceVersion = clean(c.Ran.Instance, maxWord), clean(c.Ran.Version, maxWord)
+	if a := c.Approval; a != nil {
+		e.Approval = "declined"
+		if a.Agreed {
+			e.Approval = "agreed"
+		}
+		e.ApprovalBy, e.ApprovalDoor = clean(a.By.Name, maxWord), a.Door
+		if !a.Time.IsZero() {
+			e.ApprovalTimeUnixNano = uint64(a.Time.UnixNano())
+		}
 	}
 	if len(c.Arguments) > 0 {
 		arguments, note := redact.JSON(c.Arguments, maxArguments)
@@ -71,6 +85,15 @@ func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *audit
 		e.IdempotencyDigest = t.digest("idempotency key", []byte(c.IdempotencyKey))
 	}
 	return e
+}
+
+// brief is who calls what, without what the client wrote besides.
+func (t *Trail) brief(c *gateway.Call) *auditv1.AuditEvent {
+	return &auditv1.AuditEvent{
+		Call: c.ID, TimeUnixNano: uint64(c.Received.UnixNano()), Edge: t.cfg.Edge,
+		Tenant: clean(c.Principal.Tenant, maxWord), Principal: clean(c.Principal.Name, maxWord), Door: c.Door,
+		Method: clean(c.Method, maxWord), Name: clean(redact.Text(c.Name), maxName), Service: c.Target.Service,
+	}
 }
 
 // digest stands for what is not recorded itself. Who has the key can tell

@@ -4,6 +4,11 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
 // run sends what was put until the trail is closed.
@@ -25,8 +30,13 @@ func (t *Trail) run() {
 			case <-t.quit: // seen above, next
 			}
 			t.forward()
+		case <-t.look:
+			if time.Since(t.looked) >= checkSoonest {
+				t.check()
+			}
 		case <-tick.C:
 			t.check()
+			t.counted(false)
 			t.forward()
 			t.inherit()
 			if lost := t.Stats().Dropped; lost > reported {
@@ -34,6 +44,7 @@ func (t *Trail) run() {
 				reported = lost
 			}
 		case <-t.quit:
+			t.counted(true)
 			t.forward()
 			t.spill()
 			if n := t.Stats().Queued; n > 0 {
@@ -50,18 +61,23 @@ func (t *Trail) Close() {
 	<-t.done
 	if t.spool != nil {
 		t.spool.close()
+		t.ends.close()
 	}
 }
 
-// check asks whether the trail has room.
+// check asks how full the trail is.
 func (t *Trail) check() {
 	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
 	defer cancel()
-	err := t.log.Room(ctx)
+	err := t.log.Look(ctx)
+	if err == nil {
+		err = t.log.Room(bus.AuditBegin) // for the log below
+	}
+	t.looked = time.Now()
 	t.mu.Lock()
-	before := t.full
-	t.full = err
-	if err == nil && len(t.queue) == 0 && (t.spool == nil || t.spool.waiting() == 0) {
+	before := t.away
+	t.away = err
+	if err == nil && t.queued() == 0 && (t.spool == nil || t.spool.waiting()+t.ends.waiting() == 0) {
 		t.failing = nil // nothing waits that could show it
 	}
 	t.mu.Unlock()
@@ -70,32 +86,57 @@ func (t *Trail) check() {
 	}
 }
 
-// forward sends the queue, then the spool.
-func (t *Trail) forward() {
-	for {
-		batch := t.take(group)
-		if len(batch) == 0 {
-			break
-		}
-		if t.append(context.Background(), batch...) != nil {
-			t.keep(batch)
-			t.spill()
-			return
-		}
-	}
-	if t.spool != nil {
-		t.unload(t.spool)
+// counted queues the events of calls that were refused alike.
+func (t *Trail) counted(end bool) {
+	for _, i := range t.refusals.due(t.cfg.RefusalWindow, end) {
+		t.put(bus.AuditRead, i)
 	}
 }
 
-// unload sends what a spool has.
-func (t *Trail) unload(s *spool) {
-	for {
+// uses is what is sent first, and to where it is kept meanwhile.
+func (t *Trail) uses(visit func(bus.AuditUse, *spool) bool) {
+	_ = visit(bus.AuditEnd, t.ends) && visit(bus.AuditRead, t.spool)
+}
+
+// forward sends the queues, then the spools: the ends of calls with effects
+// always, the others while they leave room.
+func (t *Trail) forward() {
+	t.uses(func(use bus.AuditUse, s *spool) bool {
+		for t.log.Room(use) == nil {
+			batch := t.take(use, group)
+			if len(batch) == 0 {
+				if s != nil {
+					t.unload(use, s)
+				}
+				return true
+			}
+			if t.append(context.Background(), records(batch)...) != nil {
+				t.back(use, batch)
+				t.spill()
+				return false
+			}
+		}
+		t.spill()
+		return true
+	})
+}
+
+func records(batch []item) [][]byte {
+	all := make([][]byte, len(batch))
+	for n, i := range batch {
+		all[n] = i.record
+	}
+	return all
+}
+
+// unload sends what a spool has, as far as there is room.
+func (t *Trail) unload(use bus.AuditUse, s *spool) {
+	for t.log.Room(use) == nil {
 		batch, end, err := s.read(group)
 		if err != nil {
 			t.cfg.Logger.Error("part of the audit spool cannot be read", "dir", t.cfg.SpoolDir, "error", err)
 		}
-		if len(batch) > 0 && t.append(context.Background(), batch...) != nil {
+		if len(batch) > 0 && t.appendOf(batch) != nil {
 			return
 		}
 		if s.drop(end) || len(batch) == 0 {
@@ -104,45 +145,74 @@ func (t *Trail) unload(s *spool) {
 	}
 }
 
+// appendOf is append for events of a spool, which other edges may have made:
+// each is published as the edge that it is of.
+func (t *Trail) appendOf(batch [][]byte) error {
+	for len(batch) > 0 {
+		edge, n := edgeOf(batch[0]), 1
+		for n < len(batch) && edgeOf(batch[n]) == edge {
+			n++
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), appendTime)
+		log, err := t.log.Of(edge)
+		if err != nil { // no edge wrote this
+			t.cfg.Logger.Error("audit events of a spool name no edge", "events", n, "error", err)
+			t.drop()
+		} else {
+			err = t.appended(log.AppendRecords(ctx, batch[:n]...))
+		}
+		cancel()
+		if err != nil && log != nil {
+			return err
+		}
+		batch = batch[n:]
+	}
+	return nil
+}
+
+func edgeOf(record []byte) string {
+	e := &auditv1.AuditEvent{}
+	if proto.Unmarshal(record, e) != nil {
+		return ""
+	}
+	return e.Edge
+}
+
 // inherit sends what edges that died have left. Should this one die too before
 // it is done, all of it is sent again.
 func (t *Trail) inherit() {
 	if t.spool == nil || t.unready() != nil {
 		return
 	}
-	err := t.spool.orphans(t.unload)
-	if text := fmt.Sprint(err); text != t.orphaned {
-		t.orphaned = text
-		if err != nil {
+	t.uses(func(use bus.AuditUse, own *spool) bool {
+		err := own.orphans(func(s *spool) { t.unload(use, s) })
+		if text := fmt.Sprint(use, err); err != nil && text != t.orphaned {
+			t.orphaned = text
 			t.cfg.Logger.Error("the audit spool of an edge that died cannot be taken", "dir", t.cfg.SpoolDir, "error", err)
 		}
-	}
+		return true
+	})
 }
 
-// keep puts records back that were not taken.
-func (t *Trail) keep(batch [][]byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queue = append(batch[:len(batch):len(batch)], t.queue...)
-	for _, record := range batch {
-		t.bytes += sizeOf(record)
-	}
-}
-
-// spill moves the queue to the spool, as far as that has room.
+// spill moves the queues to the spools, as far as those have room.
 func (t *Trail) spill() {
-	for t.spool != nil {
-		batch := t.take(group)
-		if len(batch) == 0 {
-			return
-		}
-		marked := make([][]byte, len(batch))
-		for i, record := range batch {
-			marked[i] = late(record)
-		}
-		if err := t.spool.add(false, marked...); err != nil {
-			t.keep(batch)
-			return
-		}
+	if t.spool == nil {
+		return
 	}
+	t.uses(func(use bus.AuditUse, s *spool) bool {
+		for {
+			batch := t.take(use, group)
+			if len(batch) == 0 {
+				return true
+			}
+			marked := records(batch)
+			for i, record := range marked {
+				marked[i] = late(record)
+			}
+			if err := s.add(false, marked...); err != nil {
+				t.back(use, batch)
+				return true
+			}
+		}
+	})
 }

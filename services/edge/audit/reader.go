@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -13,29 +14,43 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 const (
 	// Service is the service that keeps the trail.
 	Service = "audit"
-	// Header says that the trail is meant to be read; any value will do.
+	// Header has the operator's token of the edge.
 	Header = "Busbar-Audit"
+	// Method of reading the trail, as the trail names it.
+	Method = bus.AuditQuery
 )
 
 // questionTime bounds one question; to check a long trail takes a while.
 const questionTime = 5 * time.Minute
 
+// Access is who reads the trail, and how much of it.
+type Access struct {
+	// Reader is recorded as who read.
+	Reader gateway.Principal
+	// All is the trail of all tenants; without it, only that of the reader's.
+	All bool
+}
+
 // Reader lets people read the trail over HTTP: GET /audit/list, /audit/show and
 // /audit/verify, with the audit service's filters as parameters. It is no part
-// of MCP.
+// of MCP. Who read what is in the trail, too.
 type Reader struct {
 	Caller *bus.Caller
 	Guard  door.Guard
-	// Authorize returns nil for a request that may read all of the trail, or a
-	// *fault.Error. Nil: only requests of this machine to a listener on loopback
-	// may, and need Header, which neither a page nor a tool that fetches URLs can
-	// send.
-	Authorize func(*http.Request) error
+	// Authorize says what a request may read, or a *fault.Error why it may not.
+	// Nil: only Token is asked for.
+	Authorize func(*http.Request) (Access, error)
+	// Token admits who shows it in Header to the whole trail. Empty: nobody.
+	Token operator.Token
+	// Record takes the record of each reading.
+	Record func(context.Context, gateway.Record) error
 }
 
 // ServeHTTP implements http.Handler.
@@ -75,18 +90,29 @@ func status(r fault.Reason) int {
 	return http.StatusServiceUnavailable
 }
 
-func (a *Reader) answer(r *http.Request) ([]byte, error) {
+func (a *Reader) answer(r *http.Request) (answer []byte, err error) {
 	if err := a.Guard.Check(r); err != nil {
 		return nil, err
 	}
-	authorize := a.Authorize
-	if authorize == nil {
-		authorize = a.local
+	c := &gateway.Call{
+		ID: bus.NewCallID(), Door: "audit", Method: Method, Name: strings.TrimPrefix(r.URL.Path, "/audit/"), Received: time.Now(),
+		Credentials: door.Credentials(r),
 	}
-	if err := authorize(r); err != nil {
+	defer func() {
+		record := gateway.Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err)}
+		if err != nil {
+			record.Outcome = string(record.Err.Reason)
+		}
+		if a.Record != nil {
+			_ = a.Record(r.Context(), record) // reading has no effect
+		}
+	}()
+	access, err := a.access(r)
+	if err != nil {
 		return nil, err
 	}
-	name := strings.TrimPrefix(r.URL.Path, "/audit/")
+	c.Principal = access.Reader
+	name := c.Name
 	if r.Method != http.MethodGet || name != "list" && name != "show" && name != "verify" {
 		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify")
 	}
@@ -97,10 +123,18 @@ func (a *Reader) answer(r *http.Request) ([]byte, error) {
 		}
 		parameters[key] = values[0]
 	}
+	if !access.All {
+		own := cmp.Or(access.Reader.Tenant, "-")
+		if asked, ok := parameters["tenant"]; ok && asked != own {
+			return nil, fault.New(fault.Forbidden, "only the trail of your own tenant is open to you")
+		}
+		parameters["tenant"] = own
+	}
 	arguments, err := json.Marshal(parameters)
 	if err != nil {
 		return nil, fault.New(fault.InvalidParams, "the parameters are not valid UTF-8").Because(err)
 	}
+	c.Arguments = arguments
 	ctx, cancel := context.WithTimeout(r.Context(), questionTime)
 	defer cancel()
 	frame, err := a.Caller.Call(ctx, Service, &busv1.Request{Method: bus.AuditQuery, Name: name, Arguments: arguments}, nil)
@@ -113,17 +147,15 @@ func (a *Reader) answer(r *http.Request) ([]byte, error) {
 	return frame.GetResult().GetJson(), nil
 }
 
-// local is the authorization where nobody has an account.
-func (a *Reader) local(r *http.Request) error {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// access is what a request may read.
+func (a *Reader) access(r *http.Request) (Access, error) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
-	switch {
-	case !a.Guard.Loopback || err != nil || ip == nil || !ip.IsLoopback():
-		return fault.New(fault.Forbidden, "the audit trail is read on the edge's own machine, at a listener on loopback")
-	case r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-For") != "":
-		return fault.New(fault.Forbidden, "the audit trail is not read through a proxy")
-	case r.Header.Get("Origin") != "" || r.Header.Get(Header) == "":
-		return fault.New(fault.Forbidden, "the audit trail is for people: use \"busbar audit\", or send the header "+Header)
+	switch local := ip != nil && ip.IsLoopback(); {
+	case r.Header.Get("Origin") == "" && local && a.Token.Admits(r.Header.Get(Header)):
+		return Access{Reader: gateway.Principal{Name: "operator"}, All: true}, nil
+	case a.Authorize != nil:
+		return a.Authorize(r)
 	}
-	return nil
+	return Access{}, fault.New(fault.Forbidden, "the audit trail is read on the edge's own machine: \"busbar audit\" shows the token of the edge's data directory in the header "+Header)
 }

@@ -81,41 +81,43 @@ func (b *builder) add(svc bus.Service, r *releases) {
 }
 
 // target is where calls of a tool go in the form that one release has it.
-func (b *builder) target(svc bus.Service, r *releases, i int, t *busv1.Tool) (Target, error) {
-	text := string(t.InputSchema)
-	sch := b.known[text]
-	if sch == nil {
-		var err error
-		if sch, err = schema.CompileInput(t.InputSchema); err != nil {
-			return Target{}, fmt.Errorf("input schema: %w", err)
-		}
+func (b *builder) target(svc bus.Service, r *releases, i int, t *busv1.Tool) (Target, plainTool, error) {
+	sch, err := cached(t.InputSchema, schema.CompileInput, b.known, b.used)
+	if err != nil {
+		return Target{}, plainTool{}, fmt.Errorf("input schema: %w", err)
 	}
-	b.used[text] = sch
-	_, loose := legacyTool(t.Json)
+	p, err := acceptable(t, b.known, b.used)
+	if err != nil {
+		return Target{}, p, err
+	}
+	_, loose := legacyTool(p.entry)
 	return Target{
 		Service: svc.Name, Version: r.version(svc, i), Definition: definition(svc.Name, t), Instances: r.alike(i, Name{ToolName, t.Name}),
 		Tool: &Tool{
 			Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 			ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 			Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
-			LooseOutput: loose,
+			LooseOutput: loose, Output: p.output,
 		},
-	}, nil
+	}, p, nil
 }
 
 func (b *builder) addTool(svc bus.Service, r *releases, t *busv1.Tool) {
 	n := Name{ToolName, t.Name}
-	target, err := b.target(svc, r, 0, t)
+	target, p, err := b.target(svc, r, 0, t)
 	if err != nil {
 		b.leaveOut(svc.Name, n, err)
 		return
 	}
-	if !b.entry(Tools, svc.Name, n, t.Json) {
+	if !b.entry(Tools, svc.Name, n, p.entry) {
 		return
 	}
 	b.tools[t.Name] = target
+	for _, at := range p.mended {
+		b.mended = append(b.mended, fmt.Sprintf("%s of service %s: %s", n.words(), svc.Name, at))
+	}
 	if target.Tool.LooseOutput {
-		legacy, _ := legacyTool(t.Json)
+		legacy, _ := legacyTool(p.entry)
 		b.items[LegacyTools] = append(b.items[LegacyTools], item{t.Name, legacy})
 	}
 }
@@ -129,7 +131,7 @@ func (b *builder) addEarlier(svc bus.Service, r *releases) {
 			if r.first(n, i) != i {
 				continue // a younger release has it in this form
 			}
-			target, err := b.target(svc, r, i, t)
+			target, _, err := b.target(svc, r, i, t)
 			if err != nil {
 				continue
 			}

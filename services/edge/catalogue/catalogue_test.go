@@ -160,7 +160,7 @@ func TestSubscribe(t *testing.T) {
 	takes := func(what string, want catalogue.Change) {
 		t.Helper()
 		var got catalogue.Change
-		for deadline := time.After(10 * time.Second); got != want; {
+		for deadline := time.After(time.Minute); got != want; {
 			select {
 			case <-sub.C:
 				c, _ := sub.Take()

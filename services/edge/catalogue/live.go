@@ -202,6 +202,11 @@ func (l *Live) update() {
 			l.log.Warn("catalogue conflict", "problem", p)
 		}
 	}
+	for _, m := range after.mended {
+		if !slices.Contains(before.mended, m) {
+			l.log.Warn("a schema is true or false where clients want an object; they are given one", "where", m)
+		}
+	}
 	l.noteTools(before, after)
 	close(l.changed)
 	l.changed = make(chan struct{})

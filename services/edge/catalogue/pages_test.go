@@ -93,7 +93,7 @@ func TestPagesHaveBoundedBytes(t *testing.T) {
 	live := watch(t, url)
 	c := tools("svc", "a", "b", "c", "d")
 	for _, tool := range c.Tools {
-		tool.Json = []byte(`{"name":"` + tool.Name + `","description":"` + strings.Repeat("x", 240<<10) + `"}`)
+		tool.Json = []byte(`{"name":"` + tool.Name + `","inputSchema":{"type":"object"},"description":"` + strings.Repeat("x", 240<<10) + `"}`)
 	}
 	announce(t, url, c)
 	becomes(t, live, "a b c d")

@@ -49,6 +49,8 @@ type Tool struct {
 	// LooseOutput says that the structured result need not be an object, as it
 	// had to before 2026-07-28.
 	LooseOutput bool
+	// Output is what the tool says of its structured result; nil for nothing.
+	Output *schema.Schema
 }
 
 // treatment is what a service says of how calls of its tool are to be treated,
@@ -72,7 +74,7 @@ type Snapshot struct {
 	directories               map[string]*list
 	lists                     [kinds]list
 	digest                    string
-	problems                  []string
+	problems, mended          []string
 	conflicts                 []Conflict
 	services                  []bus.Service
 	sampler                   Target
@@ -81,6 +83,10 @@ type Snapshot struct {
 // Problems are the entries left out and why: a name that another service
 // offers already, a schema that does not compile.
 func (s *Snapshot) Problems() []string { return s.problems }
+
+// Mended are the schemas that say true or false where clients want an object, and
+// were given one that means the same: the tool, its service and the place.
+func (s *Snapshot) Mended() []string { return s.mended }
 
 // Tool returns the tool of a name.
 func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; return t, ok }

@@ -16,6 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -80,6 +81,8 @@ type Server struct {
 	closeOnce sync.Once
 	clients   clientCache
 	peers     peers
+	// kept counts the answers that clients may come back for.
+	kept *quota.Quota
 }
 
 // NewServer makes a server.
@@ -91,6 +94,7 @@ func NewServer(cfg Config) (*Server, error) {
 	s := &Server{
 		gateway: cfg.Gateway, sessions: cfg.Sessions, streams: cfg.Streams, log: cfg.Logger,
 		info: info, closing: make(chan struct{}), peers: peers{open: map[string]*openPeer{}},
+		kept:     quota.New("answers", maxKeptAnswers, maxKeptBytes),
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
 		// What the edge serves does not depend on which services are there now:
 		// a list may be empty, and may fill.

@@ -31,6 +31,15 @@ type Resumable interface {
 // defaultRetry is how long a client waits that is told to come back.
 const defaultRetry = 500 * time.Millisecond
 
+// The answers that one payer may come back for, through one edge, in half an
+// hour. Beyond, its calls are answered, and it cannot come back for them.
+const (
+	maxKeptAnswers = 10_000
+	maxKeptBytes   = 64 << 20
+	// keptReserve is counted for an answer until it is known how large it is.
+	keptReserve = 256 << 10
+)
+
 // maxKept bounds the request that is kept with an answer.
 const maxKept = 64 << 10
 
@@ -50,13 +59,23 @@ func (s *Server) keep(ctx context.Context, r *Request) (context.Context, *answer
 	if r.Resumable == nil || r.Session == nil || r.Session.ID == "" {
 		return ctx, nil
 	}
+	stream := s.gateway.NewStream()
+	if _, err := s.kept.Keep(r.Session.Payer, stream.Name, keptReserve, bus.StreamTTL); err != nil {
+		return ctx, nil // what else is kept for its payer stays
+	}
 	ctx, leave := context.WithCancelCause(ctx)
-	return ctx, &answerStream{server: s, r: r, stream: s.gateway.NewStream(), leave: leave}
+	return ctx, &answerStream{server: s, r: r, stream: stream, leave: leave}
 }
 
 func (a *answerStream) end() {
-	if a != nil {
-		a.leave(nil)
+	if a == nil {
+		return
+	}
+	a.leave(nil)
+	if size := a.stream.Bytes(); size > 0 || a.begun {
+		a.server.kept.Count(a.r.Session.Payer, a.stream.Name, size, bus.StreamTTL)
+	} else {
+		a.server.kept.Release(a.r.Session.Payer, a.stream.Name)
 	}
 }
 

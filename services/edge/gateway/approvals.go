@@ -11,11 +11,22 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 // OnBus are the Approvals in the bus's approvals bucket, which outlive the edge
 // and are the same for all.
-type OnBus struct{ bucket *bus.Bucket }
+type OnBus struct {
+	bucket *bus.Bucket
+	quota  *quota.Quota
+}
+
+// maxHeldOfPayer and maxHeldBytes bound the calls that one payer has held at one
+// edge.
+const (
+	maxHeldOfPayer = 256
+	maxHeldBytes   = 4 << 20
+)
 
 // NewApprovals opens the Approvals of the bus.
 func NewApprovals(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
@@ -23,7 +34,7 @@ func NewApprovals(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OnBus{bucket}, nil
+	return &OnBus{bucket, quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}, nil
 }
 
 // Keys: a held call, which only its principal finds, and a name that was used.
@@ -64,7 +75,19 @@ func (o *OnBus) Hold(ctx context.Context, held *HeldCall) error {
 	if err != nil {
 		return err
 	}
-	return o.bucket.Put(ctx, key, raw)
+	over, err := o.quota.Keep(held.Payer, key, len(raw), ApprovalLife)
+	for _, old := range over {
+		// What nobody decided on in time; else it goes with the age of the bucket.
+		_ = o.bucket.Delete(ctx, old)
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.bucket.Put(ctx, key, raw); err != nil {
+		o.quota.Release(held.Payer, key)
+		return err
+	}
+	return nil
 }
 
 // Held implements Approvals.
@@ -112,6 +135,9 @@ func (o *OnBus) Take(ctx context.Context, principal, id string) (*HeldCall, erro
 	})
 	if errors.Is(err, bus.ErrNoKey) {
 		return nil, unknownApproval()
+	}
+	if err == nil {
+		o.quota.Release(held.Payer, key)
 	}
 	return held, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"time"
 
@@ -44,10 +45,12 @@ type Approvals interface {
 type HeldCall struct {
 	ID        string `json:"-"`
 	Principal string `json:"principal"`
-	Door      string `json:"door"`
-	Method    string `json:"method"`
-	Name      string `json:"name"`
-	Title     string `json:"title,omitzero"`
+	// Payer is whose share of the room it takes.
+	Payer  string `json:"payer,omitzero"`
+	Door   string `json:"door"`
+	Method string `json:"method"`
+	Name   string `json:"name"`
+	Title  string `json:"title,omitzero"`
 	// Tool is the digest of what the name stood for when the call was held.
 	Tool           []byte         `json:"tool,omitzero"`
 	Arguments      jsontext.Value `json:"arguments,omitzero"`
@@ -56,16 +59,28 @@ type HeldCall struct {
 	Expires        time.Time      `json:"expires"`
 }
 
+// Approval is what a person said to a call.
+type Approval struct {
+	Agreed bool
+	// By is whose word it is, Door how it came, which need not be the door of the
+	// call.
+	By   Principal
+	Door string
+	Time time.Time
+}
+
 // approvalKey is the input request by which a client's user is asked.
 const approvalKey = "io.github.busbar-mcp/approval"
 
 // What the state of a call that needs approval begins with: a question that is
 // open, or one that was answered with yes. The name of the state follows, which
-// is good for one use, the digest of the tool that was agreed to, and then the
-// state of the service.
+// is good for one use, and the digest of the tool that was agreed to; after agreedAt
+// when and through which door that was, as eight bytes and a text with its length
+// in front; and then the state of the service.
 const (
-	asking = 'a'
-	agreed = 'y'
+	asking   = 'a'
+	agreed   = 'y' // of earlier releases
+	agreedAt = 'Y'
 )
 
 // The length of the name, that of rand.Text, and of the digest.
@@ -112,7 +127,7 @@ func approve(a Approvals, caller *bus.Caller) Link {
 		answer, err := next(ctx, c, onFrame)
 		switch {
 		case err == nil && answer.InputRequired != nil:
-			answer.InputRequired.RequestState = approvalState(agreed, c, answer.InputRequired.RequestState)
+			answer.InputRequired.RequestState = approvalState(agreedAt, c, append(c.Approval.state(), answer.InputRequired.RequestState...))
 		case nothingRan(err):
 			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 			defer cancel()
@@ -121,6 +136,21 @@ func approve(a Approvals, caller *bus.Caller) Link {
 		}
 		return answer, err
 	}
+}
+
+// state is what of an approval travels with the call.
+func (a *Approval) state() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(a.Time.UnixNano()))
+	return append(append(b, byte(len(a.Door))), a.Door...)
+}
+
+// readAgreed is the inverse of state; nil for what is not from it.
+func readAgreed(by Principal, state []byte) (*Approval, []byte) {
+	if len(state) < 9 || len(state) < 9+int(state[8]) {
+		return nil, nil
+	}
+	door := 9 + int(state[8])
+	return &Approval{Agreed: true, By: by, Door: string(state[9:door]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(state)))}, state[door:]
 }
 
 // nothingRan reports whether a call failed before it had any effect.
@@ -179,11 +209,21 @@ func proceed(ctx context.Context, a Approvals, c *Call) (used string, err error)
 	}
 	switch what {
 	case asking:
-		if err := readApproval(answers[approvalKey]); err != nil {
+		err := readApproval(answers[approvalKey])
+		c.Approval = &Approval{Agreed: err == nil, By: c.Principal, Door: c.Door, Time: time.Now()}
+		if err != nil {
+			if !fault.Is(err, fault.Forbidden) {
+				c.Approval = nil // it says neither yes nor no
+			}
 			return "", err
 		}
 		delete(answers, approvalKey)
 	case agreed:
+		c.Approval = &Approval{Agreed: true, By: c.Principal, Door: c.Door}
+	case agreedAt:
+		if c.Approval, rest = readAgreed(c.Principal, rest); c.Approval == nil {
+			return "", bad
+		}
 	default:
 		return "", bad
 	}
@@ -236,7 +276,7 @@ func hold(ctx context.Context, a Approvals, c *Call) error {
 			"have the tool take a link to the data, or call from a client that asks its user (elicitation)", len(c.Arguments), maxHeldArguments)
 	}
 	held := &HeldCall{
-		ID: rand.Text(), Principal: c.Principal.ID(), Door: c.Door, Method: c.Method, Name: c.Name, Title: c.Target.Tool.Title, Tool: toolDigest(c), Arguments: c.Arguments,
+		ID: rand.Text(), Principal: c.Principal.ID(), Payer: c.Payer(), Door: c.Door, Method: c.Method, Name: c.Name, Title: c.Target.Tool.Title, Tool: toolDigest(c), Arguments: c.Arguments,
 		Capabilities: c.Client.GetCapabilities(), IdempotencyKey: c.IdempotencyKey, Expires: time.Now().Add(ApprovalLife).UTC(),
 	}
 	if err := a.Hold(ctx, held); err != nil {

@@ -37,16 +37,16 @@ func TestD10ACallThatDidNotRunGivesItsApprovalBack(t *testing.T) {
 		t.Parallel()
 		w, other := approving(t)
 		id := heldID(t, w.fails(t, toolCall("approved_flaky", `{"a":1}`), fault.ApprovalRequired, fault.No))
-		if _, err := w.gateway.Approve(t.Context(), gateway.Credentials{}, id, true, nil); !fault.Is(err, fault.Unavailable) {
+		if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, id, true, nil); !fault.Is(err, fault.Unavailable) {
 			t.Fatalf("the first time: %v", err)
 		}
-		if all, err := other.Held(t.Context(), gateway.Credentials{}); err != nil || len(all) != 1 || all[0].ID != id {
+		if all, err := other.Held(t.Context(), "desk", gateway.Credentials{}); err != nil || len(all) != 1 || all[0].ID != id {
 			t.Errorf("after nothing ran %v, %v wait; want %s", all, err, id)
 		}
-		if a, err := other.Approve(t.Context(), gateway.Credentials{}, id, true, nil); err != nil || a.Result == nil {
+		if a, err := other.Approve(t.Context(), "desk", gateway.Credentials{}, id, true, nil); err != nil || a.Result == nil {
 			t.Fatalf("the second time: %v, %v", a, err)
 		}
-		if _, err := w.gateway.Approve(t.Context(), gateway.Credentials{}, id, true, nil); !fault.Is(err, fault.UnknownApproval) {
+		if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, id, true, nil); !fault.Is(err, fault.UnknownApproval) {
 			t.Errorf("after it ran: %v", err)
 		}
 	})

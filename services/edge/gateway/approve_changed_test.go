@@ -54,10 +54,10 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	offer("deletes")
 	bustest.Eventually(t, "the tool is another", func() bool { return definition() != "" && definition() != before })
 
-	if _, err := w.gateway.Approve(t.Context(), gateway.Credentials{}, held, true, nil); !fault.Is(err, fault.Conflict) {
+	if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, held, true, nil); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the held call: %v", err)
 	}
-	if _, err := other.FindHeld(t.Context(), gateway.Credentials{}, held); !fault.Is(err, fault.UnknownApproval) {
+	if _, err := other.FindHeld(t.Context(), "desk", gateway.Credentials{}, held); !fault.Is(err, fault.UnknownApproval) {
 		t.Errorf("it is held still: %v", err)
 	}
 	w.fails(t, elicit(state), fault.InvalidParams, fault.No)

@@ -104,13 +104,13 @@ func TestApprovalOfHeldCall(t *testing.T) {
 		return data.Approval
 	}
 	approve := func(g *gateway.Gateway, who, id string, yes bool) error {
-		_, err := g.Approve(t.Context(), gateway.Credentials{Bearer: who}, id, yes, nil)
+		_, err := g.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, yes, nil)
 		return err
 	}
 	// list is what waits for somebody.
 	list := func(g *gateway.Gateway, who string) (ids []string) {
 		t.Helper()
-		all, err := g.Held(t.Context(), gateway.Credentials{Bearer: who})
+		all, err := g.Held(t.Context(), "desk", gateway.Credentials{Bearer: who})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestApprovalOfHeldCall(t *testing.T) {
 		t.Errorf("somebody else sees %v", ids)
 	}
 	find := func(who, id string) (*gateway.HeldCall, error) {
-		return other.FindHeld(t.Context(), gateway.Credentials{Bearer: who}, id)
+		return other.FindHeld(t.Context(), "desk", gateway.Credentials{Bearer: who}, id)
 	}
 	if h, err := find("ada", id); err != nil || h.ID != id || h.Name != "approved" || string(h.Arguments) != `{"a":1}` {
 		t.Errorf("found %+v, %v", h, err)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -12,6 +13,9 @@ import (
 
 // Auditor keeps the record of calls.
 type Auditor interface {
+	// Ready is asked early for calls with an effect, and returns at once. Its
+	// *fault.Error says why Begin would refuse the call.
+	Ready(c *Call) error
 	// Begin is asked before a call with an effect runs, and returns when it is
 	// safe that this call was made. Its *fault.Error refuses the call.
 	Begin(ctx context.Context, c *Call) error
@@ -30,6 +34,8 @@ type Record struct {
 	Outcome string
 	// Err is nil unless the call failed.
 	Err *fault.Error
+	// Begun says that the record of the call's beginning was asked for.
+	Begun bool
 }
 
 // Effect reports whether the call may have changed something.
@@ -55,6 +61,9 @@ func audit(a Auditor) Link {
 			c.Received = time.Now()
 		}
 		c.ID, c.begun, c.Ran = bus.NewCallID(), false, bus.Ran{}
+		if !traceparent(c.Traceparent) {
+			c.Traceparent, c.Tracestate = "", "" // as W3C Trace Context has it
+		}
 		answer, err := next(ctx, c, onFrame)
 		if err = record(ctx, a, c, answer, err); err != nil {
 			return nil, err
@@ -63,14 +72,53 @@ func audit(a Auditor) Link {
 	}
 }
 
+// traceparent reports whether a text has the form that W3C Trace Context gives
+// the header, so that nothing else travels in its place.
+func traceparent(s string) bool {
+	const form = "00-00000000000000000000000000000000-0000000000000000-00"
+	if len(s) < len(form) || strings.HasPrefix(s, "ff") {
+		return false
+	}
+	for i := range len(form) {
+		if c := s[i]; form[i] == '-' && c != '-' || form[i] == '0' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	switch {
+	case s[3:35] == form[3:35] || s[36:52] == form[36:52]: // no trace, no parent
+		return false
+	case s[:2] == "00":
+		return len(s) == len(form)
+	}
+	// Of a later version more may follow.
+	rest := s[len(form):]
+	return len(s) <= maxTraceparent && (rest == "" || rest[0] == '-' && strings.Trim(rest, "0123456789abcdef-") == "")
+}
+
+// maxTraceparent bounds a traceparent of a later version.
+const maxTraceparent = 128
+
+// gate refuses calls with an effect at once while they would not be recorded,
+// before anything else on the bus is asked about them.
+func gate(a Auditor) Link {
+	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		if c.Effect() {
+			if err := a.Ready(c); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, c, onFrame)
+	}
+}
+
 // begin has it recorded that a call is made, before it has its effect.
 func begin(a Auditor) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
 		if c.Effect() && !c.begun {
+			c.begun = true
 			if err := a.Begin(ctx, c); err != nil {
 				return nil, err
 			}
-			c.begun = true
 		}
 		return next(ctx, c, onFrame)
 	}
@@ -78,7 +126,7 @@ func begin(a Auditor) Link {
 
 // record says how a call ended, and returns its error as clients may see it.
 func record(ctx context.Context, a Auditor, c *Call, answer *Answer, err error) error {
-	r := Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err)}
+	r := Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err), Begun: c.begun}
 	switch {
 	case err != nil:
 		r.Outcome = string(r.Err.Reason)
@@ -105,6 +153,13 @@ func record(ctx context.Context, a Auditor, c *Call, answer *Answer, err error) 
 type logged struct {
 	log   *slog.Logger
 	trail Auditor
+}
+
+func (l logged) Ready(c *Call) error {
+	if l.trail == nil {
+		return nil
+	}
+	return l.trail.Ready(c)
 }
 
 func (l logged) Begin(ctx context.Context, c *Call) error {

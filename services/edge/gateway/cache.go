@@ -90,13 +90,14 @@ func keyOf(c *Call) (key cacheKey, life time.Duration) {
 	if c.Method != mcp.MethodToolsCall || t == nil || t.Cache == 0 || !t.ReadOnly || len(c.RequestState) > 0 || len(c.InputResponses) > 0 {
 		return key, 0
 	}
-	// Arguments that mean the same are the same, however they are written
-	// (RFC 8785).
+	// Members in any order and strings in any spelling are the same arguments.
+	// Numbers are not: the tool gets them as they were written, and 64-bit ids that
+	// differ would be one as the doubles of RFC 8785.
 	arguments := jsontext.Value(slices.Clone(c.Arguments))
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
 	}
-	if arguments.Canonicalize() != nil {
+	if arguments.Format(jsontext.ReorderRawObjects(true), jsontext.Multiline(false)) != nil {
 		return key, 0
 	}
 	whose := ""

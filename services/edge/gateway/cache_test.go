@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -18,7 +19,7 @@ func TestCache(t *testing.T) {
 		c.Credentials.Bearer = who
 		return string(w.works(t, c).Result.GetJson())
 	}
-	first := call("shared", "ada", `{"a":1.0,"b":"é"}`)
+	first := call("shared", "ada", `{"a":1,"b":"é"}`)
 	for name, c := range map[string]struct {
 		tool, who, arguments string
 		same                 bool
@@ -34,6 +35,22 @@ func TestCache(t *testing.T) {
 			}
 		})
 	}
+	t.Run("H7 numbers count as they are written", func(t *testing.T) {
+		for _, pair := range [][2]string{
+			{"9007199254740993", "9007199254740992"}, {"123456789012345678901", "123456789012345678902"},
+			{"0.1", "0.1000000000000000055"}, {"1e400", "2e400"}, {"-0", "0"}, {"1.0", "1"}, {"1e2", "100"},
+		} {
+			for _, form := range []string{`{"x":%s}`, `{"x":[{"y":%s}]}`} {
+				one, other := call("shared", "ada", fmt.Sprintf(form, pair[0])), call("shared", "ada", fmt.Sprintf(form, pair[1]))
+				if one == other {
+					t.Errorf("%s gets the result of %s", pair[1], pair[0])
+				}
+				if again := call("shared", "ada", fmt.Sprintf(" "+form, pair[0])); again != one {
+					t.Errorf("%s is not kept", pair[0])
+				}
+			}
+		}
+	})
 	t.Run("each principal has its own, unless the tool says otherwise", func(t *testing.T) {
 		if one, two := call("kept", "ada", "{}"), call("kept", "bob", "{}"); one == two {
 			t.Errorf("both got %s", one)

@@ -72,6 +72,11 @@ type Call struct {
 	// Replayed says that the answer is that of an earlier call with the same
 	// idempotency key; set by the deduplicate link.
 	Replayed bool
+	// Parent is the ID of the call of a tool that made this one; empty for a
+	// client's own.
+	Parent string
+	// Approval is what a person said to the call; nil when nobody was asked.
+	Approval *Approval
 	// depth is how many calls of services stand above this one.
 	depth uint32
 	// payer is what Payer returns; set by the authenticate link.

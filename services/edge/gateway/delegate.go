@@ -29,7 +29,7 @@ func (s *Sealer) delegate(ctx context.Context, c *Call, until time.Time) ([]byte
 		return nil, nil
 	}
 	plain, err := proto.Marshal(&busv1.Delegation{
-		Identity: identity(c.Principal), Service: c.Target.Service, Depth: c.depth + 1, Payer: c.payer,
+		Identity: identity(c.Principal), Service: c.Target.Service, Depth: c.depth + 1, Call: c.ID, Payer: c.payer,
 		ExpiresUnixNano: uint64(until.UnixNano()),
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Sealer) accept(ctx context.Context, c *Call) error {
 	}
 	c.Principal = Principal{Name: d.Identity.GetPrincipal(), Tenant: d.Identity.GetTenant(), Scopes: d.Identity.GetScopes()}
 	c.payer = d.Payer
-	c.Client, c.depth = &busv1.Client{Name: d.Service, Capabilities: []byte("{}")}, d.Depth
+	c.Client, c.depth, c.Parent = &busv1.Client{Name: d.Service, Capabilities: []byte("{}")}, d.Depth, d.Call
 	return nil
 }
 

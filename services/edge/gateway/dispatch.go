@@ -8,15 +8,20 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
 const SamplingTimeout = 2 * time.Minute
 
+// shareBytes of the digest of who pays are enough to tell callers apart.
+const shareBytes = 8
+
 // dispatch puts the call on the bus, bounded by the tool's time limit. What may
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost.
 func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
+	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		room := budget.Of(ctx)
 		room.For(c.Payer())
@@ -37,12 +42,13 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) 
 		if err != nil {
 			return nil, err
 		}
+		c.Replayed = c.Target.Tool != nil && c.Target.Tool.KeepsKeys && c.IdempotencyKey != "" && frame.GetResult().GetReplayed()
 		if begun := frame.GetTask(); begun != nil {
 			task := request(c, deadline)
 			if task.Delegation, err = sealer.delegate(ctx, c, time.Now().Add(keyLife)); err != nil {
 				return nil, err
 			}
-			return createTask(ctx, c, store, task, begun)
+			return createTask(ctx, c, store, shares, task, begun)
 		}
 		return answerOf(frame), nil
 	}
@@ -75,6 +81,7 @@ func request(c *Call, deadline time.Time) *busv1.Request {
 		Identity:    identity(c.Principal),
 		Traceparent: c.Traceparent, Tracestate: c.Tracestate,
 		AskFirst: c.Effect(),
+		Share:    &busv1.Share{Payer: digest([]byte("share"), []byte(c.Payer()))[:shareBytes], Depth: c.depth},
 	}
 }
 

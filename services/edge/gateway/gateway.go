@@ -34,6 +34,8 @@ type Config struct {
 	// LendClientModels says that anonymous clients lend their models to anonymous
 	// callers: to everybody.
 	LendClientModels bool
+	// CheckResults logs where a tool's result is not what its output schema says.
+	CheckResults bool
 }
 
 // Gateway carries calls from doors to services.
@@ -51,7 +53,7 @@ type Gateway struct {
 }
 
 // New builds the chain: audit around everything, then authenticate, authorize,
-// limit, tasks, validate, protect, deduplicate, approve, cached, begin, dispatch.
+// limit, tasks, validate, gate, protect, deduplicate, approve, cached, begin, dispatch.
 func New(cfg Config) *Gateway {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -84,11 +86,15 @@ func New(cfg Config) *Gateway {
 		begin(cfg.Auditor), // what has an effect by its method alone
 		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),
+		gate(cfg.Auditor),
 		protect(cfg.Sealer),
 		deduplicate(cfg.Deduplicator),
 		approve(cfg.Approvals, cfg.Caller),
 		cached(cfg.Cache),
 		begin(cfg.Auditor),
+	}
+	if cfg.CheckResults {
+		links = append(links, checkResults(cfg.Logger))
 	}
 	lending := lending{cfg.Caller, cfg.LendClientModels}
 	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer, lending)

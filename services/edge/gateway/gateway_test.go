@@ -69,6 +69,8 @@ func (p *policies) Once(ctx context.Context, c *gateway.Call, run func(context.C
 	}
 	return run(ctx)
 }
+func (p *policies) Ready(*gateway.Call) error { return nil }
+
 func (p *policies) Begin(context.Context, *gateway.Call) error { return p.ask("begin") }
 func (p *policies) Record(_ context.Context, r gateway.Record) error {
 	err := p.ask("audit")

@@ -16,12 +16,13 @@ const maxHeld = 1000
 
 // Held returns the calls of a principal that wait for its agreement, the oldest
 // first and at most 1,000, without their arguments.
-func (g *Gateway) Held(ctx context.Context, credentials Credentials) ([]*HeldCall, error) {
-	who, err := g.Authenticate(ctx, credentials)
+func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials) (all []*HeldCall, err error) {
+	look := g.look(MethodApprovalsList, "", door, credentials)
+	defer func() { look.done(ctx, err) }()
+	who, err := look.authenticate(ctx)
 	if err != nil || g.approvals == nil {
 		return nil, err
 	}
-	var all []*HeldCall
 	now := time.Now()
 	err = g.approvals.Held(ctx, who.ID(), func(held *HeldCall) {
 		if held.Expires.After(now) {
@@ -40,16 +41,17 @@ func (g *Gateway) Held(ctx context.Context, credentials Credentials) ([]*HeldCal
 
 // FindHeld returns a call that waits for its principal's agreement, so that it
 // may know what it agrees to. The error has reason UnknownApproval if none does.
-func (g *Gateway) FindHeld(ctx context.Context, credentials Credentials, id string) (*HeldCall, error) {
-	who, err := g.Authenticate(ctx, credentials)
+func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credentials, id string) (held *HeldCall, err error) {
+	look := g.look(MethodApprovalsGet, id, door, credentials)
+	defer func() { look.done(ctx, err) }()
+	who, err := look.authenticate(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if g.approvals == nil {
 		return nil, unknownApproval()
 	}
-	held, err := g.approvals.Look(ctx, who.ID(), id)
-	if err != nil {
+	if held, err = g.approvals.Look(ctx, who.ID(), id); err != nil {
 		return nil, err
 	}
 	return held, held.over()
@@ -63,10 +65,39 @@ func (h *HeldCall) over() error {
 	return nil
 }
 
+// Methods of what people do about approvals, as the audit trail names it; they
+// are no methods of MCP.
+const (
+	MethodApprovalsList = "busbar/approvals.list"
+	MethodApprovalsGet  = "busbar/approvals.get"
+)
+
+// look is somebody looking at held calls, for the record.
+type look struct {
+	g *Gateway
+	c *Call
+}
+
+func (g *Gateway) look(method, name, door string, credentials Credentials) look {
+	return look{g, &Call{ID: bus.NewCallID(), Door: door, Method: method, Name: name, Credentials: credentials, Received: time.Now()}}
+}
+
+func (l look) authenticate(ctx context.Context) (who Principal, err error) {
+	l.c.Principal, err = l.g.Authenticate(ctx, l.c.Credentials)
+	if err == nil {
+		l.c.payer = Payer(l.c.Principal, l.c.Credentials)
+	}
+	return l.c.Principal, err
+}
+
+func (l look) done(ctx context.Context, err error) {
+	_ = record(ctx, l.g.auditor, l.c, &Answer{Result: &busv1.Result{}}, err)
+}
+
 // Approve carries out a held call, as who made it, if its principal agrees. That
 // it does not is recorded as the end of a call, too. A call that fails before
 // it runs is held again, for the rest of its time.
-func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
+func (g *Gateway) Approve(ctx context.Context, door string, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
 	who, err := g.Authenticate(ctx, credentials)
 	if err != nil {
 		return nil, err
@@ -84,9 +115,10 @@ func (g *Gateway) Approve(ctx context.Context, credentials Credentials, id strin
 	c := &Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
 		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: held,
-		WantsProgress: onFrame != nil,
+		WantsProgress: onFrame != nil, Approval: &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()},
 	}
 	if !yes {
+		c.payer = Payer(who, credentials)
 		c.ID, c.Principal, c.Received = bus.NewCallID(), who, time.Now()
 		return nil, record(ctx, g.auditor, c, nil, NotApproved())
 	}

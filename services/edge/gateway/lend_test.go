@@ -34,7 +34,7 @@ func TestLending(t *testing.T) {
 		t.Fatal(err)
 	}
 	lent, err := other.gateway.Lend(ada.ID(), func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
-		return &busv1.Result{Json: []byte(`"lent"`)}, nil
+		return &busv1.Result{Json: []byte(`{"lent":1}`)}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestLending(t *testing.T) {
 			return err == nil && string(a.Result.Json) == want
 		}
 	}
-	bustest.Eventually(t, "the client's model answers", says(`"lent"`))
+	bustest.Eventually(t, "the client's model answers", says(`{"lent":1}`))
 	if r := w.last(t); r.Outcome != "ok" || r.Call.Method != mcp.MethodSample || r.Call.Target.Service != bus.Lender {
 		t.Errorf("audited %+v of %+v", r, r.Call)
 	}

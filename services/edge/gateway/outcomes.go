@@ -12,6 +12,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 const (
@@ -27,6 +28,17 @@ const (
 	// outcomeMargin is how long after a call's time limit its edge may still
 	// write how it ended.
 	outcomeMargin = 5 * time.Second
+	// keyOverhead is about what a record costs besides its value, bytes.
+	keyOverhead = 100
+)
+
+// maxKeysOfPayer and maxKeyBytes bound the records that one payer has through one
+// edge. Results are kept in three quarters of that room; beyond, only that the
+// call ran.
+const (
+	maxKeysOfPayer = 50_000
+	maxKeyBytes    = 16 << 20
+	resultsPart    = 0.75
 )
 
 // Outcomes are the Deduplicator in the bus's outcomes bucket, which is the same
@@ -39,6 +51,7 @@ type Outcomes struct {
 	tasks  Tasks
 	now    func() time.Time
 	memory keyMemory
+	quota  *quota.Quota
 
 	mu sync.Mutex
 	// running are the calls of this edge that have a record, by id.
@@ -51,7 +64,7 @@ func NewOutcomes(ctx context.Context, conn *bus.Conn, caller *bus.Caller, tasks 
 	if err != nil {
 		return nil, err
 	}
-	return &Outcomes{bucket: bucket, caller: caller, tasks: tasks, now: time.Now, running: map[string]struct{}{}}, nil
+	return &Outcomes{bucket: bucket, caller: caller, tasks: tasks, now: time.Now, quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), running: map[string]struct{}{}}, nil
 }
 
 // errTaken ends a call whose key another one took before it began.
@@ -101,6 +114,13 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 		Digest: same, Edge: o.caller.Edge(), Service: c.Target.Service, Call: c.ID,
 		Until: o.now().Add(timeLimit(c) + outcomeMargin).UTC(),
 	}
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.quota.Keep(c.Payer(), at, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL); err != nil {
+		return nil, err
+	}
 	begun := false
 	defer o.over(c.ID)
 	c.permit = func(ctx context.Context, instance string) error {
@@ -119,6 +139,7 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 	answer, err := run(ctx)
 	c.permit = nil
 	if !begun {
+		o.quota.Release(c.Payer(), at)
 		return answer, err
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
@@ -127,10 +148,18 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 	case free:
 		// When this fails, the instance knows that nothing came of it.
 		o.memory.forget(at)
+		o.quota.Release(c.Payer(), at)
 		_ = o.bucket.Delete(after, at)
 	case done:
 		// When this cannot be written, the instance still knows, for a while.
 		o.memory.keep(at, record, o.now())
+		size := len(record.Result) + len(record.Meta) + len(raw) + len(at) + keyOverhead
+		if _, full := o.quota.Keep(c.Payer(), at, size, bus.OutcomeTTL); full != nil || !o.quota.Room(c.Payer(), resultsPart) {
+			if record.Result != nil {
+				record.Result, record.Meta, record.Ran = nil, nil, true
+			}
+			_, _ = o.quota.Keep(c.Payer(), at, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL)
+		}
 		_ = o.put(after, at, record)
 	case goesOn:
 	}

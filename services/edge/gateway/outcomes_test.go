@@ -153,7 +153,7 @@ func TestOnceHeld(t *testing.T) {
 	}
 	_, id, _ := strings.Cut(string(f.Data), `"approval":"`)
 	id, _, _ = strings.Cut(id, `"`)
-	if _, err := w.gateway.Approve(t.Context(), gateway.Credentials{Bearer: "ada"}, id, true, nil); err != nil {
+	if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: "ada"}, id, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	again := c()

@@ -12,6 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 // Tasks keeps the calls that go on as tasks. A task that is not there is
@@ -100,16 +101,30 @@ func unknownTask() error {
 	return fault.New(fault.UnknownTask, "no such task, or it has expired")
 }
 
+// maxTasksOfPayer and maxTaskBytes bound the tasks that one payer begins through
+// one edge while they are kept, each counted with maxTaskResult for its
+// result, for taskLife.
+const (
+	maxTasksOfPayer = 1000
+	maxTaskBytes    = 64 << 20
+	maxTaskResult   = 32 << 10
+	taskLife        = bus.TaskTimeout + bus.TaskMargin
+)
+
 // createTask makes the task that a service wants a call to become.
-func createTask(ctx context.Context, c *Call, store Tasks, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
+func createTask(ctx context.Context, c *Call, store Tasks, room *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
 	switch {
 	case store == nil:
 		return nil, fault.New(fault.Internal, "the service began a task, and this edge keeps none")
 	case !mcp.Declares(c.Client.GetCapabilities(), mcp.ExtensionTasks):
 		return nil, NeedsTasks("this call ends as a task")
 	}
+	if _, err := room.Keep(c.Payer(), c.ID, len(c.Arguments)+maxTaskResult, taskLife); err != nil {
+		return nil, err
+	}
 	rec, err := store.Create(ctx, c.Target.Service, req, begun)
 	if err != nil {
+		room.Release(c.Payer(), c.ID)
 		return nil, err
 	}
 	return &Answer{Task: rec}, nil

@@ -15,9 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -62,22 +60,16 @@ func (m *Metrics) Counter(name, help string, f func() float64) {
 // Path is where the figures are.
 const Path = "/metrics"
 
-// Handler serves the figures in the formats of Prometheus and OpenMetrics.
-func (m *Metrics) Handler(guard door.Guard) http.Handler {
-	figures := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := guard.Check(r); err != nil {
-			http.Error(w, fault.From(err).Message, http.StatusForbidden)
-			return
-		}
-		figures.ServeHTTP(w, r)
-	})
+// Handler serves the figures in the formats of Prometheus and OpenMetrics, to
+// anybody: it is for a listener of its own.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 // Serve serves nothing but the figures on l until ctx ends. It closes l.
 func (m *Metrics) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+Path, m.Handler(door.Guard{}))
+	mux.Handle("GET "+Path, m.Handler())
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
@@ -93,6 +85,14 @@ func (m *Metrics) Auditor(next gateway.Auditor) gateway.Auditor { return &audito
 type auditor struct {
 	metrics *Metrics
 	next    gateway.Auditor
+}
+
+// Ready implements gateway.Auditor.
+func (a *auditor) Ready(c *gateway.Call) error {
+	if a.next == nil {
+		return nil
+	}
+	return a.next.Ready(c)
 }
 
 // Begin implements gateway.Auditor.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
 // Session is one legacy client's session.
@@ -22,7 +23,9 @@ type Session struct {
 	// ID is unguessable; possession of it is not authentication.
 	ID string `json:"-"`
 	// Principal is who opened it, and the only one it is for.
-	Principal    string         `json:"principal"`
+	Principal string `json:"principal"`
+	// Payer is whose share of the room it takes.
+	Payer        string         `json:"payer,omitzero"`
 	Version      string         `json:"version"`
 	ClientName   string         `json:"clientName,omitzero"`
 	ClientVer    string         `json:"clientVersion,omitzero"`
@@ -64,10 +67,21 @@ const idLength = 26
 // maxSize bounds one session, most of which is what the client says of itself.
 const maxSize = 32 << 10
 
+// maxAbout bounds what a client says of itself, which is kept for a day.
+const maxAbout = 4 << 10
+
+// maxOfPayer and maxBytesOfPayer bound the sessions that one payer has through
+// one edge. Of more, the one that was opened or changed longest ago ends.
+const (
+	maxOfPayer      = 10_000
+	maxBytesOfPayer = 16 << 20
+)
+
 // OnBus is the Store in the bus's sessions bucket. Each edge remembers the
 // sessions it has seen and forgets one as soon as anyone writes its key.
 type OnBus struct {
 	bucket *bus.Bucket
+	quota  *quota.Quota
 	stop   func()
 
 	mu     sync.Mutex
@@ -83,7 +97,7 @@ func NewOnBus(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &OnBus{bucket: bucket, cached: map[string]*Session{}}
+	s := &OnBus{bucket: bucket, quota: quota.New("sessions", maxOfPayer, maxBytesOfPayer), cached: map[string]*Session{}}
 	if s.stop, err = bucket.OnWrite(s.forget); err != nil {
 		return nil, err
 	}
@@ -95,12 +109,29 @@ func (s *OnBus) Close() { s.stop() }
 
 // Create implements Store.
 func (s *OnBus) Create(ctx context.Context, n *Session) error {
+	if about := len(n.ClientName) + len(n.ClientVer) + len(n.Capabilities); about > maxAbout {
+		return fault.New(fault.TooLarge, "clientInfo and capabilities are %d bytes; the limit is %d", about, maxAbout)
+	}
 	n.ID = rand.Text()
 	raw, err := encode(n)
 	if err != nil {
 		return err
 	}
+	if err := s.makeRoom(ctx, n, len(raw)); err != nil {
+		return err
+	}
 	return s.bucket.Put(ctx, n.ID, raw)
+}
+
+// makeRoom ends the oldest sessions of the same payer, if it has too many.
+func (s *OnBus) makeRoom(ctx context.Context, n *Session, size int) error {
+	for _, id := range s.quota.Displace(n.Payer, n.ID, size, bus.SessionTTL) {
+		if err := s.bucket.Delete(ctx, id); err != nil {
+			return err
+		}
+		s.forget(id)
+	}
+	return nil
 }
 
 // Change implements Store.
@@ -110,20 +141,26 @@ func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) e
 	}
 	// Not left to OnWrite, which may come after this client's next request.
 	defer s.forget(id)
+	n, size := &Session{}, 0
 	err := s.bucket.Change(ctx, id, func(raw []byte) ([]byte, error) {
-		n := &Session{ID: id}
+		*n = Session{ID: id}
 		if err := json.Unmarshal(raw, n); err != nil {
 			return nil, err
 		}
 		if err := f(n); err != nil {
 			return nil, err
 		}
-		return encode(n)
+		raw, err := encode(n)
+		size = len(raw)
+		return raw, err
 	})
 	if errors.Is(err, bus.ErrNoKey) {
 		return Unknown()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.makeRoom(ctx, n, size)
 }
 
 // encode makes a session's value; its life begins anew.
@@ -183,11 +220,13 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 
 // Delete implements Store.
 func (s *OnBus) Delete(ctx context.Context, id string) error {
-	if _, err := s.Get(ctx, id); err != nil {
+	n, err := s.Get(ctx, id)
+	if err != nil {
 		return err
 	}
 	// After it is gone: a Get on the way might else remember it again.
 	defer s.forget(id)
+	s.quota.Release(n.Payer, id)
 	return s.bucket.Delete(ctx, id)
 }
 

@@ -98,6 +98,7 @@ func New(ledger *Ledger) *service.Service {
 		func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil
 		})
+	addLoose(s)
 	service.AddTool(s, service.Tool{Name: "append"}, func(_ context.Context, _ *service.Call, in key) (runs, error) {
 		return runs{ledger.Add(in.Key)}, nil
 	})

@@ -79,8 +79,9 @@ func (x *AuditGroup) GetEvents() [][]byte {
 // redacted, and what a record has to be compared by is a keyed digest.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call's, followed by -1 for its beginning or -2 for its end. An event
-	// that comes again has the same id.
+	// The call's, followed by -1 for its beginning or -2 for its end, or by -3; see
+	// repeated. An event that comes again has the same id. Ids are unique among the
+	// events of one edge.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Nanoseconds since the Unix epoch when the edge had the whole request, by
 	// the edge's clock.
@@ -118,16 +119,36 @@ type AuditEvent struct {
 	DurationNano uint64 `protobuf:"varint,16,opt,name=duration_nano,json=durationNano,proto3" json:"duration_nano,omitempty"`
 	// Name of the call; also the id of the first request that it made on the bus.
 	Call string `protobuf:"bytes,17,opt,name=call,proto3" json:"call,omitempty"`
-	// The edge that carried it.
+	// The edge that carried it: that of the subject, or the event is not taken.
 	Edge string `protobuf:"bytes,18,opt,name=edge,proto3" json:"edge,omitempty"`
 	// W3C Trace Context.
 	Traceparent string `protobuf:"bytes,19,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// HMAC-SHA-256 of the idempotency key. Empty for none.
 	IdempotencyDigest []byte `protobuf:"bytes,20,opt,name=idempotency_digest,json=idempotencyDigest,proto3" json:"idempotency_digest,omitempty"`
 	// The event was kept by the edge for a while, because the stream did not take it.
-	Delayed       bool `protobuf:"varint,21,opt,name=delayed,proto3" json:"delayed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Delayed bool `protobuf:"varint,21,opt,name=delayed,proto3" json:"delayed,omitempty"`
+	// The call may have had an effect, as far as was known.
+	Effect bool `protobuf:"varint,22,opt,name=effect,proto3" json:"effect,omitempty"`
+	// How many calls that were refused like this one, of the same caller within a
+	// minute, this event stands for; its id is that of the first one's call,
+	// followed by -3. 0 for the event of one call.
+	Repeated uint32 `protobuf:"varint,23,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The call of the tool that made this one on its caller's behalf. Empty for a
+	// client's own.
+	Parent string `protobuf:"bytes,24,opt,name=parent,proto3" json:"parent,omitempty"`
+	// What a person said to this call: "agreed" or "declined". Empty when nobody
+	// was asked.
+	Approval string `protobuf:"bytes,25,opt,name=approval,proto3" json:"approval,omitempty"`
+	// Who that was, when, and through which door, whatever door the call itself
+	// first came through. The time is in nanoseconds since the Unix epoch.
+	ApprovalBy           string `protobuf:"bytes,26,opt,name=approval_by,json=approvalBy,proto3" json:"approval_by,omitempty"`
+	ApprovalTimeUnixNano uint64 `protobuf:"fixed64,27,opt,name=approval_time_unix_nano,json=approvalTimeUnixNano,proto3" json:"approval_time_unix_nano,omitempty"`
+	ApprovalDoor         string `protobuf:"bytes,28,opt,name=approval_door,json=approvalDoor,proto3" json:"approval_door,omitempty"`
+	// The instance that the call was given to, and the version of its service.
+	Instance       string `protobuf:"bytes,29,opt,name=instance,proto3" json:"instance,omitempty"`
+	ServiceVersion string `protobuf:"bytes,30,opt,name=service_version,json=serviceVersion,proto3" json:"service_version,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *AuditEvent) Reset() {
@@ -307,6 +328,69 @@ func (x *AuditEvent) GetDelayed() bool {
 	return false
 }
 
+func (x *AuditEvent) GetEffect() bool {
+	if x != nil {
+		return x.Effect
+	}
+	return false
+}
+
+func (x *AuditEvent) GetRepeated() uint32 {
+	if x != nil {
+		return x.Repeated
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetApproval() string {
+	if x != nil {
+		return x.Approval
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetApprovalBy() string {
+	if x != nil {
+		return x.ApprovalBy
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetApprovalTimeUnixNano() uint64 {
+	if x != nil {
+		return x.ApprovalTimeUnixNano
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetApprovalDoor() string {
+	if x != nil {
+		return x.ApprovalDoor
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetServiceVersion() string {
+	if x != nil {
+		return x.ServiceVersion
+	}
+	return ""
+}
+
 var File_busbar_audit_v1_audit_proto protoreflect.FileDescriptor
 
 const file_busbar_audit_v1_audit_proto_rawDesc = "" +
@@ -314,7 +398,7 @@ const file_busbar_audit_v1_audit_proto_rawDesc = "" +
 	"\x1bbusbar/audit/v1/audit.proto\x12\x0fbusbar.audit.v1\"$\n" +
 	"\n" +
 	"AuditGroup\x12\x16\n" +
-	"\x06events\x18d \x03(\fR\x06events\"\xfe\x04\n" +
+	"\x06events\x18d \x03(\fR\x06events\"\xa8\a\n" +
 	"\n" +
 	"AuditEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
@@ -339,7 +423,17 @@ const file_busbar_audit_v1_audit_proto_rawDesc = "" +
 	"\x04edge\x18\x12 \x01(\tR\x04edge\x12 \n" +
 	"\vtraceparent\x18\x13 \x01(\tR\vtraceparent\x12-\n" +
 	"\x12idempotency_digest\x18\x14 \x01(\fR\x11idempotencyDigest\x12\x18\n" +
-	"\adelayed\x18\x15 \x01(\bR\adelayedJ\x04\bd\x10eB\xb9\x01\n" +
+	"\adelayed\x18\x15 \x01(\bR\adelayed\x12\x16\n" +
+	"\x06effect\x18\x16 \x01(\bR\x06effect\x12\x1a\n" +
+	"\brepeated\x18\x17 \x01(\rR\brepeated\x12\x16\n" +
+	"\x06parent\x18\x18 \x01(\tR\x06parent\x12\x1a\n" +
+	"\bapproval\x18\x19 \x01(\tR\bapproval\x12\x1f\n" +
+	"\vapproval_by\x18\x1a \x01(\tR\n" +
+	"approvalBy\x125\n" +
+	"\x17approval_time_unix_nano\x18\x1b \x01(\x06R\x14approvalTimeUnixNano\x12#\n" +
+	"\rapproval_door\x18\x1c \x01(\tR\fapprovalDoor\x12\x1a\n" +
+	"\binstance\x18\x1d \x01(\tR\binstance\x12'\n" +
+	"\x0fservice_version\x18\x1e \x01(\tR\x0eserviceVersionJ\x04\bd\x10eB\xb9\x01\n" +
 	"\x13com.busbar.audit.v1B\n" +
 	"AuditProtoP\x01Z8github.com/busbar-mcp/busbar/gen/busbar/audit/v1;auditv1\xa2\x02\x03BAX\xaa\x02\x0fBusbar.Audit.V1\xca\x02\x0fBusbar\\Audit\\V1\xe2\x02\x1bBusbar\\Audit\\V1\\GPBMetadata\xea\x02\x11Busbar::Audit::V1b\x06proto3"
 

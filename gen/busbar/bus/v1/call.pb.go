@@ -503,6 +503,8 @@ type Delegation struct {
 	ExpiresUnixNano uint64 `protobuf:"fixed64,3,opt,name=expires_unix_nano,json=expiresUnixNano,proto3" json:"expires_unix_nano,omitempty"`
 	// How many calls of services stand between the client and this one.
 	Depth uint32 `protobuf:"varint,4,opt,name=depth,proto3" json:"depth,omitempty"`
+	// The call that the service carries out, as the audit trail names it.
+	Call string `protobuf:"bytes,6,opt,name=call,proto3" json:"call,omitempty"`
 	// The party that the calls are counted for.
 	Payer         string `protobuf:"bytes,7,opt,name=payer,proto3" json:"payer,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -565,6 +567,13 @@ func (x *Delegation) GetDepth() uint32 {
 		return x.Depth
 	}
 	return 0
+}
+
+func (x *Delegation) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
 }
 
 func (x *Delegation) GetPayer() string {
@@ -970,7 +979,10 @@ func (*Frame_Outcome) isFrame_Body() {}
 // stream: only who made the call can know whether it is still wanted. It comes
 // again, at the pace of alive frames, until there is an answer.
 type Ready struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From 1; one more after each silence of the instance in which the caller may have
+	// given the call up. No permit for an earlier turn counts.
+	Turn          uint32 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1005,6 +1017,13 @@ func (*Ready) Descriptor() ([]byte, []int) {
 	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{6}
 }
 
+func (x *Ready) GetTurn() uint32 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
 // Permit answers Ready. Published on mcp.ctl.<service>.permit.<instance>, to
 // that instance alone.
 type Permit struct {
@@ -1012,7 +1031,10 @@ type Permit struct {
 	// Of the request.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The call may begin. Otherwise it ends there, unrun.
-	Granted       bool `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	Granted bool `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Of the Ready that this answers; 0 from edges that do not know it, and from one
+	// that leaves before it was asked.
+	Turn          uint32 `protobuf:"varint,3,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1059,6 +1081,13 @@ func (x *Permit) GetGranted() bool {
 		return x.Granted
 	}
 	return false
+}
+
+func (x *Permit) GetTurn() uint32 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
 }
 
 // Outcome is what an instance knows of a call with an idempotency key that it was
@@ -1436,7 +1465,10 @@ type Result struct {
 	// JSON object: the result's _meta. Empty for none.
 	Meta []byte `protobuf:"bytes,2,opt,name=meta,proto3" json:"meta,omitempty"`
 	// The tool itself failed; json says how, for the model to read.
-	IsError       bool `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	IsError bool `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	// The result is that of an earlier call with the same idempotency key, which the
+	// service remembers: nothing ran now.
+	Replayed      bool `protobuf:"varint,9,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1488,6 +1520,13 @@ func (x *Result) GetMeta() []byte {
 func (x *Result) GetIsError() bool {
 	if x != nil {
 		return x.IsError
+	}
+	return false
+}
+
+func (x *Result) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
 	}
 	return false
 }
@@ -2075,13 +2114,14 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x05share\x18\x14 \x01(\v2\x14.busbar.bus.v1.ShareR\x05share\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05payer\x18\x01 \x01(\fR\x05payer\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xb3\x01\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xc7\x01\n" +
 	"\n" +
 	"Delegation\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.busbar.bus.v1.IdentityR\bidentity\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12*\n" +
 	"\x11expires_unix_nano\x18\x03 \x01(\x06R\x0fexpiresUnixNano\x12\x14\n" +
-	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x14\n" +
+	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
+	"\x04call\x18\x06 \x01(\tR\x04call\x12\x14\n" +
 	"\x05payer\x18\a \x01(\tR\x05payer\"Z\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -2109,11 +2149,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x04sent\x18\f \x01(\v2\x13.busbar.bus.v1.SentH\x00R\x04sent\x12,\n" +
 	"\x05ready\x18\r \x01(\v2\x14.busbar.bus.v1.ReadyH\x00R\x05ready\x122\n" +
 	"\aoutcome\x18\x14 \x01(\v2\x16.busbar.bus.v1.OutcomeH\x00R\aoutcomeB\x06\n" +
-	"\x04body\"\a\n" +
-	"\x05Ready\"2\n" +
+	"\x04body\"\x1b\n" +
+	"\x05Ready\x12\x12\n" +
+	"\x04turn\x18\x01 \x01(\rR\x04turn\"F\n" +
 	"\x06Permit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\agranted\x18\x02 \x01(\bR\agranted\"\xdb\x01\n" +
+	"\agranted\x18\x02 \x01(\bR\agranted\x12\x12\n" +
+	"\x04turn\x18\x03 \x01(\rR\x04turn\"\xdb\x01\n" +
 	"\aOutcome\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.busbar.bus.v1.Outcome.StateR\x05state\x12,\n" +
 	"\x06answer\x18\x02 \x01(\v2\x14.busbar.bus.v1.FrameR\x06answer\"n\n" +
@@ -2139,11 +2181,12 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bretry_ms\x18\x01 \x01(\rR\aretryMs\"6\n" +
 	"\x04Sent\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x1a\n" +
-	"\bresponse\x18\x02 \x01(\bR\bresponse\"K\n" +
+	"\bresponse\x18\x02 \x01(\bR\bresponse\"g\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x12\n" +
 	"\x04meta\x18\x02 \x01(\fR\x04meta\x12\x19\n" +
-	"\bis_error\x18\x03 \x01(\bR\aisError\"[\n" +
+	"\bis_error\x18\x03 \x01(\bR\aisError\x12\x1a\n" +
+	"\breplayed\x18\t \x01(\bR\breplayed\"[\n" +
 	"\rInputRequired\x12%\n" +
 	"\x0einput_requests\x18\x01 \x01(\fR\rinputRequests\x12#\n" +
 	"\rrequest_state\x18\x02 \x01(\fR\frequestState\"V\n" +

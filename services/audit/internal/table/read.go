@@ -31,7 +31,7 @@ func (t *Table) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, 
 		return nil, "", err
 	}
 	args = append(args, f.Page()+1)
-	rows, err := read(ctx, t, trail.ScanRow, selectRows+"WHERE "+where+" ORDER BY time DESC, id DESC LIMIT "+parameter(len(args)), args...)
+	rows, err := read(ctx, t, trail.ScanRow, selectRows+"WHERE "+where+" ORDER BY time DESC, id DESC, edge DESC LIMIT "+parameter(len(args)), args...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -41,7 +41,7 @@ func (t *Table) List(ctx context.Context, f trail.Filter) ([]trail.Row, string, 
 
 // Show implements trail.Store.
 func (t *Table) Show(ctx context.Context, id string) ([]trail.Row, error) {
-	return read(ctx, t, trail.ScanRow, selectRows+"WHERE id IN ($1, $2, $3) ORDER BY id", id, id+"-1", id+"-2")
+	return read(ctx, t, trail.ScanRow, selectRows+"WHERE id IN ($1, $2, $3, $4) ORDER BY id, edge", id, id+"-1", id+"-2", id+"-3")
 }
 
 // Rows implements trail.Store.

@@ -79,8 +79,8 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 			c := &chains[i]
 			var fresh []trail.Event
 			for _, e := range byTenant[c.Tenant] {
-				if !known[e.ID] {
-					known[e.ID] = true
+				if name := (eventName{e.ID, e.Edge}); !known[name] {
+					known[name] = true
 					fresh = append(fresh, e)
 				}
 			}
@@ -105,12 +105,18 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 	return added, nil
 }
 
-func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string) (map[string]bool, error) {
-	found, err := database.All(ctx, tx, func(scan func(...any) error) (id string, err error) { return id, scan(&id) },
-		"SELECT id FROM audit_event WHERE "+t.db.Among("id", 1), ids)
-	known := map[string]bool{}
-	for _, id := range found {
-		known[id] = true
+// eventName is what an event counts once by: no edge keeps out what another says.
+type eventName struct{ id, edge string }
+
+func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string) (map[eventName]bool, error) {
+	found, err := database.All(ctx, tx, func(scan func(...any) error) (n eventName, err error) {
+		err = scan(&n.id, &n.edge)
+		return n, err
+	},
+		"SELECT id, edge FROM audit_event WHERE "+t.db.Among("id", 1), ids)
+	known := map[eventName]bool{}
+	for _, name := range found {
+		known[name] = true
 	}
 	return known, err
 }

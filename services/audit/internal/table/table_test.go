@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/database"
@@ -80,5 +81,65 @@ func TestRejected(t *testing.T) {
 	s.Close()
 	if _, err := s.Append(t.Context(), []trail.Event{trailtest.Event("a", 3)}); err == nil || errors.Is(err, trail.ErrRejected) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// A trail that the first release of the table kept verifies after the table has
+// grown, and goes on.
+func TestM16RowsOfTheEarlierRelease(t *testing.T) {
+	t.Parallel()
+	for name, at := range places {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			place := at(t)
+			earlier, first := place, fstest.MapFS{}
+			for _, engine := range []string{"postgres", "sqlite"} {
+				file := engine + "/00001_trail.sql"
+				text, err := os.ReadFile(filepath.Join("migrations", file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				first[file] = &fstest.MapFile{Data: text}
+			}
+			earlier.Owner, earlier.Work, earlier.Migrations = "audit", patient, first
+			db, err := database.Open(t.Context(), earlier)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := trailtest.Event("a", 1)
+			e.Details = trail.Details{}
+			chain := trail.Chain{Tenant: "a", Hash: trail.Genesis("a")}
+			row := chain.Extend([]trail.Event{e})[0]
+			// As the earlier release hashed it.
+			if got := row.Hash.String(); got != "3634ad75e44eda51102760b87e12f13aaa5feb60c9dae669f0b5d8bb7ed5c776" {
+				t.Errorf("hash %s", got)
+			}
+			columns, values := trail.Columns[:len(trail.Columns)-1], row.Values()
+			err = db.Write(t.Context(), func(ctx context.Context, tx database.Tx) error {
+				if err := tx.Insert(ctx, "audit_event", columns, 1, func(int) []any { return values[:len(columns)] }); err != nil {
+					return err
+				}
+				_, err := tx.Exec(ctx, "INSERT INTO audit_chain (tenant, seq, hash) VALUES ($1, $2, $3)", "a", 1, chain.Hash.Blob())
+				return err
+			})
+			db.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := engine(t, place).Open()
+			defer s.Close()
+			_, trusted := trailtest.Key(t)
+			trailtest.Append(t, s, 1, trailtest.Event("a", 1), trailtest.Event("a", 2))
+			if r := trailtest.Verify(t, s, trusted); !r.OK || r.Chains[0].Last != 2 {
+				t.Errorf("%+v", r)
+			}
+			if rows, err := s.Show(t.Context(), e.Call); err != nil || len(rows) != 1 || rows[0].Details != (trail.Details{}) {
+				t.Errorf("%+v %v", rows, err)
+			}
+			rows, _, err := s.List(t.Context(), trail.Filter{Parent: "PARENT2"})
+			if err != nil || len(rows) != 1 || rows[0].Approval != "agreed" {
+				t.Errorf("%+v %v", rows, err)
+			}
+		})
 	}
 }

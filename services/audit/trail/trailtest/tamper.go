@@ -11,7 +11,7 @@ import (
 // found requires that verifying names a row of tenant a, and says what is wrong.
 func found(t testing.TB, s trail.Store, trusted trail.Trusted, witnesses []trail.Checkpoint, seq int64, says string) {
 	t.Helper()
-	r, err := trail.Verify(t.Context(), s, trusted, witnesses)
+	r, err := trail.Verify(t.Context(), s, trusted, witnesses, everyTenant)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func swap(a, b int64) []string {
 // last one kept elsewhere too, what somebody with the database could.
 func tampering(t *testing.T, start func(*testing.T) Engine) {
 	const copyRow = `INSERT INTO audit_event SELECT tenant, 41, 'FORGED-2', call, time, principal, client_name, client_version, door, method, name, service,
-		arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash
+		arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more
 		FROM audit_event WHERE tenant = 'a' AND seq = 40`
 	cases := map[string]struct {
 		do   []string
@@ -97,7 +97,7 @@ func tampering(t *testing.T, start func(*testing.T) Engine) {
 		}
 		for _, field := range []string{
 			"id", "call", "principal", "client_name", "client_version", "door", "method", "name", "service", "arguments", "arguments_note",
-			"outcome", "executed", "edge", "traceparent",
+			"outcome", "executed", "edge", "traceparent", "more",
 		} {
 			edit(field, field+" || 'x'")
 		}

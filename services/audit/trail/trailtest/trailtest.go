@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,10 @@ func Event(tenant string, n int) trail.Event {
 		ClientName: "a client", ClientVersion: "1.2", Door: "streamable", Method: "tools/call", Name: fmt.Sprintf("tool%d", n%3), Service: "svc",
 		Arguments: jsontext.Value(fmt.Sprintf(`{"n":%d,"é":"\u0000"}`, n)), ArgumentsNote: "cut", ArgumentsDigest: trail.Digest{1, 0, 255},
 		Outcome: "ok", Executed: "yes", DurationNano: 1234567, Edge: "edge", Traceparent: "00-1-2-01", IdempotencyDigest: trail.Digest{9}, Delayed: n%2 == 1,
+		Details: trail.Details{
+			Effect: true, Repeated: 3, Parent: "PARENT" + strconv.Itoa(n), Approval: "agreed", ApprovalBy: "é\"", ApprovalTime: Epoch, ApprovalDoor: "rest",
+			Instance: "i1", ServiceVersion: "1.2.3",
+		},
 	}
 }
 
@@ -101,10 +106,12 @@ func list(t testing.TB, s trail.Store, f trail.Filter) []trail.Row {
 	return rows
 }
 
+func everyTenant(string) bool { return true }
+
 // Verify checks a trail and requires that it is right.
 func Verify(t testing.TB, s trail.Store, trusted trail.Trusted, witnesses ...trail.Checkpoint) trail.Report {
 	t.Helper()
-	r, err := trail.Verify(t.Context(), s, trusted, witnesses)
+	r, err := trail.Verify(t.Context(), s, trusted, witnesses, everyTenant)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,10 +159,18 @@ func once(t *testing.T, e Engine) {
 		Append(t, s, 0, one)
 	}
 	Append(t, s, 2, append(Events("a", 1, 3), Event("a", 2))...)
+	// The same id from another edge is another event, and keeps none out.
+	forged := Event("a", 4)
+	forged.Edge, forged.Principal = "whoever", "mallory"
+	Append(t, s, 1, forged)
+	Append(t, s, 1, Event("a", 4))
+	if rows, err := s.Show(t.Context(), forged.Call); err != nil || len(rows) != 2 || rows[0].Edge != "edge" || rows[1].Edge != "whoever" {
+		t.Errorf("%v %v", rows, err)
+	}
 	if n, err := s.Append(t.Context(), nil); n != 0 || err != nil {
 		t.Errorf("nothing: %d, %v", n, err)
 	}
-	if r := Verify(t, s, trusted); r.Chains[0].Last != 3 {
+	if r := Verify(t, s, trusted); r.Chains[0].Last != 5 {
 		t.Errorf("%+v", r)
 	}
 }

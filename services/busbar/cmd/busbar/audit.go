@@ -5,8 +5,10 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 // auditCommands are what can be done with the audit trail.
@@ -29,13 +31,14 @@ type auditFilter struct {
 	Outcome   string `placeholder:"NAME" help:"ok, tool_error, input_required, task, left, begun (of which no end is recorded), or the reason of an error, such as forbidden."`
 	Door      string `placeholder:"NAME" help:"Such as streamable, sse or stdio."`
 	Call      string `placeholder:"ID" help:"Of one call."`
+	Parent    string `placeholder:"ID" help:"Made by the tool of that call."`
 }
 
 func (f *auditFilter) values() url.Values {
 	v := url.Values{}
 	for key, value := range map[string]string{
 		"since": f.Since, "until": f.Until, "tenant": f.Tenant, "principal": f.Principal, "method": f.Method,
-		"name": f.Name, "outcome": f.Outcome, "door": f.Door, "call": f.Call,
+		"name": f.Name, "outcome": f.Outcome, "door": f.Door, "call": f.Call, "parent": f.Parent,
 	} {
 		if value != "" {
 			v.Set(key, value)
@@ -44,8 +47,33 @@ func (f *auditFilter) values() url.Values {
 	return v
 }
 
-type auditListCommand struct {
+// auditFlags are what every command has that reads the trail.
+type auditFlags struct {
 	clientFlags
+	DataDir string `placeholder:"DIR" help:"Where the edge was told to keep data, for the file by which it knows who may read. Default BUSBAR_DATA_DIR, and where \"busbar dev\" and \"busbar edge\" keep theirs."`
+}
+
+// audit has the token of an edge of this machine sent.
+func (f *auditFlags) audit() client.AuditOptions {
+	o := client.AuditOptions{Options: f.options()}
+	dirs := []string{f.DataDir}
+	if f.DataDir == "" {
+		dirs = nil
+		for _, name := range []string{"dev", "edge"} {
+			if dir, err := database.Dir(name); err == nil {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	// Without it the edge says what is missing.
+	if token, err := operator.Find(f.URL, dirs...); err == nil {
+		o.Token = string(token)
+	}
+	return o
+}
+
+type auditListCommand struct {
+	auditFlags
 	auditFilter
 	Limit int  `default:"50" placeholder:"N" help:"How many at most; 0 is all (default ${default})."`
 	All   bool `help:"Also list that a call began when its end is recorded too."`
@@ -58,11 +86,12 @@ func (auditListCommand) Help() string {
   busbar audit ls --principal ada --outcome forbidden --json
   busbar audit ls --name deleteFile --since 2026-01-01 --until 2026-02-01 --limit 0
 
-The trail is read on the edge's own machine.`
+The trail is read on the edge's own machine, by who can read its data directory.`
 }
 
 func (c *auditListCommand) Run(ctx context.Context, out stdout) error {
-	o := client.AuditOptions{Options: c.options(), Filter: c.values(), Most: c.Limit}
+	o := c.audit()
+	o.Filter, o.Most = c.values(), c.Limit
 	if c.All {
 		o.Filter.Set("all", "true")
 	}
@@ -70,7 +99,7 @@ func (c *auditListCommand) Run(ctx context.Context, out stdout) error {
 }
 
 type auditShowCommand struct {
-	clientFlags
+	auditFlags
 	ID string `arg:"" help:"Of a call or an event, as listed."`
 }
 
@@ -80,10 +109,12 @@ func (auditShowCommand) Help() string {
 }
 
 func (c *auditShowCommand) Run(ctx context.Context, out stdout) error {
-	return exit(client.RunAuditShow(ctx, client.AuditOptions{Options: c.options(), ID: c.ID}, out, os.Stderr))
+	o := c.audit()
+	o.ID = c.ID
+	return exit(client.RunAuditShow(ctx, o, out, os.Stderr))
 }
 
-type auditVerifyCommand struct{ clientFlags }
+type auditVerifyCommand struct{ auditFlags }
 
 // Help implements kong's HelpProvider.
 func (auditVerifyCommand) Help() string {
@@ -94,11 +125,11 @@ of each tenant is named; other as for "busbar call".`
 }
 
 func (c *auditVerifyCommand) Run(ctx context.Context, out stdout) error {
-	return exit(client.RunAuditVerify(ctx, client.AuditOptions{Options: c.options()}, out, os.Stderr))
+	return exit(client.RunAuditVerify(ctx, c.audit(), out, os.Stderr))
 }
 
 type auditExportCommand struct {
-	clientFlags
+	auditFlags
 	auditFilter
 }
 
@@ -108,7 +139,9 @@ func (auditExportCommand) Help() string {
 }
 
 func (c *auditExportCommand) Run(ctx context.Context, out stdout) error {
-	return exit(client.RunAuditExport(ctx, client.AuditOptions{Options: c.options(), Filter: c.values()}, out, os.Stderr))
+	o := c.audit()
+	o.Filter = c.values()
+	return exit(client.RunAuditExport(ctx, o, out, os.Stderr))
 }
 
 type auditServeCommand struct{ audit.Command }

@@ -62,9 +62,15 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 		return err
 	}
 	defer edgeConn.Close()
+	token, remove, err := edge.IssueToken(string(dir), "dev", l)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	e, err := edge.New(starting, edgeConn, edge.Config{
-		Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool")},
+		Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool"), Token: token},
 		LendClientModels: true, // all listeners for clients are on loopback
+		CheckResults:     true,
 	})
 	if err != nil {
 		return err

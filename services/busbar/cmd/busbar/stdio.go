@@ -41,7 +41,9 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: c.AuditSpool}, LendClientModels: c.LendClientModels})
+		return serveStdio(ctx, starting, conn, out, edge.Config{
+			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool}, LendClientModels: c.LendClientModels,
+		})
 	}
 	dir, err := dataDir(c.DataDir, "stdio")
 	if err != nil {
@@ -56,7 +58,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, LendClientModels: true}, holder.Services...)
+		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, LendClientModels: true, CheckResults: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }

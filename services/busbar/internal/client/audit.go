@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// auditHeader says that the trail is meant to be read.
+// auditHeader has the token of the edge's operator.
 const auditHeader = "Busbar-Audit"
 
 // AuditOptions are the options of `busbar audit`.
@@ -28,6 +28,8 @@ type AuditOptions struct {
 	Most int
 	// ID of an event or a call, to show.
 	ID string
+	// Token is the operator's, of an edge on this machine; empty for none.
+	Token string
 }
 
 // eventTook is how long the call of an event took.
@@ -41,13 +43,15 @@ type auditPage struct {
 }
 
 // audit asks an edge about its audit trail.
-func (c *Client) audit(ctx context.Context, verb string, parameters url.Values) (jsontext.Value, error) {
+func (c *Client) audit(ctx context.Context, token, verb string, parameters url.Values) (jsontext.Value, error) {
 	r, err := c.plain(ctx, http.MethodGet, nil, "audit", verb)
 	if err != nil {
 		return nil, err
 	}
 	r.URL.RawQuery = parameters.Encode()
-	r.Header.Set(auditHeader, "read")
+	if token != "" {
+		r.Header.Set(auditHeader, token)
+	}
 	resp, err := c.httpClient().Do(r)
 	if err != nil {
 		return nil, c.auditLost(ctx, err)
@@ -113,7 +117,7 @@ func (r *run) eachEvent(ctx context.Context, o AuditOptions, visit func(jsontext
 			size = min(size, left)
 		}
 		parameters.Set("limit", strconv.Itoa(size))
-		raw, err := r.edge.audit(ctx, "list", parameters)
+		raw, err := r.edge.audit(ctx, o.Token, "list", parameters)
 		if err != nil {
 			return err
 		}
@@ -205,7 +209,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.edge.audit(ctx, "show", url.Values{"id": {o.ID}})
+	raw, err := run.edge.audit(ctx, o.Token, "show", url.Values{"id": {o.ID}})
 	if err != nil {
 		return run.failAudit(err)
 	}
@@ -240,7 +244,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.edge.audit(ctx, "verify", nil)
+	raw, err := run.edge.audit(ctx, o.Token, "verify", nil)
 	if err != nil {
 		return run.failAudit(err)
 	}

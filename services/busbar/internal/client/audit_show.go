@@ -68,10 +68,22 @@ func showEvent(b *strings.Builder, e *trail.Row, s style) {
 	if e.ArgumentsNote != "" {
 		arguments = strings.TrimSpace(arguments + " (" + e.ArgumentsNote + ")")
 	}
+	approval := e.Approval
+	if approval != "" {
+		approval += " by " + e.ApprovalBy
+		if !e.ApprovalTime.IsZero() {
+			approval += " at " + e.ApprovalTime.Format(time.RFC3339Nano)
+		}
+		approval += " through " + e.ApprovalDoor
+	}
+	repeated := ""
+	if e.Repeated > 0 {
+		repeated = fmt.Sprintf("%d more calls that were refused alike", e.Repeated)
+	}
 	for _, d := range []detail{
 		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", e.Principal}, {"client", client},
-		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"service", e.Service}, {"arguments", arguments},
-		{"outcome", e.Outcome}, {"executed", e.Executed}, {"took", eventTook(e)}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
+		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"service", strings.TrimSpace(e.Service + " " + e.ServiceVersion)}, {"instance", e.Instance}, {"arguments", arguments},
+		{"outcome", e.Outcome}, {"executed", e.Executed}, {"repeated", repeated}, {"approval", approval}, {"made by", e.Parent}, {"took", eventTook(e)}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
 		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash.String()},
 	} {
 		if d.text != "" {

@@ -15,8 +15,8 @@ const auditRow = `{"id":"C1-2","call":"C1","time":"2026-01-02T03:04:05Z","tenant
 func auditEdge(t *testing.T, answers map[string]string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Busbar-Audit") == "" {
-			t.Error("the header is missing")
+		if r.Header.Get("Busbar-Audit") != "t0ken" {
+			t.Error("the token is missing")
 		}
 		answer, ok := answers[strings.TrimSuffix(r.URL.Path+"?"+r.URL.RawQuery, "?")]
 		switch {
@@ -43,7 +43,7 @@ func TestAuditCommands(t *testing.T) {
 	})
 	line := "2026-01-02T03:04:05Z\tacme\tada\t\ttools/call\ta\\x1b[31mb\tforbidden\tno\t1.5ms\tC1\n"
 	opts := func(most int, filter url.Values) AuditOptions {
-		return AuditOptions{Options: Options{URL: s.URL + "/mcp"}, Most: most, Filter: filter, ID: "C1"}
+		return AuditOptions{Token: "t0ken", Options: Options{URL: s.URL + "/mcp"}, Most: most, Filter: filter, ID: "C1"}
 	}
 	var out, errs bytes.Buffer
 	check := func(name string, code, want int, says string) {

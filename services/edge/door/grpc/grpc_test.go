@@ -186,7 +186,7 @@ func TestCallTool(t *testing.T) {
 		}
 		select {
 		case <-w.svc.Ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the tool does not hear of it")
 		}
 	})

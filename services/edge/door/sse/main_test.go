@@ -330,8 +330,8 @@ func receive[V any](t *testing.T, what string, from <-chan V) (V, bool) {
 	select {
 	case v, ok := <-from:
 		return v, ok
-	case <-time.After(10 * time.Second):
-		t.Fatalf("did not happen in 10 s: %s", what)
+	case <-time.After(bustest.Patience):
+		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
 		panic("unreachable")
 	}
 }

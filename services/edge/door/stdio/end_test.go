@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
@@ -38,7 +39,7 @@ func TestEndOfInput(t *testing.T) {
 			t.Errorf("answer %+v", m)
 		}
 		receive(t, "the handler's context ends", c.svc.Ended)
-		if err := c.finished(); err != nil || time.Since(at) > 2*time.Second {
+		if err := c.finished(); err != nil || time.Since(at) > bustest.Promptly {
 			t.Errorf("%v after %v", err, time.Since(at))
 		}
 	})
@@ -85,7 +86,7 @@ func TestOutput(t *testing.T) {
 			}
 			at := time.Now()
 			end(c)
-			if err := c.finished(); err == nil || time.Since(at) > 2*time.Second {
+			if err := c.finished(); err == nil || time.Since(at) > bustest.Promptly {
 				t.Errorf("%v after %v", err, time.Since(at))
 			}
 			_ = c.stdout.Close()

@@ -8,6 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
@@ -84,7 +85,7 @@ func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer)
 		h.cfg.Server.Refuse(req, out, err)
 		return
 	}
-	s.Principal = who.ID()
+	s.Principal, s.Payer = who.ID(), gateway.Payer(who, req.Credentials)
 	if err := h.cfg.Sessions.Create(ctx, s); err != nil {
 		h.cfg.Server.Refuse(req, out, err)
 		return

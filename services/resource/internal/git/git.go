@@ -132,7 +132,11 @@ func (r *Repositories) Read(ctx context.Context, uri string) (out mcp.ResourceCo
 	case <-ctx.Done():
 		return out, fault.New(fault.Overloaded, "too many files of commits are read at once; try again shortly")
 	}
-	data, err := r.cat(ctx, dir, n.Revision+":"+n.Path)
+	var data []byte
+	commit, err := r.commit(ctx, dir, n.Revision)
+	if err == nil {
+		data, err = r.cat(ctx, dir, commit+":"+n.Path)
+	}
 	switch {
 	case errors.Is(err, errNone):
 		return out, store.NotFound(uri)
@@ -171,17 +175,23 @@ var (
 	errLarge = errors.New("the object is too large")
 )
 
-// cat gives the bytes of a blob.
-func (r *Repositories) cat(ctx context.Context, dir, object string) ([]byte, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	c := exec.CommandContext(ctx, r.git, "-c", "safe.directory=*", "--git-dir="+dir, "cat-file", "--batch")
+// command is git in the directory of a repository.
+func (r *Repositories) command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, r.git, append([]string{"-c", "safe.directory=*", "--git-dir=" + dir}, args...)...)
 	// Nothing of who runs the service, and nothing from other machines.
 	c.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0",
 		"GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_REPLACE_OBJECTS=1",
 	}
 	c.Dir, c.WaitDelay = dir, time.Second
+	return c
+}
+
+// cat gives the bytes of a blob.
+func (r *Repositories) cat(ctx context.Context, dir, object string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := r.command(ctx, dir, "cat-file", "--batch")
 	c.Stdin = strings.NewReader(object + "\n")
 	var said bytes.Buffer
 	c.Stderr = &limited{Buffer: &said, left: 4 << 10}

@@ -35,11 +35,18 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// repositories makes one under a root, a bare copy, and one that is outside.
 func repositories(t testing.TB) (first string, r *git.Repositories) {
 	t.Helper()
+	_, first, r = under(t)
+	return first, r
+}
+
+// under makes one repository under a root, a bare copy, and one that is outside.
+func under(t testing.TB) (root, first string, r *git.Repositories) {
+	t.Helper()
 	top := t.TempDir()
-	root, repo := filepath.Join(top, "root"), filepath.Join(top, "root", "repo")
+	root = filepath.Join(top, "root")
+	repo := filepath.Join(root, "repo")
 	write(t, filepath.Join(repo, "README.md"), []byte("first"))
 	write(t, filepath.Join(repo, "sub dir", "ü.bin"), []byte{0, 255})
 	write(t, filepath.Join(repo, "huge"), make([]byte, store.MaxContent+1))
@@ -67,7 +74,7 @@ func repositories(t testing.TB) (first string, r *git.Repositories) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
-	return first, r
+	return root, first, r
 }
 
 func TestRead(t *testing.T) {
@@ -128,4 +135,36 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestL6OnlyWhatBranchesAndTagsHave: a commit that no branch or tag has any more is
+// not read, by whichever digits; one that some have is read by seven or more.
+func TestL6OnlyWhatBranchesAndTagsHave(t *testing.T) {
+	t.Parallel()
+	root, first, r := under(t)
+	repo := filepath.Join(root, "repo")
+	write(t, filepath.Join(repo, "README.md"), []byte("password"))
+	run(t, repo, "commit", "-qam", "a mistake")
+	gone := run(t, repo, "rev-parse", "HEAD")
+	blob := run(t, repo, "rev-parse", "HEAD:README.md")
+	run(t, repo, "reset", "-q", "--hard", "HEAD~1")
+	run(t, repo, "update-ref", "refs/stash", gone)
+	run(t, repo, "update-ref", "refs/pull/1/head", gone)
+	for _, revision := range []string{gone, gone[:7], gone[:12], gone[:4], blob, blob[:7], first[:4], first[:6], "stash", "refs%2Fstash", "refs%2Fpull%2F1%2Fhead", "pull%2F1%2Fhead", "ORIG_HEAD", "heads%2Fmain%2Fx"} {
+		if out, err := r.Read(t.Context(), "git://repo/"+revision+"/README.md"); !fault.Is(err, fault.UnknownResource) {
+			t.Errorf("%s: %v %v", revision, out, err)
+		}
+	}
+	for revision, want := range map[string]string{
+		"main": "second", "refs%2Fheads%2Fmain": "second", "HEAD": "second", "feature%2Fx": "second",
+		"v1.0": "first", "refs%2Ftags%2Fv1.0": "first", first: "first", first[:7]: "first", first[:12]: "first",
+	} {
+		if out, err := r.Read(t.Context(), "git://repo/"+revision+"/README.md"); err != nil || out.Text != want {
+			t.Errorf("%s: %v", revision, err)
+		}
+	}
+	run(t, repo, "checkout", "-q", "--detach", gone)
+	if _, err := r.Read(t.Context(), "git://repo/HEAD/README.md"); !fault.Is(err, fault.UnknownResource) {
+		t.Errorf("a HEAD that is on no branch: %v", err)
+	}
 }

@@ -118,7 +118,7 @@ func TestKilledUnderWrites(t *testing.T) {
 	var mu sync.Mutex
 	said := map[string]fault.Executed{} // yes for acknowledged
 	var count atomic.Int64
-	for range 5 {
+	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		var acknowledged atomic.Int64

@@ -1,0 +1,4 @@
+package bus
+
+// CheckResult is what a result has to pass.
+var CheckResult = checkResult

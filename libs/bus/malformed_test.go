@@ -1,0 +1,134 @@
+package bus_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// said is one caller of a service that answers every call with these frames.
+func said(t *testing.T, frames ...*busv1.Frame) (*bus.Caller, *bus.Conn) {
+	t.Helper()
+	url := bustest.Server(t)
+	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) { sendFrames(t, nc, msg.Reply, frames...) })
+	conn := bustest.Connect(t, url)
+	c, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c, conn
+}
+
+func errorFrame(e *busv1.Error) *busv1.Frame {
+	return &busv1.Frame{Seq: 1, Instance: "i", Body: &busv1.Frame_Error{Error: e}}
+}
+
+func TestM9MalformedAnswersEndAtTheEdge(t *testing.T) {
+	t.Parallel()
+	chunk := func(s string) *busv1.Frame {
+		return &busv1.Frame{Seq: 1, Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: []byte(s)}}}
+	}
+	meta := func(s string) *busv1.Frame {
+		return &busv1.Frame{Seq: 1, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte(`{}`), Meta: []byte(s)}}}
+	}
+	for name, frames := range map[string][]*busv1.Frame{
+		"no JSON":             {resultFrame(1, `{"content":[}`)},
+		"two values":          {resultFrame(1, `{}},{"jsonrpc":"2.0","id":2,"result":{}`)},
+		"no object":           {resultFrame(1, `[1]`)},
+		"no UTF-8":            {resultFrame(1, "{\"a\":\"\xff\"}")},
+		"a member twice":      {resultFrame(1, `{"content":[],"content":[1]}`)},
+		"too deep":            {resultFrame(1, `{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)},
+		"the edge's members":  {resultFrame(1, `{"resultType":"task"}`)},
+		"its own _meta":       {resultFrame(1, `{"_meta":{}}`)},
+		"in pieces":           {chunk(`{"a":`), resultFrame(2, `}`)},
+		"_meta no object":     {meta(`1`)},
+		"_meta of the server": {meta(`{"io.modelcontextprotocol/serverInfo":{}}`)},
+		"questions":           {{Seq: 1, Body: &busv1.Frame_InputRequired{InputRequired: &busv1.InputRequired{InputRequests: []byte(`{"q":`)}}}},
+		"error data":          {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`"x"`)})},
+		"the edge's words":    {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`{"executed":"no"}`)})},
+		"… escaped":           {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`{"re\u0061son":"x"}`)})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			caller, conn := said(t, frames...)
+			_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+			f := fails(t, err, fault.Internal, fault.Unknown)
+			if len(f.Data) > 0 || conn.Malformed() != 1 {
+				t.Errorf("data %s, counted %d", f.Data, conn.Malformed())
+			}
+		})
+	}
+	t.Run("good ones", func(t *testing.T) {
+		t.Parallel()
+		for _, frames := range [][]*busv1.Frame{
+			{resultFrame(1, " {\"a\":[1e300,\"\\u00e4\"],\r\n\"b\":{}} ")}, {resultFrame(1, ``)}, {chunk(`{"a":`), resultFrame(2, `1}`)}, {meta(`{"x":{"y":null}}`)},
+		} {
+			caller, conn := said(t, frames...)
+			if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil || conn.Malformed() != 0 {
+				t.Errorf("%v: %v", frames, err)
+			}
+		}
+	})
+}
+
+// A notification that cannot be passed on is dropped: the call matters more.
+func TestM9MalformedNotificationsAreDropped(t *testing.T) {
+	t.Parallel()
+	log := func(seq uint32, data string) *busv1.Frame {
+		return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Log{Log: &busv1.Log{Level: busv1.LogLevel_LOG_LEVEL_INFO, Data: []byte(data)}}}
+	}
+	progress := func(seq uint32, p, total float64) *busv1.Frame {
+		return &busv1.Frame{Seq: seq, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: p, Total: total}}}
+	}
+	caller, conn := said(t, log(1, `{"a":`), log(2, `"ok"`), progress(3, math.NaN(), 1), progress(4, 1, math.Inf(1)), progress(5, 1, 2), log(6, "1\n}{"), resultFrame(7, `{}`))
+	var heard []uint32
+	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), func(f *busv1.Frame) { heard = append(heard, f.Seq) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(heard); got != "[2 5]" || conn.Malformed() != 4 {
+		t.Errorf("frames %s were passed on, %d counted", got, conn.Malformed())
+	}
+}
+
+func TestM10ReasonsAreOursOnly(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]fault.Reason{
+		"made_up_1\nX: y": fault.Internal, "": fault.Internal, "CONFLICT": fault.Internal,
+		"approval_required": fault.Internal, "unknown_approval": fault.Internal, "unknown_session": fault.Internal, "unauthenticated": fault.Internal,
+		"history_lost": fault.Internal, "unknown_task": fault.Internal, "parse_error": fault.Internal,
+		"conflict": fault.Conflict, "forbidden": fault.Forbidden, "rate_limited": fault.RateLimited, "internal": fault.Internal,
+		"missing_capability": fault.MissingCapability,
+	} {
+		caller, _ := said(t, errorFrame(&busv1.Error{Reason: reason, Message: "m", Executed: busv1.Executed_EXECUTED_NO, Data: []byte(`{"approval":"x"}`)}))
+		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+		f := fails(t, err, want, fault.No)
+		if passed := len(f.Data) > 0; passed != (string(want) == reason) || f.Message != "m" {
+			t.Errorf("%q: %+v", reason, f)
+		}
+	}
+}
+
+// BenchmarkCheck is what reading a result costs an edge, beside the call itself.
+func BenchmarkCheck(b *testing.B) {
+	for name, size := range map[string]int{"1KB": 1 << 10, "1MB": 1 << 20} {
+		b.Run(name, func(b *testing.B) {
+			text := strings.Repeat("some text with a \\n in it. ", size/27)
+			json := []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
+			b.SetBytes(int64(len(json)))
+			for b.Loop() {
+				if err := bus.CheckResult("tools/call", &busv1.Result{Json: json}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

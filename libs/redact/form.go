@@ -1,0 +1,184 @@
+package redact
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Forms of secrets in text besides assignments. Each looks at what is around the
+// word s[i:end], and at no byte twice but those it hides.
+
+// webhooks are addresses of which the rest is all that it takes to use them.
+var webhooks = []string{
+	"hooks.slack.com/services/", "hooks.slack.com/workflows/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
+	"api.telegram.org/bot", "outlook.office.com/webhook/",
+}
+
+// webhook finds the secret part of the address that starts at i.
+func webhook(s string, i int) (from, to int, ok bool) {
+	for _, w := range webhooks {
+		if strings.HasPrefix(s[i:], w) {
+			from = i + len(w)
+			return from, valueEnd(s, from), true
+		}
+	}
+	return 0, 0, false
+}
+
+// maxArgument bounds the argument of a flag, and the spaces before it.
+const maxArgument = 4 << 10
+
+// clients take a password behind -p, with or without a space.
+var clients = set("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "sshpass")
+
+// command is what is known of the command line that a text may be.
+type command struct {
+	client bool // one of clients
+	// words are the last four, the latest first.
+	words [4]string
+}
+
+// next takes note of a word; s[at] follows the one before.
+func (c *command) next(between, word string) {
+	if strings.ContainsAny(between, "\n;|&") {
+		c.client = false
+	}
+	if clients[word] {
+		c.client = true
+	}
+	copy(c.words[1:], c.words[:3])
+	c.words[0] = word
+}
+
+// argument finds what a flag is followed by: -u user:password, -p of some
+// programs, and flags that are secret names, such as --token.
+func (c *command) argument(s, word string, i, end int) (from, to int, ok bool) {
+	netrc := c.words[0] == "password" && c.words[2] == "login" && c.words[3] != ""
+	if word[0] != '-' && !netrc {
+		return 0, 0, false
+	}
+	// Bounded, since a text may be full of flags in front of what is no word.
+	limit := min(len(s), end+maxArgument)
+	s = s[:limit]
+	from = skip(s, end, " \t'\"")
+	to = valueEnd(s, from)
+	switch {
+	case netrc:
+		return from, to, from > end && to > from
+	case c.client && len(word) > 2 && word[:2] == "-p":
+		return i + 2, valueEnd(s, end), true
+	case c.client && word == "-p":
+		return from, to, from > end && to > from && s[from] != '-'
+	case word == "-u" || word == "--user" || word == "--proxy-user":
+		colon := strings.IndexByte(s[from:to], ':')
+		if colon <= 0 || strings.Trim(s[from+colon+1:to], "0123456789") == "" || strings.HasPrefix(s[from+colon:to], "://") {
+			return 0, 0, false
+		}
+		return from + colon + 1, to, true
+	case from > end && to > from && s[from] != '-' && Secret(word):
+		return from, to, !placeholder(s[from:to])
+	}
+	return 0, 0, false
+}
+
+// placeholder reports whether a value stands for one, as in help and documents.
+func placeholder(s string) bool {
+	return strings.IndexByte("<$[{%", s[0]) >= 0 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
+}
+
+// marked finds a value in markup: <password>…</password> and
+// key="Password" value="…".
+func marked(s string, i, end int) (from, to int, ok bool) {
+	if end < len(s) && s[end] == '>' && i > 0 && s[i-1] == '<' {
+		to = strings.IndexByte(s[end:], '<')
+		return end + 1, end + to, to > 1 && strings.HasPrefix(s[end+to:], "</")
+	}
+	at := skip(s, end, "\"' \t")
+	if at == end || len(s)-at < 8 || !strings.EqualFold(s[at:at+5], "value") {
+		return 0, 0, false
+	}
+	if at = skip(s, at+5, " \t"); s[at:] == "" || s[at] != '=' {
+		return 0, 0, false
+	}
+	from = skip(s, at+1, " \t\"'")
+	if from > 0 && (s[from-1] == '"' || s[from-1] == '\'') {
+		to = quoteEnd(s, from, s[from-1])
+	} else {
+		to = valueEnd(s, from)
+	}
+	return from, to, to > from
+}
+
+// botToken finds a Telegram bot's token: digits, a colon, and 30 characters or
+// more that begin with AA.
+func botToken(s, word string, i, end int) (from, to int, ok bool) {
+	if len(word) < 8 || len(word) > 11 || strings.Trim(word, "0123456789") != "" || !strings.HasPrefix(s[end:], ":AA") {
+		return 0, 0, false
+	}
+	to = wordEnd(s, end+1)
+	return i, to, to-end > 30
+}
+
+// escaped finds an assignment of which the name, or the sign, is written with
+// percent escapes, in the run of them and of word bytes that starts at i. run is
+// where that ends.
+func escaped(s string, i int) (from, to, run int, ok bool) {
+	run = i
+	escapes := false
+	for run < len(s) && (wordByte(s[run]) || isEscape(s, run)) {
+		if s[run] == '%' {
+			escapes = true
+			run += 2
+		}
+		run++
+	}
+	if !escapes {
+		return 0, 0, run, false
+	}
+	name, sign := s[i:run], 1
+	if at := strings.Index(strings.ToUpper(name), "%3D"); at >= 0 {
+		name, sign = name[:at], 3
+	} else if run == len(s) || s[run] != '=' {
+		return 0, 0, run, false
+	}
+	plain, err := url.PathUnescape(name)
+	from = i + len(name) + sign
+	to = valueEnd(s, from)
+	return from, to, run, err == nil && Secret(plain) && to > from
+}
+
+func isEscape(s string, i int) bool {
+	return s[i] == '%' && i+2 < len(s) && hex(s[i+1]) && hex(s[i+2])
+}
+
+func hex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+
+// block is the end of a YAML block that the indicator s[from:to] begins: the
+// lines that are indented. Of anything else it is to.
+func block(s string, from, to int) int {
+	at := skip(s, from, "|>+-")
+	if at == from || at > from+2 || s[from] == '+' || s[from] == '-' || at == len(s) || s[at] != '\n' {
+		return to
+	}
+	to = at
+	for to < len(s) && s[to] == '\n' && to+1 < len(s) && (s[to+1] == ' ' || s[to+1] == '\t') {
+		to++
+		for to < len(s) && s[to] != '\n' {
+			to++
+		}
+	}
+	return to
+}
+
+// headerEnd is the end of the value of a header in text, which starts at from: that
+// of its line, or of the quotes that the whole header is in.
+func headerEnd(s string, i, from int) int {
+	if i > 0 && (s[i-1] == '"' || s[i-1] == '\'') {
+		return quoteEnd(s, from, s[i-1])
+	}
+	// These have quotes of their own.
+	if scheme := s[from:wordEnd(s, from)]; equalFold(scheme, "digest") || strings.HasPrefix(scheme, "AWS4-") {
+		return quoteEnd(s, from, '\n')
+	}
+	return from + lineEnd(s[from:])
+}

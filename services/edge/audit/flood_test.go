@@ -1,0 +1,156 @@
+package audit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// from is a call of a client of an address.
+func from(address, name string) *gateway.Call {
+	c := call(name, `{"n":1}`)
+	c.Credentials = gateway.Credentials{Address: address}
+	return c
+}
+
+// A flood of refusals is a few events, which say how many there were; and the
+// refusals of others are recorded beside it.
+func TestC1RefusalsAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.joinWith(t, audit.Config{RefusalWindow: 2 * time.Second})
+	const flood, names = 4000, 400
+	for n := range flood {
+		if _, err := e.Do(t.Context(), from("192.0.2.1", fmt.Sprint("nope", n%names)), nil); !fault.Is(err, fault.UnknownTool) {
+			t.Fatal(err)
+		}
+	}
+	other := from("192.0.2.2", "nope1")
+	_, _ = e.Do(t.Context(), other, nil)
+	var own, counted, whole int
+	bustest.Eventually(t, "every refusal is recorded or counted", func() bool {
+		own, counted, whole = 0, 0, 0
+		for _, e := range w.stream(t) {
+			switch {
+			case e.Repeated > 0:
+				counted += int(e.Repeated)
+				if e.Outcome != "unknown_tool" || e.Executed != "no" || e.Call+"-3" != e.Id || e.Edge == "" || e.Principal != "anonymous" && e.Principal != "" {
+					t.Fatalf("%v", e)
+				}
+			case e.Call == other.ID:
+				own++
+			default:
+				whole++
+			}
+		}
+		return own == 1 && whole+counted == flood
+	})
+	if whole > 256+8 {
+		t.Errorf("%d of %d refusals have an event of their own", whole, flood)
+	}
+}
+
+// While the bus takes nothing, who floods the edge drops his own records.
+func TestC1FloodHidesNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.join(t, "", true)
+	if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	const flood, others, each = 12_000, 20, 10
+	for n := range flood {
+		if n%(flood/each) == 0 {
+			for o := range others {
+				if _, err := e.Do(t.Context(), from(fmt.Sprint("198.51.100.", o), "echo"), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := e.Do(t.Context(), &gateway.Call{Door: "test", Method: mcp.MethodResourcesRead, Name: "note:///one", Credentials: gateway.Credentials{Address: "192.0.2.1"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "the flood has lost some", func() bool { return e.trail.Stats().Dropped > 0 })
+	bustest.Connect(t, w.url) // brings the stream back
+	bustest.Eventually(t, "nothing waits", func() bool { return e.trail.Stats().Queued == 0 })
+	kept := 0
+	for _, event := range w.stream(t) {
+		if event.Name == "echo" {
+			kept++
+		}
+	}
+	if kept != others*each {
+		t.Errorf("%d events of others are kept, want %d", kept, others*each)
+	}
+}
+
+// A full stream takes no more events of reads, and still those of effects; the
+// last of it is for the ends of those that have begun.
+func TestC1ReadsLeaveRoomForEffects(t *testing.T) {
+	t.Parallel()
+	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			e := w.join(t, spool, true)
+			log, err := bustest.Connect(t, w.url).AuditLog("other")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.resize(t, 256<<10)
+			bustest.Eventually(t, "the edge sees it", func() bool { return e.trail.Stats().Stream.Limit == 256<<10 })
+			padding := fmt.Sprintf(`{"text":"%01000d"}`, 1)
+			bustest.Eventually(t, "reads have filled their part", func() bool {
+				for range 20 {
+					_, _ = e.Do(t.Context(), call("echo", padding), nil)
+				}
+				return log.Look(t.Context()) == nil && log.Room(bus.AuditRead) != nil
+			})
+			for range 200 { // these stay with the edge
+				_, _ = e.Do(t.Context(), call("echo", padding), nil)
+			}
+			before := w.executions()
+			for range 20 {
+				if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := w.executions() - before; n != 20 {
+				t.Errorf("%d executions", n)
+			}
+			bustest.Eventually(t, "effects are refused where it is nearly full", func() bool {
+				_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+				return fault.Is(err, fault.Unavailable)
+			})
+			if s := e.trail.Stats(); s.Stream.Bytes >= s.Stream.Limit || s.Queued == 0 && s.Spooled == 0 {
+				t.Errorf("%+v", s)
+			}
+			if _, err := e.trail.Status(); err == nil {
+				t.Error("it says that effects run")
+			}
+			began := 0
+			for id, event := range w.events(t) {
+				if event.Outcome == audit.Begun {
+					began++
+					if w.events(t)[id[:len(id)-1]+"2"] == nil {
+						t.Errorf("%s has no end", id)
+					}
+				}
+			}
+			if began < 20 {
+				t.Errorf("%d began", began)
+			}
+			w.resize(t, 8<<20)
+			bustest.Eventually(t, "all is sent", func() bool { s := e.trail.Stats(); return s.Queued == 0 && s.Spooled == 0 && s.Dropped == 0 })
+			w.calls(t, e)
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package audit
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+const (
+	// refusalWindow is how long calls that are refused alike are one event.
+	refusalWindow = time.Minute
+	// refusalsAlike is how many of a kind are recorded in full in a window, and
+	// refusalsFull how many of a payer.
+	refusalsAlike = 8
+	refusalsFull  = 256
+	// refusalsKept bounds the kinds of all payers that are counted apart.
+	refusalsKept = 4096
+)
+
+// refusals are the calls that were refused lately. The first few of a kind are
+// recorded in full, the others are counted: a flood of them costs an event for
+// each kind and window.
+type refusals struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	kinds map[refusalKind]*refusalCount
+	full  map[string]int // events of a payer
+	since time.Time
+}
+
+// refusalKind is a kind: whose calls, and why they were refused. Without a door
+// it is every other kind of that payer, and without a payer that of all others.
+type refusalKind struct {
+	payer, outcome, door, method string
+	name                         uint64
+}
+
+// refusalCount counts the calls of a kind that have no event of their own.
+type refusalCount struct {
+	payer       string
+	event       *auditv1.AuditEvent // of them
+	full, n     uint32
+	first, last time.Time
+}
+
+// refusedEarly reports whether a call was refused before anything of it was
+// recorded, and so that nothing waits for it.
+func refusedEarly(r gateway.Record) bool {
+	return r.Err != nil && r.Err.Executed == fault.No && !r.Begun && r.Call.Approval == nil && r.Err.Reason != fault.ApprovalRequired
+}
+
+// count notes a refused call, and reports whether it has an event of its own.
+func (r *refusals) count(payer string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
+	c := record.Call
+	kind := refusalKind{payer, record.Outcome, c.Door, c.Method[:min(len(c.Method), maxWord)], maphash.String(r.seed, c.Name)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kinds == nil {
+		r.kinds, r.full, r.since = map[refusalKind]*refusalCount{}, map[string]int{}, time.Now()
+	}
+	k := r.kinds[kind]
+	room := r.full[payer] < refusalsFull && len(r.kinds) < refusalsKept
+	switch {
+	case k != nil && k.full < refusalsAlike && room:
+	case k != nil:
+		k.more()
+		return false
+	case room:
+		k = r.add(kind, payer, describe())
+	default:
+		// Names without end are one kind, and so are callers.
+		kind.door, kind.method, kind.name = "", "", 0
+		if r.kinds[kind] == nil && len(r.kinds) >= refusalsKept {
+			kind.payer, payer = "", ""
+		}
+		if k = r.kinds[kind]; k == nil {
+			e := describe()
+			e.Call, e.Door, e.Method, e.Name, e.Service = bus.NewCallID(), "", "", "", ""
+			if kind.payer == "" {
+				e.Tenant, e.Principal = "", ""
+			}
+			k = r.add(kind, payer, e)
+		}
+		k.more()
+		return false
+	}
+	k.full++
+	r.full[payer]++
+	return true
+}
+
+func (r *refusals) add(kind refusalKind, payer string, e *auditv1.AuditEvent) *refusalCount {
+	e.Id = e.Call + "-3"
+	k := &refusalCount{payer: payer, event: e}
+	r.kinds[kind] = k
+	return k
+}
+
+func (k *refusalCount) more() {
+	k.last = time.Now()
+	if k.n++; k.n == 1 {
+		k.first = k.last
+	}
+}
+
+// due returns the events of what was counted, marshalled, once the window is
+// over or at the end, and begins the next one.
+func (r *refusals) due(window time.Duration, end bool) (items []item) {
+	r.mu.Lock()
+	if r.kinds == nil || !end && time.Since(r.since) < window {
+		r.mu.Unlock()
+		return nil
+	}
+	kinds := r.kinds
+	r.kinds, r.full = nil, nil
+	r.mu.Unlock()
+	for _, k := range kinds {
+		if k.n == 0 {
+			continue
+		}
+		k.event.Repeated = k.n
+		k.event.TimeUnixNano, k.event.DurationNano = uint64(k.first.UnixNano()), uint64(k.last.Sub(k.first))
+		if data, err := proto.Marshal(k.event); err == nil {
+			items = append(items, item{k.payer, data})
+		}
+	}
+	return items
+}

@@ -1,0 +1,50 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Stats are counts of a trail.
+type Stats struct {
+	// Queued events wait in memory, Spooled bytes on disk.
+	Queued  int
+	Spooled int64
+	// Dropped events are lost: of calls without effects, and of answers that
+	// were withheld.
+	Dropped uint64
+	// Stream is what waits on the bus for the audit service.
+	Stream bus.AuditState
+}
+
+// Stats returns the counts of now.
+func (t *Trail) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Stats{Queued: t.queued(), Dropped: t.dropped, Stream: t.log.State()}
+	for _, q := range t.waiting {
+		s.Dropped += q.lost
+	}
+	if t.spool != nil {
+		s.Spooled = t.spool.waiting() + t.ends.waiting()
+	}
+	return s
+}
+
+// Status says for people how the trail is. The error says why calls with effects
+// are refused, and what to do.
+func (t *Trail) Status() (string, error) {
+	err := t.unready()
+	var f *fault.Error
+	if errors.As(err, &f) && f.Unwrap() != nil {
+		err = f.Unwrap() // what a client is told adds nothing
+	}
+	if err != nil {
+		return "", fmt.Errorf("calls with effects are refused: %w", err)
+	}
+	s := t.Stats()
+	return fmt.Sprintf("%d KiB of %d MiB wait to be written down", (s.Stream.Bytes+1023)>>10, s.Stream.Limit>>20), nil
+}

@@ -1,0 +1,83 @@
+package gateway_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
+)
+
+// from is a call of an anonymous client at an address.
+func from(address, tool, arguments, key string) *gateway.Call {
+	c := toolCall(tool, arguments)
+	c.Credentials.Address, c.IdempotencyKey = address, key
+	return c
+}
+
+// H1: who has too many calls held is refused, and nobody else is.
+func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		approvals, err := gateway.NewApprovals(t.Context(), bustest.Connect(t, url))
+		if err != nil {
+			t.Fatal(err)
+		}
+		approvals.SetQuota(quota.New("calls", 3, 4<<20))
+		cfg.Approvals = approvals
+	})
+	var last string
+	for range 3 {
+		last = heldID(t, w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No))
+	}
+	if f := w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.RateLimited, fault.No); f.RetryAfter <= 0 {
+		t.Errorf("it does not say when to come back: %v", f)
+	}
+	w.fails(t, from("192.0.2.2", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
+	if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Address: "192.0.2.1"}, last, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
+}
+
+// H1: who has too many keys kept is refused before anything runs, and of who has
+// too many results only that the calls ran is kept.
+func TestH1KeysOfOnePayerAreBounded(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var outcomes *gateway.Outcomes
+	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		var err error
+		if outcomes, err = gateway.NewOutcomes(t.Context(), bustest.Connect(t, url), cfg.Caller, cfg.Tasks); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Deduplicator = outcomes
+	})
+	outcomes.SetQuota(quota.New("keys", 3, 4<<20))
+	for i := range 3 {
+		w.works(t, from("192.0.2.1", "safe", `{}`, fmt.Sprint(i)))
+	}
+	if f := w.fails(t, from("192.0.2.1", "safe", `{}`, "one more"), fault.RateLimited, fault.No); f.RetryAfter <= 0 {
+		t.Errorf("it does not say when to come back: %v", f)
+	}
+	w.works(t, from("192.0.2.1", "safe", `{}`, "2")) // a repetition takes no room
+	w.works(t, from("192.0.2.2", "safe", `{}`, "of somebody else"))
+	if n := w.svc.Calls.Load(); n != 4 {
+		t.Errorf("%d calls ran, want 4", n)
+	}
+
+	outcomes.SetQuota(quota.New("keys", 100, 100<<10))
+	large := `{"x":"` + strings.Repeat("x", 30<<10) + `"}`
+	for i := range 6 {
+		w.works(t, from("192.0.2.3", "mirror", large, fmt.Sprint("l", i)))
+	}
+	// The instance still has the result.
+	w.works(t, from("192.0.2.3", "mirror", large, "l5"))
+	if n := w.svc.Calls.Load(); n != 10 {
+		t.Errorf("%d calls ran, want 10", n)
+	}
+}

@@ -1,0 +1,95 @@
+// Package operator says who may read what an edge keeps for people on its own
+// machine: who can read a file of the edge's data directory, in which there is a
+// token. That a request comes from this machine proves nothing: a proxy's does.
+package operator
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// Token is what a request has to show. The empty one admits nobody.
+type Token string
+
+// Admits reports whether a request shows the token.
+func (t Token) Admits(shown string) bool {
+	return t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(shown)) == 1
+}
+
+// file is where the token of the edge at a port is.
+func file(dir, port string) string { return filepath.Join(dir, "operator-"+port+".token") }
+
+// Issue makes a token for the edge that listens on l and puts it into its data
+// directory, in a file that only the user of this process can read. remove takes
+// the file away.
+func Issue(dir string, l net.Listener) (token Token, remove func(), err error) {
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("operator's token: %w", err)
+	}
+	token, name := Token(rand.Text()), file(dir, port)
+	// A new file: another user's, or one that others may read, is not written to.
+	fresh, err := os.CreateTemp(dir, ".operator-*")
+	if err != nil {
+		return "", nil, fmt.Errorf("operator's token: %w", err)
+	}
+	_, err = fresh.WriteString(string(token))
+	if err = errors.Join(err, fresh.Close()); err == nil {
+		err = os.Rename(fresh.Name(), name)
+	}
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("operator's token: %w", err), os.Remove(fresh.Name()))
+	}
+	return token, func() {
+		if now, err := os.ReadFile(name); err == nil && token.Admits(string(now)) {
+			_ = os.Remove(name)
+		}
+	}, nil
+}
+
+// ErrNoToken means that no directory has a token for an edge.
+var ErrNoToken = errors.New("no operator's token")
+
+// Find returns the token of the edge at a URL, from whichever directory has the
+// newest. It is for edges of this machine alone: no other is shown it. The error
+// may be ErrNoToken.
+func Find(edge string, dirs ...string) (Token, error) {
+	u, err := url.Parse(edge)
+	if err != nil {
+		return "", ErrNoToken
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return "", ErrNoToken
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	var newest fs.FileInfo
+	var name string
+	for _, dir := range dirs {
+		info, err := os.Stat(file(dir, port))
+		if err == nil && (newest == nil || info.ModTime().After(newest.ModTime())) {
+			newest, name = info, file(dir, port)
+		}
+	}
+	if newest == nil {
+		return "", ErrNoToken
+	}
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("operator's token: %w", err)
+	}
+	return Token(raw), nil
+}

@@ -1,0 +1,95 @@
+package edge
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
+)
+
+// check is one thing that an edge needs to serve calls. look asks nobody and
+// returns a line for people; its error says why the edge is not ready, and what
+// to do.
+type check struct {
+	name string
+	look func() (string, error)
+}
+
+// checks are those of /readyz.
+func (e *Edge) checks() []check {
+	all := []check{{"bus", e.busReady}, {"clock", e.clockReady}}
+	if e.trail != nil {
+		all = append(all, check{"audit", e.auditReady})
+	}
+	return all
+}
+
+func (e *Edge) busReady() (string, error) {
+	if !e.conn.Connected() {
+		return "", errors.New("the bus is not reachable")
+	}
+	if away := e.conn.Away(); len(away) > 0 {
+		return "connected; without " + strings.Join(away, ", ") + ", which do not answer", nil
+	}
+	return "connected", nil
+}
+
+// clockReady says how far the clock of this machine is off, which no call minds.
+func (e *Edge) clockReady() (string, error) {
+	if off, _ := e.conn.ClockOffset(); off.Abs() > bus.MaxClockOffset {
+		return fmt.Sprintf("the clock of this edge is off by %.0f s against most of the bus: set it", off.Seconds()), nil
+	}
+	return "in step with the bus", nil
+}
+
+// unread is what to do about a trail that nobody reads.
+const unread = "no audit service runs on this bus, so the audit trail only grows: start \"busbar audit serve\" before the stream is full, when calls with effects are refused"
+
+func (e *Edge) auditReady() (string, error) {
+	line, err := e.trail.Status()
+	switch {
+	case err != nil && !e.audited():
+		return "", fmt.Errorf("%w; no audit service runs on this bus: start \"busbar audit serve\"", err)
+	case err != nil:
+		return "", err
+	case !e.audited():
+		return line + "; " + unread, nil
+	}
+	return line, nil
+}
+
+// audited reports whether somebody reads the trail.
+func (e *Edge) audited() bool {
+	return slices.ContainsFunc(e.live.Services(), func(s bus.Service) bool { return s.Name == audit.Service })
+}
+
+// Warnings are what whoever starts an edge should know of the bus that it has
+// joined.
+func (e *Edge) Warnings() []string {
+	if e.trail != nil && !e.audited() {
+		return []string{unread}
+	}
+	return nil
+}
+
+// ready answers /readyz: whether the edge can carry calls, those with effects
+// included, and a line for each check.
+func (e *Edge) ready(w http.ResponseWriter, _ *http.Request) {
+	status, verdict := http.StatusOK, "ready"
+	var lines strings.Builder
+	for _, c := range e.checks() {
+		line, err := c.look()
+		if err != nil {
+			status, verdict, line = http.StatusServiceUnavailable, "not ready", "not ready: "+err.Error()
+		}
+		fmt.Fprintf(&lines, "%s: %s\n", c.name, strings.ReplaceAll(line, "\n", "; "))
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "%s\n%s", verdict, &lines)
+}

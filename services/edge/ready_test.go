@@ -1,0 +1,94 @@
+package edge_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+// An edge whose trail nobody reads says so, and what to do.
+func TestB11NobodyReadsTheTrail(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	h := e.Handler(door.Guard{})
+	const advice = `start "busbar audit serve"`
+	if all := e.Warnings(); len(all) != 1 || !strings.Contains(all[0], advice) {
+		t.Errorf("%q", all)
+	}
+	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.Contains(body, advice) {
+		t.Errorf("%d %s", status, body)
+	}
+	a, err := bus.Announce(bustest.Connect(t, w.bus), audit.Service, "one", "1.0.0", &busv1.Catalogue{Service: audit.Service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Withdraw(t.Context()) })
+	bustest.Eventually(t, "the edge knows that somebody reads", func() bool { return len(e.Warnings()) == 0 })
+	if status, body := get(t, h, "/readyz"); status != http.StatusOK || strings.Contains(body, advice) || !strings.Contains(body, "audit: 0 KiB of 512 MiB wait") {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// An edge that refuses every call with an effect is not ready, and says why.
+func TestS9NotReadyWhileEffectsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	h := e.Handler(door.Guard{})
+	nc, err := nats.Connect(w.bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	becomes := func(status int, detail string) {
+		t.Helper()
+		body := ""
+		bustest.Eventually(t, detail, func() bool {
+			var got int
+			got, body = get(t, h, "/readyz")
+			return got == status && strings.Contains(body, detail)
+		})
+		_, figures := get(t, e.Handler(door.Guard{Loopback: true}), "/healthz")
+		if figures != "ok\n" {
+			t.Errorf("it is not alive: %s", figures)
+		}
+	}
+	s, err := js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.MaxBytes = 1000
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "mcp.audit.other", make([]byte, 900)); err != nil {
+		t.Fatal(err)
+	}
+	becomes(http.StatusServiceUnavailable, "calls with effects are refused: stream AUDIT is nearly full")
+	cfg.MaxBytes = 1 << 20
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	becomes(http.StatusOK, "audit: 1 KiB of 1 MiB")
+	if err := js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	becomes(http.StatusServiceUnavailable, "stream AUDIT is not there: start an edge, which makes it")
+	bustest.Connect(t, w.bus)
+	becomes(http.StatusOK, "audit: 0 KiB")
+}
