@@ -363,12 +363,11 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
 	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.HTTP) })
 	if l.GRPC != nil {
-		p.Go(func(ctx context.Context) error {
-			s := grpc.New(grpc.Config{
-				API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
-			})
-			return s.Serve(ctx, l.GRPC, drainTime)
+		s := grpc.New(grpc.Config{
+			API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
 		})
+		e.metrics.Gauge("busbar_grpc_streams", "gRPC streams, with those whose client has not read its answer yet.", func() float64 { return float64(s.Streams()) })
+		p.Go(func(ctx context.Context) error { return s.Serve(ctx, l.GRPC, drainTime) })
 	}
 	if l.Metrics != nil {
 		p.Go(func(ctx context.Context) error { return e.metrics.Serve(ctx, l.Metrics) })
