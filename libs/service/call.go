@@ -33,9 +33,9 @@ type output interface {
 	Disconnect(retry time.Duration)
 }
 
-// ID names the call in logs and audit. In a task it is the task's, the same in
-// every run.
-func (c *Call) ID() string { return c.req.Id }
+// ID names the call in logs and audit, the same in every attempt. In a task it
+// is the task's, the same in every run.
+func (c *Call) ID() string { return bus.FirstID(c.req.Id) }
 
 // Principal is who calls; "anonymous" where the edge runs without
 // authentication.
