@@ -60,7 +60,7 @@ func TestM16RepetitionByAServiceThatKeepsKeys(t *testing.T) {
 		{"update_resource", http.MethodPut, item, `{"content":"y"}`},
 		{"update_resource", http.MethodPatch, item, `{"content":"z"}`},
 		{"delete_resource", http.MethodDelete, item, ``},
-		{"create_prompt", http.MethodPost, "/tools/create_prompt", `{"name":"m16","messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`},
+		{"create_prompt", http.MethodPost, "/tools/create_prompt", `{"name":"m16","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`},
 		{"delete_prompt", http.MethodPost, "/tools/delete_prompt", `{"name":"m16","version":1}`},
 	} {
 		key := c.method + " " + c.path
