@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxCatchUp bounds the question whether anything is on its way.
+	// maxCatchUp is how long the bus may send this process nothing at all, while it
+	// is asked whether anything is on its way.
 	maxCatchUp = time.Second
 	// minGrace is the least time that what came with the answer has to get to its
 	// call.
@@ -21,16 +22,32 @@ const (
 )
 
 // catchUp sends how long it took until everything that the bus had for this
-// process when it was asked is here.
-func (c *Conn) catchUp() <-chan time.Duration {
+// process when it was asked is here. It waits until the deadline, or stop.
+func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func()) {
 	took := make(chan time.Duration, 1)
+	ctx, stop := context.WithDeadline(context.Background(), deadline)
 	go func() {
+		defer stop()
 		begun := time.Now()
-		if c.nc.FlushTimeout(maxCatchUp) == nil {
+		if c.nc.FlushWithContext(ctx) == nil {
 			took <- time.Since(begun)
 		}
 	}()
-	return took
+	return took, stop
+}
+
+// received is how many bytes have come from the bus.
+func (c *Conn) received() uint64 { return c.nc.Stats().InBytes }
+
+// pending is how many frames are here that have not been delivered to their calls.
+func (c *Caller) pending() uint64 {
+	n := 0
+	for _, sub := range c.answers {
+		if waiting, _, err := sub.Pending(); err == nil {
+			n += waiting
+		}
+	}
+	return uint64(n)
 }
 
 // answer makes one attempt at a call and collects its frames.
@@ -136,6 +153,11 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 	// is on its way; caughtUp, not nil meanwhile, answers that.
 	checked := false
 	var caughtUp <-chan time.Duration
+	// received is what had come from the bus at the last look, while that question
+	// waits; due, after it, what is delivered before silence means anything.
+	var received, due uint64
+	stop := func() {}
+	defer func() { stop() }()
 	var batch []arrival
 	for {
 		next := earlier(quietUntil, a.deadline)
@@ -156,10 +178,10 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 			if overflow {
 				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 			}
-			quietUntil, checked, caughtUp = time.Now().Add(MaxSilence), false, nil
+			quietUntil, checked, caughtUp, due = time.Now().Add(MaxSilence), false, nil, 0
 		case took := <-caughtUp:
 			// What came before this has still to be handed over.
-			quietUntil, caughtUp = time.Now().Add(max(minGrace, took)), nil
+			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
 		case <-ctx.Done():
 			return nil, a.over(ctx)
 		case <-x.timer.C:
@@ -173,8 +195,14 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 				quietUntil = now.Add(AliveEvery)
 			case !checked && a.caller.conn.Connected():
 				// A sign of life may be behind a large answer, or the machine busy.
-				checked, caughtUp = true, a.caller.conn.catchUp()
-				quietUntil = now.Add(maxCatchUp)
+				stop()
+				caughtUp, stop = a.caller.conn.catchUp(a.deadline)
+				checked, received, quietUntil = true, a.caller.conn.received(), now.Add(maxCatchUp)
+			case caughtUp != nil && a.caller.conn.received() != received:
+				// What is on its way is more than came in that time.
+				received, quietUntil = a.caller.conn.received(), now.Add(maxCatchUp)
+			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
+				quietUntil = now.Add(minGrace)
 			default:
 				return nil, a.lost()
 			}
@@ -218,7 +246,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		return nil, fault.New(fault.PeerLost, "service %s answered with something that is not a frame", a.service).Because(err)
 	}
 	if frame.GetReady() != nil {
-		return nil, a.asked(ctx, frame.Instance)
+		return nil, a.asked(ctx, frame.Instance, frame.GetReady().Turn)
 	}
 	a.seq += got.skipped
 	if frame.Seq == 0 && frame.GetAlive() != nil || frame.GetSent() != nil {

@@ -31,7 +31,7 @@ type Options struct {
 	// Request.AskFirst, and nil permits all. Its error ends the call instead:
 	// nothing runs. It may be asked again, for another instance, when the first
 	// one turned out not to have begun. It may take some 2 s, and must end with ctx;
-	// instances wait 5 s. For services that cannot ask it comes before the request
+	// instances wait 3 s. For services that cannot ask it comes before the request
 	// is sent, and instance is empty.
 	Permit func(ctx context.Context, instance string) error
 	// Room is asked before the result is kept; nil keeps any.

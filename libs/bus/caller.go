@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,7 +46,10 @@ const (
 type Caller struct {
 	conn *Conn
 	edge string
-	subs []*nats.Subscription
+	// subs are all subscriptions, answers those whose messages are frames.
+	subs, answers []*nats.Subscription
+	// delivered counts the frames that were handed to their calls, or to nobody.
+	delivered atomic.Uint64
 
 	mu        sync.Mutex
 	waiting   map[string]*exchange
@@ -114,7 +118,7 @@ func (c *Caller) collect(subjects ...string) error {
 		if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
 			return err
 		}
-		c.subs = append(c.subs, sub)
+		c.subs, c.answers = append(c.subs, sub), append(c.answers, sub)
 	}
 	return nil
 }
@@ -132,6 +136,7 @@ func (c *Caller) Close() error {
 // deliver hands a frame to the call it belongs to. It must not block: every
 // call's answers pass here.
 func (c *Caller) deliver(msg *nats.Msg) {
+	defer c.delivered.Add(1)
 	subject := msg.Subject
 	if rest, live := strings.CutPrefix(subject, liveRoot); live {
 		subject = eventRoot + rest

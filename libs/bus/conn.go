@@ -48,6 +48,9 @@ type Conn struct {
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
 
+	// large has the places of results that go out in chunks.
+	large chan struct{}
+
 	// members are the instances that a registry on this connection knows.
 	members members
 	storage storage
@@ -67,7 +70,7 @@ const (
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, closed: make(chan struct{}), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}

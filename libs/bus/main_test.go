@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		callAndPrint(url)
 		return
 	}
+	if url := os.Getenv(stoppableService); url != "" {
+		serveUntilKilled(url)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

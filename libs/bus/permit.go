@@ -17,11 +17,11 @@ import (
 // run, whatever became of the instance, the bus or the clocks.
 
 // permitTime is how long an instance asks: a caller that does not answer by
-// then is gone.
-const permitTime = 5 * time.Second
+// then is gone. Options.Permit may take 2 s of it.
+const permitTime = 3 * time.Second
 
 // asked answers an instance that is ready to begin.
-func (a *answer) asked(ctx context.Context, instance string) *fault.Error {
+func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault.Error {
 	if !a.asks && !a.permitted || ValidName(instance) != nil {
 		return nil // nothing to ask about
 	}
@@ -30,16 +30,16 @@ func (a *answer) asked(ctx context.Context, instance string) *fault.Error {
 			a.instance = instance
 		}
 		// The first word was lost, or crossed the question.
-		a.say(instance, instance == a.instance, "")
+		a.say(instance, instance == a.instance, "", turn)
 		return nil
 	}
 	if f := a.consent(ctx, instance); f != nil {
-		a.say(instance, false, "")
+		a.say(instance, false, "", turn)
 		a.terminal = true
 		return f
 	}
 	// With the reply subject NATS tells when nobody is there to hear.
-	a.permitted, a.instance = a.say(instance, true, a.reply), instance
+	a.permitted, a.instance = a.say(instance, true, a.reply, turn), instance
 	return nil
 }
 
@@ -97,14 +97,14 @@ func (a *answer) leave(ctx context.Context) {
 		return
 	}
 	if a.consent(context.WithoutCancel(ctx), a.from) == nil {
-		a.permitted, a.instance = a.say(a.from, true, ""), a.from
+		a.permitted, a.instance = a.say(a.from, true, "", 0), a.from
 	}
 }
 
 // say tells one instance whether the call may begin there. It reports false when
 // that cannot have reached anybody.
-func (a *answer) say(instance string, granted bool, reply string) bool {
-	data, err := proto.Marshal(&busv1.Permit{Id: a.id, Granted: granted})
+func (a *answer) say(instance string, granted bool, reply string, turn uint32) bool {
+	data, err := proto.Marshal(&busv1.Permit{Id: a.id, Granted: granted, Turn: turn})
 	if err == nil {
 		msg := &nats.Msg{Subject: permitSubject(a.address, instance), Reply: reply, Data: data}
 		err = a.caller.conn.nc.PublishMsg(msg)
@@ -115,22 +115,36 @@ func (a *answer) say(instance string, granted bool, reply string) bool {
 	return err == nil
 }
 
-// permitted waits for the caller's word on a call that is about to begin.
+// permitted waits for the caller's word on a call that is about to begin. An
+// instance that was stopped meanwhile may find a permit whose caller has given
+// up since: it asks again.
 func (s *Server) permitted(ctx context.Context, call *liveCall, out *Responder) *fault.Error {
 	out.ask(true)
 	defer out.ask(false)
+	until := time.Now().Add(permitTime)
 	late := time.NewTimer(permitTime)
 	defer late.Stop()
-	select {
-	case granted := <-call.permit:
-		if granted {
-			return nil
+	gone := fault.New(fault.Unavailable, "the edge that made the call is gone; nothing was started: call again").Ran(fault.No)
+	for {
+		select {
+		case p := <-call.permit:
+			// A timer that is due may not have run yet.
+			deadline, _ := ctx.Deadline()
+			switch now := time.Now(); {
+			case !p.Granted:
+				return fault.New(fault.Cancelled, "its caller does not want the call any more; nothing was started").Ran(fault.No)
+			case ctx.Err() != nil, !now.Before(deadline):
+				return tooLate(s.cfg.Service)
+			case !now.Before(until):
+				return gone
+			case out.fits(p.Turn):
+				return nil
+			}
+		case <-late.C:
+			return gone
+		case <-ctx.Done():
+			return tooLate(s.cfg.Service)
 		}
-		return fault.New(fault.Cancelled, "its caller does not want the call any more; nothing was started").Ran(fault.No)
-	case <-late.C:
-		return fault.New(fault.Unavailable, "the edge that made the call is gone; nothing was started: call again").Ran(fault.No)
-	case <-ctx.Done():
-		return tooLate(s.cfg.Service)
 	}
 }
 
@@ -147,7 +161,7 @@ func (s *Server) heard(msg *nats.Msg) {
 		return
 	}
 	select {
-	case call.permit <- p.Granted:
+	case call.permit <- p:
 	default: // said before
 	}
 }

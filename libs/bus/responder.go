@@ -15,6 +15,12 @@ const (
 	// in chunks, so that small messages behind them do not wait long.
 	inlineResult = 256 << 10
 	chunkSize    = 128 << 10
+	// largeResults is how many results go out in chunks at once, over one connection;
+	// largeWindow how many chunks of one the bus may not have taken yet, and largeWait
+	// how long it may take for them.
+	largeResults = 2
+	largeWindow  = 4
+	largeWait    = time.Second
 )
 
 // Responder writes the frames of one call's answer. Its methods may be used
@@ -29,8 +35,11 @@ type Responder struct {
 	seq                    uint32
 	done                   bool
 	alive                  *time.Timer
-	// asking says that the caller's permit is waited for.
+	// asking says that the caller's permit is waited for; turn is the number of the
+	// question, asked when it was last sent.
 	asking bool
+	turn   uint32
+	asked  time.Time
 }
 
 func newResponder(s *Server, reply string) *Responder {
@@ -104,17 +113,35 @@ func (r *Responder) ask(asking bool) {
 	r.ready()
 }
 
+// ready sends the question. After a silence in which the caller may have given the
+// call up it is another one.
 func (r *Responder) ready() {
 	if !r.asking || r.done {
 		return
 	}
-	data, err := proto.Marshal(&busv1.Frame{Instance: r.server.instance, Body: &busv1.Frame_Ready{Ready: &busv1.Ready{}}})
+	now := time.Now()
+	if r.turn == 0 || now.Sub(r.asked) >= MaxSilence {
+		r.turn++
+	}
+	r.asked = now
+	data, err := proto.Marshal(&busv1.Frame{Instance: r.server.instance, Body: &busv1.Frame_Ready{Ready: &busv1.Ready{Turn: r.turn}}})
 	if err == nil {
 		err = r.server.conn.nc.Publish(r.reply, data)
 	}
 	if err != nil {
 		r.server.conn.log.Debug("permit not asked for; trying on", "service", r.server.cfg.Service, "error", err)
 	}
+}
+
+// fits reports whether a permit is an answer to the present question, and asks
+// again when that is too old itself.
+func (r *Responder) fits(turn uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.asked) >= MaxSilence {
+		r.ready()
+	}
+	return turn == r.turn || turn == 0 && r.turn == 1
 }
 
 func (r *Responder) send(f *busv1.Frame) {
@@ -129,6 +156,9 @@ func (r *Responder) send(f *busv1.Frame) {
 
 // end sends the terminal frame.
 func (r *Responder) end(body proto.Message) {
+	if b, ok := body.(*busv1.Result); ok && len(b.Json) > inlineResult && len(b.Json) <= MaxResult {
+		b.Json = r.chunks(b.Json)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done {
@@ -144,7 +174,6 @@ func (r *Responder) end(body proto.Message) {
 				"the result is %d bytes; the limit is %d. Ask for less, or have the tool return a resource link", len(b.Json), MaxResult))}
 			break
 		}
-		b.Json = r.chunks(b.Json)
 		f.Body = &busv1.Frame_Result{Result: b}
 	case *busv1.InputRequired:
 		f.Body = &busv1.Frame_InputRequired{InputRequired: b}
@@ -161,14 +190,24 @@ func (r *Responder) end(body proto.Message) {
 	r.publish(f)
 }
 
-// chunks sends all of a large result but its last piece, which it returns.
+// chunks sends all of a large result but its last piece, which it returns. It
+// waits for its turn, and for the bus to have taken each window, so that small
+// messages on this connection have little before them; signs of life go on.
 func (r *Responder) chunks(json []byte) []byte {
-	if len(json) <= inlineResult {
-		return json
+	conn := r.server.conn
+	conn.large <- struct{}{}
+	defer func() { <-conn.large }()
+	r.mu.Lock()
+	if r.subject == "" {
+		r.subject = r.reply // it is over at once
 	}
-	for len(json) > chunkSize {
-		r.publish(&busv1.Frame{Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: json[:chunkSize]}}})
+	r.mu.Unlock()
+	for n := 1; len(json) > chunkSize; n++ {
+		r.send(&busv1.Frame{Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: json[:chunkSize]}}})
 		json = json[chunkSize:]
+		if n%largeWindow == 0 {
+			_ = conn.nc.FlushTimeout(largeWait) // what it cannot send fails by itself
+		}
 	}
 	return json
 }

@@ -87,7 +87,7 @@ type liveCall struct {
 	abort context.CancelFunc
 	// permit has the caller's word, once it is known. Nil for a call that needs
 	// none.
-	permit chan bool
+	permit chan *busv1.Permit
 }
 
 // Serve starts taking calls and returns once the bus has confirmed it.
@@ -193,7 +193,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	defer abort()
 	call := &liveCall{abort: abort}
 	if req.AskFirst {
-		call.permit = make(chan bool, 1)
+		call.permit = make(chan *busv1.Permit, 1)
 	}
 	if !s.admit(req.Id, deadline, call) {
 		out.abandon() // delivered twice: the first one answers

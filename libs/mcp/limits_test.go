@@ -59,8 +59,14 @@ func TestParseBoundsDepth(t *testing.T) {
 				}
 				body := in(levels)
 				refuse(t, body, fault.InvalidRequest)
-				if took := fastest(50, func() { _, _ = mcp.Parse([]byte(body), mcp.Limits{}) }); took > 5*time.Millisecond {
-					t.Errorf("%d levels take %v to refuse", levels, took)
+				if levels < 100_000 {
+					continue
+				}
+				flat := request(`"arguments":{"a":["` + strings.Repeat(strings.Repeat("x", 997)+`","`, len(body)/1000) + `"]}`)
+				accept(t, flat)
+				took := fastest(50, func() { _, _ = mcp.Parse([]byte(body), mcp.Limits{}) })
+				if plain := fastest(50, func() { _, _ = mcp.Parse([]byte(flat), mcp.Limits{}) }); took > 10*plain {
+					t.Errorf("%d levels take %v to refuse, as many bytes without levels %v to read", levels, took, plain)
 				}
 			}
 		})

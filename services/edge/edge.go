@@ -51,6 +51,9 @@ type Config struct {
 	Authorizer gateway.Authorizer
 	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
 	Limiter gateway.Limiter
+	// Guest leaves the calls that tools make to the other edges of the bus. An edge
+	// that comes and goes with one client would end those of others when it goes.
+	Guest bool
 	// LendClientModels lets anonymous clients lend their models to anonymous
 	// callers, which are everybody.
 	LendClientModels bool
@@ -167,6 +170,9 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.api = api.New(e.gateway, e.server.Closing())
 	if e.stopCancels, err = e.caller.OnCancelElsewhere(e.server.Cancelled); err != nil {
 		return nil, err
+	}
+	if cfg.Guest {
+		return e, nil
 	}
 	if e.inner, err = inner.Serve(ctx, conn, e.gateway); err != nil {
 		return nil, err
@@ -357,12 +363,11 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
 	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.HTTP) })
 	if l.GRPC != nil {
-		p.Go(func(ctx context.Context) error {
-			s := grpc.New(grpc.Config{
-				API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
-			})
-			return s.Serve(ctx, l.GRPC, drainTime)
+		s := grpc.New(grpc.Config{
+			API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
 		})
+		e.metrics.Gauge("busbar_grpc_streams", "gRPC streams, with those whose client has not read its answer yet.", func() float64 { return float64(s.Streams()) })
+		p.Go(func(ctx context.Context) error { return s.Serve(ctx, l.GRPC, drainTime) })
 	}
 	if l.Metrics != nil {
 		p.Go(func(ctx context.Context) error { return e.metrics.Serve(ctx, l.Metrics) })
@@ -407,7 +412,10 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-ended
 	e.sockets.End(drain)
-	return errors.Join(err, e.inner.Drain(drain))
+	if e.inner != nil {
+		err = errors.Join(err, e.inner.Drain(drain))
+	}
+	return err
 }
 
 // unusedConns are the connections that have not brought a request yet. Clients

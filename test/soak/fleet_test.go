@@ -100,7 +100,8 @@ func (f *fleet) add(name string, env []string, argv ...string) *process {
 			p.env = append(p.env, v)
 		}
 	}
-	p.env = append(p.env, env...)
+	// The command finds there what edges keep for who runs them.
+	p.env = append(append(p.env, "XDG_STATE_HOME="+f.dir), env...)
 	f.all = append(f.all, p)
 	return p
 }
@@ -252,12 +253,20 @@ func listens(address string) bool {
 	return conn.Close() == nil
 }
 
+// lastPort is the one given out last. They are below those that the system takes
+// for connections, which would be in the way when a process comes back.
+var lastPort = 20000 + os.Getpid()%10000
+
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		lastPort++
+		address := fmt.Sprint("127.0.0.1:", lastPort)
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }

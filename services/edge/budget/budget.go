@@ -29,6 +29,9 @@ type Budget struct {
 	mu      sync.Mutex
 	held    int64
 	parties map[string]int64 // what each party holds in requests that are not small
+
+	carried  int64            // what calls in flight have brought; see Carry
+	carriers map[string]int64 // by party
 }
 
 // New makes a budget of limit bytes; 0 is DefaultLimit.
@@ -36,7 +39,7 @@ func New(limit int64) *Budget {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Budget{limit: limit, parties: map[string]int64{}}
+	return &Budget{limit: limit, parties: map[string]int64{}, carriers: map[string]int64{}}
 }
 
 // MaxRequest is what the results of one request may have together, where its

@@ -82,6 +82,7 @@ func New(cfg Config) *Gateway {
 		authenticate(cfg.Authenticator, cfg.Sealer),
 		authorize(cfg.Authorizer),
 		limit(cfg.Limiter),
+		carry(cfg.Budget),
 		begin(cfg.Auditor), // what has an effect by its method alone
 		tasks(cfg.Tasks),
 		validate(cfg.Catalogue),

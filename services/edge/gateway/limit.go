@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
 // Limiter protects the edge and the services behind it.
@@ -18,6 +19,18 @@ type Limiter interface {
 func limit(l Limiter) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
 		release, err := l.Acquire(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		return next(ctx, c, onFrame)
+	}
+}
+
+// carry bounds what the calls in flight have brought, for all and for each party.
+func carry(b *budget.Budget) Link {
+	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
+		release, err := b.Carry(c.payer, len(c.Arguments)+len(c.InputResponses)+len(c.RequestState))
 		if err != nil {
 			return nil, err
 		}

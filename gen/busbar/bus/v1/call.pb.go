@@ -979,7 +979,10 @@ func (*Frame_Outcome) isFrame_Body() {}
 // stream: only who made the call can know whether it is still wanted. It comes
 // again, at the pace of alive frames, until there is an answer.
 type Ready struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From 1; one more after each silence of the instance in which the caller may have
+	// given the call up. No permit for an earlier turn counts.
+	Turn          uint32 `protobuf:"varint,1,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1014,6 +1017,13 @@ func (*Ready) Descriptor() ([]byte, []int) {
 	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{6}
 }
 
+func (x *Ready) GetTurn() uint32 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
+}
+
 // Permit answers Ready. Published on mcp.ctl.<service>.permit.<instance>, to
 // that instance alone.
 type Permit struct {
@@ -1021,7 +1031,10 @@ type Permit struct {
 	// Of the request.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The call may begin. Otherwise it ends there, unrun.
-	Granted       bool `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	Granted bool `protobuf:"varint,2,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Of the Ready that this answers; 0 from edges that do not know it, and from one
+	// that leaves before it was asked.
+	Turn          uint32 `protobuf:"varint,3,opt,name=turn,proto3" json:"turn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,6 +1081,13 @@ func (x *Permit) GetGranted() bool {
 		return x.Granted
 	}
 	return false
+}
+
+func (x *Permit) GetTurn() uint32 {
+	if x != nil {
+		return x.Turn
+	}
+	return 0
 }
 
 // Outcome is what an instance knows of a call with an idempotency key that it was
@@ -2129,11 +2149,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x04sent\x18\f \x01(\v2\x13.busbar.bus.v1.SentH\x00R\x04sent\x12,\n" +
 	"\x05ready\x18\r \x01(\v2\x14.busbar.bus.v1.ReadyH\x00R\x05ready\x122\n" +
 	"\aoutcome\x18\x14 \x01(\v2\x16.busbar.bus.v1.OutcomeH\x00R\aoutcomeB\x06\n" +
-	"\x04body\"\a\n" +
-	"\x05Ready\"2\n" +
+	"\x04body\"\x1b\n" +
+	"\x05Ready\x12\x12\n" +
+	"\x04turn\x18\x01 \x01(\rR\x04turn\"F\n" +
 	"\x06Permit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\agranted\x18\x02 \x01(\bR\agranted\"\xdb\x01\n" +
+	"\agranted\x18\x02 \x01(\bR\agranted\x12\x12\n" +
+	"\x04turn\x18\x03 \x01(\rR\x04turn\"\xdb\x01\n" +
 	"\aOutcome\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.busbar.bus.v1.Outcome.StateR\x05state\x12,\n" +
 	"\x06answer\x18\x02 \x01(\v2\x14.busbar.bus.v1.FrameR\x06answer\"n\n" +

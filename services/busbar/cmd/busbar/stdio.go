@@ -41,7 +41,9 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: c.AuditSpool}, LendClientModels: c.LendClientModels})
+		return serveStdio(ctx, starting, conn, out, edge.Config{
+			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool}, LendClientModels: c.LendClientModels,
+		})
 	}
 	dir, err := dataDir(c.DataDir, "stdio")
 	if err != nil {

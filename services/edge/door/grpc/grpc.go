@@ -4,16 +4,17 @@ package grpc
 
 import (
 	"context"
+	"log"
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
@@ -34,6 +35,8 @@ const (
 	// maxStreams bounds the calls of one connection.
 	maxStreams = 100
 	maxHeaders = 16 << 10
+	// idleTime is how long a connection without a call is kept.
+	idleTime = 5 * time.Minute
 	// maxPage is the most entries of a list, defaultPage how many there are unless
 	// the client says.
 	maxPage, defaultPage = 1000, 250
@@ -49,8 +52,11 @@ type Config struct {
 
 // Server serves gRPC.
 type Server struct {
-	server *rpc.Server
-	health *health.Server
+	server  *rpc.Server
+	health  *health.Server
+	hold    func(context.Context) (context.Context, func())
+	errors  *log.Logger
+	streams atomic.Int64
 }
 
 // New makes the door.
@@ -58,13 +64,10 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Server{health: health.NewServer()}
-	guard := recoverer{cfg.Logger, cfg.API}
+	s := &Server{health: health.NewServer(), hold: cfg.API.HoldAny, errors: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
+	guard := recoverer{cfg.Logger}
 	s.server = rpc.NewServer(
-		rpc.MaxRecvMsgSize(maxMessage), rpc.MaxSendMsgSize(maxResult), rpc.MaxConcurrentStreams(maxStreams),
-		rpc.MaxHeaderListSize(maxHeaders), rpc.ConnectionTimeout(5*time.Second),
-		rpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		rpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		rpc.MaxRecvMsgSize(maxMessage), rpc.MaxSendMsgSize(maxResult),
 		rpc.UnaryInterceptor(guard.unary), rpc.StreamInterceptor(guard.stream),
 	)
 	gatewayv1.RegisterGatewayServiceServer(s.server, &service{api: cfg.API})
@@ -75,32 +78,10 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Serve serves on l until ctx ends, then finishes what runs, for at most drain,
-// and returns. It closes l.
-func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration) error {
-	ended := make(chan error, 1)
-	go func() { ended <- s.server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	s.health.Shutdown()
-	late := time.AfterFunc(drain, s.server.Stop)
-	defer late.Stop()
-	s.server.GracefulStop()
-	return <-ended
-}
-
 // recoverer keeps a defect that one call meets from ending the process.
-type recoverer struct {
-	log *slog.Logger
-	api *api.Server
-}
+type recoverer struct{ log *slog.Logger }
 
 func (g recoverer) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo, handle rpc.UnaryHandler) (resp any, err error) {
-	ctx, release := g.api.Hold(ctx)
-	defer release()
 	if caught := panics.Try(func() { resp, err = handle(ctx, req) }); caught != nil {
 		return nil, g.met(info.FullMethod, caught)
 	}
@@ -108,22 +89,38 @@ func (g recoverer) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo
 }
 
 func (g recoverer) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInfo, handle rpc.StreamHandler) (err error) {
-	ctx, release := g.api.HoldAny(s.Context())
-	defer release()
-	if caught := panics.Try(func() { err = handle(srv, &held{s, ctx}) }); caught != nil {
+	w, _ := s.Context().Value(streamKey{}).(*wire)
+	if caught := panics.Try(func() { err = handle(srv, &stream{s, w}) }); caught != nil {
 		return g.met(info.FullMethod, caught)
 	}
 	return status(err)
 }
 
-// held is a stream whose results have an account.
-type held struct {
+// stream is a stream whose messages are written when SendMsg returns, and read as
+// RecvMsg asks for them.
+type stream struct {
 	rpc.ServerStream
-	ctx context.Context
+	*wire
 }
 
-// Context implements grpc.ServerStream.
-func (h *held) Context() context.Context { return h.ctx }
+// SendMsg implements grpc.ServerStream.
+func (s *stream) SendMsg(m any) error {
+	if err := s.ServerStream.SendMsg(m); err != nil {
+		return err
+	}
+	select {
+	case <-s.out.flushed:
+		return nil
+	case <-s.Context().Done():
+		return status(fault.New(fault.Cancelled, "the client has gone or does not read"))
+	}
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *stream) RecvMsg(m any) error {
+	s.in.allow()
+	return s.ServerStream.RecvMsg(m)
+}
 
 func (g recoverer) met(method string, caught *panics.Recovered) error {
 	g.log.Error("a call panicked", "door", "grpc", "method", method, "panic", caught.Value, "stack", string(caught.Stack))

@@ -32,12 +32,17 @@ type world struct {
 	gatewayv1.GatewayServiceClient
 	conn *rpc.ClientConn
 	svc  *edgetest.Service
+	// grpc and http are where the edge listens.
+	grpc, http string
 }
 
-func start(t *testing.T) *world {
+func start(t *testing.T, with ...func(*edgetest.Service)) *world {
 	t.Helper()
 	url := bustest.Server(t)
 	w := &world{svc: edgetest.New("svc")}
+	for _, f := range with {
+		f(w.svc)
+	}
 	w.svc.Start(t, bustest.Connect(t, url))
 	starting, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -56,17 +61,18 @@ func start(t *testing.T) *world {
 		}
 		return l
 	}
-	g := listen()
+	g, h := listen(), listen()
+	w.grpc, w.http = g.Addr().String(), h.Addr().String()
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: listen(), GRPC: g}) }()
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: h, GRPC: g}) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	if w.conn, err = rpc.NewClient(g.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+	if w.conn, err = rpc.NewClient(w.grpc, rpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.conn.Close() })

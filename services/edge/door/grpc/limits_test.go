@@ -16,7 +16,10 @@ import (
 	rpcstatus "google.golang.org/grpc/status"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 func TestLimits(t *testing.T) {
@@ -95,7 +98,9 @@ func TestReflection(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- grpc.New(grpc.Config{}).Serve(ctx, l, time.Second) }()
+		go func() {
+			ended <- grpc.New(grpc.Config{API: api.New(gateway.New(gateway.Config{Budget: budget.New(0)}), nil)}).Serve(ctx, l, time.Second)
+		}()
 		conn, err := rpc.NewClient(l.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)

@@ -1,11 +1,17 @@
 package websocket_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
@@ -35,6 +41,62 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 			t.Errorf("there is no room again: %+v", m.Error)
 		}
 	})
+	t.Run("M8 requests of 1.0.0 in flight", func(t *testing.T) {
+		w := start(t, nil)
+		s := w.dial(t, "busbar")
+		answers := s.answers()
+		pad := `{"a":"` + strings.Repeat("x", 500<<10) + `","b":"` + strings.Repeat("x", 400<<10) + `"}`
+		for i := range 19 {
+			s.send(fmt.Sprintf(`{"type":"tool_request","id":%d,"data":{"name":"hold","parameters":%s}}`, i+1, pad))
+		}
+		if m := receive(t, "one is refused", answers); string(m.ID) != "19" || m.Error == nil || m.Error.Data.Reason != "overloaded" || m.Error.Data.Executed != "no" {
+			t.Errorf("%s %+v", m.ID, m.Error)
+		}
+		for range 18 {
+			receive(t, "a call runs", w.svc.Started)
+		}
+		w.svc.Release <- struct{}{}
+		if m := receive(t, "one is answered", answers); m.Type != "tool_response" {
+			t.Errorf("%+v", m)
+		}
+		s.send(fmt.Sprintf(`{"type":"tool_request","id":20,"data":{"name":"echo","parameters":%s}}`, pad))
+		if m := receive(t, "another one is answered", answers); m.Type != "tool_response" || string(m.ID) != "20" {
+			t.Errorf("there is no room again: %s %+v", m.ID, m.Error)
+		}
+	})
+	t.Run("M8 requests in flight of one party over many connections", func(t *testing.T) {
+		// A party has half of the budget, 512 KiB.
+		w := startWith(t, edge.Config{Version: "1.2.3", ResultBytes: 1 << 20, Logger: bustest.Logger(t)})
+		pad := `{"a":"` + strings.Repeat("x", 100<<10) + `"}`
+		ask := func(s *socket, id int, tool string) {
+			s.send(fmt.Sprintf(`{"type":"tool_request","id":%d,"data":{"name":"%s","parameters":%s}}`, id, tool, pad))
+		}
+		for i := range 5 {
+			s := w.dial(t, "busbar")
+			s.answers()
+			ask(s, i+1, "hold")
+			receive(t, fmt.Sprintf("call %d runs", i+1), w.svc.Started)
+		}
+		last := w.dial(t, "busbar")
+		answers := last.answers()
+		ask(last, 6, "hold")
+		if m := receive(t, "one is refused", answers); m.Error == nil || m.Error.Data.Reason != "overloaded" || m.Error.Data.Executed != "no" {
+			t.Errorf("%s %+v", m.Type, m.Error)
+		}
+		last.send(`{"type":"tool_request","id":7,"data":{"name":"safe"}}`)
+		if m := receive(t, "a call that brings nothing is answered", answers); m.Type != "tool_response" {
+			t.Errorf("%+v", m.Error)
+		}
+		w.svc.Release <- struct{}{}
+		for end := time.Now().Add(time.Minute); ; {
+			ask(last, 8, "echo")
+			if m := receive(t, "an answer", answers); m.Type == "tool_response" {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("there is no room again after a minute: %+v", m.Error)
+			}
+		}
+	})
 	t.Run("subscriptions", func(t *testing.T) {
 		t.Parallel()
 		s := w.dial(t, "mcp")
@@ -48,4 +110,23 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 			}
 		}
 	})
+}
+
+// answers reads on, so that pings are answered whatever the test waits for.
+func (s *socket) answers() <-chan message {
+	c := make(chan message, 64)
+	go func() {
+		for {
+			_, b, err := s.Read(context.Background())
+			if err != nil {
+				return
+			}
+			var m message
+			if err := json.Unmarshal(b, &m); err != nil {
+				s.t.Errorf("%s: %v", b, err)
+			}
+			c <- m
+		}
+	}()
+	return c
 }

@@ -37,15 +37,22 @@ type world struct {
 
 func start(t testing.TB, keys *keys) *world {
 	t.Helper()
-	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc"), keys: keys}
-	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
 	cfg := edge.Config{Version: "1.2.3", LendClientModels: true, Logger: bustest.Logger(t)}
 	if keys != nil {
 		cfg.Authenticator = keys
 	}
+	w := startWith(t, cfg)
+	w.keys = keys
+	return w
+}
+
+func startWith(t testing.TB, cfg edge.Config) *world {
+	t.Helper()
+	url := bustest.Server(t)
+	w := &world{svc: edgetest.New("svc")}
+	w.svc.Start(t, bustest.Connect(t, url))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	var err error
 	if w.edge, err = edge.New(ctx, bustest.Connect(t, url), cfg); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,9 @@ import (
 const (
 	// MaxInFlight is how many requests may be unanswered. A batch is one.
 	MaxInFlight = 64
-	maxBatch    = 10_000
+	// maxInFlightBytes bounds what these have together, as they were sent.
+	maxInFlightBytes = 16 << 20
+	maxBatch         = 10_000
 )
 
 // Codes of errors.
@@ -85,6 +87,7 @@ type talk struct {
 
 	mu       sync.Mutex
 	inFlight map[string]context.CancelFunc
+	bytes    int // of the requests in flight
 }
 
 func newTalk(h *Handler, who api.Caller, out *door.Socket) *talk {
@@ -116,7 +119,7 @@ func (t *talk) Receive(ctx context.Context, b []byte) {
 	case t.draining:
 		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
 	default:
-		ctx, err = t.begin(ctx, m.ID)
+		ctx, err = t.begin(ctx, m.ID, len(b))
 	}
 	if err != nil {
 		r.fail(err)
@@ -128,7 +131,7 @@ func (t *talk) Receive(ctx context.Context, b []byte) {
 		var v any
 		var err error
 		caught := panics.Try(func() { v, err = k.do(r, ctx) })
-		t.end(m.ID) // before the answer, after which the id may be used again
+		t.end(m.ID, len(b)) // before the answer, after which the id may be used again
 		switch {
 		case caught != nil:
 			r.fail(fault.From(caught.AsError()))
@@ -172,7 +175,7 @@ func validID(id jsontext.Value) bool {
 }
 
 // begin makes room for a request.
-func (t *talk) begin(ctx context.Context, id jsontext.Value) (context.Context, error) {
+func (t *talk) begin(ctx context.Context, id jsontext.Value, size int) (context.Context, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, there := t.inFlight[string(id)]; there {
@@ -181,15 +184,20 @@ func (t *talk) begin(ctx context.Context, id jsontext.Value) (context.Context, e
 	if len(t.inFlight) >= MaxInFlight {
 		return nil, fault.New(fault.Overloaded, "%d requests are in flight already; wait for an answer", MaxInFlight)
 	}
+	if t.bytes+size > maxInFlightBytes {
+		return nil, fault.New(fault.Overloaded, "the requests in flight have %d bytes together already; wait for an answer", maxInFlightBytes)
+	}
+	t.bytes += size
 	ctx, t.inFlight[string(id)] = context.WithCancel(ctx)
 	return ctx, nil
 }
 
-func (t *talk) end(id jsontext.Value) {
+func (t *talk) end(id jsontext.Value, size int) {
 	t.cancel(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.inFlight, string(id))
+	t.bytes -= size
 }
 
 // cancel gives a request up. It is answered all the same, with what it came to.

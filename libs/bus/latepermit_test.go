@@ -1,0 +1,145 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// stoppableService names the variable by which the test binary starts itself
+// as an instance of "svc".
+const stoppableService = "BUSBAR_TEST_SERVICE"
+
+// serveUntilKilled is that instance.
+func serveUntilKilled(url string) {
+	conn, err := bus.Connect(context.Background(), bus.Config{URL: url})
+	if err != nil {
+		fmt.Println("connect:", err)
+		return
+	}
+	var runs atomic.Int32
+	if _, err = bus.Serve(context.Background(), conn, bus.ServerConfig{Service: "svc", Handler: counted(&runs)}); err != nil {
+		fmt.Println("serve:", err)
+		return
+	}
+	select {}
+}
+
+// An instance that is stopped after it asked finds a permit, when it goes on,
+// whose caller has given up since. It does not count.
+func TestF2LatePermits(t *testing.T) {
+	t.Parallel()
+	for name, stopped := range map[string]time.Duration{
+		"the caller counts it as lost": 2 * bus.MaxSilence,
+		"its own time is over as well": 5 * time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := bustest.Server(t)
+			cmd := exec.Command(os.Args[0])
+			cmd.Env, cmd.Stdout = append(os.Environ(), stoppableService+"="+url), os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			caller := newCaller(t, url)
+			bustest.Eventually(t, "the instance takes calls", func() bool { return caller.Check(t.Context(), "svc") == nil })
+
+			nc := raw(t, url)
+			replies := make(chan *nats.Msg, 256)
+			if _, err := nc.ChanSubscribe("mcp.reply.svc.edge.r", replies); err != nil {
+				t.Fatal(err)
+			}
+			req := effect("x")
+			req.Id, req.RemainingNano = "one", uint64(time.Minute)
+			data, err := proto.Marshal(req)
+			if err == nil {
+				err = nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.edge.r", data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := func() *busv1.Frame {
+				f := &busv1.Frame{}
+				if err := proto.Unmarshal(await(t, "a frame", replies).Data, f); err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			asked := next()
+			for asked.GetReady() == nil {
+				asked = next()
+			}
+			if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			bustest.Eventually(t, "the instance is stopped", func() bool {
+				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+				return strings.Contains(string(stat), ") T ")
+			})
+			if err := nc.Flush(); err != nil { // what it said before is here
+				t.Fatal(err)
+			}
+			for len(replies) > 0 {
+				if f := next(); f.GetReady() != nil {
+					asked = f
+				}
+			}
+			turn := asked.GetReady().Turn
+			permit(t, nc, asked.Instance, turn)
+			<-time.After(stopped)
+			if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			for {
+				f := next()
+				switch {
+				case f.GetResult() != nil:
+					t.Fatalf("it ran with a permit for turn %d that was %v old", turn, stopped)
+				case f.GetError() != nil:
+					if f.GetError().Executed != busv1.Executed_EXECUTED_NO {
+						t.Errorf("ended with %v", f.GetError())
+					}
+					return
+				case f.GetReady() != nil && f.GetReady().Turn > turn:
+					// It asks again; a caller that still waits permits that, and it runs.
+					permit(t, nc, f.Instance, f.GetReady().Turn)
+					for f.GetResult() == nil && f.GetError() == nil {
+						f = next()
+					}
+					if f.GetResult() == nil && f.GetError().Executed != busv1.Executed_EXECUTED_NO {
+						t.Errorf("permitted again, it ended with %v", f.GetError())
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func permit(t *testing.T, nc *nats.Conn, instance string, turn uint32) {
+	t.Helper()
+	data, err := proto.Marshal(&busv1.Permit{Id: "one", Granted: true, Turn: turn})
+	if err == nil {
+		err = nc.Publish("mcp.ctl.svc.permit."+instance, data)
+	}
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
