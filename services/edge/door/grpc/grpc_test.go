@@ -32,8 +32,8 @@ type world struct {
 	gatewayv1.GatewayServiceClient
 	conn *rpc.ClientConn
 	svc  *edgetest.Service
-	// grpc and http are where the edge listens.
-	grpc, http string
+	// grpc and metrics are where the edge listens.
+	grpc, metrics string
 }
 
 func start(t *testing.T, with ...func(*edgetest.Service)) *world {
@@ -61,11 +61,11 @@ func start(t *testing.T, with ...func(*edgetest.Service)) *world {
 		}
 		return l
 	}
-	g, h := listen(), listen()
-	w.grpc, w.http = g.Addr().String(), h.Addr().String()
+	g, m := listen(), listen()
+	w.grpc, w.metrics = g.Addr().String(), m.Addr().String()
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: h, GRPC: g}) }()
+	go func() { ended <- e.ServeAll(serving, &edge.Listeners{HTTP: listen(), GRPC: g, Metrics: m}) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

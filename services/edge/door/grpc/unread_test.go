@@ -103,7 +103,7 @@ func (c *h2) read() (kind byte, last bool, stream uint32, payload []byte, err er
 // metric is what /metrics says.
 func (w *world) metric(t testing.TB, name string) float64 {
 	t.Helper()
-	r, err := http.Get("http://" + w.http + "/metrics")
+	r, err := http.Get("http://" + w.metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
