@@ -46,11 +46,15 @@ type keptCall struct {
 	at     time.Time
 }
 
-// firstID is the id of a call's first attempt: each of the next has a number
-// behind it.
-func firstID(id string) string {
-	id, _, _ = strings.Cut(id, "-")
-	return id
+// FirstID is the id of a call's first attempt: each of the next has a number
+// behind it. The id of a task, which begins with its service, is the same in
+// every attempt.
+func FirstID(id string) string {
+	if strings.Contains(id, ".") {
+		return id
+	}
+	first, _, _ := strings.Cut(id, "-")
+	return first
 }
 
 // begin notes that a call is about to run.
@@ -60,21 +64,21 @@ func (k *keptCalls) begin(id string) {
 	if k.calls == nil {
 		k.calls = map[string]*keptCall{}
 	}
-	k.calls[firstID(id)] = &keptCall{id: firstID(id)}
+	k.calls[FirstID(id)] = &keptCall{id: FirstID(id)}
 }
 
 // unbegun takes begin back.
 func (k *keptCalls) unbegun(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.calls, firstID(id))
+	delete(k.calls, FirstID(id))
 }
 
 // end keeps how a call ended: with a body, or with f.
 func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := k.calls[firstID(id)]
+	c := k.calls[FirstID(id)]
 	if c == nil {
 		return
 	}
@@ -129,7 +133,7 @@ func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 func (k *keptCalls) outcome(id string) *busv1.Outcome {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c := k.calls[firstID(id)]
+	c := k.calls[FirstID(id)]
 	switch {
 	case c == nil && k.lost:
 		return &busv1.Outcome{State: busv1.Outcome_STATE_FORGOTTEN}

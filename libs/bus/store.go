@@ -13,7 +13,7 @@ import (
 
 // ErrOtherStore means that instances of the service are there whose data is
 // elsewhere.
-var ErrOtherStore = errors.New("it is there with another store of its data")
+var ErrOtherStore = errors.New("runs already, on another database than this instance's")
 
 const (
 	// storeLook is how often a store that is another's is looked at, storeTime how
@@ -50,7 +50,8 @@ func (c *Conn) ClaimStore(ctx context.Context, service, id string, lost func()) 
 			s.sequence = sequence
 			return s.held(ctx, lost), nil
 		case err == nil && there != "" && others != 0 && sequence != others:
-			return nil, fmt.Errorf("service %s: %w", service, ErrOtherStore)
+			return nil, fmt.Errorf("service %s %w: each would have a part of the data. Start all instances on one Postgres with --database-url "+
+				"(BUSBAR_DATABASE_URL), or stop the others and wait %v", service, ErrOtherStore, BeatTTL)
 		case err == nil && there != "":
 			others = sequence
 		case err == nil:

@@ -2,6 +2,7 @@ package service
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -24,6 +25,8 @@ type Call struct {
 
 	answered map[string][]byte
 	state    []byte
+	// replayed is said by the handler.
+	replayed atomic.Bool
 }
 
 // output takes what a handler says before it returns.
@@ -33,9 +36,9 @@ type output interface {
 	Disconnect(retry time.Duration)
 }
 
-// ID names the call in logs and audit. In a task it is the task's, the same in
-// every run.
-func (c *Call) ID() string { return c.req.Id }
+// ID names the call in logs and audit, the same in every attempt. In a task it
+// is the task's, the same in every run.
+func (c *Call) ID() string { return bus.FirstID(c.req.Id) }
 
 // Principal is who calls; "anonymous" where the edge runs without
 // authentication.
@@ -61,6 +64,12 @@ func (c *Call) Trace() (parent, state string) { return c.req.Traceparent, c.req.
 // IdempotencyKey is the same in every repetition of a call; empty if the
 // caller gave none.
 func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
+
+// Replayed tells that nothing ran, and that what the handler returns is the answer
+// of an earlier call with the same IdempotencyKey. It is for tools with
+// Tool.KeepsKeys: the audit trail then has one effect of the calls with the key, not
+// one of each, and clients are told where their protocol has a place for it.
+func (c *Call) Replayed() { c.replayed.Store(true) }
 
 // Progress tells the client how far the call has come. done must increase from
 // call to call; total is 0 when unknown. It costs nothing when the client did

@@ -67,6 +67,7 @@ func ExampleCall_IdempotencyKey() {
 	s := service.New("mail", quietly)
 	service.AddTool(s, service.Tool{Name: "send", KeepsKeys: true}, func(_ context.Context, call *service.Call, _ struct{}) (string, error) {
 		if answer, again := done[call.IdempotencyKey()]; again {
+			call.Replayed()
 			return answer, nil
 		}
 		answer := fmt.Sprintf("letter %d", sent.Add(1))

@@ -83,5 +83,9 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 	if err := call.becomes(t.task); err != nil {
 		return nil, err
 	}
-	return t.invoke(ctx, call, call.req.Arguments)
+	result, err := t.invoke(ctx, call, call.req.Arguments)
+	if err == nil {
+		result.Replayed = call.replayed.Load()
+	}
+	return result, err
 }

@@ -203,10 +203,6 @@ func (r *Running) claimStore(ctx context.Context) (err error) {
 			s.logger().Error("instance with another store not stopped in order", "service", s.name, "error", err)
 		}
 	})
-	if errors.Is(err, bus.ErrOtherStore) {
-		return fmt.Errorf("service %s runs already, on another database than this instance's: each would have a part of the data. "+
-			"Start all instances on one Postgres with --database-url (BUSBAR_DATABASE_URL), or stop the others and wait %v", s.name, bus.BeatTTL)
-	}
 	return err
 }
 

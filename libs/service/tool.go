@@ -56,7 +56,8 @@ type Tool struct {
 	// RequiresUserApproval holds every call until a person agrees.
 	RequiresUserApproval bool
 	// KeepsKeys says that the handler itself sees to it that a repeated
-	// Call.IdempotencyKey has one effect, in the transaction of that effect.
+	// Call.IdempotencyKey has one effect, in the transaction of that effect, and
+	// says Call.Replayed of a repetition.
 	// Otherwise an edge keeps the outcome of a call with a key for 24 hours, and
 	// what it did not hear the end of is never run again.
 	KeepsKeys bool

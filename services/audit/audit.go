@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -58,6 +59,8 @@ type Config struct {
 type Service struct {
 	cfg   Config
 	store trail.Store
+	// storeID names the database: all instances work on the same one.
+	storeID string
 }
 
 // New opens the database, waiting for it until ctx ends, and brings its schema up
@@ -86,15 +89,19 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 		cfg.Key = key
 	}
 	s := &Service{cfg: cfg}
-	var err error
 	place := database.Config{URL: cfg.DatabaseURL}
 	if cfg.DataDir != "" {
 		place.File = filepath.Join(cfg.DataDir, "audit.db")
 	}
-	s.store, err = table.Open(ctx, place)
+	kept, err := table.Open(ctx, place)
 	if err != nil {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
+	if s.storeID, err = kept.StoreID(ctx); err != nil {
+		kept.Close()
+		return nil, err
+	}
+	s.store = kept
 	return s, nil
 }
 
@@ -110,20 +117,45 @@ type Running struct {
 	server     *bus.Server
 	announcer  *bus.Announcer
 	undescribe func()
+	claim      *bus.StoreClaim
 	stop       context.CancelFunc
 	done       []chan struct{}
+	// stopping is once: the instance stops itself if it loses its claim.
+	stopping sync.Once
+	stopped  error
 }
 
-// Start puts the service on the bus and returns once it takes questions. Stop it
-// before closing the connection.
+// Start puts the service on the bus and returns once it takes questions. It refuses
+// an instance with another database than that of those that run, which would have a
+// part of the trail. Stop it before closing the connection.
 func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err error) {
 	log := s.cfg.Logger
+	r := &Running{service: s}
+	begun := make(chan struct{})
+	r.claim, err = conn.ClaimStore(ctx, Name, s.storeID, func() {
+		if <-begun; r.stop == nil {
+			return // the start failed
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lifecycle.DrainTimeout)
+		defer cancel()
+		if err := r.Stop(ctx); err != nil {
+			log.Error("instance with another store not stopped in order", "service", Name, "error", err)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.claim.Release()
+		}
+		close(begun)
+	}()
 	witness, err := newWitness(ctx, conn, s.cfg.Key, log)
 	if err != nil {
 		return nil, err
 	}
 	q := questions{store: s.store, witness: witness, log: log}
-	r := &Running{service: s}
 	if r.server, err = bus.Serve(ctx, conn, bus.ServerConfig{Service: Name, Concurrency: 8, Handler: q.handle}); err != nil {
 		return nil, err
 	}
@@ -155,6 +187,11 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err er
 // Stop leaves the bus: what is being written is finished, what is not begun is
 // left to other instances or the next start.
 func (r *Running) Stop(ctx context.Context) error {
+	r.stopping.Do(func() { r.stopped = r.leave(ctx) })
+	return r.stopped
+}
+
+func (r *Running) leave(ctx context.Context) error {
 	r.stop()
 	for _, done := range r.done {
 		select {
@@ -162,6 +199,7 @@ func (r *Running) Stop(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	r.claim.Release()
 	r.announcer.Withdraw(ctx)
 	r.undescribe()
 	return r.server.Drain(ctx)

@@ -11,7 +11,6 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	go.uber.org/goleak v1.3.0
 	google.golang.org/protobuf v1.36.12
-	modernc.org/sqlite v1.60.0
 )
 
 require (
@@ -45,6 +44,7 @@ require (
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
+	modernc.org/sqlite v1.60.0 // indirect
 )
 
 replace (

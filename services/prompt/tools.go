@@ -176,6 +176,7 @@ func (s *Service) put(ctx context.Context, call *service.Call, tool string, d te
 func (s *Service) write(ctx context.Context, call *service.Call, tool string, c store.Change) (WrittenOut, error) {
 	c.Author = clip(call.Principal())
 	if key := call.IdempotencyKey(); key != "" {
+		c.Replayed = call.Replayed
 		c.Once = store.Key{
 			Scope: digest(call.Tenant(), call.Principal()), Key: digest(key),
 			Digest: digest(tool, c.Name, fmt.Sprint(c.Seen), string(c.Definition)),

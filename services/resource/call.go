@@ -215,7 +215,7 @@ func onceOf(call *service.Call, tool string, in any) (store.Once, error) {
 		return store.Once{}, err
 	}
 	sum := sha256.Sum256(append([]byte(tool+"\n"), b...))
-	return store.Once{Caller: call.Principal(), Key: call.IdempotencyKey(), Digest: sum[:]}, nil
+	return store.Once{Caller: call.Principal(), Key: call.IdempotencyKey(), Digest: sum[:], Replayed: call.Replayed}, nil
 }
 
 // fit shortens a name that was not given to one that is allowed.

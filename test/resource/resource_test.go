@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // startEdge puts an edge on a bus and returns its MCP endpoint.
 func startEdge(t testing.TB, bus string) string {
 	t.Helper()
-	e, err := edge.New(t.Context(), bustest.Connect(t, bus), edge.Config{Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)})
+	e, err := edge.New(t.Context(), bustest.Connect(t, bus), edge.Config{Version: "1.0.0", Logger: slog.New(slog.DiscardHandler), Audit: edge.Audit{Token: operatorToken}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,9 @@ type Caller struct {
 	IdempotencyKey string
 	Traceparent    string
 	Tracestate     string
+	// Replayed, unless nil, is called when a write to a resource is answered with
+	// what an earlier one with the same key came to.
+	Replayed func()
 }
 
 // Server answers the doors.

@@ -23,7 +23,7 @@ const maxDelegation = time.Hour
 var delegations = []byte("delegation")
 
 // delegate lets the service of a call make others on the caller's behalf until
-// a time. Nil for tools that call no others.
+// a time, and clockSlack. Nil for tools that call no others.
 func (s *Sealer) delegate(ctx context.Context, c *Call, until time.Time) ([]byte, error) {
 	if c.Target.Tool == nil || !c.Target.Tool.CallsTools {
 		return nil, nil
@@ -50,7 +50,7 @@ func (s *Sealer) accept(ctx context.Context, c *Call) error {
 		return err
 	}
 	d := &busv1.Delegation{}
-	if err := proto.Unmarshal(plain, d); err != nil || s.now().UnixNano() > int64(d.ExpiresUnixNano) {
+	if err := proto.Unmarshal(plain, d); err != nil || s.now().Add(-clockSlack).UnixNano() > int64(d.ExpiresUnixNano) {
 		return refused
 	}
 	if d.Depth > maxDepth {

@@ -82,8 +82,8 @@ func TestToolTimeout(t *testing.T) {
 	w := start(t, nil)
 	at := time.Now()
 	w.fails(t, toolCall("hurry", "{}"), fault.DeadlineExceeded, fault.Unknown)
-	if took := time.Since(at); took < 200*time.Millisecond || took > bustest.Promptly {
-		t.Errorf("took %v, the tool has 300 ms", took)
+	if took := time.Since(at); took < time.Second || took > bustest.Promptly {
+		t.Errorf("took %v, the tool has 2 s", took)
 	}
 	select {
 	case <-w.svc.Ended:

@@ -21,6 +21,10 @@ const stateLife = time.Hour
 // than any state lives.
 const keyLife = 12 * time.Hour
 
+// clockSlack is how far the clocks of two edges may differ: what one edge gives a time,
+// any other takes for so much longer.
+const clockSlack = 2 * time.Minute
+
 // Sealer protects the state that services send through clients: it comes back
 // from whoever got it, for the call it belongs to, unchanged and in time, or
 // not at all (2026-07-28, basic/patterns/mrtr, Server Requirements).
@@ -91,7 +95,7 @@ const periodSize, nonceSize = 4, 12
 // errNotOurs refuses what no edge sealed, or too long ago, or for something else.
 var errNotOurs = errors.New("not sealed by an edge of this bus for this, or too old")
 
-// seal protects plain until a time. It opens only with what it is bound to.
+// seal protects plain until a time, and clockSlack. It opens only with what it is bound to.
 func (s *Sealer) seal(ctx context.Context, bound, plain []byte, until time.Time) ([]byte, error) {
 	period := s.period()
 	aead, err := s.aead(ctx, period)
@@ -120,7 +124,7 @@ func (s *Sealer) open(ctx context.Context, bound, sealed []byte) ([]byte, error)
 		return nil, err
 	}
 	plain, err := aead.Open(nil, sealed[periodSize:periodSize+nonceSize], sealed[periodSize+nonceSize:], bound)
-	if err != nil || len(plain) < 8 || s.now().Unix() > int64(binary.BigEndian.Uint64(plain)) {
+	if err != nil || len(plain) < 8 || s.now().Add(-clockSlack).Unix() > int64(binary.BigEndian.Uint64(plain)) {
 		return nil, errNotOurs
 	}
 	return plain[8:], nil

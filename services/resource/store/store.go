@@ -65,6 +65,8 @@ type Once struct {
 	Caller, Key string
 	// Digest stands for what the write is to do.
 	Digest []byte
+	// Replayed, unless nil, is called before a write returns what the first did.
+	Replayed func()
 }
 
 // Event says that a resource has changed.

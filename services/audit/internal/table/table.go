@@ -43,6 +43,11 @@ func Open(ctx context.Context, cfg database.Config) (*Table, error) {
 	return &Table{db}, nil
 }
 
+// StoreID is the id of the data: see database.StoreID.
+func (t *Table) StoreID(ctx context.Context) (string, error) {
+	return database.StoreID(ctx, t.db, "audit")
+}
+
 // Close implements trail.Store.
 func (t *Table) Close() { t.db.Close() }
 

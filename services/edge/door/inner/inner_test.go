@@ -233,15 +233,9 @@ func TestForged(t *testing.T) {
 	if err != nil || !strings.Contains(string(frame.GetResult().GetJson()), "acme ada raw") {
 		t.Errorf("%v %v", frame, err)
 	}
-	// It was given for a call that is over by now.
-	bustest.Eventually(t, "the delegation is over", func() bool {
-		_, err := ask(genuine)
-		return fault.Is(err, fault.Forbidden)
-	})
 }
 
-// delegation is what a service is given with a call of a tool, "raw", whose
-// time limit is a second.
+// delegation is what a service is given with a call of a tool, "raw".
 func (w *world) delegation(t *testing.T, conn *bus.Conn) []byte {
 	t.Helper()
 	given := make(chan []byte, 1)
@@ -254,7 +248,7 @@ func (w *world) delegation(t *testing.T, conn *bus.Conn) []byte {
 	}
 	t.Cleanup(func() { _ = server.Drain(context.Background()) })
 	announcer, err := bus.Announce(conn, "raw", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "raw", Tools: []*busv1.Tool{{
-		Name: "raw", Json: []byte(`{"name":"raw","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`), CallsTools: true, TimeoutMs: 1000,
+		Name: "raw", Json: []byte(`{"name":"raw","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`), CallsTools: true,
 	}}})
 	if err != nil {
 		t.Fatal(err)

@@ -56,6 +56,7 @@ func (h *Handler) input(w http.ResponseWriter, r *http.Request) (who api.Caller,
 	if who, err = caller(r); err != nil {
 		return who, nil, 0, err
 	}
+	who.Replayed = func() { replayed(w) }
 	if match := r.Header.Get("If-Match"); match != "" && match != "*" {
 		if revision, err = strconv.ParseInt(strings.Trim(match, `"`), 10, 64); err != nil || revision < 1 {
 			return who, nil, 0, fault.New(fault.InvalidRequest, "If-Match is the revision of the resource, a number")

@@ -90,7 +90,7 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 		return err
 	}
 	if call.Replayed {
-		w.Header().Set("Idempotency-Replayed", "true")
+		replayed(w)
 	}
 	v, err := show(result)
 	if err != nil {
@@ -98,6 +98,9 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 	}
 	return send(w, r, http.StatusOK, v)
 }
+
+// replayed says that the answer is that of an earlier request with the same key.
+func replayed(w http.ResponseWriter) { w.Header().Set("Idempotency-Replayed", "true") }
 
 // sample asks the model that is configured.
 func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error {

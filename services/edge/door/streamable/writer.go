@@ -25,7 +25,6 @@ type writer struct {
 	control *http.ResponseController
 	takes   door.Accept
 
-	started time.Time
 	mark    string        // id of the next event
 	events  chan []byte   // not nil once it is a stream
 	queued  atomic.Int64  // bytes in events
@@ -36,7 +35,7 @@ type writer struct {
 }
 
 func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
-	return &writer{w: w, control: http.NewResponseController(w), takes: takes, started: time.Now()}
+	return &writer{w: w, control: http.NewResponseController(w), takes: takes}
 }
 
 func (o *writer) header() http.Header { return o.w.Header() }
@@ -116,17 +115,10 @@ var jsonType = []string{"application/json"}
 
 func (o *writer) write(status int, body []byte) {
 	o.written = true
-	// Until then the server's own write timeout holds.
-	if time.Since(o.started) > soon {
-		door.TimeWrite(o.control)
-	}
+	door.TimeWrite(o.control)
 	o.w.WriteHeader(status)
 	_, _ = o.w.Write(body)
 }
-
-// soon is how long after a request its answer needs no write deadline of its
-// own.
-const soon = time.Second
 
 // status answers without a body.
 func (o *writer) status(code int) {

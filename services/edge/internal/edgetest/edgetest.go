@@ -127,7 +127,7 @@ func (s *Service) hold(ctx context.Context, _ *service.Call, _ []byte) (*service
 
 func (s *Service) addCalls() {
 	s.add(service.Tool{Name: "hold"}, s.hold)
-	s.add(service.Tool{Name: "hurry", Timeout: 300 * time.Millisecond}, s.hold)
+	s.add(service.Tool{Name: "hurry", Timeout: 2 * time.Second}, s.hold)
 	// progress reports twice, then logs, then answers.
 	s.add(service.Tool{Name: "progress"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		c.Progress(1, 2, "one\nline")

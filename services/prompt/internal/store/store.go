@@ -51,6 +51,9 @@ type Change struct {
 	Entry int
 	// Once makes a repetition of the change have no effect; zero for none.
 	Once Key
+	// Replayed, unless nil, is called before Write returns what the first change
+	// with the key came to.
+	Replayed func()
 }
 
 // Key is an idempotency key.

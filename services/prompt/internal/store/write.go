@@ -13,14 +13,16 @@ import (
 // Write implements Store.
 func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
 	made := Version{Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
+	again := false
 	err := s.write(ctx, func(ctx context.Context, tx database.Tx) error {
+		again = false
 		if c.Once != (Key{}) {
 			done, err := repeated(ctx, tx, c.Once)
 			if err != nil {
 				return err
 			}
 			if done != nil {
-				made = *done
+				made, again = *done, true
 				return errNothing
 			}
 		}
@@ -50,6 +52,9 @@ func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
 		}
 		return remember(ctx, tx, c.Once, made)
 	})
+	if err == nil && again && c.Replayed != nil {
+		c.Replayed()
+	}
 	return made, err
 }
 

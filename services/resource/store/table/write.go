@@ -156,6 +156,7 @@ func (t *Table) write(ctx context.Context, tenant string, once store.Once, do fu
 	if len(once.Key) > store.MaxURI || len(once.Caller) > store.MaxTenant || len(tenant) > store.MaxTenant {
 		return r, fault.New(fault.InvalidParams, "the idempotency key has %d bytes; the limit is %d", len(once.Key), store.MaxURI)
 	}
+	again := false
 	err = t.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
 		if once.Key == "" {
 			r, err = do(ctx, tx)
@@ -167,7 +168,7 @@ func (t *Table) write(ctx context.Context, tenant string, once store.Once, do fu
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		if again = n == 0; again {
 			r, err = answered(ctx, tx, tenant, once)
 			return err
 		}
@@ -183,6 +184,9 @@ func (t *Table) write(ctx context.Context, tenant string, once store.Once, do fu
 	})
 	if err != nil {
 		return store.Resource{}, err
+	}
+	if again && once.Replayed != nil {
+		once.Replayed()
 	}
 	return r, nil
 }

@@ -30,7 +30,9 @@ func main() {
 	}
 }
 
-// join copies both ways until either side ends.
+// join copies both ways until the server ends. A client that only ends its own
+// half, or whose bytes the server does not take any more, still gets the rest of
+// the answer that is on its way.
 func join(client net.Conn, address string) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", address)
@@ -39,12 +41,11 @@ func join(client net.Conn, address string) {
 		return
 	}
 	defer func() { _ = server.Close() }()
-	ended := make(chan struct{}, 2)
-	pipe := func(to io.Writer, from io.Reader) {
-		_, _ = io.Copy(to, from)
-		ended <- struct{}{}
-	}
-	go pipe(server, client)
-	go pipe(client, server)
-	<-ended
+	go func() {
+		_, _ = io.Copy(server, client)
+		if half, ok := server.(*net.TCPConn); ok {
+			_ = half.CloseWrite()
+		}
+	}()
+	_, _ = io.Copy(client, server)
 }

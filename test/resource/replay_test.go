@@ -1,0 +1,140 @@
+package resource
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/services/audit"
+	"github.com/busbar-mcp/busbar/services/prompt"
+	"github.com/busbar-mcp/busbar/services/resource"
+)
+
+// operatorToken reads the trail.
+const operatorToken = "0perator"
+
+// TestM16RepetitionByAServiceThatKeepsKeys: what the resource and the prompt service
+// answer from their tables is told at the REST door, and is no second effect in the
+// trail.
+func TestM16RepetitionByAServiceThatKeepsKeys(t *testing.T) {
+	t.Parallel()
+	nats := bustest.Server(t)
+	startInstance(t, nats, resource.Config{File: filepath.Join(t.TempDir(), "resource.db")})
+	prompts, err := prompt.New(t.Context(), "1.0.0", prompt.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startBeside(t, nats, prompts.Start, prompts.Close)
+	trail, err := audit.New(t.Context(), audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	startBeside(t, nats, trail.Start, trail.Close)
+	base := strings.TrimSuffix(startEdge(t, nats), "/mcp")
+	bustest.Eventually(t, "the prompt service", func() bool {
+		resp, err := http.Get(base + "/tools/create_prompt")
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	item := "/resources/" + url.PathEscape("m16:put")
+	want := map[string]int{}
+	for _, c := range []struct{ tool, method, path, body string }{
+		{"create_resource", http.MethodPost, "/tools/create_resource", `{"uri":"m16:one","text":"x"}`},
+		{"update_resource", http.MethodPost, "/tools/update_resource", `{"uri":"m16:one","text":"y","append":true}`},
+		{"delete_resource", http.MethodPost, "/tools/delete_resource", `{"uri":"m16:one"}`},
+		{"create_resource", http.MethodPost, "/resources", `{"uri":"m16:put","content":"x"}`},
+		{"update_resource", http.MethodPut, item, `{"content":"y"}`},
+		{"update_resource", http.MethodPatch, item, `{"content":"z"}`},
+		{"delete_resource", http.MethodDelete, item, ``},
+		{"create_prompt", http.MethodPost, "/tools/create_prompt", `{"name":"m16","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`},
+		{"delete_prompt", http.MethodPost, "/tools/delete_prompt", `{"name":"m16","version":1}`},
+	} {
+		key := c.method + " " + c.path
+		var first string
+		for n, header := range []string{"", "true", "true"} {
+			r, err := http.NewRequestWithContext(t.Context(), c.method, base+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Idempotency-Key", key)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if err != nil || resp.StatusCode >= 300 {
+				t.Fatalf("%s, call %d: %d %s %v", key, n, resp.StatusCode, b, err)
+			}
+			if n == 0 {
+				first = string(b)
+			}
+			if got := resp.Header.Get("Idempotency-Replayed"); got != header || string(b) != first {
+				t.Errorf("%s, call %d: Idempotency-Replayed %q, want %q; %s, at first %s", key, n, got, header, b, first)
+			}
+		}
+		want[c.tool+" ok yes"]++
+		want[c.tool+" replayed no"] += 2
+	}
+	var got map[string]int
+	for deadline := time.Now().Add(wait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if got = ends(t, base); maps.Equal(got, want) {
+			return
+		}
+	}
+	t.Errorf("the trail has %v, want %v", got, want)
+}
+
+// ends counts the ends of calls in the trail: tool, outcome and whether it ran.
+func ends(t *testing.T, base string) map[string]int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/audit/list?limit=1000&method=tools/call", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Busbar-Audit", operatorToken)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var page audit.Page
+	if err := json.UnmarshalRead(resp.Body, &page); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("the trail cannot be read: %d %v", resp.StatusCode, err)
+	}
+	n := map[string]int{}
+	for _, row := range page.Events {
+		n[row.Name+" "+row.Outcome+" "+row.Executed]++
+	}
+	return n
+}
+
+// startBeside puts a service on the bus that is closed at the end.
+func startBeside[R interface{ Stop(context.Context) error }](t *testing.T, nats string, start func(context.Context, *bus.Conn) (R, error), end func()) {
+	t.Helper()
+	t.Cleanup(end)
+	r, err := start(t.Context(), bustest.Connect(t, nats))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = r.Stop(ctx)
+	})
+}
