@@ -100,19 +100,26 @@ func (b *Bucket) Look(ctx context.Context, key string) (value []byte, revision u
 }
 
 // Replace stores a value in place of the revision that Look returned, or where
-// there is none for 0. It reports false when somebody else wrote in between.
-func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64) (bool, error) {
-	if revision == 0 {
-		return b.Create(ctx, key, value)
+// there is none for 0, and returns the revision that it has now; 0 when somebody
+// else wrote in between.
+func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	if len(key) > maxKey {
+		return 0, fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
 	}
-	_, err := b.kv.Update(ctx, key, value, revision)
+	var now uint64
+	var err error
+	if revision == 0 {
+		now, err = b.kv.Create(ctx, key, value)
+	} else {
+		now, err = b.kv.Update(ctx, key, value, revision)
+	}
 	switch {
 	case err == nil:
-		return true, nil
+		return now, nil
 	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
-		return false, nil
+		return 0, nil
 	}
-	return false, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	return 0, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 }
 
 // Put stores a value; its age starts anew.
@@ -166,6 +173,20 @@ func (b *Bucket) Delete(ctx context.Context, key string) error {
 		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 	}
 	return nil
+}
+
+// DeleteAt removes a key whose revision is still the one that Look or Replace
+// returned. One that somebody else wrote since, or removed, is no error.
+func (b *Bucket) DeleteAt(ctx context.Context, key string, revision uint64) error {
+	err := b.kv.Purge(ctx, key, jetstream.LastRevision(revision))
+	if err == nil || errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return nil
+	}
+	var refused jetstream.JetStreamError
+	if errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 }
 
 // OnWrite calls f with the key of every write and deletion from now on,

@@ -142,7 +142,8 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	unrun := err.Executed == fault.No && !a.permitted && !a.heard
 	switch err.Reason {
 	case fault.Overloaded:
-		return unrun && n == 1 && (a.asks || a.options.Harmless)
+		// Lenders are edges, so that their word is taken.
+		return unrun && n == 1 && (a.asks || a.options.Harmless || a.service == Lender)
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
 	case fault.PeerLost:

@@ -39,11 +39,13 @@ type keptCalls struct {
 }
 
 type keptCall struct {
-	id     string
-	answer *busv1.Frame // nil while it runs, and once it is forgotten
-	ended  bool
-	size   int
-	at     time.Time
+	id string
+	// attempts are those that have begun and not ended.
+	attempts int
+	answer   *busv1.Frame // nil until one has ended, and once it is forgotten
+	ended    bool
+	size     int
+	at       time.Time
 }
 
 // FirstID is the id of a call's first attempt: each of the next has a number
@@ -57,21 +59,32 @@ func FirstID(id string) string {
 	return first
 }
 
-// begin notes that a call is about to run.
+// begin notes that an attempt of a call is about to run.
 func (k *keptCalls) begin(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.calls == nil {
 		k.calls = map[string]*keptCall{}
 	}
-	k.calls[FirstID(id)] = &keptCall{id: FirstID(id)}
+	c := k.calls[FirstID(id)]
+	if c == nil {
+		c = &keptCall{id: FirstID(id)}
+		k.calls[c.id] = c
+	}
+	c.attempts++
 }
 
-// unbegun takes begin back.
+// unbegun takes begin back. What other attempts of the call did stays known.
 func (k *keptCalls) unbegun(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.calls, FirstID(id))
+	c := k.calls[FirstID(id)]
+	if c == nil {
+		return
+	}
+	if c.attempts--; c.attempts == 0 && !c.ended {
+		delete(k.calls, c.id)
+	}
 }
 
 // end keeps how a call ended: with a body, or with f.
@@ -81,6 +94,11 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 	c := k.calls[FirstID(id)]
 	if c == nil {
 		return
+	}
+	c.attempts--
+	if c.ended { // an earlier attempt, whose answer this one takes the place of
+		c = &keptCall{id: c.id, attempts: c.attempts}
+		k.calls[c.id] = c
 	}
 	c.answer, c.ended, c.at = keptFrame(body, f), true, time.Now()
 	c.size = proto.Size(c.answer)
@@ -96,7 +114,9 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 		k.forgotten++
 	}
 	for len(k.order) > maxKeptCalls {
-		delete(k.calls, k.order[0].id)
+		if oldest := k.order[0]; k.calls[oldest.id] == oldest {
+			delete(k.calls, oldest.id)
+		}
 		if k.forgotten > 0 {
 			k.forgotten--
 		} else {
@@ -139,7 +159,7 @@ func (k *keptCalls) outcome(id string) *busv1.Outcome {
 		return &busv1.Outcome{State: busv1.Outcome_STATE_FORGOTTEN}
 	case c == nil:
 		return &busv1.Outcome{State: busv1.Outcome_STATE_NEVER_BEGUN}
-	case !c.ended:
+	case c.attempts > 0:
 		return &busv1.Outcome{State: busv1.Outcome_STATE_RUNNING}
 	case c.answer == nil || time.Since(c.at) > keptLife:
 		return &busv1.Outcome{State: busv1.Outcome_STATE_FORGOTTEN}

@@ -141,10 +141,14 @@ func escaped(s string, i int) (from, to, run int, ok bool) {
 	} else if run == len(s) || s[run] != '=' {
 		return 0, 0, run, false
 	}
-	plain, err := url.PathUnescape(name)
+	// The value is looked for only when the name says that it is a secret: it may
+	// reach to the end of the text, and there may be many names.
+	if plain, err := url.PathUnescape(name); err != nil || !Secret(plain) {
+		return 0, 0, run, false
+	}
 	from = i + len(name) + sign
 	to = valueEnd(s, from)
-	return from, to, run, err == nil && Secret(plain) && to > from
+	return from, to, run, to > from
 }
 
 func isEscape(s string, i int) bool {

@@ -35,7 +35,7 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", path, status, body, want)
 		}
 	}
-	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nbus: connected\naudit: ") {
+	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.HasPrefix(body, "ready\nbus: connected\nclock: in step with the bus\naudit: ") {
 		t.Errorf("%d %s", status, body)
 	}
 	conn.Close()

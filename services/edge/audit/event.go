@@ -63,7 +63,7 @@ func late(record []byte) []byte { return append(record[:len(record):len(record)]
 func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *auditv1.AuditEvent {
 	e := t.brief(c)
 	e.Id, e.DurationNano = c.ID+suffix, uint64(max(took, 0))
-	e.ClientName, e.ClientVersion = clean(redact.Text(c.Client.GetName()), maxWord), clean(redact.Text(c.Client.GetVersion()), maxWord)
+	e.ClientName, e.ClientVersion = plain(c.Client.GetName(), maxWord), plain(c.Client.GetVersion(), maxWord)
 	e.Traceparent = clean(c.Traceparent, maxWord)
 	e.Effect, e.Parent = c.Effect(), clean(c.Parent, maxWord)
 	e.Instance, e.ServiceVersion = clean(c.Ran.Instance, maxWord), clean(c.Ran.Version, maxWord)
@@ -92,7 +92,7 @@ func (t *Trail) brief(c *gateway.Call) *auditv1.AuditEvent {
 	return &auditv1.AuditEvent{
 		Call: c.ID, TimeUnixNano: uint64(c.Received.UnixNano()), Edge: t.cfg.Edge,
 		Tenant: clean(c.Principal.Tenant, maxWord), Principal: clean(c.Principal.Name, maxWord), Door: c.Door,
-		Method: clean(c.Method, maxWord), Name: clean(redact.Text(c.Name), maxName), Service: c.Target.Service,
+		Method: clean(c.Method, maxWord), Name: plain(c.Name, maxName), Service: c.Target.Service,
 	}
 }
 
@@ -106,6 +106,14 @@ func (t *Trail) digest(what string, data []byte) []byte {
 	_, _ = h.Write([]byte{0})
 	_, _ = h.Write(data)
 	return h.Sum(nil)
+}
+
+// maxRead bounds what is read of a text of which the beginning is recorded.
+const maxRead = 32 << 10
+
+// plain is the beginning of a client's text, without secrets.
+func plain(s string, most int) string {
+	return clean(redact.Text(s[:min(len(s), maxRead)]), most)
 }
 
 // clean is the beginning of a text, valid and without NUL, which databases

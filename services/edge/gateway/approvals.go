@@ -148,12 +148,24 @@ func (o *OnBus) Return(ctx context.Context, held *HeldCall) error {
 	if err != nil {
 		return err
 	}
-	return o.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
+	raw, err := json.Marshal(held)
+	if err != nil {
+		return err
+	}
+	// Take gave its room back, which may be somebody else's by now.
+	if _, err := o.quota.Keep(held.Payer, key, len(raw), ApprovalLife); err != nil {
+		return err
+	}
+	err = o.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
 		if len(value) != 0 {
 			return nil, fault.New(fault.Conflict, "the call is held already")
 		}
-		return json.Marshal(held)
+		return raw, nil
 	})
+	if err != nil && !fault.Is(err, fault.Conflict) {
+		o.quota.Release(held.Payer, key)
+	}
+	return err
 }
 
 // Unuse implements Approvals.

@@ -126,7 +126,8 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 	if nothingRan(err) && !errors.Is(err, errChanged) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
-		// One that cannot be held again has to be made again, which is safe.
+		// One that cannot be held again, also because its caller has no room left, has
+		// to be made again, which is safe.
 		_ = g.approvals.Return(after, held)
 	}
 	return answer, err

@@ -48,10 +48,13 @@ func (m *keyMemory) keep(at string, r *outcome, now time.Time) {
 	}
 }
 
-func (m *keyMemory) forget(at string) {
+// forget forgets a key, unless it is another call's by now.
+func (m *keyMemory) forget(at, call string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.calls, at)
+	if m.calls[at].record.Call == call {
+		delete(m.calls, at)
+	}
 }
 
 // recall returns what this edge remembers of a key that the bucket does not

@@ -118,7 +118,8 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.quota.Keep(c.Payer(), at, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL); err != nil {
+	// By call, so that one who loses the key gives back what it took itself.
+	if _, err := o.quota.Keep(c.Payer(), c.ID, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL); err != nil {
 		return nil, err
 	}
 	begun := false
@@ -129,17 +130,23 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 		// would stay when the client leaves.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginTime)
 		defer cancel()
+		var now uint64
+		var err error
 		if begun { // the instance before did not begin
-			return o.put(ctx, at, record)
+			now, err = o.put(ctx, at, record, revision)
+		} else {
+			now, err = o.begin(ctx, at, record, revision)
 		}
-		err := o.begin(ctx, at, record, revision)
-		begun = err == nil
+		if err == nil {
+			o.memory.keep(at, record, o.now())
+			begun, revision = true, now
+		}
 		return err
 	}
 	answer, err := run(ctx)
 	c.permit = nil
 	if !begun {
-		o.quota.Release(c.Payer(), at)
+		o.quota.Release(c.Payer(), c.ID)
 		return answer, err
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
@@ -147,53 +154,58 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 	switch record.take(answer, err) {
 	case free:
 		// When this fails, the instance knows that nothing came of it.
-		o.memory.forget(at)
-		o.quota.Release(c.Payer(), at)
-		_ = o.bucket.Delete(after, at)
+		o.memory.forget(at, c.ID)
+		o.quota.Release(c.Payer(), c.ID)
+		_ = o.bucket.DeleteAt(after, at, revision)
 	case done:
 		// When this cannot be written, the instance still knows, for a while.
 		o.memory.keep(at, record, o.now())
 		size := len(record.Result) + len(record.Meta) + len(raw) + len(at) + keyOverhead
-		if _, full := o.quota.Keep(c.Payer(), at, size, bus.OutcomeTTL); full != nil || !o.quota.Room(c.Payer(), resultsPart) {
+		if _, full := o.quota.Keep(c.Payer(), c.ID, size, bus.OutcomeTTL); full != nil || !o.quota.Room(c.Payer(), resultsPart) {
 			if record.Result != nil {
 				record.Result, record.Meta, record.Ran = nil, nil, true
 			}
-			_, _ = o.quota.Keep(c.Payer(), at, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL)
+			_, _ = o.quota.Keep(c.Payer(), c.ID, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL)
 		}
-		_ = o.put(after, at, record)
+		if _, err := o.put(after, at, record, revision); errors.Is(err, errTaken) {
+			o.memory.forget(at, c.ID)
+			o.quota.Release(c.Payer(), c.ID)
+		}
 	case goesOn:
 	}
 	return answer, err
 }
 
-// begin makes the record of a call that is about to run. Its error has cause
-// errTaken when another call has the key.
-func (o *Outcomes) begin(ctx context.Context, at string, record *outcome, revision uint64) error {
+// begin makes the record of a call that is about to run, and returns its
+// revision. Its error has cause errTaken when another call has the key.
+func (o *Outcomes) begin(ctx context.Context, at string, record *outcome, revision uint64) (uint64, error) {
 	raw, err := json.Marshal(record)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	o.mu.Lock()
 	o.running[record.Call] = struct{}{}
 	o.mu.Unlock()
-	o.memory.keep(at, record, o.now())
 	made, err := o.bucket.Replace(ctx, at, raw, revision)
-	if made {
-		return nil
+	if made != 0 {
+		return made, nil
 	}
 	// Another one's, or the acknowledgement was lost. A record that is made later
 	// than this looks does no harm: the instance knows that the call did not begin.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 	defer cancel()
-	there, _, looked := o.look(ctx, at)
+	there, revision, looked := o.look(ctx, at)
 	if looked == nil && there != nil && there.Call == record.Call {
-		return nil
+		return revision, nil
 	}
-	o.memory.forget(at)
 	if err == nil || looked == nil && there != nil {
-		return fault.New(fault.Conflict, "another call with this idempotency key has begun; ask again with the same key").Because(errTaken)
+		return 0, taken()
 	}
-	return err
+	return 0, err
+}
+
+func taken() error {
+	return fault.New(fault.Conflict, "another call with this idempotency key has begun; ask again with the same key").Because(errTaken)
 }
 
 func (o *Outcomes) over(call string) {
@@ -216,12 +228,29 @@ func (o *Outcomes) look(ctx context.Context, at string) (*outcome, uint64, error
 	return r, revision, nil
 }
 
-func (o *Outcomes) put(ctx context.Context, at string, record *outcome) error {
+// put writes a record in place of an earlier one of the same call, and returns
+// its revision. Its error has cause errTaken when another call has the key: one
+// that was told that this one did not begin.
+func (o *Outcomes) put(ctx context.Context, at string, record *outcome, revision uint64) (uint64, error) {
 	raw, err := json.Marshal(record)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return o.bucket.Put(ctx, at, raw)
+	for {
+		now, err := o.bucket.Replace(ctx, at, raw, revision)
+		if now != 0 || err != nil {
+			return now, err
+		}
+		// Another edge may have written what the instance told it; or the bucket was
+		// lost.
+		var there *outcome
+		if there, revision, err = o.look(ctx, at); err != nil {
+			return 0, err
+		}
+		if there != nil && there.Call != record.Call {
+			return 0, taken()
+		}
+	}
 }
 
 func sameCall(r *outcome, digest []byte) bool { return bytes.Equal(r.Digest, digest) }

@@ -1,9 +1,11 @@
 package gateway_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -42,6 +44,64 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
+}
+
+// H1: a held call that is given back is counted again, and discarded when its
+// caller has filled the room meanwhile: nobody fills the bucket of all by having
+// calls fail.
+func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	approvals, err := gateway.NewApprovals(t.Context(), bustest.Connect(t, url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	approvals.SetQuota(quota.New("calls", 3, 4<<20))
+	var held []*gateway.HeldCall
+	hold := func() error {
+		h := &gateway.HeldCall{ID: rand.Text(), Principal: "ada", Payer: "ada", Arguments: []byte(`{}`), Expires: time.Now().Add(time.Minute)}
+		err := approvals.Hold(t.Context(), h)
+		if err == nil {
+			held = append(held, h)
+		}
+		return err
+	}
+	for range 3 {
+		if err := hold(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range held {
+		taken, err := approvals.Take(t.Context(), "ada", h.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := approvals.Return(t.Context(), taken); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := hold(); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("a fourth, while three are given back: %v", err)
+	}
+	taken, err := approvals.Take(t.Context(), "ada", held[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold(); err != nil {
+		t.Errorf("in the room of one that is taken: %v", err)
+	}
+	if err := approvals.Return(t.Context(), taken); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("given back without room: %v", err)
+	}
+	if _, err := approvals.Look(t.Context(), "ada", taken.ID); !fault.Is(err, fault.UnknownApproval) {
+		t.Errorf("it is held all the same: %v", err)
+	}
+	if _, err := approvals.Take(t.Context(), "ada", held[1].ID); err != nil {
+		t.Error(err)
+	}
+	if err := hold(); err != nil {
+		t.Errorf("once another is taken: %v", err)
+	}
 }
 
 // H1: who has too many keys kept is refused before anything runs, and of who has

@@ -21,11 +21,10 @@ const replayEvery = 100 * time.Millisecond
 func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte, r *outcome, revision uint64) (_ *Answer, _ uint64, again bool, _ error) {
 	patience := time.NewTimer(timeLimit(c))
 	defer patience.Stop()
-	for tick := time.NewTicker(replayEvery); ; {
-		defer tick.Stop()
+	tick := time.NewTicker(replayEvery)
+	defer tick.Stop()
+	for {
 		switch {
-		case r == nil:
-			return nil, 0, true, nil // it has ended without running
 		case !sameCall(r, same):
 			return nil, 0, false, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
 		case r.settled():
@@ -36,6 +35,9 @@ func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte, 
 		case ranNot:
 			return nil, revision, true, nil
 		case nobodyKnows:
+			if revision == 0 && r.Reason == "" && r.Edge == o.caller.Edge() {
+				return nil, 0, true, nil // this edge would remember it had it run
+			}
 			if r.Reason == "" {
 				r.Reason = fault.PeerLost
 			}
@@ -51,8 +53,17 @@ func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte, 
 		case <-ctx.Done():
 			return nil, 0, false, underWay()
 		}
-		if now, at, err := o.look(ctx, at); err == nil {
-			r, revision = now, at
+		now, written, err := o.look(ctx, at)
+		if err == nil && now == nil {
+			now, written, err = o.recall(ctx, at)
+		}
+		switch {
+		case err != nil:
+		case now != nil:
+			r, revision = now, written
+		default:
+			// It has ended without running, or the bucket was lost: its instance knows.
+			revision = 0
 		}
 	}
 }
