@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"container/list"
 	"context"
 	"slices"
 	"sync"
@@ -24,15 +25,15 @@ type slots struct {
 // share is what one caller has. The empty name is of those that nobody named,
 // which are not bounded.
 type share struct {
-	name             string
-	running, waiting int
-	queue            []*waiter
+	name    string
+	running int
+	queue   list.List // of the *waiter that wait, the oldest first
 }
 
-// waiter is one call that waits. Both are guarded by the lock of its slots.
+// waiter is one call that waits.
 type waiter struct {
-	ready         chan struct{} // closed when it has a slot
-	granted, gone bool
+	ready   chan struct{} // closed when it has a slot
+	granted bool          // guarded by the lock of its slots
 }
 
 func newSlots(size int) *slots {
@@ -59,17 +60,16 @@ func (s *slots) take(ctx context.Context, name string) *share {
 		s.mu.Unlock()
 		return sh
 	}
-	if s.waiting >= s.places || name != "" && sh.waiting >= max(1, s.places/2) {
+	if s.waiting >= s.places || name != "" && sh.queue.Len() >= max(1, s.places/2) {
 		s.drop(sh)
 		s.mu.Unlock()
 		return nil
 	}
 	w := &waiter{ready: make(chan struct{})}
-	if sh.waiting == 0 {
+	if sh.queue.Len() == 0 {
 		s.turn = append(s.turn, sh)
 	}
-	sh.queue = append(sh.queue, w)
-	sh.waiting++
+	place := sh.queue.PushBack(w)
 	s.waiting++
 	s.serve() // those before it may be others than those whom the spare slots are for
 	s.mu.Unlock()
@@ -85,8 +85,7 @@ func (s *slots) take(ctx context.Context, name string) *share {
 		sh.running--
 		s.serve()
 	} else {
-		w.gone = true
-		s.left(sh)
+		s.leave(sh, place)
 	}
 	s.drop(sh)
 	return nil
@@ -121,34 +120,29 @@ func (s *slots) serve() {
 			return
 		}
 		sh := s.turn[next]
-		w := sh.queue[0]
-		for w.gone {
-			sh.queue = sh.queue[1:]
-			w = sh.queue[0]
-		}
-		sh.queue = sh.queue[1:]
+		first := sh.queue.Front()
+		w := first.Value.(*waiter)
 		s.running++
 		sh.running++
 		w.granted = true
 		close(w.ready)
 		s.turn = append(slices.Delete(s.turn, next, next+1), sh)
-		s.left(sh)
+		s.leave(sh, first)
 	}
 }
 
-// left notes that one call of a share waits no more.
-func (s *slots) left(sh *share) {
-	sh.waiting--
+// leave gives the place of a call that waits no more to others.
+func (s *slots) leave(sh *share, place *list.Element) {
+	sh.queue.Remove(place)
 	s.waiting--
-	if sh.waiting == 0 {
-		sh.queue = nil
+	if sh.queue.Len() == 0 {
 		s.turn = slices.DeleteFunc(s.turn, func(other *share) bool { return other == sh })
 	}
 }
 
 // drop forgets a share that has nothing here.
 func (s *slots) drop(sh *share) {
-	if sh.running == 0 && sh.waiting == 0 {
+	if sh.running == 0 && sh.queue.Len() == 0 {
 		delete(s.shares, sh.name)
 	}
 }

@@ -55,7 +55,8 @@ func (c *Conn) Tasks(ctx context.Context) (*Tasks, error) {
 }
 
 // Create makes a task of a call that ended with begun, and returns its record
-// once it is durable and its first run is due.
+// once it is durable and its first run is due; it may have begun already. The
+// error says executed unknown when the run may be due nevertheless.
 func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
 	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTaskTimeout.Milliseconds()))) * time.Millisecond
 	if timeout == 0 {
@@ -71,21 +72,25 @@ func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, 
 		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + TaskMargin).Milliseconds()),
 		PollIntervalMs: uint32(TaskPoll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()),
 	}
-	if _, err := t.write(ctx, rec, 0); err != nil {
+	created, err := t.write(ctx, rec, 0)
+	if err != nil {
 		return nil, err
 	}
-	err := t.due(ctx, req.Id, 1)
+	err = t.due(ctx, req.Id, 1)
 	if err == nil {
 		return rec, nil
 	}
-	// Its message may be in the queue nevertheless: without the record it does
-	// nothing.
+	// Its message may be in the queue nevertheless. Without the record it does
+	// nothing; a worker that took it has written the record, which then stays.
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if t.kv.Purge(undo, req.Id) != nil {
-		return nil, fault.From(err).Ran(fault.Unknown)
+	if t.kv.Purge(undo, req.Id, jetstream.LastRevision(created)) == nil {
+		return nil, err
 	}
-	return nil, err
+	if taken, revision, lost := t.read(undo, req.Id); lost == nil && revision != created && checkTask(taken) == nil {
+		return taken, nil
+	}
+	return nil, fault.From(err).Ran(fault.Unknown)
 }
 
 // Get returns a task, or ErrNoKey when there is none of that id, or no longer.

@@ -17,8 +17,9 @@ import (
 const (
 	// DefaultLimit is what one edge holds at most, in bytes.
 	DefaultLimit = 128 << 20
-	// small is what a request may hold and still have the last quarter of the
-	// budget: who asks for little is not refused because of who asks for much.
+	// small is what a part of a request may hold and still have the last quarter of
+	// the budget: who asks for little is not refused because of others, who ask for
+	// much.
 	small = 256 << 10
 )
 
@@ -28,7 +29,7 @@ type Budget struct {
 
 	mu      sync.Mutex
 	held    int64
-	parties map[string]int64 // what each party holds in requests that are not small
+	parties map[string]int64 // what each party holds, in small results too
 
 	carried  int64            // what calls in flight have brought; see Carry
 	carriers map[string]int64 // by party
@@ -61,7 +62,6 @@ type Account struct {
 
 	// All of it is guarded by the budget's lock.
 	party string
-	large bool
 	held  int64
 	taken int64
 	full  bool
@@ -119,10 +119,18 @@ func (a *Account) For(party string) {
 	if a == nil {
 		return
 	}
-	a.budget.mu.Lock()
-	defer a.budget.mu.Unlock()
-	if !a.large {
-		a.party = party
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.count(a.party, -a.held)
+	a.party = party
+	b.count(a.party, a.held)
+}
+
+// count adds n bytes to what a party holds.
+func (b *Budget) count(party string, n int64) {
+	if b.parties[party] += n; b.parties[party] == 0 {
+		delete(b.parties, party)
 	}
 }
 
@@ -144,21 +152,14 @@ func (a *Account) Take(n int) error {
 		root.full = true
 		return tooLarge(root.max).Ran(fault.Yes)
 	}
-	large := a.held+size > small
-	if large {
-		// All of a large account counts for its party, which may have half.
-		more := size
-		if !a.large {
-			more += a.held
-		}
-		if b.held+size > b.limit/4*3 || b.parties[a.party]+more > b.limit/2 {
-			return noRoom()
-		}
-		b.parties[a.party] += more
-		a.large = true
-	} else if b.held+size > b.limit {
+	room := b.limit
+	if a.held+size > small {
+		room = b.limit / 4 * 3
+	}
+	if b.held+size > room || b.parties[a.party]+size > b.limit/2 {
 		return noRoom()
 	}
+	b.count(a.party, size)
 	b.held, a.held, root.taken = b.held+size, a.held+size, root.taken+size
 	return nil
 }
@@ -171,12 +172,8 @@ func (a *Account) end() {
 		return
 	}
 	a.ended = true
-	b.held -= a.held
-	if a.large {
-		if b.parties[a.party] -= a.held; b.parties[a.party] <= 0 {
-			delete(b.parties, a.party)
-		}
-	}
+	b.count(a.party, -a.held)
+	b.held, a.held = b.held-a.held, 0
 }
 
 func noRoom() error {

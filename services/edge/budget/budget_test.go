@@ -70,11 +70,12 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		refused(t, other.Take(mib), fault.Overloaded, fault.Yes)
-		// What is small has room still, whoever asks.
+		// What is small has room still, of whoever has not had half.
+		refused(t, again.Take(1), fault.Overloaded, fault.Yes)
 		var last error
 		small := 0
 		for range 1000 {
-			a, release := open(b, "slow", 0)
+			a, release := open(b, "third", 0)
 			defer release()
 			if last = a.Take(100 << 10); last != nil {
 				break
@@ -88,6 +89,55 @@ func TestBudget(t *testing.T) {
 		forget()
 		forget()
 		if err := again.Take(mib); err != nil {
+			t.Errorf("nothing is given back: %v", err)
+		}
+	})
+	t.Run("F5 small parts count for their party, and leave room for others", func(t *testing.T) {
+		t.Parallel()
+		b := budget.New(0)
+		var last error
+		for range 16 {
+			ctx, release := b.Open(context.Background(), b.MaxRequest())
+			defer release()
+			for range 128 {
+				part, written := budget.Part(ctx)
+				defer written()
+				a := budget.Of(part)
+				a.For("slow")
+				if last = a.Take(256 << 10); last != nil {
+					break
+				}
+			}
+		}
+		refused(t, last, fault.Overloaded, fault.Yes)
+		if b.Held() != budget.DefaultLimit/2 {
+			t.Errorf("one party holds %d MiB of %d", b.Held()>>20, budget.DefaultLimit>>20)
+		}
+		other, release := open(b, "other", 0)
+		defer release()
+		if err := other.Take(100); err != nil {
+			t.Errorf("another party's 100 bytes: %v", err)
+		}
+	})
+	t.Run("F5 what is held moves to the party that is named later", func(t *testing.T) {
+		t.Parallel()
+		b := budget.New(4 * mib)
+		a, release := open(b, "one", 0)
+		if err := a.Take(2 * mib); err != nil {
+			t.Fatal(err)
+		}
+		a.For("two")
+		one, forget := open(b, "one", 0)
+		defer forget()
+		two, forget := open(b, "two", 0)
+		defer forget()
+		refused(t, two.Take(1), fault.Overloaded, fault.Yes)
+		if err := one.Take(1); err != nil {
+			t.Error(err)
+		}
+		release()
+		a.For("one")
+		if err := two.Take(2 * mib); err != nil {
 			t.Errorf("nothing is given back: %v", err)
 		}
 	})

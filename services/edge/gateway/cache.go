@@ -68,7 +68,9 @@ func cached(cache *Cache) Link {
 		}
 		if k, ok := cache.results.GetIfPresent(key); ok {
 			cache.hits.Add(1)
-			if err := budget.Of(ctx).Take(len(k.result.Json)); err != nil {
+			room := budget.Of(ctx)
+			room.For(c.Payer())
+			if err := room.Take(len(k.result.Json)); err != nil {
 				return nil, err
 			}
 			// A copy: what follows may change the result.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -78,5 +80,41 @@ func TestCache(t *testing.T) {
 	})
 	if hits, misses := cache.Counts(); hits < 2 || misses < 5 {
 		t.Errorf("%d hits, %d misses", hits, misses)
+	}
+}
+
+// F5: a result from the cache counts for who asked for it, so that a party that
+// holds its half of the budget leaves the other to others.
+func TestF5CachedResultsCountForTheCaller(t *testing.T) {
+	t.Parallel()
+	cache := gateway.NewCache()
+	t.Cleanup(cache.Close)
+	room := budget.New(4 << 10)
+	w := start(t, func(w *world, cfg *gateway.Config) { cfg.Authenticator, cfg.Cache, cfg.Budget = w, cache, room })
+	ask := func(who string) error {
+		ctx, release := room.Open(t.Context(), 0)
+		t.Cleanup(release) // nobody reads it before the end
+		c := toolCall("shared", `{"a":1}`)
+		c.Credentials.Bearer = who
+		_, err := w.gateway.Do(ctx, c, nil)
+		return err
+	}
+	var err error
+	for range 4 << 10 { // each has some bytes
+		if err = ask("ada"); err != nil {
+			break
+		}
+	}
+	if fault.From(err) == nil || fault.From(err).Reason != fault.Overloaded {
+		t.Fatalf("one party holds %d bytes of %d: %v", room.Held(), 4<<10, err)
+	}
+	if room.Held() > 2<<10 {
+		t.Errorf("one party holds %d bytes of %d", room.Held(), 4<<10)
+	}
+	if err := ask("bob"); err != nil {
+		t.Errorf("another party: %v", err)
+	}
+	if hits, _ := cache.Counts(); hits < 2 {
+		t.Errorf("%d hits", hits)
 	}
 }
