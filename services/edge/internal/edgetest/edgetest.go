@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -174,7 +176,13 @@ func (s *Service) addCalls() {
 	s.add(service.Tool{Name: "busy", ReadOnly: true}, s.failFirst(fault.Overloaded))
 	s.add(service.Tool{Name: "busy-effect"}, s.failFirst(fault.Overloaded))
 	s.add(service.Tool{Name: "busy-after"}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
-		return nil, fault.New(fault.Overloaded, "another service is full").Ran(fault.Executed(strings.Trim(string(in), `{}":executed `)))
+		var said struct {
+			Executed fault.Executed `json:"executed"`
+		}
+		if err := json.Unmarshal(in, &said); err != nil {
+			return nil, err
+		}
+		return nil, fault.New(fault.Overloaded, "another service is full").Ran(said.Executed)
 	})
 	s.add(service.Tool{Name: "lost", ReadOnly: true}, s.failFirst(fault.PeerLost))
 	s.add(service.Tool{Name: "lost-effect"}, s.failFirst(fault.PeerLost))
