@@ -384,10 +384,10 @@ func TestCallOnIgnoresOtherEdges(t *testing.T) {
 	await(t, "the call runs", started)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	other := follow(ctx, two, s, bus.Position{}, somebody)
-	if err := two.Keep(t.Context(), other.stream, &busv1.Sent{Json: []byte(`{}`), Response: true}); err != nil {
-		t.Fatal(err)
-	}
+	bustest.Eventually(t, "the stream is stored, and another edge adds to it", func() bool {
+		other := follow(ctx, two, s, bus.Position{}, somebody)
+		return two.Keep(t.Context(), other.stream, &busv1.Sent{Json: []byte(`{}`), Response: true}) == nil
+	})
 	close(release)
 	if got := await(t, "the call ends", done); got.err != nil || got.frame.GetResult() == nil {
 		t.Errorf("%v, %v", got.frame, got.err)
