@@ -118,7 +118,7 @@ func (m *members) version(service, instance string) string {
 }
 
 // takeOf is take for a call that only some instances understand. One that hangs
-// is called if there is no other; nil is none.
+// is called if there is no other; nil means no instance.
 func (m *members) takeOf(service string, only, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()

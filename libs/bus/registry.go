@@ -24,7 +24,7 @@ type Service struct {
 	// Instances are the names of those that are there, sorted.
 	Instances []string
 	// Releases are the catalogues that instances announce: first the one above,
-	// then the others by age, the youngest first, maxReleases at most. There is one
+	// then the others, the newest first, maxReleases at most. There is one
 	// unless instances of several releases run at once.
 	Releases []Release
 }

@@ -20,7 +20,7 @@ import (
 // of others are called only for what all instances have in common.
 const maxReleases = 4
 
-// settle makes the list of services anew if anything changed, and reports
+// settle rebuilds the list of services if anything changed, and reports
 // whether it differs. A service whose catalogue cannot be read yet keeps the
 // one it had; a second later it is looked for again.
 func (v *registryView) settle(ctx context.Context) bool {

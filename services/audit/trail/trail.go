@@ -171,7 +171,7 @@ func FromWire(e *auditv1.AuditEvent) Event {
 	}
 }
 
-// timeOf is a time on the wire, of which 0 is none.
+// timeOf is a time on the wire; 0 means no time.
 func timeOf(nano uint64) time.Time {
 	if nano == 0 {
 		return time.Time{}

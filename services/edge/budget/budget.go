@@ -80,7 +80,7 @@ func (b *Budget) Open(ctx context.Context, max int64) (_ context.Context, releas
 
 // Part makes an account for a part of the request whose account the context has,
 // so that what the part holds can be released before the rest. What it takes
-// counts for the whole request. Without an account in ctx there is none.
+// counts for the whole request. Without an account in ctx nothing is counted.
 func Part(ctx context.Context) (_ context.Context, release func()) {
 	above := Of(ctx)
 	if above == nil {

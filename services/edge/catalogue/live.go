@@ -119,7 +119,7 @@ func (l *Live) run() {
 	defer close(l.done)
 	tick := time.NewTicker(reloadNames)
 	defer tick.Stop()
-	// claimed brings the end of a round of claims; nil while there is none.
+	// claimed brings the end of a round of claims; nil between rounds.
 	var claimed chan func()
 	for {
 		if claimed == nil {
