@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/database"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
@@ -34,13 +34,13 @@ func (Command) Help() string {
 const connectTime = 30 * time.Second
 
 // Run serves until ctx ends. The line that says it is ready goes to out.
-func (c *Command) Run(ctx context.Context, version string, out io.Writer) error {
+func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	l, err := c.Open(c.AllowUnauthenticated)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	cfg := c.Config(version)
+	cfg := c.Config(lifecycle.Version())
 	token, remove, err := IssueToken(c.DataDir, "edge", l)
 	if err != nil {
 		slog.Warn("nobody can read the audit trail at this edge", "error", err)
@@ -72,7 +72,7 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) {
 	if dir == "" {
 		var err error
-		if dir, err = database.Dir(name); err != nil {
+		if dir, err = lifecycle.DataDir(name); err != nil {
 			return "", nil, err
 		}
 	}
