@@ -16,11 +16,10 @@ import (
 // tags are read by kong.
 type Command struct {
 	ListenFlags
-	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
-	DataDir              string   `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
-	AuditSpool           string   `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
-	LendClientModels     bool     `env:"BUSBAR_LEND_CLIENT_MODELS" help:"MCP clients that offer sampling lend their models to callers without one, although this version cannot tell whose they are."`
-	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
+	NATS                 string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+	DataDir              string `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
+	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
+	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
 }
 
 // Help implements kong's HelpProvider.
@@ -79,6 +78,5 @@ func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) 
 
 // Config is what the command line says about the edge itself.
 func (c *Command) Config(version string) Config {
-	cfg := Config{Version: version, LendClientModels: c.LendClientModels, Guard: c.Guard(), Audit: Audit{SpoolDir: c.AuditSpool}}
-	return cfg
+	return Config{Version: version, Guard: c.Guard(), Audit: Audit{SpoolDir: c.AuditSpool}}
 }
