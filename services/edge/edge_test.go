@@ -238,7 +238,7 @@ func TestCommand(t *testing.T) {
 	defer stop()
 	in, out := io.Pipe()
 	done := make(chan error, 1)
-	cmd := edge.Command{ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, NATS: url, AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}
+	cmd := edge.Command{NATS: url, ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0", AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}}
 	go func() { done <- cmd.Run(ctx, out) }()
 	line := make(chan string, 1)
 	go func() {
