@@ -67,10 +67,8 @@ func (f *auditFlags) audit() client.AuditOptions {
 			}
 		}
 	}
-	// Without it the edge says what is missing.
-	if token, err := operator.Find(f.URL, dirs...); err == nil {
-		o.Token = string(token)
-	}
+	token, err := operator.Find(f.URL, dirs...)
+	o.Token, o.NoToken = string(token), err
 	return o
 }
 
