@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -25,12 +24,11 @@ var changes = []struct {
 
 // wanted are the changes that a client opts in to.
 type wanted struct {
-	Tools     bool           `json:"toolsListChanged,omitzero"`
-	Prompts   bool           `json:"promptsListChanged,omitzero"`
-	Resources bool           `json:"resourcesListChanged,omitzero"`
-	URIs      []string       `json:"resourceSubscriptions,omitempty"`
-	TaskIDs   []string       `json:"taskIds,omitempty"`
-	Rest      jsontext.Value `json:",inline"`
+	Tools     bool     `json:"toolsListChanged,omitzero"`
+	Prompts   bool     `json:"promptsListChanged,omitzero"`
+	Resources bool     `json:"resourcesListChanged,omitzero"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"`
 }
 
 // readWanted reads params.notifications of subscriptions/listen.
@@ -41,7 +39,6 @@ func readWanted(notifications []byte) (w wanted, err error) {
 	if err := json.Unmarshal(notifications, &w); err != nil {
 		return w, fault.New(fault.InvalidParams, "params.notifications holds a member of the wrong type").Because(err)
 	}
-	w.Rest = nil
 	slices.Sort(w.URIs)
 	w.URIs = slices.Compact(w.URIs)
 	if len(w.URIs) > maxSubscribed {
