@@ -18,7 +18,7 @@ type writer struct {
 	ackWait time.Duration
 }
 
-// run is a service.Loop.
+// run is for service.Service.Go.
 func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
 	for reader := conn.AuditReader(w.ackWait); ; {
 		batch, err := reader.Next(ctx)

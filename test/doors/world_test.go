@@ -22,6 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // Tokens of the world: ada is somebody, nobody is not.
@@ -37,7 +38,7 @@ type world struct {
 	client *http.Client
 	edges  []*edge.Edge
 	stdio  map[string]*pipe
-	ledger ledger
+	ledger testservice.Ledger
 	policy *policy
 	// results is edge.Config.ResultBytes.
 	results int64
@@ -244,27 +245,6 @@ func keyIn(arguments []byte) string {
 	}
 	_ = json.Unmarshal(arguments, &in)
 	return in.Key
-}
-
-// ledger counts what ran.
-type ledger struct {
-	mu   sync.Mutex
-	runs map[string]int
-}
-
-func (l *ledger) add(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.runs == nil {
-		l.runs = map[string]int{}
-	}
-	l.runs[key]++
-}
-
-func (l *ledger) of(key string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.runs[key]
 }
 
 // answerTime is how long anything may take.
