@@ -42,11 +42,7 @@ func run(t *testing.T, s *service.Service) *client {
 		}
 	})
 	edge := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(edge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, edge)
 	watch, err := bus.WatchRegistry(t.Context(), edge, func([]bus.Service) {})
 	if err != nil {
 		t.Fatal(err)

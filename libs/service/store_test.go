@@ -52,11 +52,7 @@ func TestB10OneStore(t *testing.T) {
 		t.Errorf("the refusal is %q", text)
 	}
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, conn)
 	where := func() string {
 		t.Helper()
 		frame, err := caller.Call(t.Context(), "notes", &busv1.Request{Method: "tools/call", Name: "where", Arguments: []byte(`{}`)}, nil)

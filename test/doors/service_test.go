@@ -4,11 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"testing"
-	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
@@ -31,7 +30,7 @@ func (w *world) cutOff(t *testing.T) {
 	s := service.New(name, service.WithLogger(slog.New(slog.DiscardHandler)))
 	service.AddTool(s, service.Tool{Name: name}, func(context.Context, *service.Call, []byte) (any, error) { return nil, nil })
 	conn := bustest.Connect(t, w.nats)
-	serve(t, conn, s)
+	servicetest.Join(t, conn, s)
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
 	for _, e := range w.edges {
@@ -40,18 +39,4 @@ func (w *world) cutOff(t *testing.T) {
 		}
 	}
 	conn.Close()
-}
-
-// serve puts a service on the bus for the length of the test.
-func serve(t *testing.T, conn *bus.Conn, s *service.Service) {
-	t.Helper()
-	running, err := s.Start(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = running.Stop(ctx)
-	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
@@ -26,7 +27,7 @@ func TestM16WhatTheTrailSays(t *testing.T) {
 		}
 		return r.Text(), nil
 	})
-	serve(t, bustest.Connect(t, w.nats), nests)
+	servicetest.Join(t, bustest.Connect(t, w.nats), nests)
 	for _, e := range w.edges {
 		if err := e.Await(t.Context(), "nests"); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -52,7 +53,7 @@ func newWorldOf(t *testing.T, results int64) *world {
 	w := &world{results: results, nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}}, policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.keepTrail(t)
-	serve(t, bustest.Connect(t, w.nats), w.service())
+	servicetest.Join(t, bustest.Connect(t, w.nats), w.service())
 	e := w.join(t, byToken{})
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

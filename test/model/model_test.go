@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -42,11 +41,7 @@ func post(path, body string) *http.Request {
 func newGateway(t *testing.T, url string) (*gateway.Gateway, *catalogue.Live) {
 	t.Helper()
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, conn)
 	live, err := catalogue.Watch(t.Context(), conn, bustest.Logger(t))
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// addAsking adds a tool for each question that a service may ask.
+// addAsking adds a tool for each question that a service may ask, named for its
+// key.
 func addAsking(s *service.Service, ledger *Ledger) {
 	form := map[string]any{
 		"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}, "required": []string{"name"},
@@ -18,11 +19,11 @@ func addAsking(s *service.Service, ledger *Ledger) {
 		question service.Question
 		read     func(*service.Answers) (string, error)
 	}{
-		"ask": {service.Elicit("who", "Who are you?", form), func(a *service.Answers) (string, error) {
+		"ask": {service.Elicit("ask", "Who are you?", form), func(a *service.Answers) (string, error) {
 			var in struct {
 				Name string `json:"name"`
 			}
-			action, err := a.Elicited("who", &in)
+			action, err := a.Elicited("ask", &in)
 			return action + " " + in.Name, err
 		}},
 		"sampling": {service.Sample("sampling", service.Sampling{Messages: hello, MaxTokens: 10}), func(a *service.Answers) (string, error) {

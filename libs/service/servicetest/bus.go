@@ -77,6 +77,26 @@ func Build[E service.Environment](t TB, build service.Build[E], env E) *service.
 	return s
 }
 
+// Join puts an instance on a bus that the test has, until the test ends or what it
+// returns is called; what runs then is cancelled after a second. A failure to
+// start ends the test.
+func Join(t TB, conn *bus.Conn, s *service.Service) (leave func()) {
+	t.Helper()
+	running, err := s.Start(t.Context(), conn)
+	if err != nil {
+		t.Fatalf("servicetest: %v", err)
+	}
+	leave = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := running.Stop(ctx); err != nil && ctx.Err() == nil {
+			t.Fatalf("servicetest: %v", err)
+		}
+	}
+	t.Cleanup(leave)
+	return leave
+}
+
 // Start starts a bus with services on it, and stops both when the test ends. A
 // failure to do so ends the test.
 func Start(t TB, services ...*service.Service) *Bus {
