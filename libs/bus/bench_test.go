@@ -9,6 +9,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -37,7 +38,7 @@ func BenchmarkStream(b *testing.B) {
 	for _, c := range []struct{ name, arguments string }{{"at once", ""}, {"ten steps", "0123456789"}} {
 		b.Run(c.name, func(b *testing.B) {
 			heard := 0
-			timed := func(stream func() *bus.Stream) time.Duration {
+			timed := func(stream func() *edges.Stream) time.Duration {
 				began := time.Now()
 				if _, err := caller.CallOn(b.Context(), stream(), "svc", toolCall(c.arguments), func(*busv1.Frame) { heard++ }); err != nil {
 					b.Fatal(err)
@@ -47,7 +48,7 @@ func BenchmarkStream(b *testing.B) {
 			var without, with time.Duration
 			calls := 0
 			for b.Loop() {
-				without += timed(func() *bus.Stream { return nil })
+				without += timed(func() *edges.Stream { return nil })
 				with += timed(caller.NewStream)
 				calls++
 			}

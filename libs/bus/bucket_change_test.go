@@ -18,10 +18,7 @@ import (
 func TestBucketLongKeys(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	b, err := conn.Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := conn.Bucket(bus.SessionsBucket)
 	for _, n := range []int{257, 4 << 10, 1 << 20} {
 		key := strings.Repeat("k", n)
 		if _, err := b.Get(t.Context(), key); !errors.Is(err, bus.ErrNoKey) {

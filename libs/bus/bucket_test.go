@@ -14,10 +14,7 @@ import (
 func TestBucket(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	b, err := bustest.Connect(t, url).Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := bustest.Connect(t, url).Bucket(bus.SessionsBucket)
 	other, err := bustest.Connect(t, url).Bucket(t.Context(), bus.SessionsBucket)
 	if err != nil {
 		t.Fatal(err)
@@ -68,10 +65,7 @@ func TestBucketWithoutBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := bustest.Connect(t, ns.URL())
-	b, err := conn.Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := conn.Bucket(bus.SessionsBucket)
 	ns.Stop()
 	bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() })
 	_, err = b.Get(t.Context(), "k")

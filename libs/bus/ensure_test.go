@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -20,10 +21,7 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	url := bustest.Server(t)
 	conn := bustest.Connect(t, url)
 	t.Cleanup(conn.KeepBuckets())
-	keys, err := conn.Bucket(t.Context(), bus.KeysBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := conn.Bucket(bus.KeysBucket)
 	secret, err := keys.Shared(t.Context(), "request-state.1", []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
@@ -59,10 +57,7 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	}
 	t.Logf("a new edge knows all %v after the loss", time.Since(begun))
 	bustest.Eventually(t, "the catalogues are stored again", func() bool { return stored() == 3 })
-	again, err := next.Bucket(t.Context(), bus.KeysBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := next.Bucket(bus.KeysBucket)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		got, err := again.Get(t.Context(), "request-state.1")
@@ -109,10 +104,10 @@ func TestReservedServices(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	for _, name := range []string{"gateway", "lender", "client", "edge"} {
-		if err := bus.ValidService(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
+		if err := bus.ValidName(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := bus.Announce(conn, name, "one", "1.0.0", catalogue(name)); err == nil {
+		if _, err := registry.Announce(conn, name, "one", "1.0.0", catalogue(name)); err == nil {
 			t.Errorf("%s is announced", name)
 		}
 	}

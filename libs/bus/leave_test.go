@@ -12,6 +12,8 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -58,8 +60,8 @@ func TestDisconnect(t *testing.T) {
 			t.Errorf("%v, %v after %v", got.frame, got.err, got.heard)
 		}
 	})
-	for name, stream := range map[string]func(*bus.Caller) *bus.Stream{
-		"one that may not": (*bus.Caller).NewStream, "one without a stream": func(*bus.Caller) *bus.Stream { return nil },
+	for name, stream := range map[string]func(*bus.Caller) *edges.Stream{
+		"one that may not": (*bus.Caller).NewStream, "one without a stream": func(*bus.Caller) *edges.Stream { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +89,7 @@ func TestFollowerCancels(t *testing.T) {
 	// Even one that stops before it began.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got := follow(ctx, two, s, bus.Position{}, somebody)
+	got := follow(ctx, two, s, edges.Position{}, somebody)
 	fails(t, got.err, fault.Cancelled, fault.Unknown)
 	if len(l.cancelled) > 0 {
 		t.Error("the call was cancelled before its follower said so")
@@ -123,7 +125,7 @@ func TestUpdatedSince(t *testing.T) {
 	since := func(t *testing.T, conn *bus.Conn, then time.Time) (seen map[string]int, all bool) {
 		t.Helper()
 		seen = map[string]int{}
-		all, err := conn.UpdatedSince(within(t, 10*time.Second), then, func(u bus.Updated) { seen[u.Service+" "+u.URI]++ })
+		all, err := edges.UpdatedSince(within(t, 10*time.Second), conn, then, func(u bus.Updated) { seen[u.Service+" "+u.URI]++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +165,7 @@ func TestUpdatedSince(t *testing.T) {
 		if seen, all := since(t, conn, time.Now().Add(time.Hour)); len(seen) != 0 || !all {
 			t.Errorf("of the future: %v, all %v", seen, all)
 		}
-		if _, all := since(t, conn, time.Now().Add(-bus.StreamTTL-time.Second)); all {
+		if _, all := since(t, conn, time.Now().Add(-edges.StreamTTL-time.Second)); all {
 			t.Error("all of more than is kept")
 		}
 	})
@@ -205,7 +207,7 @@ func TestUpdatedSince(t *testing.T) {
 		if err := keptOn(t, url).js.DeleteStream(t.Context(), "EVT"); err != nil {
 			t.Fatal(err)
 		}
-		all, err := conn.UpdatedSince(within(t, 10*time.Second), time.Now(), func(bus.Updated) {})
+		all, err := edges.UpdatedSince(within(t, 10*time.Second), conn, time.Now(), func(bus.Updated) {})
 		if all || !fault.Is(err, fault.Unavailable) {
 			t.Errorf("all %v, %v", all, err)
 		}
@@ -223,14 +225,14 @@ func TestStreamIsMade(t *testing.T) {
 	if _, err := evt.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EVT", Subjects: []string{"mcp.evt.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.EnsureBuckets(t.Context()); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	info, err := evt.stream().Info(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := info.Config; !c.AllowDirect || c.MaxAge != bus.StreamTTL || c.MaxBytes <= 0 || c.MaxMsgsPerSubject <= 0 {
+	if c := info.Config; !c.AllowDirect || c.MaxAge != edges.StreamTTL || c.MaxBytes <= 0 || c.MaxMsgsPerSubject <= 0 {
 		t.Errorf("configured as %+v", c)
 	}
 }

@@ -4,18 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // Lender is the service that clients are who lend their models: each takes
 // calls of its own principal's, at the edge that holds its connection. It is in
 // no registry, and no other service may have its name.
-const Lender = "lender"
-
-// ErrNoInstance is the cause of a fault that says that nobody takes the call.
-var ErrNoInstance = errors.New("nobody serves it")
+const Lender = subject.Lender
 
 // lendersOf is where the lenders of one principal are called, by its id, which
 // may hold anything.

@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -78,7 +79,7 @@ func TestEdgesNamesAreTaken(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	for _, name := range []string{bus.Gateway, bus.Lender} {
-		if _, err := bus.Announce(conn, name, "x", "1.0.0", &busv1.Catalogue{Service: name}); err == nil {
+		if _, err := registry.Announce(conn, name, "x", "1.0.0", &busv1.Catalogue{Service: name}); err == nil {
 			t.Errorf("a service may be called %s", name)
 		}
 	}

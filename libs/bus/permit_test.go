@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -428,7 +429,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		conn.Close()
 		_ = await(t, "the edge is dead", ended)
 		close(release)
-		got := follow(within(t, 20*time.Second), newCaller(t, url), s, bus.Position{}, nobody)
+		got := follow(within(t, 20*time.Second), newCaller(t, url), s, edges.Position{}, nobody)
 		fails(t, got.err, fault.Unavailable, fault.No)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("%d calls ran, want the one before", n)
@@ -450,7 +451,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		fails(t, await(t, "the edge leaves", ended), fault.Cancelled, fault.Unknown)
 		close(release)
 		await(t, "the call runs", busy)
-		got := follow(within(t, 20*time.Second), newCaller(t, url), s, bus.Position{}, nobody)
+		got := follow(within(t, 20*time.Second), newCaller(t, url), s, edges.Position{}, nobody)
 		if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
 			t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
 		}

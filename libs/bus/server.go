@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -26,7 +28,7 @@ type Handler func(ctx context.Context, req *busv1.Request, out *Responder) (prot
 
 // ServerConfig says what a server serves.
 type ServerConfig struct {
-	// Service is the name that calls are addressed to; ValidName.
+	// Service is the name that calls are addressed to: a ValidName.
 	Service string
 	Handler Handler
 	// Concurrency is how many calls run at once. Default 64. Four times as many
@@ -44,9 +46,9 @@ const (
 	maxRemaining = 48 * time.Hour
 )
 
-// stopGrace is how long Drain waits for handlers it has cancelled; one that
+// StopGrace is how long Drain waits for handlers it has cancelled; one that
 // ignores its context must not hold up the process.
-const stopGrace = time.Second
+const StopGrace = time.Second
 
 // Server takes calls for one service, sharing them with every other server of
 // that service on the bus.
@@ -65,6 +67,10 @@ type Server struct {
 	stop    context.CancelCauseFunc
 	ctx     context.Context
 	running sync.WaitGroup
+	// fetching ends when Drain begins, and fetchers are who minds.
+	fetching context.Context
+	leave    context.CancelFunc
+	fetchers sync.WaitGroup
 	// slots are those of each depth: a call that waits for another one of its own
 	// service must not have that one's slot.
 	slots   [maxDepths]*slots
@@ -75,9 +81,6 @@ type Server struct {
 	live   map[string]*liveCall
 	recent recentCalls
 	kept   keptCalls
-	// tasks is nil until ServeTasks.
-	tasks    *taskWorker
-	draining bool
 
 	served, failed atomic.Int64
 }
@@ -95,14 +98,24 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err := ValidName(cfg.Service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
 	}
+	return serveInstance(ctx, conn, cfg)
+}
+
+// ServeGateway is Serve for the Gateway, whose name cfg need not have.
+func ServeGateway(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
+	cfg.Service = Gateway
+	return serveInstance(ctx, conn, cfg)
+}
+
+func serveInstance(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	s, err := serve(conn, cfg.Service, cfg)
 	if err != nil {
 		return nil, err
 	}
-	permits, err := conn.nc.Subscribe(permitSubject(cfg.Service, s.instance), s.heard)
+	permits, err := conn.nc.Subscribe(subject.Permit(cfg.Service, s.instance), s.heard)
 	if err == nil {
 		s.control = append(s.control, permits)
-		s.own, err = conn.nc.Subscribe(toSubjects(cfg.Service, s.instance), s.receive)
+		s.own, err = conn.nc.Subscribe(subject.ToInstance(cfg.Service, s.instance), s.receive)
 	}
 	if err == nil {
 		err = conn.Flush(ctx)
@@ -121,7 +134,7 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 		cfg.Concurrency = defaultConcurrency
 	}
 	s := &Server{
-		conn: conn, cfg: cfg, address: address, instance: newID()[:12],
+		conn: conn, cfg: cfg, address: address, instance: NewID()[:12],
 		workers: newWorkers(cfg.Concurrency),
 		live:    map[string]*liveCall{},
 	}
@@ -129,16 +142,50 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 		s.slots[i] = newSlots(cfg.Concurrency)
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
-	cancels, err := conn.nc.Subscribe(cancelSubject(address), s.cancel)
+	s.fetching, s.leave = context.WithCancel(s.ctx)
+	cancels, err := conn.nc.Subscribe(subject.Cancel(address), s.cancel)
 	if err != nil {
-		return nil, publishFault(err)
+		return nil, wire.NotSent(err)
 	}
 	s.control = append(s.control, cancels)
-	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(address), address, s.receive); err != nil {
+	if s.calls, err = conn.nc.QueueSubscribe(subject.Calls(address), address, s.receive); err != nil {
 		_ = cancels.Unsubscribe()
-		return nil, publishFault(err)
+		return nil, wire.NotSent(err)
 	}
 	return s, nil
+}
+
+// Config is what the server serves.
+func (s *Server) Config() ServerConfig { return s.cfg }
+
+// Conn is the server's connection.
+func (s *Server) Conn() *Conn { return s.conn }
+
+// Fetch runs f, which takes work of the service from elsewhere than the calls'
+// subjects, and begins it with Go. When Drain begins, ctx ends, and Drain waits
+// until f has returned. After that Fetch does nothing.
+func (s *Server) Fetch(f func(ctx context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fetching.Err() == nil {
+		s.fetchers.Go(func() { f(s.fetching) })
+	}
+}
+
+// Go runs f, for which Drain waits as for a call: ctx ends when the service is to
+// stop at once.
+func (s *Server) Go(f func(ctx context.Context)) { s.running.Go(func() { f(s.ctx) }) }
+
+// Run carries out a request that is no call, as Handler does calls: its ctx ends
+// too when somebody cancels it by its id.
+func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Context) (proto.Message, error)) (proto.Message, *fault.Error) {
+	ctx, abort := context.WithCancel(ctx)
+	defer abort()
+	s.mu.Lock()
+	s.live[req.Id] = &liveCall{abort: abort}
+	s.mu.Unlock()
+	defer s.finish(req.Id)
+	return s.invoke(ctx, req, func() (proto.Message, error) { return f(ctx) })
 }
 
 // taking are the subscriptions that bring calls.
@@ -155,7 +202,7 @@ func (s *Server) Instance() string { return s.instance }
 // receive starts a call in a goroutine of its own: NATS delivers the next one
 // only when this returns.
 func (s *Server) receive(msg *nats.Msg) {
-	if !ownReply(s.cfg.Service, msg.Reply) {
+	if !subject.OwnReply(s.cfg.Service, msg.Reply) {
 		return // nobody would hear, or somebody who did not ask
 	}
 	received := time.Now()
@@ -267,7 +314,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	switch {
 	case errors.As(err, &f):
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		f = timedOut(s.cfg.Service)
+		f = wire.TimedOut(s.cfg.Service)
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
@@ -328,7 +375,10 @@ func (s *Server) cancel(msg *nats.Msg) {
 // still running are cancelled, and a task goes to another instance; handlers
 // that go on nevertheless are left behind.
 func (s *Server) Drain(ctx context.Context) error {
-	s.leaveTasks()
+	s.mu.Lock()
+	s.leave()
+	s.mu.Unlock()
+	s.fetchers.Wait()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
 	for _, sub := range s.taking() { // calls in flight need the others yet
@@ -359,7 +409,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.stop(errors.New("the service is stopping"))
 	select {
 	case <-done:
-	case <-time.After(stopGrace):
+	case <-time.After(StopGrace):
 		late = fmt.Errorf("service %s: %d calls still run although they were cancelled: %w", s.cfg.Service, s.queued.Load(), context.Cause(ctx))
 	}
 	for _, sub := range s.control {

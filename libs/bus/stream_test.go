@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -362,7 +363,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 				_, _ = caller.CallOn(ctx, running, "svc", &busv1.Request{Method: "tools/call", Name: "hang"}, func(*busv1.Frame) { started <- struct{}{} })
 			}()
 			await(t, "the call runs", started)
-			_, err := other.Follow(within(t, 10*time.Second), &bus.Stream{Name: running.Name, Home: running.Home}, bus.Position{}, func(*busv1.Frame) {}, func() bool { return false })
+			_, err := other.Follow(within(t, 10*time.Second), &edges.Stream{Name: running.Name, Home: running.Home}, edges.Position{}, func(*busv1.Frame) {}, func() bool { return false })
 			var f *fault.Error
 			if !errors.As(err, &f) || f.Executed != fault.Unknown || f.Reason == fault.Cancelled || f.Reason == fault.DeadlineExceeded {
 				t.Errorf("follow: %v", err)
@@ -373,7 +374,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 			cancel()
 			<-done
 			await(t, "the call is cancelled", ended)
-			if _, err := other.Follow(within(t, 10*time.Second), &bus.Stream{Name: s.Name, Home: s.Home}, bus.Position{}, nil, func() bool { return false }); err == nil {
+			if _, err := other.Follow(within(t, 10*time.Second), &edges.Stream{Name: s.Name, Home: s.Home}, edges.Position{}, nil, func() bool { return false }); err == nil {
 				t.Error("follows what is not there")
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -75,7 +76,7 @@ func TestS2OperatorsSettingsStay(t *testing.T) {
 	if c := config("AUDIT"); c.Replicas != 3 || c.MaxBytes != 2<<30 || !c.DenyDelete {
 		t.Errorf("the stream has %d replicas, %d bytes, deny delete %t", c.Replicas, c.MaxBytes, c.DenyDelete)
 	}
-	if c := config("KV_names"); c.MaxAge != bus.NameTTL || c.MaxBytes != 64<<20 {
+	if c := config("KV_names"); c.MaxAge != storage.NameTTL || c.MaxBytes != 64<<20 {
 		t.Errorf("what this release demands is not set: age %v, %d bytes", c.MaxAge, c.MaxBytes)
 	}
 }
@@ -96,16 +97,13 @@ func TestD4OneServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	if err := conn.EnsureBuckets(within(t, 30*time.Second)); err != nil {
+	if _, err := storage.Ensure(within(t, 30*time.Second), conn); err != nil {
 		t.Fatalf("with one server away: %v", err)
 	}
 	if away := conn.Away(); !slices.Contains(away, "bucket sessions") {
 		t.Fatalf("away are said to be %v", away)
 	}
-	bucket, err := conn.Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatalf("a bucket that is away is opened later: %v", err)
-	}
+	bucket := conn.Bucket(bus.SessionsBucket)
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := bucket.Put(short, "k", []byte("v")); err == nil {

@@ -17,6 +17,8 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
@@ -89,7 +91,7 @@ func New(name string, opts ...Option) *Service {
 	for _, o := range opts {
 		o(s)
 	}
-	if err := bus.ValidService(name); err != nil {
+	if err := bus.ValidName(name); err != nil {
 		s.errs = append(s.errs, fmt.Errorf("service %w", err))
 	}
 	return s
@@ -132,10 +134,10 @@ type Running struct {
 	service    *Service
 	conn       *bus.Conn
 	server     *bus.Server
-	announcer  *bus.Announcer
+	announcer  *registry.Announcer
 	undescribe func()
 	// store is nil for a service without WithStore.
-	store *bus.StoreClaim
+	store *registry.Claim
 	// unrefresh is nil for a service that shares nothing.
 	unrefresh func()
 
@@ -171,7 +173,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err er
 	}
 	// Registered before it is announced, so that no addition falls between.
 	s.mu.Lock()
-	r.announcer, err = bus.Announce(conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
+	r.announcer, err = registry.Announce(conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
 	if err == nil {
 		s.running[r] = struct{}{}
 		r.serveTasksLocked()
@@ -196,7 +198,7 @@ func (r *Running) claimStore(ctx context.Context) (err error) {
 	if s.store == "" {
 		return nil
 	}
-	r.store, err = r.conn.ClaimStore(ctx, s.name, s.store, func() {
+	r.store, err = registry.ClaimStore(ctx, r.conn, s.name, s.store, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), lifecycle.DrainTimeout)
 		defer cancel()
 		if err := r.Stop(ctx); err != nil {
@@ -216,7 +218,7 @@ func (r *Running) releaseStore() {
 func (r *Running) serveTasksLocked() {
 	for _, t := range r.service.tools {
 		if t.task != TaskNever {
-			r.server.ServeTasks(r.handleTask)
+			task.Serve(r.server, r.handleTask)
 			return
 		}
 	}

@@ -15,6 +15,8 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/audit/internal/table"
@@ -115,9 +117,9 @@ func (s *Service) Close() { s.store.Close() }
 type Running struct {
 	service    *Service
 	server     *bus.Server
-	announcer  *bus.Announcer
+	announcer  *registry.Announcer
 	undescribe func()
-	claim      *bus.StoreClaim
+	claim      *registry.Claim
 	stop       context.CancelFunc
 	done       []chan struct{}
 	// stopping is once: the instance stops itself if it loses its claim.
@@ -132,7 +134,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err er
 	log := s.cfg.Logger
 	r := &Running{service: s}
 	begun := make(chan struct{})
-	r.claim, err = conn.ClaimStore(ctx, Name, s.storeID, func() {
+	r.claim, err = registry.ClaimStore(ctx, conn, Name, s.storeID, func() {
 		if <-begun; r.stop == nil {
 			return // the start failed
 		}
@@ -163,14 +165,14 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (_ *Running, err er
 		return nil, errors.Join(err, r.server.Drain(ctx))
 	}
 	// Edges learn that it is there; it offers nothing.
-	r.announcer, err = bus.Announce(conn, Name, r.server.Instance(), s.cfg.Version, &busv1.Catalogue{Service: Name})
+	r.announcer, err = registry.Announce(conn, Name, r.server.Instance(), s.cfg.Version, &busv1.Catalogue{Service: Name})
 	if err != nil {
 		r.undescribe()
 		return nil, errors.Join(err, r.server.Drain(ctx))
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
-	w := writer{store: s.store, reader: conn.AuditReader(s.cfg.AckWait), log: log, ackWait: s.cfg.AckWait}
+	w := writer{store: s.store, reader: auditlog.NewReader(conn, s.cfg.AckWait), log: log, ackWait: s.cfg.AckWait}
 	k := keeper{store: s.store, witness: witness, sign: trail.SignWith(s.cfg.Key), cfg: s.cfg, log: log}
 	for _, run := range []func(context.Context){w.run, k.run} {
 		done := make(chan struct{})

@@ -94,20 +94,17 @@ const (
 )
 
 func newWitness(ctx context.Context, conn *bus.Conn, key ed25519.PrivateKey, log *slog.Logger) (*witness, error) {
-	bucket, err := conn.Bucket(ctx, bus.AuditBucket)
+	w := &witness{bucket: conn.Bucket(bus.AuditBucket), log: log, seen: map[string][]byte{}}
+	public := key.Public().(ed25519.PublicKey)
+	_, err := w.bucket.Shared(ctx, keyPrefix+short(public), public)
 	for err != nil {
-		// An edge makes it.
+		// An edge makes the bucket.
 		select {
 		case <-time.After(250 * time.Millisecond):
-			bucket, err = conn.Bucket(ctx, bus.AuditBucket)
+			_, err = w.bucket.Shared(ctx, keyPrefix+short(public), public)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w; an edge makes it: start one", err)
+			return nil, fmt.Errorf("%w; an edge makes the bucket of the audit trail: start one", err)
 		}
-	}
-	w := &witness{bucket: bucket, log: log, seen: map[string][]byte{}}
-	public := key.Public().(ed25519.PublicKey)
-	if _, err := bucket.Shared(ctx, keyPrefix+short(public), public); err != nil {
-		return nil, err
 	}
 	w.note(keyPrefix+short(public), public)
 	_, err = w.read(ctx)

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
@@ -14,7 +14,7 @@ import (
 // it is committed, or when ten tries say that it never will be.
 type writer struct {
 	store   trail.Store
-	reader  *bus.AuditReader
+	reader  *auditlog.Reader
 	log     *slog.Logger
 	ackWait time.Duration
 }
@@ -31,7 +31,7 @@ func (w *writer) run(ctx context.Context) {
 
 // write tries until the batch is written, or ctx ends. A store that is away is
 // no fault of the events: they stay on the bus, and count as being worked on.
-func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
+func (w *writer) write(ctx context.Context, batch []*auditlog.Delivery) {
 	events := make([]trail.Event, len(batch))
 	for i, d := range batch {
 		events[i] = trail.FromWire(d.Event)
@@ -72,7 +72,7 @@ func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
 
 // append writes a batch. However long a slow disk takes, the bus hears that it is
 // being worked on, so that no other instance begins with the same.
-func (w *writer) append(ctx context.Context, batch []*bus.AuditDelivery, events []trail.Event) error {
+func (w *writer) append(ctx context.Context, batch []*auditlog.Delivery, events []trail.Event) error {
 	written, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

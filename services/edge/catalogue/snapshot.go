@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
@@ -76,7 +76,7 @@ type Snapshot struct {
 	digest                    string
 	problems, mended          []string
 	conflicts                 []Conflict
-	services                  []bus.Service
+	services                  []registry.Service
 	sampler                   Target
 }
 

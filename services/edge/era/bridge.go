@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -95,7 +95,7 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, kept *answerSt
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	keys := slices.Sorted(maps.Keys(requests))
-	open := make([]*bus.Question, 0, len(keys))
+	open := make([]*edges.Question, 0, len(keys))
 	defer func() {
 		for _, q := range open {
 			q.Close()
@@ -132,7 +132,7 @@ func (s *Server) ask(ctx context.Context, r *Request, x Exchange, kept *answerSt
 }
 
 // withdraw tells the client that nobody waits for its answers any more.
-func (s *Server) withdraw(ctx context.Context, x Exchange, kept *answerStream, questions []*bus.Question) {
+func (s *Server) withdraw(ctx context.Context, x Exchange, kept *answerStream, questions []*edges.Question) {
 	for _, q := range questions {
 		message := withdrawal(q)
 		kept.sent(context.WithoutCancel(ctx), message, false)
@@ -140,7 +140,7 @@ func (s *Server) withdraw(ctx context.Context, x Exchange, kept *answerStream, q
 	}
 }
 
-func withdrawal(q *bus.Question) []byte {
+func withdrawal(q *edges.Question) []byte {
 	return notification(mcp.NotifyCancelled, append(appendQuoted([]byte(`{"requestId":`), q.ID), '}'))
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -29,7 +29,7 @@ func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
 // ParseChangeID and ChangeID those of a stream of changes.
 var ParseEventID, ParseChangeID = parseEventID, parseChangeID
 
-func EventID(name string, at bus.Position) string { return eventID(&bus.Stream{Name: name}, at) }
+func EventID(name string, at edges.Position) string { return eventID(&edges.Stream{Name: name}, at) }
 
 func ChangeID(then time.Time, digest string) string { return changeID(then, digest, nil) }
 

@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
@@ -48,7 +49,7 @@ const maxKept = 64 << 10
 type answerStream struct {
 	server *Server
 	r      *Request
-	stream *bus.Stream
+	stream *edges.Stream
 	// begun says that the client has an event id, or will.
 	begun bool
 	leave context.CancelCauseFunc
@@ -60,7 +61,7 @@ func (s *Server) keep(ctx context.Context, r *Request) (context.Context, *answer
 		return ctx, nil
 	}
 	stream := s.gateway.NewStream()
-	if _, err := s.kept.Keep(r.Session.Payer, stream.Name, keptReserve, bus.StreamTTL); err != nil {
+	if _, err := s.kept.Keep(r.Session.Payer, stream.Name, keptReserve, edges.StreamTTL); err != nil {
 		return ctx, nil // what else is kept for its payer stays
 	}
 	ctx, leave := context.WithCancelCause(ctx)
@@ -73,7 +74,7 @@ func (a *answerStream) end() {
 	}
 	a.leave(nil)
 	if size := a.stream.Bytes(); size > 0 || a.begun {
-		a.server.kept.Count(a.r.Session.Payer, a.stream.Name, size, bus.StreamTTL)
+		a.server.kept.Count(a.r.Session.Payer, a.stream.Name, size, edges.StreamTTL)
 	} else {
 		a.server.kept.Release(a.r.Session.Payer, a.stream.Name)
 	}
@@ -103,7 +104,7 @@ func (a *answerStream) begin(ctx context.Context) {
 	at := a.stream.Last()
 	at.Seq = max(at.Seq, 1) - 1
 	a.r.Resumable.Begin(eventID(a.stream, at))
-	a.stream.MayLeave = true
+	a.stream.Leavable = true
 	go a.leaveAtClose(ctx)
 }
 
@@ -173,18 +174,18 @@ func keptRequest(m *mcp.Message) (request jsontext.Value, cut bool) {
 }
 
 // eventID names a place in a stream: <name>-<round>-<frame>.
-func eventID(s *bus.Stream, at bus.Position) string {
+func eventID(s *edges.Stream, at edges.Position) string {
 	b := append(make([]byte, 0, len(s.Name)+16), s.Name...)
 	b = strconv.AppendUint(append(b, '-'), uint64(at.Round), 10)
 	return string(strconv.AppendUint(append(b, '-'), uint64(at.Seq), 10))
 }
 
-func parseEventID(id string) (name string, at bus.Position, ok bool) {
+func parseEventID(id string) (name string, at edges.Position, ok bool) {
 	parts := strings.Split(id, "-")
 	if len(parts) != 3 {
 		return "", at, false
 	}
 	round, err1 := strconv.ParseUint(parts[1], 10, 32)
 	seq, err2 := strconv.ParseUint(parts[2], 10, 32)
-	return parts[0], bus.Position{Round: uint32(round), Seq: uint32(seq)}, err1 == nil && err2 == nil
+	return parts[0], edges.Position{Round: uint32(round), Seq: uint32(seq)}, err1 == nil && err2 == nil
 }

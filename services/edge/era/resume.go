@@ -6,7 +6,7 @@ import (
 	"math"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -41,7 +41,7 @@ func (s *Server) Resume(ctx context.Context, r *Request, lastEventID string) (re
 }
 
 // carryOn follows an answer and, when nobody serves it any more, serves it.
-func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call, n *session.Stream, at bus.Position) {
+func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call, n *session.Stream, at edges.Position) {
 	ctx, p := r.Peer.begin(context.WithoutCancel(connection), r.Message.ID, r.Resumable)
 	x := Exchange(r.Resumable)
 	if p != nil { // else its first exchange is still at this edge, and has the id
@@ -54,7 +54,7 @@ func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call
 	if r.Version >= mcp.V20251125 {
 		// Clients know an id only from the connection they have: without one they
 		// do not come back once more.
-		r.Resumable.Begin(eventID(&bus.Stream{Name: n.Name}, at))
+		r.Resumable.Begin(eventID(&edges.Stream{Name: n.Name}, at))
 		go a.leaveAtClose(ctx)
 	}
 	notify := notifier{token: r.Message.P.ProgressToken, x: patient{x}, last: math.Inf(-1)}
@@ -75,7 +75,7 @@ func (s *Server) carryOn(connection context.Context, r *Request, c *gateway.Call
 		return server != "" && s.gateway.Present(ctx, server)
 	}
 	for {
-		a.stream = &bus.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
+		a.stream = &edges.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
 		c.Stream = a.stream
 		answer, err := s.follow(connection, ctx, c, at, onFrame, served)
 		switch {
@@ -115,7 +115,7 @@ type patient struct{ Exchange }
 func (p patient) Notify(message []byte) { p.Ask(message) }
 
 // follow follows while the client is there and has not cancelled.
-func (s *Server) follow(connection, ctx context.Context, c *gateway.Call, at bus.Position, onFrame gateway.OnFrame, served func() bool) (*gateway.Answer, error) {
+func (s *Server) follow(connection, ctx context.Context, c *gateway.Call, at edges.Position, onFrame gateway.OnFrame, served func() bool) (*gateway.Answer, error) {
 	both, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(connection, stop)()

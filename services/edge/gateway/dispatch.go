@@ -6,6 +6,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
@@ -20,7 +21,7 @@ const shareBytes = 8
 // dispatch puts the call on the bus, bounded by the tool's time limit. What may
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost.
-func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer, lending lending) Next {
+func dispatch(caller *edges.Caller, store Tasks, sealer *Sealer, lending lending) Next {
 	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		room := budget.Of(ctx)

@@ -14,6 +14,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -123,10 +124,7 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	if err := live.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := conn.Tasks(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := task.Open(conn)
 	cfg := gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: w}
 	if change != nil {
 		change(w, &cfg)

@@ -6,6 +6,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -13,7 +14,7 @@ import (
 // principal's, and nobody else's. The anonymous principal is everybody, so that
 // both edges, the client's and the caller's, have to be told that this is meant.
 type lending struct {
-	caller    *bus.Caller
+	caller    *edges.Caller
 	anonymous bool
 }
 

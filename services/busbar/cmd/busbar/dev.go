@@ -12,6 +12,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
@@ -133,7 +134,7 @@ func startFleet(ctx context.Context, dir home.Dir, s settings) (*fleet, error) {
 		f.members = append(f.members, member{conn: conn})
 	}
 	// A service announces itself as soon as there is where.
-	if err := f.members[0].conn.EnsureBuckets(ctx); err != nil {
+	if _, err := storage.Ensure(ctx, f.members[0].conn); err != nil {
 		return nil, errors.Join(err, f.stop(ctx))
 	}
 	starting := pool.New().WithErrors().WithContext(ctx)
