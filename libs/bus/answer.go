@@ -55,12 +55,12 @@ func (c *Caller) pending() uint64 {
 
 // answer makes one attempt at a call and collects its frames.
 type answer struct {
-	caller           *Caller
-	service, address string
-	options          Options
-	deadline         time.Time
-	id, reply        string
-	method           string
+	caller    *Caller
+	service   string
+	options   Options
+	deadline  time.Time
+	id, reply string
+	method    string
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
@@ -94,7 +94,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
-		if err := nc.PublishRequest(subject.To(a.address, one.instance, a.method), a.reply, data); err != nil {
+		if err := nc.PublishRequest(subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
 			members.done(one, memberAnswered)
 			return nil, wire.NotSent(err)
 		}
@@ -123,7 +123,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
-	if err := nc.PublishRequest(subject.Call(a.address, a.method), a.reply, data); err != nil {
+	if err := nc.PublishRequest(subject.Call(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
 	return a.wait(ctx, x)
@@ -133,12 +133,12 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 func (a *answer) choose() *member {
 	members := &a.caller.conn.members
 	if a.options.Only == nil {
-		return members.take(a.address, a.tried)
+		return members.take(a.service, a.tried)
 	}
-	if one := members.takeOf(a.address, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+	if one := members.takeOf(a.service, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
 		return one
 	}
-	return members.takeOf(a.address, a.options.Only, nil) // rather than none
+	return members.takeOf(a.service, a.options.Only, nil) // rather than none
 }
 
 // ran tells the caller which instance has the call.

@@ -30,7 +30,7 @@ func BenchmarkStream(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Drain(context.Background()) })
-	caller, err := bus.NewCaller(bustest.Connect(b, url))
+	caller, err := edges.NewCaller(bustest.Connect(b, url))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func BenchmarkStream(b *testing.B) {
 			heard := 0
 			timed := func(stream func() *edges.Stream) time.Duration {
 				began := time.Now()
-				if _, err := caller.CallOn(b.Context(), stream(), "svc", toolCall(c.arguments), func(*busv1.Frame) { heard++ }); err != nil {
+				if _, err := callOn(caller, b.Context(), stream(), "svc", toolCall(c.arguments), func(*busv1.Frame) { heard++ }); err != nil {
 					b.Fatal(err)
 				}
 				return time.Since(began)
@@ -74,7 +74,7 @@ func BenchmarkPermit(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Drain(context.Background()) })
-	caller, err := bus.NewCaller(bustest.Connect(b, url))
+	caller, err := edges.NewCaller(bustest.Connect(b, url))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -11,8 +11,20 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
+
+// keep looks after what the bus stores, as an edge does.
+func keep(t *testing.T, conn *bus.Conn) *storage.Storage {
+	t.Helper()
+	s, err := storage.Ensure(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Keep())
+	return s
+}
 
 // A disk is lost under running processes: what edges and services know is there
 // again, for those that come next.
@@ -20,9 +32,8 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	conn := bustest.Connect(t, url)
-	t.Cleanup(conn.KeepBuckets())
-	keys := conn.Bucket(bus.KeysBucket)
-	secret, err := keys.Shared(t.Context(), "request-state.1", []byte("secret"))
+	kept := keep(t, conn)
+	secret, err := kept.Shared(t.Context(), bus.KeysBucket, "request-state.1", []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +87,7 @@ func TestD2StorageIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	conn := bustest.Connect(t, url)
-	t.Cleanup(conn.KeepBuckets())
+	keep(t, conn)
 	js := rawJetStream(t, url)
 	count := func() (n int) {
 		for range js.StreamNames(t.Context()).Name() {
@@ -103,7 +114,7 @@ func TestD2StorageIsMadeAgain(t *testing.T) {
 func TestReservedServices(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	for _, name := range []string{"gateway", "lender", "client", "edge"} {
+	for _, name := range []string{"gateway", "client", "edge"} {
 		if err := bus.ValidName(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -33,7 +33,7 @@ type followed struct {
 	err    error
 }
 
-func follow(ctx context.Context, c *bus.Caller, s *edges.Stream, after edges.Position, served func() bool) followed {
+func follow(ctx context.Context, c *edges.Caller, s *edges.Stream, after edges.Position, served func() bool) followed {
 	f := followed{stream: same(s)}
 	f.frame, f.err = c.Follow(ctx, f.stream, after, func(frame *busv1.Frame) {
 		f.heard = append(f.heard, fmt.Sprintf("%d.%d %s", f.stream.Last().Round, frame.Seq, kindOf(frame)))
@@ -106,7 +106,7 @@ func TestFollow(t *testing.T) {
 
 	one, two := newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{"question":1}`)}); err != nil {
@@ -124,7 +124,7 @@ func TestFollow(t *testing.T) {
 		req := toolCall(`{}`)
 		req.InputResponses = []byte(`{}`)
 		f := followed{stream: s}
-		f.frame, f.err = one.CallOn(t.Context(), s, "svc", req, func(*busv1.Frame) {
+		f.frame, f.err = callOn(one, t.Context(), s, "svc", req, func(*busv1.Frame) {
 			select {
 			case began <- struct{}{}:
 			default:
@@ -136,7 +136,7 @@ func TestFollow(t *testing.T) {
 	following := make(chan struct{}, len(positions))
 	for i, after := range positions {
 		go func() {
-			caller := []*bus.Caller{one, two}[i%2]
+			caller := []*edges.Caller{one, two}[i%2]
 			following <- struct{}{}
 			lives <- late{after, follow(within(t, 20*time.Second), caller, s, after, somebody)}
 		}()
@@ -168,7 +168,7 @@ func TestFollowLargeResult(t *testing.T) {
 	})
 	one, two := newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	got := follow(t.Context(), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
@@ -190,7 +190,7 @@ func TestFollowTakesOver(t *testing.T) {
 	})
 	one, two, three := newCaller(t, url), newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{}`)}); err != nil {
@@ -222,7 +222,7 @@ func TestFollowTakesOver(t *testing.T) {
 	got.stream.KeepAll = true
 	req := toolCall(`{}`)
 	req.InputResponses, req.RequestState = []byte(`{"answers":`), got.frame.GetInputRequired().RequestState
-	frame, err := two.CallOn(t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
+	frame, err := callOn(two, t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
 	if err != nil || string(frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("the call that goes on: %v, %v", frame, err)
 	}
@@ -242,7 +242,7 @@ func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
 	})
 	one, two := newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan followed, 1)
@@ -278,14 +278,14 @@ func TestFollowRepeatedCall(t *testing.T) {
 	s := one.NewStream()
 	done := make(chan followed, 1)
 	started := make(chan struct{}, 2)
-	_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+	_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 		if f.Seq == 1 {
 			go func() { done <- follow(within(t, bustest.Patience), two, s, edges.Position{}, somebody) }()
 			started <- struct{}{}
 		}
 	})
 	fails(t, err, fault.PeerLost, fault.Unknown)
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(*busv1.Frame) {}); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(*busv1.Frame) {}); err != nil {
 		t.Fatal(err)
 	}
 	got := await(t, "the follower ends", done)
@@ -321,7 +321,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
 			started, left := make(chan struct{}, 1), make(chan error, 1)
 			go func() {
-				_, err := one.CallOn(ctx, s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+				_, err := callOn(one, ctx, s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 					if f.Seq == 1 {
 						started <- struct{}{}
 					}
@@ -336,7 +336,9 @@ func TestFollowerOfLostInstance(t *testing.T) {
 			if _, err := raw(t, url).ChanSubscribe("mcp.live.>", signs); err != nil {
 				t.Fatal(err)
 			}
-			go func() { done <- follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: 1}, c.served) }()
+			go func() {
+				done <- follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: 1}, c.served)
+			}()
 			for range 5 { // for longer than a silence may last
 				await(t, "a sign of life", signs)
 			}
@@ -375,7 +377,7 @@ func TestCallOnIgnoresOtherEdges(t *testing.T) {
 	started, done := make(chan struct{}, 1), make(chan followed, 1)
 	go func() {
 		f := followed{stream: s}
-		f.frame, f.err = one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		f.frame, f.err = callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 			if f.Seq == 1 {
 				started <- struct{}{}
 			}
@@ -410,7 +412,7 @@ func TestFollowSlowly(t *testing.T) {
 	s := one.NewStream()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 			if f.Seq == 1 {
 				started <- struct{}{}
 			}

@@ -27,7 +27,7 @@ func TestFollowPurged(t *testing.T) {
 	})
 	one, two, evt := newCaller(t, url), newCaller(t, url), keptOn(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(evt.frames()); got != 6 {
@@ -72,7 +72,7 @@ func TestFollowPurgedWhileItRuns(t *testing.T) {
 	s := one.NewStream()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 			if f.Seq == 2 {
 				started <- struct{}{}
 			}

@@ -49,8 +49,8 @@ func TestDisconnect(t *testing.T) {
 		l := newLeaver(t)
 		caller := newCaller(t, l.url)
 		s := caller.NewStream()
-		s.MayLeave = true
-		frame, err := caller.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil)
+		s.Leavable = true
+		frame, err := callOn(caller, t.Context(), s, "svc", toolCall(`{}`), nil)
 		if err != nil || frame.GetDisconnect().GetRetryMs() != 1500 {
 			t.Fatalf("%v, %v", frame, err)
 		}
@@ -60,15 +60,15 @@ func TestDisconnect(t *testing.T) {
 			t.Errorf("%v, %v after %v", got.frame, got.err, got.heard)
 		}
 	})
-	for name, stream := range map[string]func(*bus.Caller) *edges.Stream{
-		"one that may not": (*bus.Caller).NewStream, "one without a stream": func(*bus.Caller) *edges.Stream { return nil },
+	for name, stream := range map[string]func(*edges.Caller) *edges.Stream{
+		"one that may not": (*edges.Caller).NewStream, "one without a stream": func(*edges.Caller) *edges.Stream { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLeaver(t)
 			close(l.release)
 			caller := newCaller(t, l.url)
-			frame, err := caller.CallOn(t.Context(), stream(caller), "svc", toolCall(`{}`), nil)
+			frame, err := callOn(caller, t.Context(), stream(caller), "svc", toolCall(`{}`), nil)
 			if err != nil || frame.GetResult() == nil {
 				t.Errorf("%v, %v", frame, err)
 			}
@@ -82,8 +82,8 @@ func TestFollowerCancels(t *testing.T) {
 	l := newLeaver(t)
 	one, two := newCaller(t, l.url), newCaller(t, l.url)
 	s := one.NewStream()
-	s.MayLeave = true
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	s.Leavable = true
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	// Even one that stops before it began.

@@ -415,14 +415,14 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		t.Parallel()
 		url, runs, _, release := start(t)
 		conn := bustest.Connect(t, url)
-		one, err := bus.NewCaller(conn)
+		one, err := edges.NewCaller(conn)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := one.NewStream()
 		alive, ended := make(chan struct{}, 100), make(chan error, 1)
 		go func() {
-			_, err := one.CallOn(t.Context(), s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
+			_, err := callOn(one, t.Context(), s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
 			ended <- err
 		}()
 		await(t, "the call waits for a slot", alive)
@@ -443,7 +443,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		alive, ended := make(chan struct{}, 100), make(chan error, 1)
 		ctx, leave := context.WithCancelCause(t.Context())
 		go func() {
-			_, err := one.CallOn(ctx, s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
+			_, err := callOn(one, ctx, s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
 			ended <- err
 		}()
 		await(t, "the call waits for a slot", alive)

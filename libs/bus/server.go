@@ -53,14 +53,11 @@ const StopGrace = time.Second
 // Server takes calls for one service, sharing them with every other server of
 // that service on the bus.
 type Server struct {
-	conn *Conn
-	cfg  ServerConfig
-	// address is the service's name, or where one part of it is called.
-	address  string
+	conn     *Conn
+	cfg      ServerConfig
 	instance string
-	// calls are those for any instance, own those for this one; nil for a server
-	// that no registry knows.
-	calls, own *nats.Subscription
+	// taking brings the calls for any instance, and those for this one.
+	taking []*nats.Subscription
 	// control is what calls in flight need: cancellations, and permits.
 	control []*nats.Subscription
 
@@ -98,43 +95,21 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err := ValidName(cfg.Service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
 	}
-	return serveInstance(ctx, conn, cfg)
+	return serve(ctx, conn, cfg)
 }
 
 // ServeGateway is Serve for the Gateway, whose name cfg need not have.
 func ServeGateway(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	cfg.Service = Gateway
-	return serveInstance(ctx, conn, cfg)
+	return serve(ctx, conn, cfg)
 }
 
-func serveInstance(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
-	s, err := serve(conn, cfg.Service, cfg)
-	if err != nil {
-		return nil, err
-	}
-	permits, err := conn.nc.Subscribe(subject.Permit(cfg.Service, s.instance), s.heard)
-	if err == nil {
-		s.control = append(s.control, permits)
-		s.own, err = conn.nc.Subscribe(subject.ToInstance(cfg.Service, s.instance), s.receive)
-	}
-	if err == nil {
-		err = conn.Flush(ctx)
-	}
-	if err != nil {
-		for _, sub := range append(s.control, s.taking()...) {
-			_ = sub.Unsubscribe()
-		}
-		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
-	}
-	return s, nil
-}
-
-func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
+func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if cfg.Concurrency <= 0 {
 		cfg.Concurrency = defaultConcurrency
 	}
 	s := &Server{
-		conn: conn, cfg: cfg, address: address, instance: NewID()[:12],
+		conn: conn, cfg: cfg, instance: NewID()[:12],
 		workers: newWorkers(cfg.Concurrency),
 		live:    map[string]*liveCall{},
 	}
@@ -143,16 +118,34 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.fetching, s.leave = context.WithCancel(s.ctx)
-	cancels, err := conn.nc.Subscribe(subject.Cancel(address), s.cancel)
-	if err != nil {
-		return nil, wire.NotSent(err)
-	}
-	s.control = append(s.control, cancels)
-	if s.calls, err = conn.nc.QueueSubscribe(subject.Calls(address), address, s.receive); err != nil {
-		_ = cancels.Unsubscribe()
-		return nil, wire.NotSent(err)
+	if err := s.subscribe(ctx); err != nil {
+		for _, sub := range append(s.control, s.taking...) {
+			_ = sub.Unsubscribe()
+		}
+		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
 	}
 	return s, nil
+}
+
+func (s *Server) subscribe(ctx context.Context) error {
+	nc, service := s.conn.nc, s.cfg.Service
+	for _, what := range []struct {
+		list      *[]*nats.Subscription
+		at, group string
+		f         nats.MsgHandler
+	}{
+		{&s.control, subject.Cancel(service), "", s.cancel},
+		{&s.control, subject.Permit(service, s.instance), "", s.heard},
+		{&s.taking, subject.Calls(service), service, s.receive},
+		{&s.taking, subject.ToInstance(service, s.instance), "", s.receive},
+	} {
+		sub, err := nc.QueueSubscribe(what.at, what.group, what.f)
+		if err != nil {
+			return err
+		}
+		*what.list = append(*what.list, sub)
+	}
+	return s.conn.Flush(ctx)
 }
 
 // Config is what the server serves.
@@ -186,14 +179,6 @@ func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Con
 	s.mu.Unlock()
 	defer s.finish(req.Id)
 	return s.invoke(ctx, req, func() (proto.Message, error) { return f(ctx) })
-}
-
-// taking are the subscriptions that bring calls.
-func (s *Server) taking() []*nats.Subscription {
-	if s.own == nil {
-		return []*nats.Subscription{s.calls}
-	}
-	return []*nats.Subscription{s.calls, s.own}
 }
 
 // Instance is this server's name among those of its service.
@@ -381,7 +366,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.fetchers.Wait()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
-	for _, sub := range s.taking() { // calls in flight need the others yet
+	for _, sub := range s.taking { // calls in flight need the others yet
 		if !s.conn.Connected() {
 			_ = sub.Unsubscribe()
 			continue

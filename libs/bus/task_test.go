@@ -28,11 +28,7 @@ const (
 // openTasks opens the tasks through a connection of their own, as an edge does.
 func openTasks(t *testing.T, url string) *task.Store {
 	t.Helper()
-	tasks, err := bustest.Connect(t, url).Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tasks
+	return task.Open(bustest.Connect(t, url))
 }
 
 // worker runs tasks of service "svc".
@@ -40,7 +36,6 @@ func worker(t *testing.T, url string, h task.Handler) (*bus.Server, *bus.Conn) {
 	t.Helper()
 	s, conn := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
 	task.Serve(s, h)
-	task.Serve(s, h) // does nothing
 	return s, conn
 }
 

@@ -97,10 +97,11 @@ func TestD4OneServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	if _, err := storage.Ensure(within(t, 30*time.Second), conn); err != nil {
+	kept, err := storage.Ensure(within(t, 30*time.Second), conn)
+	if err != nil {
 		t.Fatalf("with one server away: %v", err)
 	}
-	if away := conn.Away(); !slices.Contains(away, "bucket sessions") {
+	if away := kept.Away(); !slices.Contains(away, "bucket sessions") {
 		t.Fatalf("away are said to be %v", away)
 	}
 	bucket := conn.Bucket(bus.SessionsBucket)
@@ -109,12 +110,12 @@ func TestD4OneServerAway(t *testing.T) {
 	if err := bucket.Put(short, "k", []byte("v")); err == nil {
 		t.Error("a bucket that is away takes values")
 	}
-	t.Cleanup(conn.KeepBuckets())
+	t.Cleanup(kept.Keep())
 	cluster.Start(down)
 	deadline := time.Now().Add(40 * time.Second)
-	for len(conn.Away()) > 0 {
+	for len(kept.Away()) > 0 {
 		if time.Now().After(deadline) {
-			t.Fatalf("still away after 40 s: %v", conn.Away())
+			t.Fatalf("still away after 40 s: %v", kept.Away())
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -81,7 +81,7 @@ func WithError(err error) Option {
 }
 
 // New makes a service. The name is what calls are addressed to on the bus: 1
-// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge, gateway or lender.
+// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge or gateway.
 func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",
@@ -134,6 +134,7 @@ type Running struct {
 	service    *Service
 	conn       *bus.Conn
 	server     *bus.Server
+	takesTasks sync.Once
 	announcer  *registry.Announcer
 	undescribe func()
 	// store is nil for a service without WithStore.
@@ -218,7 +219,7 @@ func (r *Running) releaseStore() {
 func (r *Running) serveTasksLocked() {
 	for _, t := range r.service.tools {
 		if t.task != TaskNever {
-			task.Serve(r.server, r.handleTask)
+			r.takesTasks.Do(func() { task.Serve(r.server, r.handleTask) })
 			return
 		}
 	}

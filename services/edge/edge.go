@@ -57,9 +57,6 @@ type Config struct {
 	// Guest leaves the calls that tools make to the other edges of the bus. An edge
 	// that comes and goes with one client would end those of others when it goes.
 	Guest bool
-	// LendClientModels lets anonymous clients lend their models to anonymous
-	// callers, which are everybody.
-	LendClientModels bool
 	// ResultBytes bounds the results that the edge holds for clients who have not
 	// read them yet; 0: budget.DefaultLimit.
 	ResultBytes int64
@@ -131,10 +128,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := sharedSealer(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
+	sealer := sharedSealer(e.storage)
 	tasks := task.Open(conn)
 	approvals, err := gateway.NewApprovals(ctx, conn)
 	if err != nil {
@@ -159,7 +153,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
-		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
+		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -319,7 +313,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	reader := &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
+	reader := &audit.Reader{Caller: e.caller.Caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
 	if e.trail != nil {
 		reader.Record = e.trail.Record
 	}

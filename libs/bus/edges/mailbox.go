@@ -122,7 +122,7 @@ func (c *Caller) queue(m *busv1.ClientMessage) fault.Reason {
 // whether it has the message.
 func (c *Caller) Post(ctx context.Context, address string, credentials, body []byte) error {
 	edge, token, ok := strings.Cut(address, ".")
-	if !ok || !subject.Token(edge) || !subject.Token(token) {
+	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
 		return fault.New(fault.InvalidRequest, "not the address of a mailbox")
 	}
 	data, err := proto.Marshal(&busv1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})

@@ -49,7 +49,7 @@ func (q *Question) Close() { q.answers.Close() }
 // gave goes nowhere.
 func (c *Caller) Answer(id string, answer *busv1.ClientAnswer) error {
 	edge, token, ok := strings.Cut(id, ".")
-	if !ok || !subject.Token(edge) || !subject.Token(token) {
+	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
 		return nil
 	}
 	return c.conn.Publish(subject.Reply(subject.Client, edge, token), answer)

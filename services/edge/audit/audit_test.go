@@ -17,8 +17,8 @@ import (
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -98,7 +98,7 @@ func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 	conn := bustest.Connect(t, w.url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func TestD3ACallThatLostItsKeyLeavesTheRecord(t *testing.T) {
 	<-l.started
 	var at string
 	var record map[string]any
-	err = bucket.Each(t.Context(), "", func(key string, value []byte) {
+	err := bucket.Each(t.Context(), "", func(key string, value []byte) {
 		at = key
 		if err := json.Unmarshal(value, &record); err != nil {
 			t.Error(err)

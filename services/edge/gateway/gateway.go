@@ -31,9 +31,6 @@ type Config struct {
 	Auditor Auditor
 	// Sealer defaults to one whose key dies with the process.
 	Sealer *Sealer
-	// LendClientModels says that anonymous clients lend their models to anonymous
-	// callers: to everybody.
-	LendClientModels bool
 	// CheckResults logs where a tool's result is not what its output schema says.
 	CheckResults bool
 }
@@ -47,7 +44,6 @@ type Gateway struct {
 	sealer        *Sealer
 	auditor       Auditor
 	approvals     Approvals
-	lending       lending
 	budget        *budget.Budget
 	chain         Next
 }
@@ -96,8 +92,7 @@ func New(cfg Config) *Gateway {
 	if cfg.CheckResults {
 		links = append(links, checkResults(cfg.Logger))
 	}
-	lending := lending{cfg.Caller, cfg.LendClientModels}
-	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer, lending)
+	next := dispatch(cfg.Caller, cfg.Tasks, cfg.Sealer)
 	for i := len(links) - 1; i >= 0; i-- {
 		link, rest := links[i], next
 		next = func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
@@ -107,7 +102,7 @@ func New(cfg Config) *Gateway {
 	return &Gateway{
 		caller: cfg.Caller, catalogue: cfg.Catalogue, tasks: cfg.Tasks, authenticator: cfg.Authenticator,
 		sealer: cfg.Sealer, auditor: cfg.Auditor, approvals: cfg.Approvals,
-		lending: lending, budget: cfg.Budget, chain: next,
+		budget: cfg.Budget, chain: next,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -111,7 +111,7 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	conn := bustest.Connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -63,7 +64,7 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,11 +33,9 @@ const (
 	Edge = "edge"
 	// Gateway is the service that edges are for other services.
 	Gateway = "gateway"
-	// Lender is the service that clients are who lend their models.
-	Lender = "lender"
 )
 
-var reserved = []string{Client, Edge, Gateway, Lender}
+var reserved = []string{Client, Edge, Gateway}
 
 // ValidName checks the name of a service: a Token that the bus does not use
 // itself.
