@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
@@ -14,16 +15,16 @@ import (
 // it is committed, or when ten tries say that it never will be.
 type writer struct {
 	store   trail.Store
-	reader  *auditlog.Reader
 	log     *slog.Logger
 	ackWait time.Duration
 }
 
-func (w *writer) run(ctx context.Context) {
-	for {
-		batch, err := w.reader.Next(ctx)
+// run is a service.Loop.
+func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
+	for reader := auditlog.NewReader(conn, w.ackWait); ; {
+		batch, err := reader.Next(ctx)
 		if err != nil {
-			return
+			return err
 		}
 		w.write(ctx, batch)
 	}
