@@ -22,15 +22,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// permissions reads the table of docs/architecture.md: what each row lets a user
+// permissions reads the table of docs/reference/bus.md: what each row lets a user
 // publish and subscribe to.
 func permissions(t *testing.T) map[string][2][]string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../docs/reference/bus.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "### NATS permissions")
+	_, section, _ := strings.Cut(string(page), "## NATS permissions")
 	section, _, _ = strings.Cut(section, "\n## ")
 	subject := regexp.MustCompile("`([^`]+)`(?: \\(queue `([^`]+)`\\))?")
 	rows := map[string][2][]string{}

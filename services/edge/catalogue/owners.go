@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"math"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -49,6 +51,9 @@ type claim struct {
 	// Name is for people; the key is of the whole one.
 	Name    string `json:"name"`
 	Service string `json:"service"`
+	// Since is when the service was first seen with it; zero where an operator gave
+	// it to the service.
+	Since time.Time `json:"since,omitzero"`
 	// Seen is when it was last renewed, give or take renewAfter.
 	Seen time.Time `json:"seen"`
 }
@@ -71,20 +76,42 @@ func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool)
 	return o, nil
 }
 
-// of returns who has a name, now that these services are there. A name that the
-// bucket does not know yet is that of the one service that offers it; of several
-// nobody has it.
-func (o *owners) of(services []bus.Service) func(Name) string {
-	all := offered(services)
-	return func(n Name) string {
-		if c, ok := o.known[n.key()]; ok {
-			return c.Service
+// ownership is which of the services that are there has a name.
+type ownership struct {
+	known   map[string]claim
+	offered map[Name][]string
+}
+
+func (o *owners) of(services []bus.Service) ownership {
+	return ownership{maps.Clone(o.known), offered(services)}
+}
+
+// of returns the service that has a name, and since when, in nanoseconds. A name
+// that the bucket does not know yet belongs, since just now, to the one service
+// that offers it; if several do, to nobody.
+func (o ownership) of(n Name) (service string, since int64) {
+	if c, ok := o.known[n.key()]; ok {
+		if c.Since.IsZero() {
+			return c.Service, 0
 		}
-		if by := all[n]; len(by) == 1 {
-			return by[0]
-		}
-		return ""
+		return c.Service, c.Since.UnixNano()
 	}
+	if by := o.offered[n]; len(by) == 1 {
+		return by[0], math.MaxInt64
+	}
+	return "", math.MaxInt64
+}
+
+// assignedPrefixes returns the prefixes of URIs that an operator gave to a
+// service.
+func (o ownership) assignedPrefixes(service string) []string {
+	var all []string
+	for key, c := range o.known {
+		if n, err := ParseName(c.Name); err == nil && n.Kind == PrefixName && c.Service == service && c.Since.IsZero() && n.key() == key {
+			all = append(all, n.Name)
+		}
+	}
+	return all
 }
 
 // keyed is a claim with its key.
@@ -104,13 +131,14 @@ func (o *owners) wants(services []bus.Service) []keyed {
 		have[c.Service]++
 	}
 	var wants []keyed
+	now := time.Now() // one for all: of names seen at once the one that says most counts
 	for n, by := range offered(services) {
 		key := n.key()
 		if _, ok := o.known[key]; ok || have[by[0]] >= maxClaims {
 			continue
 		}
 		have[by[0]]++
-		wants = append(wants, keyed{key, claim{Name: fault.Clip(n.String()), Service: by[0], Seen: time.Now()}})
+		wants = append(wants, keyed{key, claim{Name: fault.Clip(n.String()), Service: by[0], Since: now, Seen: now}})
 	}
 	return wants
 }
