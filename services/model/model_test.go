@@ -151,7 +151,7 @@ func TestFailures(t *testing.T) {
 		"openai, too fast":             {"openai", after("Retry-After", "7", says(429, openai("rate_limit_exceeded", "slow"))), fault.RateLimited, fault.No, "no more requests for now", 7 * time.Second},
 		"openai, too fast, to the ms":  {"openai", after("Retry-After-Ms", "250", says(429, openai("rate_limit_exceeded", "slow"))), fault.RateLimited, fault.No, "later", 250 * time.Millisecond},
 		"openai, no credit":            {"openai", says(429, openai("insufficient_quota", "You exceeded your current quota")), fault.Unavailable, fault.No, "no credit", 0},
-		"anthropic, too fast for ever": {"anthropic", after("Retry-After", "9999999", says(429, claude("rate_limit_error", "slow"))), fault.RateLimited, fault.No, "later", time.Hour},
+		"anthropic, too fast forever": {"anthropic", after("Retry-After", "9999999", says(429, claude("rate_limit_error", "slow"))), fault.RateLimited, fault.No, "later", time.Hour},
 		"anthropic, overloaded":        {"anthropic", after("Retry-After", "2", says(529, claude("overloaded_error", "Overloaded"))), fault.Unavailable, fault.No, "overloaded", 2 * time.Second},
 		"openai, bad request":          {"openai", says(400, openai("invalid_request_error", "max_tokens is too large\\r\\n\\u001b[2J\\u202e for "+key)), fault.InvalidParams, fault.No, "max_tokens is too large", 0},
 		"anthropic, bad request":       {"anthropic", says(400, claude("invalid_request_error", "messages: roles must alternate")), fault.InvalidParams, fault.No, "roles must alternate", 0},
