@@ -114,7 +114,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, outcome(result, err), err)
 }
 
-// many carries out an array of actions beside each other. Each has its place in
+// many carries out an array of actions concurrently. Each has its place in
 // the answer, and one that fails fails alone.
 func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, body []byte) {
 	var actions []jsontext.Value
