@@ -153,7 +153,7 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 		err = fmt.Errorf("it has more than %d bytes", MaxURI)
 	}
 	if owner, _ := b.owners.of(n); err == nil && b.taken[n] && owner == service {
-		err = fmt.Errorf("it stands twice")
+		err = fmt.Errorf("it appears twice")
 	}
 	if err != nil {
 		b.leaveOut(service, n, err)
