@@ -14,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -199,7 +200,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 	status := http.StatusOK
 	if err != nil {
 		f := fault.From(err)
-		status = api.Status(f.Reason)
+		status = forms.Of(f.Reason).HTTP
 		door.Explain(w.Header(), status, f)
 	}
 	door.Answer(w, status, "application/json", b)
