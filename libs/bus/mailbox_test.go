@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -31,7 +31,7 @@ func TestPostReachesTheMailbox(t *testing.T) {
 	}
 	ctx := within(t, 10*time.Second)
 	for i := range 100 {
-		from := []*bus.Caller{other, holder}[i%2]
+		from := []*edges.Caller{other, holder}[i%2]
 		if err := from.Post(ctx, s.Address, nil, []byte(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestPostIsRefused(t *testing.T) {
 	})
 	t.Run("an edge that is gone", func(t *testing.T) {
 		conn := bustest.Connect(t, url)
-		gone, err := bus.NewCaller(conn)
+		gone, err := edges.NewCaller(conn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestPostIsRefused(t *testing.T) {
 	})
 	t.Run("the bus is away", func(t *testing.T) {
 		conn := bustest.Connect(t, url)
-		c, err := bus.NewCaller(conn)
+		c, err := edges.NewCaller(conn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestPostToAnOddEdge(t *testing.T) {
 	answers := map[string]func(*nats.Msg){
 		"mute":    func(*nats.Msg) {},
 		"garbage": func(m *nats.Msg) { _ = nc.Publish(m.Reply, []byte("\xff\xff")) },
-		"word":    func(m *nats.Msg) { _ = nc.Publish(m.Reply, encoded(t, &busv1.ClientMessageTaken{Reason: "whatever"})) },
+		"word":    func(m *nats.Msg) { _ = nc.Publish(m.Reply, encoded(t, &edgev1.ClientMessageTaken{Reason: "whatever"})) },
 	}
 	for name, answer := range answers {
 		if _, err := nc.Subscribe("mcp.ctl.edge."+name+".message", answer); err != nil {
@@ -184,7 +184,7 @@ func TestMailboxMindsItsReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, good := "mcp.ctl.edge."+edge+".message", encoded(t, &busv1.ClientMessage{Token: token, Body: []byte("x")})
+	subject, good := "mcp.ctl.edge."+edge+".message", encoded(t, &edgev1.ClientMessage{Token: token, Body: []byte("x")})
 	if err := nc.Publish(subject, good); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ const serviceName = "testservice"
 
 // service is the test service, with tools that policy is about.
 func (w *world) service() *service.Service {
-	s := testservice.New(&w.ledger)
+	s := testservice.New(&w.ledger, service.WithLogger(slog.New(slog.DiscardHandler)))
 	for _, name := range []string{"private", "often", "crowded"} {
 		service.AddTool(s, service.Tool{Name: name}, testservice.Plain(&w.ledger))
 	}

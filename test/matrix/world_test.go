@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -66,7 +67,7 @@ const noteA, noteB = "note:///a", "note:///b"
 
 // service is the test service with resources that change.
 func (w *world) service() *service.Service {
-	s := testservice.New(&w.ledger)
+	s := testservice.New(&w.ledger, service.WithLogger(slog.New(slog.DiscardHandler)))
 	for _, uri := range []string{noteA, noteB} {
 		s.AddResource(mcp.Resource{URI: uri, Name: uri}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
 			return nil, nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -41,7 +42,11 @@ func post(path, body string) *http.Request {
 func newGateway(t *testing.T, url string) (*gateway.Gateway, *catalogue.Live) {
 	t.Helper()
 	conn := bustest.Connect(t, url)
-	caller := bustest.Caller(t, conn)
+	caller, err := edges.NewCaller(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
 	live, err := catalogue.Watch(t.Context(), conn, bustest.Logger(t))
 	if err != nil {
 		t.Fatal(err)

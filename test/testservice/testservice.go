@@ -106,8 +106,8 @@ func text(text string) *service.Result {
 }
 
 // New makes the service "testservice".
-func New(ledger *Ledger) *service.Service {
-	s := service.New("testservice", service.WithVersion("1.0.0"))
+func New(ledger *Ledger, opts ...service.Option) *service.Service {
+	s := service.New("testservice", append(opts, service.WithVersion("1.0.0"))...)
 	addResults(s, ledger)
 	addEnds(s, ledger)
 	addNotifying(s, ledger)

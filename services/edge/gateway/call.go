@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -45,14 +46,12 @@ type Call struct {
 	IdempotencyKey string
 	// Stream keeps the answer for a client that may come back for it; nil for
 	// none.
-	Stream      *bus.Stream
+	Stream      *edges.Stream
 	Traceparent string
 	Tracestate  string
 
 	// approved is the held call that a person agreed to; nil for none.
 	approved *HeldCall
-	// Refused is why a call of a batch cannot be made; nil for one that can.
-	Refused error
 
 	// permit is asked right before an instance of the service begins the call, and
 	// may refuse; nil does not. Only for calls with an effect: bus.Options.Permit.

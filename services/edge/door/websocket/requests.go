@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,7 +10,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // data reads what a request brings strictly.
@@ -94,7 +94,7 @@ func (r *request) approve(ctx context.Context) (any, error) {
 	return r.result(r.h.cfg.API.Approve(ctx, r.who, in.Approval, *in.Approve))
 }
 
-// batch carries out many calls beside each other. Each has its own batch_result
+// batch carries out many calls concurrently. Each has its own batch_result
 // as soon as it is done; the answer ends them.
 func (r *request) batch(ctx context.Context) (any, error) {
 	var in struct {
@@ -108,18 +108,7 @@ func (r *request) batch(ctx context.Context) (any, error) {
 		return nil, fault.New(fault.TooLarge, "a batch has at most %d calls", maxBatch)
 	}
 	failed := 0
-	r.h.cfg.API.Batch(ctx, in.Parallel, func(yield func(*gateway.Call) bool) {
-		for _, raw := range in.Calls {
-			c, err := api.ReadBatchCall(raw)
-			call := &gateway.Call{Refused: err}
-			if err == nil {
-				call = c.Call(r.who, nil)
-			}
-			if !yield(call) {
-				return
-			}
-		}
-	}, func(i int, result jsontext.Value, err error) {
+	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.who, nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
 		slot := api.NewSlot(result, err)
 		slot.Index = &i
 		if slot.IsError {

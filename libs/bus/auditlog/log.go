@@ -1,0 +1,203 @@
+// Package auditlog carries the audit trail: edges put events into it (Log), and
+// whoever writes the trail down takes them from there (Reader). NATS keeps in a
+// stream what is not written down yet.
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// DeadStream keeps messages that nobody could handle.
+var DeadStream = jetstream.StreamConfig{
+	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
+	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
+}
+
+const (
+	// What one message holds, unless one event alone is larger.
+	groupEvents = 128
+	groupBytes  = 128 << 10
+	// ackTime is how long a message waits for its acknowledgement.
+	ackTime = 2 * time.Second
+)
+
+// groupField is the number of AuditGroup.events.
+var groupField = (&auditv1.AuditGroup{}).ProtoReflect().Descriptor().Fields().ByName("events").Number()
+
+// Log puts events into the audit trail. It may be used from many
+// goroutines: one message at a time waits for its acknowledgement, and what they
+// append meanwhile is the next one.
+type Log struct {
+	conn    *bus.Conn
+	js      jetstream.JetStream
+	subject string
+	room    *room
+
+	mu      sync.Mutex
+	waiting []*group // not sent yet, in order; the last one may grow
+	sending bool
+}
+
+// group is a message that is being filled or sent.
+type group struct {
+	events [][]byte
+	bytes  int
+	err    error         // why it is not known to be stored
+	done   chan struct{} // closed once err is valid
+}
+
+// New returns the log of an edge, named as bus.Caller.Edge.
+func New(conn *bus.Conn, edge string) (*Log, error) {
+	if err := bus.ValidName(edge); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(conn.NATS(), jetstream.WithPublishAsyncTimeout(ackTime))
+	if err != nil {
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	return &Log{conn: conn, js: js, subject: subject.Audit(edge), room: &room{}}, nil
+}
+
+// Of is a log that puts events into the trail as another edge, which left them.
+func (l *Log) Of(edge string) (*Log, error) {
+	if err := bus.ValidName(edge); err != nil {
+		return nil, err
+	}
+	return &Log{conn: l.conn, js: l.js, subject: subject.Audit(edge), room: l.room}, nil
+}
+
+// Append adds events and returns when all are safe: stored by NATS. After an
+// error some may be; to append them again is right, since whoever writes the
+// trail down counts an event once. The error is a *fault.Error with reason
+// Unavailable.
+func (l *Log) Append(ctx context.Context, events ...*auditv1.AuditEvent) error {
+	records := make([][]byte, len(events))
+	for i, e := range events {
+		var err error
+		if records[i], err = proto.Marshal(e); err != nil {
+			return notRecorded(err)
+		}
+	}
+	return l.AppendRecords(ctx, records...)
+}
+
+// AppendRecords is Append for events that are marshalled. The log keeps the
+// bytes.
+func (l *Log) AppendRecords(ctx context.Context, events ...[]byte) error {
+	var first error
+	for _, g := range l.add(events) {
+		select {
+		case <-g.done:
+			first = errors.Join(first, g.err)
+		case <-l.conn.Closed():
+			return notRecorded(nats.ErrConnectionClosed)
+		case <-ctx.Done():
+			return notRecorded(ctx.Err())
+		}
+	}
+	if first != nil {
+		return notRecorded(first)
+	}
+	return nil
+}
+
+// add puts events into groups, and sees that those are sent.
+func (l *Log) add(events [][]byte) (groups []*group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		var g *group
+		if n := len(l.waiting); n > 0 {
+			g = l.waiting[n-1]
+		}
+		if g == nil || len(g.events) == groupEvents || g.bytes+len(e) > groupBytes {
+			g = &group{done: make(chan struct{})}
+			l.waiting = append(l.waiting, g)
+		}
+		g.events, g.bytes = append(g.events, e), g.bytes+len(e)
+		if len(groups) == 0 || groups[len(groups)-1] != g {
+			groups = append(groups, g)
+		}
+	}
+	if !l.sending && len(l.waiting) > 0 {
+		l.sending = true
+		go l.send()
+	}
+	return groups
+}
+
+// send sends groups until none waits.
+func (l *Log) send() {
+	for {
+		l.mu.Lock()
+		if len(l.waiting) == 0 {
+			l.sending = false
+			l.mu.Unlock()
+			return
+		}
+		g := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		g.err = l.publish(g)
+		close(g.done)
+	}
+}
+
+func (l *Log) publish(g *group) error {
+	msg := nats.NewMsg(l.subject)
+	msg.Data = g.message()
+	// A repetition of what is known to have failed is the caller's business.
+	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(0))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ack.Ok():
+		l.room.sent(len(msg.Data) + len(msg.Subject) + storedWith)
+		return nil
+	case err := <-ack.Err():
+		return advise(err)
+	case <-l.conn.Closed():
+		return nats.ErrConnectionClosed
+	}
+}
+
+// message is an AuditEvent if the group is of one, else an AuditGroup.
+func (g *group) message() []byte {
+	if len(g.events) == 1 {
+		return g.events[0]
+	}
+	data := make([]byte, 0, g.bytes+8*len(g.events))
+	for _, e := range g.events {
+		data = protowire.AppendTag(data, groupField, protowire.BytesType)
+		data = protowire.AppendBytes(data, e)
+	}
+	return data
+}
+
+// eventsOf are the events of a message, marshalled.
+func eventsOf(data []byte) [][]byte {
+	var g auditv1.AuditGroup
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &g); err == nil && len(g.Events) > 0 {
+		return g.Events
+	}
+	return [][]byte{data}
+}
+
+func notRecorded(err error) error {
+	return fault.New(fault.Unavailable, "the audit trail cannot be written; try again shortly").Because(err)
+}

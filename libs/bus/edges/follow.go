@@ -1,0 +1,200 @@
+package edges
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// follower reads a stream that another edge began, or this one earlier.
+type follower struct {
+	caller  *Caller
+	stream  *Stream
+	after   Position
+	onFrame func(*busv1.Frame)
+
+	answer  *bus.Reader  // of the last call
+	read    uint32       // the number of the last frame of it
+	seq     uint64       // in JetStream, of the next message to fetch
+	pending *busv1.Frame // an input_required that nobody has acted on yet
+}
+
+const (
+	// lookAgain is how long a silent stream is left before it is read again.
+	lookAgain = 250 * time.Millisecond
+	// maxLive is how many messages wait here; what is more is read again.
+	maxLive = 1024
+	// askAgain is how often it is asked whether somebody still serves a stream
+	// whose client has a question to answer.
+	askAgain = 2 * time.Second
+)
+
+// Follow carries on with a stream: it gives onFrame what comes after the
+// position, progress, logs and what edges sent, and returns the frame that ends
+// the answer, as Call does. onFrame may take its time: what comes meanwhile is
+// kept. A sent frame ends it when it is the response.
+//
+// While somebody serves the stream, Follow only reads. served is asked when it
+// matters; once it says no, input_required is returned as well, for the caller
+// to act on with CallOn. When part of what follows the position is gone, the
+// error's reason is HistoryLost.
+func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame func(*busv1.Frame), served func() bool) (*busv1.Frame, error) {
+	f := &follower{caller: c, stream: s, after: after, onFrame: onFrame, seq: 1}
+	f.answer = c.Read(s.service, s.call, bus.Options{Stream: s, OnFrame: f.tell})
+	live := make(chan *nats.Msg, maxLive)
+	kept, alive := subject.FramesIn(s.Home, s.Name)
+	for _, at := range []string{kept, alive} {
+		sub, err := c.conn.NATS().ChanSubscribe(at, live)
+		if err != nil {
+			return nil, wire.NotSent(err).Ran(fault.Unknown)
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+	}
+	// From here on a frame is in the stream, or comes live, or both.
+	// Whatever happens to ctx: CancelOn needs to know the call.
+	unhurried := context.WithoutCancel(ctx)
+	if err := c.conn.Flush(unhurried); err != nil {
+		return nil, fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Ran(fault.Unknown).Because(err)
+	}
+	timer := time.NewTimer(lookAgain)
+	defer timer.Stop()
+	frame, _, err := f.fetch(ctx, unhurried)
+	quietSince := time.Now()
+	var missingSince time.Time // a frame came live, but not what is before it
+	for {
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
+		}
+		if frame != nil || err != nil {
+			return frame, err
+		}
+		switch quiet := time.Since(quietSince); {
+		case !missingSince.IsZero() && time.Since(missingSince) > bus.MaxSilence:
+			return nil, historyLost()
+		case f.pending != nil && !served():
+			return f.pending, nil
+		case s.service == "" && quiet > bus.MaxSilence:
+			// There was something before the client could come back for the rest.
+			return nil, historyLost()
+		case f.pending == nil && quiet > bus.MaxSilence && !served(),
+			// Who serves it would have said so by now.
+			f.pending == nil && quiet > 4*bus.MaxSilence:
+			return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
+		}
+		wait := lookAgain
+		if f.pending != nil {
+			wait = askAgain
+		}
+		timer.Reset(wait)
+		before := s.last
+		select {
+		case msg := <-live:
+			var gap bool
+			if frame, gap, err = f.take(msg, false); gap {
+				if missingSince.IsZero() {
+					missingSince = time.Now()
+				}
+				frame, _, err = f.fetch(ctx, ctx)
+			}
+			quietSince = time.Now()
+		case <-timer.C:
+			var news bool
+			if frame, news, err = f.fetch(ctx, ctx); news {
+				quietSince = time.Now()
+			}
+		case <-ctx.Done():
+		}
+		if s.last != before {
+			missingSince = time.Time{}
+		}
+	}
+}
+
+func historyLost() *fault.Error {
+	return fault.New(fault.HistoryLost, "part of the answer is gone; send the request again")
+}
+
+// take reads one message. gap means that frames before it are missing, which
+// for a live one may only be late.
+func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap bool, err error) {
+	service, round, call, ok := subject.Round(msg.Subject)
+	s := f.stream
+	if !ok || round < s.last.Round {
+		return nil, false, nil
+	}
+	if !subject.Kept(msg.Subject) {
+		// The first frame of its call is kept before there are any.
+		return nil, round > s.last.Round && f.after.Before(Position{round, 1}), nil
+	}
+	frame = &busv1.Frame{}
+	if err := proto.Unmarshal(msg.Data, frame); err != nil || frame.Body == nil {
+		return nil, false, nil
+	}
+	if round > s.last.Round {
+		if !stored && frame.Seq != 1 {
+			return nil, true, nil
+		}
+		s.enter(msg.Subject, service, round, call)
+		f.answer = f.caller.Read(service, call, bus.Options{Stream: s, OnFrame: f.tell})
+		f.read, f.pending = 0, nil
+	}
+	switch {
+	case frame.Seq <= f.read:
+		return nil, false, nil
+	case frame.Seq > f.read+1 && !stored:
+		return nil, true, nil
+	case frame.Seq > f.read+1 && f.after.Before(Position{round, frame.Seq - 1}):
+		return nil, false, historyLost()
+	}
+	f.read = frame.Seq
+	if sent := frame.GetSent(); sent != nil {
+		s.Took(msg.Subject, frame.Seq, len(msg.Data))
+		if sent.Response {
+			return frame, false, nil
+		}
+		f.tell(frame)
+		return nil, false, nil
+	}
+	ended, ferr := f.answer.Take(msg, frame.Seq)
+	switch {
+	case ferr != nil:
+		return nil, false, ferr
+	case ended.GetInputRequired() != nil:
+		f.pending = ended
+		return nil, false, nil
+	}
+	return ended, false, nil
+}
+
+// tell passes on a frame that comes after the position.
+func (f *follower) tell(frame *busv1.Frame) {
+	if f.onFrame != nil && f.after.Before(Position{f.stream.last.Round, frame.Seq}) {
+		f.onFrame(frame)
+	}
+}
+
+// fetch reads what the stream keeps beyond what was read, until reading ends.
+// Once ctx has ended nothing is told. It reports whether there was anything.
+func (f *follower) fetch(ctx, reading context.Context) (frame *busv1.Frame, news bool, err error) {
+	kept, _ := subject.FramesIn(f.stream.Home, f.stream.Name)
+	stored := fetch(reading, f.caller.conn, query{Seq: f.seq, Subject: kept}, func(msg *nats.Msg, seq uint64) bool {
+		news, f.seq = true, seq+1
+		if ctx.Err() != nil {
+			f.onFrame = nil
+		}
+		frame, _, err = f.take(msg, true)
+		return frame == nil && err == nil
+	})
+	if err == nil {
+		err = stored
+	}
+	return frame, news, err
+}

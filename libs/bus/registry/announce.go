@@ -1,0 +1,216 @@
+// Package registry says which services are on the bus, and what they offer: each
+// instance announces itself until it is withdrawn, and edges watch.
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+)
+
+// Lifetimes in the registry.
+const (
+	// BeatEvery is how often an instance announces itself, give or take a fifth.
+	BeatEvery = 5 * time.Second
+	// BeatTTL is how long an instance counts as there without a beat.
+	BeatTTL = 15 * time.Second
+	// CatalogueTTL outlives every edge's need to read a catalogue; instances
+	// write theirs again well within it.
+	CatalogueTTL   = time.Hour
+	catalogueEvery = 20 * time.Minute
+)
+
+func key(service, instance string) string { return service + "." + instance }
+
+func catalogueKey(service, digest string) string { return service + "." + digest }
+
+func instanceSubject(ann *busv1.Announcement) string {
+	return subject.Key(bus.RegistryBucket, key(ann.Service, ann.Instance))
+}
+
+// Announcer keeps one instance in the registry until it is withdrawn.
+type Announcer struct {
+	conn     *bus.Conn
+	stopHook func()
+	poke     chan struct{}
+	quit     chan struct{}
+	done     chan struct{}
+	withdraw sync.Once
+
+	mu        sync.Mutex
+	ann       *busv1.Announcement
+	catalogue []byte
+	written   time.Time // when the catalogue was last stored
+	// unasked ends that edges can ask for the catalogue.
+	unasked func()
+}
+
+// Announce tells every edge that the instance is there and what its service
+// offers, and keeps doing so.
+func Announce(conn *bus.Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
+	if err := bus.ValidName(service); err != nil {
+		return nil, fmt.Errorf("service %w", err)
+	}
+	a := &Announcer{
+		conn: conn, poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		ann: &busv1.Announcement{
+			Service: service, Instance: instance, Version: version, StartedUnixNano: uint64(time.Now().UnixNano()),
+		},
+	}
+	if err := a.Update(c); err != nil {
+		return nil, err
+	}
+	a.stopHook = conn.OnReconnect(a.again) // the server may have come back empty
+	go a.run()
+	return a, nil
+}
+
+// Update announces another catalogue at once.
+func (a *Announcer) Update(c *busv1.Catalogue) error {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode catalogue of %s: %w", a.ann.Service, err)
+	}
+	if limit := a.conn.NATS().MaxPayload(); limit > 0 && int64(len(data)) > limit-1024 {
+		return fmt.Errorf("catalogue of %s is %d bytes; a bus message carries %d: split the service", a.ann.Service, len(data), limit)
+	}
+	sum := sha256.Sum256(data)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if digest := hex.EncodeToString(sum[:]); digest != a.ann.CatalogueDigest {
+		if err := a.listenLocked(digest); err != nil {
+			return err
+		}
+		a.ann.CatalogueDigest, a.ann.CatalogueUnixNano = digest, uint64(time.Now().UnixNano())
+	}
+	a.catalogue, a.written = data, time.Time{}
+	a.now()
+	return nil
+}
+
+// listenLocked has edges ask for the catalogue of a digest. One of the instances
+// that have it answers, by storing it.
+func (a *Announcer) listenLocked(digest string) error {
+	sub, err := a.conn.NATS().QueueSubscribe(subject.Catalogue(a.ann.Service, digest), a.ann.Service, func(*nats.Msg) { a.again() })
+	if err != nil {
+		return wire.NotSent(err)
+	}
+	if a.unasked != nil {
+		a.unasked()
+	}
+	a.unasked = func() { _ = sub.Unsubscribe() }
+	return nil
+}
+
+// again stores the catalogue at the next beat, which is now.
+func (a *Announcer) again() {
+	a.mu.Lock()
+	if time.Since(a.written) > wantAgain/2 { // not once for each edge that asks
+		a.written = time.Time{}
+	}
+	a.mu.Unlock()
+	a.now()
+}
+
+// Withdraw tells every edge that the instance is gone. Doing so again does
+// nothing.
+func (a *Announcer) Withdraw(ctx context.Context) {
+	a.withdraw.Do(func() { a.leave(ctx) })
+}
+
+func (a *Announcer) leave(ctx context.Context) {
+	a.stopHook()
+	close(a.quit)
+	<-a.done
+	a.unasked()
+	msg := nats.NewMsg(instanceSubject(a.ann))
+	msg.Header.Set("KV-Operation", "PURGE")
+	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	if err := a.publish(ctx, msg); err != nil {
+		a.conn.Log().Warn("withdrawal not recorded; the registry forgets this instance by itself", "service", a.ann.Service, "error", err)
+	}
+}
+
+func (a *Announcer) now() {
+	select {
+	case a.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Announcer) run() {
+	defer close(a.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-a.quit:
+			return
+		case <-a.poke:
+		case <-timer.C:
+		}
+		wait := wire.Jitter(BeatEvery)
+		if err := a.beat(); err != nil {
+			if failures++; failures == 3 {
+				a.conn.Log().Warn("cannot announce the service; trying on", "service", a.ann.Service, "error", err)
+			}
+			wait = wire.Jitter(min(BeatEvery, time.Duration(failures)*200*time.Millisecond))
+		} else {
+			failures = 0
+		}
+		timer.Reset(wait)
+	}
+}
+
+// beat stores the catalogue where it is due, then the announcement that
+// refers to it. The announcement goes out even when nothing can be stored:
+// edges that know the catalogue listen for it.
+func (a *Announcer) beat() error {
+	a.mu.Lock()
+	ann := proto.CloneOf(a.ann)
+	catalogue, due := a.catalogue, time.Since(a.written) > catalogueEvery
+	a.mu.Unlock()
+	var stored error
+	if due {
+		msg := nats.NewMsg(subject.Key(bus.CatalogueBucket, catalogueKey(ann.Service, ann.CatalogueDigest)))
+		msg.Data = catalogue
+		if stored = a.publish(context.Background(), msg); stored == nil {
+			a.mu.Lock()
+			if a.ann.CatalogueDigest == ann.CatalogueDigest {
+				a.written = time.Now()
+			}
+			a.mu.Unlock()
+		}
+	}
+	ann.SentUnixNano = uint64(a.conn.Now().UnixNano())
+	data, err := proto.Marshal(ann)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg(instanceSubject(ann))
+	msg.Data = data
+	return errors.Join(stored, a.publish(context.Background(), msg))
+}
+
+// publish writes a key by its subject: unlike the key-value API it needs the
+// permission for this one subject and nothing of JetStream's.
+func (a *Announcer) publish(ctx context.Context, msg *nats.Msg) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := a.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	return err
+}

@@ -1,0 +1,341 @@
+// Package task keeps calls that go on as tasks: a record each in a bucket, and a
+// queue of the runs that are due. Edges create tasks and look at them (Store);
+// services carry them out (Serve).
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Times of tasks.
+const (
+	// Timeout bounds a run of a task whose tool has no limit of its own.
+	Timeout = time.Hour
+	// Margin is how long a task is kept beyond the time of one run, for
+	// answers to its questions and for its result to be fetched.
+	Margin = time.Hour
+	// MaxTimeout is the longest time limit of a tool that becomes a task.
+	MaxTimeout = Age - Margin
+	// Poll is how long clients are asked to wait between two looks.
+	Poll = time.Second
+	// Age is the age limit of the bucket and the stream: a backstop, as each
+	// record carries its own.
+	Age = 24 * time.Hour
+)
+
+// Stream is the queue of runs that are due. A message leaves it when its
+// run is over.
+var Stream = jetstream.StreamConfig{
+	Name: "TASKS", Description: "runs of tasks that are due: mcp.task.<service>", Subjects: []string{subject.Tasks},
+	Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+	MaxAge: Age, MaxBytes: 64 << 20, MaxMsgSize: 1 << 10, MaxConsumers: 10_000,
+}
+
+// Store has the tasks: a record each in a bucket, and a message in a queue for
+// each run that is due.
+type Store struct {
+	conn   *bus.Conn
+	bucket *bus.Bucket
+}
+
+// Open returns the tasks of a bus; package storage makes what they need.
+func Open(conn *bus.Conn) *Store { return &Store{conn, conn.Bucket(bus.TasksBucket)} }
+
+// Create makes a task of a call that ended with begun, and returns its record
+// once it is durable and its first run is due; it may have begun already. The
+// error says executed unknown when the run may be due nevertheless.
+func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
+	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTimeout.Milliseconds()))) * time.Millisecond
+	if timeout == 0 {
+		timeout = Timeout
+	}
+	// A task has progress and no logs, whatever the call asked for.
+	req = proto.CloneOf(req)
+	req.Id, req.DeadlineUnixNano, req.WantsProgress, req.LogLevel = newID(service), 0, true, 0
+	req.RequestState, req.InputResponses = begun.RequestState, nil
+	req.Stream, req.StreamAll, req.AskFirst, req.RemainingNano = "", false, false, 0
+	rec := &busv1.TaskRecord{
+		Request: req, Status: busv1.TaskStatus_TASK_STATUS_WORKING, Run: 1,
+		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + Margin).Milliseconds()),
+		PollIntervalMs: uint32(Poll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()),
+	}
+	created, err := t.write(ctx, rec, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = t.due(ctx, req.Id, 1)
+	if err == nil {
+		return rec, nil
+	}
+	// Its message may be in the queue nevertheless. Without the record it does
+	// nothing; a worker that took it has written the record, which then stays.
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	gone := t.bucket.DeleteAt(undo, req.Id, created)
+	switch taken, revision, lost := t.read(undo, req.Id); {
+	case gone == nil && errors.Is(lost, bus.ErrNoKey):
+		return nil, err
+	case lost == nil && revision != created && check(taken) == nil:
+		return taken, nil
+	}
+	return nil, fault.From(err).Ran(fault.Unknown)
+}
+
+// Get returns a task, or bus.ErrNoKey when there is none of that id, or no longer.
+// Whose it is, the caller has to look at.
+func (t *Store) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
+	rec, _, err := t.read(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(rec); err != nil {
+		t.conn.CountMalformed()
+		t.conn.Log().Warn("a service keeps something malformed of a task", "service", serviceOf(id), "instance", rec.Worker, "task", id, "error", err)
+		return nil, fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names task %s", serviceOf(id), id)
+	}
+	return rec, nil
+}
+
+// Answer adds a client's answers, a JSON object, to those of a task. Answers to
+// questions that are not open are ignored. With the last one the next run is
+// due.
+func (t *Store) Answer(ctx context.Context, id string, answers []byte) error {
+	var given map[string]jsontext.Value
+	if err := json.Unmarshal(answers, &given); err != nil {
+		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
+	}
+	return t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
+		if rec.Status != busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED {
+			return false, nil
+		}
+		open, all := map[string]jsontext.Value{}, map[string]jsontext.Value{}
+		if err := json.Unmarshal(rec.InputRequests, &open); err != nil {
+			return false, fault.From(err)
+		}
+		if len(rec.Request.InputResponses) > 0 {
+			if err := json.Unmarshal(rec.Request.InputResponses, &all); err != nil {
+				return false, fault.From(err)
+			}
+		}
+		before := len(open)
+		for key, answer := range given {
+			if _, asked := open[key]; asked && answer.Kind() == '{' {
+				all[key] = answer
+				delete(open, key)
+			}
+		}
+		if len(open) == before {
+			return false, nil
+		}
+		var err error
+		if rec.Request.InputResponses, err = json.Marshal(all, json.Deterministic(true)); err != nil {
+			return false, err
+		}
+		if len(open) > 0 {
+			rec.InputRequests, err = json.Marshal(open, json.Deterministic(true))
+			return true, err
+		}
+		rec.Status, rec.StatusMessage, rec.InputRequests = busv1.TaskStatus_TASK_STATUS_WORKING, "", nil
+		rec.Run++
+		rec.Lost, rec.Worker, rec.Message = 0, "", 0
+		if proto.Size(rec) > t.maxTask() {
+			return false, tooLarge()
+		}
+		// First, so that an edge that dies here loses nothing: the worker waits for
+		// the record, and the client was told nothing and repeats.
+		return true, t.due(ctx, id, rec.Run)
+	})
+}
+
+// Cancel ends a task unless it is over, and tells the instance that runs it.
+func (t *Store) Cancel(ctx context.Context, id string) error {
+	cancelled := false
+	err := t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
+		cancelled = !terminal(rec)
+		if cancelled {
+			conclude(rec, busv1.TaskStatus_TASK_STATUS_CANCELLED, "cancelled by the client")
+		}
+		return cancelled, nil
+	})
+	if err != nil || !cancelled {
+		return err
+	}
+	t.conn.Cancel(serviceOf(id), id, string(fault.Cancelled)) // lost, the worker's next look finds out
+	return nil
+}
+
+// OnWrite calls f at every change of a task from now on, and when NATS is back
+// after an outage, in which there may have been some. f must not block. stop
+// ends that.
+func (t *Store) OnWrite(id string, f func()) (stop func(), err error) {
+	if serviceOf(id) == "" {
+		return func() {}, nil
+	}
+	unsubscribe, err := t.bucket.OnWrite(id, func(string) { f() })
+	if err != nil {
+		return nil, err
+	}
+	unhook := t.conn.OnReconnect(f)
+	return func() { unhook(); unsubscribe() }, nil
+}
+
+// due puts a run into the queue. Doing so again changes nothing.
+func (t *Store) due(ctx context.Context, id string, run uint32) error {
+	data, err := proto.Marshal(&busv1.TaskRun{Id: id, Run: run})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err = t.conn.JetStream().Publish(ctx, subject.Task(serviceOf(id)), data, jetstream.WithMsgID(fmt.Sprintf("%s.%d", id, run)))
+	if err != nil {
+		return wire.NotReached(err)
+	}
+	return nil
+}
+
+// read returns a record and its revision.
+func (t *Store) read(ctx context.Context, id string) (*busv1.TaskRecord, uint64, error) {
+	if serviceOf(id) == "" {
+		return nil, 0, bus.ErrNoKey
+	}
+	value, revision, err := t.bucket.Look(ctx, id)
+	if err == nil && revision == 0 {
+		err = bus.ErrNoKey
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	rec := &busv1.TaskRecord{}
+	if err := proto.Unmarshal(value, rec); err != nil || rec.GetRequest().GetId() != id {
+		return nil, 0, fault.New(fault.Internal, "the record of the task cannot be read").Because(err)
+	}
+	if !time.Now().Before(expiry(rec)) {
+		return nil, 0, bus.ErrNoKey
+	}
+	return rec, revision, nil
+}
+
+// errMoved means that somebody else wrote a record in between.
+var errMoved = errors.New("the record has changed")
+
+// write stores a record over the revision given, 0 for none, and returns the
+// new revision. Each write sets the time that is left: the one before lost it.
+func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint64) (uint64, error) {
+	rec.UpdatedUnixNano = uint64(time.Now().UnixNano())
+	if proto.Size(rec) > t.maxTask() {
+		return 0, tooLarge()
+	}
+	data, err := proto.Marshal(rec)
+	if err != nil {
+		return 0, fault.New(fault.Internal, "the record of the task cannot be written").Because(err)
+	}
+	msg := nats.NewMsg(subject.Key(bus.TasksBucket, rec.Request.Id))
+	msg.Data = data
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ack, err := t.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision),
+		jetstream.WithMsgTTL(max(0, time.Until(expiry(rec)))+time.Second))
+	switch {
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
+		return 0, errMoved
+	case err != nil:
+		return 0, wire.NotReached(err)
+	}
+	return ack.Sequence, nil
+}
+
+// change replaces a record by what f makes of it; f is called again when
+// somebody else writes in between. It writes nothing when f returns false.
+func (t *Store) change(ctx context.Context, id string, f func(*busv1.TaskRecord) (bool, error)) error {
+	return bus.Swap(func() (bool, error) {
+		rec, revision, err := t.read(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		if changed, err := f(rec); err != nil || !changed {
+			return true, err
+		}
+		_, err = t.write(ctx, rec, revision)
+		if errors.Is(err, errMoved) {
+			return false, nil
+		}
+		return true, err
+	})
+}
+
+// maxTask is the largest record: a message of the bus less its headers.
+func (t *Store) maxTask() int { return int(t.conn.NATS().MaxPayload()) - 1<<10 }
+
+func tooLarge() *fault.Error {
+	return fault.New(fault.TooLarge, "what a task keeps exceeds the limit of about 1 MiB; pass or return less, or a resource link")
+}
+
+// conclude ends a task. Of the request only its name and owner are kept: its
+// arguments are of no more use.
+func conclude(rec *busv1.TaskRecord, status busv1.TaskStatus, message string) {
+	r := rec.Request
+	rec.Request = &busv1.Request{Id: r.Id, Method: r.Method, Name: r.Name, Identity: r.Identity}
+	rec.Status, rec.StatusMessage, rec.InputRequests = status, message, nil
+}
+
+func terminal(rec *busv1.TaskRecord) bool {
+	return rec.Status != busv1.TaskStatus_TASK_STATUS_WORKING && rec.Status != busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED
+}
+
+// expiry is when a task is forgotten.
+func expiry(rec *busv1.TaskRecord) time.Time {
+	return time.Unix(0, int64(rec.CreatedUnixNano)).Add(time.Duration(rec.TtlMs) * time.Millisecond)
+}
+
+// newID returns a task's id. It names the service, so that NATS can keep
+// services from each other's tasks; what follows cannot be guessed.
+func newID(service string) string { return service + "." + bus.NewID() }
+
+// serviceOf is the service of a task, empty for an id that is none.
+func serviceOf(id string) string {
+	service, token, _ := strings.Cut(id, ".")
+	if !subject.Token(service) || len(token) != tokenLength {
+		return ""
+	}
+	for i := range len(token) {
+		if c := token[i]; (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return ""
+		}
+	}
+	return service
+}
+
+// tokenLength is the length of bus.NewID.
+const tokenLength = 26
+
+// check checks what a service keeps of a task.
+func check(rec *busv1.TaskRecord) error {
+	_, err := wire.Fault(rec.Error, "", false)
+	return errors.Join(err, wire.CheckResult(rec.GetRequest().GetMethod(), rec.Result), wire.CheckQuestions(rec.InputRequests))
+}
+
+// Error is why a task failed.
+func Error(rec *busv1.TaskRecord) *fault.Error {
+	f, err := wire.Fault(rec.Error, "", false)
+	if err != nil {
+		return fault.From(err)
+	}
+	return f
+}
