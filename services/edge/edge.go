@@ -37,6 +37,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Config says how an edge presents itself.
@@ -127,7 +128,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := sharedSealer(ctx, conn)
+	keys, err := store.SharedKeys(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +136,11 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	approvals, err := gateway.NewApprovals(ctx, conn)
+	approvals, err := store.NewApprovals(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	outcomes, err := gateway.NewOutcomes(ctx, conn, e.caller, tasks)
+	outcomes, err := store.NewOutcomes(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +158,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.measure(cfg.Limiter)
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
-		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: outcomes,
-		Auditor: e.metrics.Auditor(auditor), Sealer: sealer, LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
+		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: gateway.NewKeys(outcomes, e.caller, tasks),
+		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(keys), LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
@@ -178,19 +179,6 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	return e, nil
-}
-
-// sharedSealer seals with keys that all edges of the bus have, so that a client
-// may come back to any of them. The first edge that needs a period's key makes
-// it; the bucket forgets it when it is of no more use.
-func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
-	keys, err := conn.Bucket(ctx, bus.KeysBucket)
-	if err != nil {
-		return nil, err
-	}
-	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
-		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
-	}), nil
 }
 
 // measure has the figures of an edge's parts among its metrics.
@@ -242,14 +230,10 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	if e.cfg.Audit.Off {
 		return nil, nil
 	}
-	bucket, err := e.conn.Bucket(ctx, bus.AuditBucket)
-	if err != nil {
-		return nil, err
-	}
-	key, err := bucket.Shared(ctx, "digests", gateway.NewKey())
+	key, err := store.AuditKey(ctx, e.conn)
 	if err != nil && len(e.conn.Away()) > 0 {
 		e.cfg.Logger.Warn("the key of the audit trail's digests cannot be read: until this edge is restarted, its digests compare with no other edge's", "error", err)
-		key, err = gateway.NewKey(), nil
+		key, err = store.NewKey(), nil
 	}
 	if err != nil {
 		return nil, err

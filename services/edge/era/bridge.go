@@ -30,8 +30,7 @@ const (
 // bridge carries a legacy client's call through as many rounds of input as the
 // service asks for.
 func (s *Server) bridge(ctx context.Context, r *Request, x Exchange, c *gateway.Call, kept *answerStream, onFrame gateway.OnFrame) (*gateway.Answer, error) {
-	first := *c // the chain leaves its marks on a call
-	answer, err := s.gateway.Do(ctx, &first, onFrame)
+	answer, err := s.gateway.Do(ctx, c, onFrame)
 	if err != nil {
 		return nil, err
 	}

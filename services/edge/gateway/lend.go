@@ -41,8 +41,8 @@ func noModel(first string) error {
 // sampled. Nil where clients of this principal lend nothing. Drain the server
 // when the client goes.
 func (g *Gateway) Lend(principal string, h bus.Handler) (*bus.Server, error) {
-	if !g.lending.among(principal) {
-		return nil, nil
+	if l := (lending{g.cfg.Caller, g.cfg.LendClientModels}); l.among(principal) {
+		return l.caller.Lend(principal, h)
 	}
-	return g.lending.caller.Lend(principal, h)
+	return nil, nil
 }

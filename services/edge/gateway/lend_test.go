@@ -47,7 +47,7 @@ func TestLending(t *testing.T) {
 		}
 	}
 	bustest.Eventually(t, "the client's model answers", says(`{"lent":1}`))
-	if r := w.last(t); r.Outcome != "ok" || r.Call.Method != mcp.MethodSample || r.Call.Target.Service != bus.Lender {
+	if r := w.last(t); r.Outcome != "ok" || r.Method != mcp.MethodSample || r.Target.Service != bus.Lender {
 		t.Errorf("audited %+v of %+v", r, r.Call)
 	}
 	w.fails(t, sample("bob"), fault.Unavailable, fault.No)
