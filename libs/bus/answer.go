@@ -50,14 +50,17 @@ func (c *Caller) pending() uint64 {
 	return uint64(n)
 }
 
+// ErrNoInstance is the cause of a fault that says that nobody takes the call.
+var ErrNoInstance = errors.New("nobody serves it")
+
 // answer makes one attempt at a call and collects its frames.
 type answer struct {
-	caller           *Caller
-	service, address string
-	options          Options
-	deadline         time.Time
-	id, reply        string
-	method           string
+	caller    *Caller
+	service   string
+	options   Options
+	deadline  time.Time
+	id, reply string
+	method    string
 	// tried are the instances that this attempt and those before it went to.
 	tried []string
 
@@ -92,7 +95,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
-		if err := nc.PublishRequest(toSubject(a.address, one.instance, method), reply, data); err != nil {
+		if err := nc.PublishRequest(toSubject(a.service, one.instance, method), reply, data); err != nil {
 			members.done(one, memberAnswered)
 			return nil, publishFault(err)
 		}
@@ -121,7 +124,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
-	if err := nc.PublishRequest(callSubject(a.address, method), reply, data); err != nil {
+	if err := nc.PublishRequest(callSubject(a.service, method), reply, data); err != nil {
 		return nil, publishFault(err)
 	}
 	return a.wait(ctx, x)
@@ -131,12 +134,12 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 func (a *answer) choose() *member {
 	members := &a.caller.conn.members
 	if a.options.Only == nil {
-		return members.take(a.address, a.tried)
+		return members.take(a.service, a.tried)
 	}
-	if one := members.takeOf(a.address, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+	if one := members.takeOf(a.service, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
 		return one
 	}
-	return members.takeOf(a.address, a.options.Only, nil) // rather than none
+	return members.takeOf(a.service, a.options.Only, nil) // rather than none
 }
 
 // ran tells the caller which instance has the call.

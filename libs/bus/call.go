@@ -91,11 +91,6 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	if ValidName(service) != nil {
 		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
 	}
-	return c.call(ctx, service, service, req, o)
-}
-
-// call calls a service, or at another address one part of it.
-func (c *Caller) call(ctx context.Context, service, address string, req *busv1.Request, o Options) (*busv1.Frame, error) {
 	if err := checkMethod(req.Method); err != nil {
 		return nil, err
 	}
@@ -120,7 +115,7 @@ func (c *Caller) call(ctx context.Context, service, address string, req *busv1.R
 	id := req.Id
 	var tried []string
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, address: address, options: o, deadline: deadline, tried: tried}
+		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried}
 		frame, err := a.attempt(ctx, req)
 		if err == nil {
 			return frame, nil
@@ -142,8 +137,7 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	unrun := err.Executed == fault.No && !a.permitted && !a.heard
 	switch err.Reason {
 	case fault.Overloaded:
-		// Lenders are edges, so that their word is taken.
-		return unrun && n == 1 && (a.asks || a.options.Harmless || a.service == Lender)
+		return unrun && n == 1 && (a.asks || a.options.Harmless)
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
 	case fault.PeerLost:
@@ -181,7 +175,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
 	a.method = req.Method
-	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.address)
+	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.service)
 	if req.AskFirst && !a.asks {
 		if f := a.consent(ctx, ""); f != nil {
 			return nil, f
@@ -218,7 +212,7 @@ func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
 	if errors.Is(context.Cause(ctx), ErrLeft) {
 		a.leave(ctx)
 	} else if !a.terminal {
-		a.caller.cancel(a.address, a.id, string(f.Reason))
+		a.caller.cancel(a.service, a.id, string(f.Reason))
 	}
 	if a.asks && !a.permitted && !a.refused {
 		return f.Ran(fault.No)

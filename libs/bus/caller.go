@@ -204,12 +204,12 @@ func (c *Caller) forget(reply, stream string, x *exchange) {
 	exchanges.Put(x)
 }
 
-func (c *Caller) cancel(address, id, reason string) {
+func (c *Caller) cancel(service, id, reason string) {
 	data, err := proto.Marshal(&busv1.Cancel{Id: id, Reason: reason})
 	if err == nil {
-		err = c.conn.nc.Publish(cancelSubject(address), data)
+		err = c.conn.nc.Publish(cancelSubject(service), data)
 	}
 	if err != nil {
-		c.conn.log.Debug("cancel not sent", "service", address, "error", err)
+		c.conn.log.Debug("cancel not sent", "service", service, "error", err)
 	}
 }

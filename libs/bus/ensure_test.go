@@ -108,7 +108,7 @@ func TestD2StorageIsMadeAgain(t *testing.T) {
 func TestReservedServices(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	for _, name := range []string{"gateway", "lender", "client", "edge"} {
+	for _, name := range []string{"gateway", "client", "edge"} {
 		if err := bus.ValidService(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
 			t.Errorf("%s: %v", name, err)
 		}

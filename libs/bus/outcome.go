@@ -56,7 +56,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	if err := c.conn.nc.PublishRequest(toSubject(service, instance, callOutcome), reply, data); err != nil {
 		return CallUnknown, nil, nil
 	}
-	a := &answer{caller: c, service: service, address: service, deadline: deadline, id: id, reply: reply}
+	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}
 	said, failed := a.wait(ctx, x)
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):

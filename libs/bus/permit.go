@@ -106,7 +106,7 @@ func (a *answer) leave(ctx context.Context) {
 func (a *answer) say(instance string, granted bool, reply string, turn uint32) bool {
 	data, err := proto.Marshal(&busv1.Permit{Id: a.id, Granted: granted, Turn: turn})
 	if err == nil {
-		msg := &nats.Msg{Subject: permitSubject(a.address, instance), Reply: reply, Data: data}
+		msg := &nats.Msg{Subject: permitSubject(a.service, instance), Reply: reply, Data: data}
 		err = a.caller.conn.nc.PublishMsg(msg)
 	}
 	if err != nil {

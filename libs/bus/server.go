@@ -51,14 +51,11 @@ const stopGrace = time.Second
 // Server takes calls for one service, sharing them with every other server of
 // that service on the bus.
 type Server struct {
-	conn *Conn
-	cfg  ServerConfig
-	// address is the service's name, or where one part of it is called.
-	address  string
+	conn     *Conn
+	cfg      ServerConfig
 	instance string
-	// calls are those for any instance, own those for this one; nil for a server
-	// that no registry knows.
-	calls, own *nats.Subscription
+	// taking brings the calls for any instance, and those for this one.
+	taking []*nats.Subscription
 	// control is what calls in flight need: cancellations, and permits.
 	control []*nats.Subscription
 
@@ -95,33 +92,11 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err := ValidName(cfg.Service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
 	}
-	s, err := serve(conn, cfg.Service, cfg)
-	if err != nil {
-		return nil, err
-	}
-	permits, err := conn.nc.Subscribe(permitSubject(cfg.Service, s.instance), s.heard)
-	if err == nil {
-		s.control = append(s.control, permits)
-		s.own, err = conn.nc.Subscribe(toSubjects(cfg.Service, s.instance), s.receive)
-	}
-	if err == nil {
-		err = conn.Flush(ctx)
-	}
-	if err != nil {
-		for _, sub := range append(s.control, s.taking()...) {
-			_ = sub.Unsubscribe()
-		}
-		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
-	}
-	return s, nil
-}
-
-func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 	if cfg.Concurrency <= 0 {
 		cfg.Concurrency = defaultConcurrency
 	}
 	s := &Server{
-		conn: conn, cfg: cfg, address: address, instance: newID()[:12],
+		conn: conn, cfg: cfg, instance: newID()[:12],
 		workers: newWorkers(cfg.Concurrency),
 		live:    map[string]*liveCall{},
 	}
@@ -129,24 +104,34 @@ func serve(conn *Conn, address string, cfg ServerConfig) (*Server, error) {
 		s.slots[i] = newSlots(cfg.Concurrency)
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
-	cancels, err := conn.nc.Subscribe(cancelSubject(address), s.cancel)
-	if err != nil {
-		return nil, publishFault(err)
-	}
-	s.control = append(s.control, cancels)
-	if s.calls, err = conn.nc.QueueSubscribe(callSubjects(address), address, s.receive); err != nil {
-		_ = cancels.Unsubscribe()
-		return nil, publishFault(err)
+	if err := s.subscribe(ctx); err != nil {
+		for _, sub := range append(s.control, s.taking...) {
+			_ = sub.Unsubscribe()
+		}
+		return nil, fmt.Errorf("start service %s: %w", cfg.Service, err)
 	}
 	return s, nil
 }
 
-// taking are the subscriptions that bring calls.
-func (s *Server) taking() []*nats.Subscription {
-	if s.own == nil {
-		return []*nats.Subscription{s.calls}
+func (s *Server) subscribe(ctx context.Context) error {
+	nc, service := s.conn.nc, s.cfg.Service
+	for _, what := range []struct {
+		list           *[]*nats.Subscription
+		subject, group string
+		f              nats.MsgHandler
+	}{
+		{&s.control, cancelSubject(service), "", s.cancel},
+		{&s.control, permitSubject(service, s.instance), "", s.heard},
+		{&s.taking, callSubjects(service), service, s.receive},
+		{&s.taking, toSubjects(service, s.instance), "", s.receive},
+	} {
+		sub, err := nc.QueueSubscribe(what.subject, what.group, what.f)
+		if err != nil {
+			return err
+		}
+		*what.list = append(*what.list, sub)
 	}
-	return []*nats.Subscription{s.calls, s.own}
+	return s.conn.Flush(ctx)
 }
 
 // Instance is this server's name among those of its service.
@@ -331,7 +316,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.leaveTasks()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
-	for _, sub := range s.taking() { // calls in flight need the others yet
+	for _, sub := range s.taking { // calls in flight need the others yet
 		if !s.conn.Connected() {
 			_ = sub.Unsubscribe()
 			continue

@@ -172,7 +172,7 @@ func ValidService(name string) error {
 	if err := ValidName(name); err != nil {
 		return err
 	}
-	if name == Gateway || name == Lender {
+	if name == Gateway {
 		return fmt.Errorf("name %q is taken by the bus itself", name)
 	}
 	return nil

@@ -79,7 +79,7 @@ func WithError(err error) Option {
 }
 
 // New makes a service. The name is what calls are addressed to on the bus: 1
-// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge, gateway or lender.
+// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge or gateway.
 func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",

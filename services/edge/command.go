@@ -21,7 +21,6 @@ type Command struct {
 	AllowOrigin          []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
 	DataDir              string   `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool           string   `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
-	LendClientModels     bool     `env:"BUSBAR_LEND_CLIENT_MODELS" help:"MCP clients that offer sampling lend their models to callers without one, although this version cannot tell whose they are."`
 	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
 }
 
@@ -81,7 +80,7 @@ func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) 
 
 // Config is what the command line says about the edge itself.
 func (c *Command) Config(version string) Config {
-	cfg := Config{Version: version, LendClientModels: c.LendClientModels, Audit: Audit{SpoolDir: c.AuditSpool}}
+	cfg := Config{Version: version, Audit: Audit{SpoolDir: c.AuditSpool}}
 	cfg.Guard.Hosts, cfg.Guard.Origins = c.AllowHost, c.AllowOrigin
 	return cfg
 }

@@ -55,9 +55,6 @@ type Config struct {
 	// Guest leaves the calls that tools make to the other edges of the bus. An edge
 	// that comes and goes with one client would end those of others when it goes.
 	Guest bool
-	// LendClientModels lets anonymous clients lend their models to anonymous
-	// callers, which are everybody.
-	LendClientModels bool
 	// ResultBytes bounds the results that the edge holds for clients who have not
 	// read them yet; 0: budget.DefaultLimit.
 	ResultBytes int64
@@ -159,7 +156,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.gateway = gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: e.cache, Budget: held,
 		Authenticator: cfg.Authenticator, Authorizer: cfg.Authorizer, Limiter: cfg.Limiter, Deduplicator: gateway.NewKeys(outcomes, e.caller, tasks),
-		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(keys), LendClientModels: cfg.LendClientModels, CheckResults: cfg.CheckResults, Logger: cfg.Logger,
+		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(keys), CheckResults: cfg.CheckResults, Logger: cfg.Logger,
 	})
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},

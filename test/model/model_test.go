@@ -31,6 +31,13 @@ func sample(t *testing.T, g *gateway.Gateway, params string) (string, *fault.Err
 	return string(a.Result.Json), nil
 }
 
+// post is a request to an edge of this machine.
+func post(path, body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
 func newGateway(t *testing.T, url string) (*gateway.Gateway, *catalogue.Live) {
 	t.Helper()
 	conn := bustest.Connect(t, url)
@@ -99,17 +106,22 @@ func TestSampling(t *testing.T) {
 	}
 	defer e.Close()
 	h := e.Handler(door.Guard{Loopback: true})
-	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{`+strings.TrimSuffix(strings.TrimPrefix(params, "{"), "}")+
-		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`))
+	r := post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{`+strings.TrimSuffix(strings.TrimPrefix(params, "{"), "}")+
+		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 	for name, v := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "sampling/createMessage",
+		"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "sampling/createMessage",
 	} {
 		r.Header.Set(name, v)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "-32601") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	// Over plain HTTP callers do not.
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, post("/sampling", params))
+	if w.Code != http.StatusOK || w.Body.String() != `{"content":{"type":"text","text":"Протокол."},"model":"claude-x","role":"assistant","stop_reason":"endTurn"}` {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	stop()

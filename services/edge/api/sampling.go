@@ -21,8 +21,7 @@ var (
 	samplingOut = map[string]string{"stopReason": "stop_reason"}
 )
 
-// Sample is the call that asks the model that is configured, or that of a
-// connected client. request is a sampling request under the names of these
+// Sample is the call that asks the model that is configured. request is a sampling request under the names of these
 // doors or of MCP.
 func (c Caller) Sample(request jsontext.Value, onFrame gateway.OnFrame) (*gateway.Call, error) {
 	params, err := rename(request, samplingIn)

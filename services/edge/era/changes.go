@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -18,14 +17,10 @@ import (
 
 // Changes sends a legacy client every change of the lists, and updates of the
 // resources its session subscribes to, until ctx ends or the server closes.
-// From when ready is closed on it also asks the client for its model, if that
-// is lent. session returns the session as it is now, nil when it has ended.
+// session returns the session as it is now, nil when it has ended.
 // Changes calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, c gateway.Credentials, x Exchange, session func(context.Context) *session.Session, ready <-chan struct{}, open func()) {
-	stream := changeStream{server: s, x: x, session: session, ready: ready, ended: make(chan struct{}, 1)}
-	if who, err := s.gateway.Authenticate(ctx, c); err == nil {
-		stream.principal, stream.tenant = who.ID(), who.Tenant
-	}
+func (s *Server) Changes(ctx context.Context, c gateway.Credentials, x Exchange, session func(context.Context) *session.Session, open func()) {
+	stream := changeStream{server: s, x: x, tenant: s.tenant(ctx, c), session: session}
 	stream.run(ctx, open)
 }
 
@@ -58,9 +53,7 @@ func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable,
 	}); err != nil {
 		return err
 	}
-	ready := make(chan struct{})
-	close(ready)
-	c := changeStream{server: s, x: x, resumable: x, principal: n.Principal, tenant: gateway.TenantOf(n.Principal), ready: ready, ended: make(chan struct{}, 1)}
+	c := changeStream{server: s, x: x, resumable: x, tenant: gateway.TenantOf(n.Principal)}
 	c.session = func(ctx context.Context) *session.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
@@ -98,34 +91,17 @@ type changeStream struct {
 	server    *Server
 	x         Exchange
 	resumable Resumable // x, or nil
-	// principal is empty for who may not call.
-	principal, tenant string
-	session           func(context.Context) *session.Session
-	// ready is closed when the client may be asked.
-	ready <-chan struct{}
-	// ended has a value when there is no session any more.
-	ended chan struct{}
-
-	mu     sync.Mutex // held to use x
-	closed bool
+	// tenant is empty for a client that may not call.
+	tenant  string
+	session func(context.Context) *session.Session
 }
 
 func (c *changeStream) run(ctx context.Context, open func()) {
 	sub := c.server.gateway.Catalogue().Subscribe(c.tenant, func(string) bool { return true })
 	defer sub.Close()
 	open()
-	end := func() {}
-	defer func() {
-		end()
-		c.close()
-	}()
-	ready := c.ready
 	for {
 		select {
-		case <-ready:
-			ready, end = nil, c.lend(ctx)
-		case <-c.ended:
-			return
 		case <-sub.C:
 			now := c.session(ctx)
 			if now == nil {
@@ -141,27 +117,6 @@ func (c *changeStream) run(ctx context.Context, open func()) {
 	}
 }
 
-// say sends a message in between. It reports false when the client is gone.
-func (c *changeStream) say(message []byte) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.closed && c.x.Ask(message)
-}
-
-func (c *changeStream) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-}
-
-// over ends the stream of a session that has ended, or has a younger one.
-func (c *changeStream) over() {
-	select {
-	case c.ended <- struct{}{}:
-	default:
-	}
-}
-
 func (c *changeStream) send(changed catalogue.Change, uris []string, now *session.Session) {
 	var messages [][]byte
 	for _, n := range changes {
@@ -174,8 +129,6 @@ func (c *changeStream) send(changed catalogue.Change, uris []string, now *sessio
 			messages = append(messages, updated(uri, nil))
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i, m := range messages {
 		// Who has the last one has them all.
 		if c.resumable != nil && i == len(messages)-1 {

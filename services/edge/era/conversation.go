@@ -48,10 +48,6 @@ type Conversation struct {
 	slots    chan struct{}
 	bytes    atomic.Int64 // of the requests that have a slot
 	draining bool
-	// ready is closed when the client says that it is initialized; before, it
-	// must not be asked (2025-11-25, basic/lifecycle).
-	ready       chan struct{}
-	initialized bool
 }
 
 // maxInFlight bounds the requests being answered. More are refused: if reading
@@ -66,7 +62,7 @@ const maxInFlightBytes = 16 << 20
 func NewConversation(cfg ConversationConfig) *Conversation {
 	return &Conversation{
 		cfg: cfg, base: Request{Door: cfg.Door, Credentials: cfg.Credentials, Peer: NewPeer()},
-		x: connection{cfg.Out}, slots: make(chan struct{}, maxInFlight), ready: make(chan struct{}),
+		x: connection{cfg.Out}, slots: make(chan struct{}, maxInFlight),
 	}
 }
 
@@ -90,10 +86,6 @@ func (c *Conversation) Receive(ctx context.Context, message []byte) {
 	case m.Kind == mcp.Request && m.Method == mcp.MethodInitialize && m.P.ProtocolVersion == "":
 		c.initialize(ctx, &r)
 	case m.Kind != mcp.Request:
-		if m.Method == mcp.NotifyInitialized && !c.initialized {
-			c.initialized = true
-			close(c.ready)
-		}
 		c.cfg.Server.Handle(ctx, &r, discard{})
 	case !c.speaks(r.Version):
 		err := unsupportedVersion(r.Version, c.speaks)
@@ -207,7 +199,7 @@ func (c *Conversation) initialize(ctx context.Context, r *Request) {
 	answered := make(chan struct{})
 	c.running.Go(func() {
 		now := func(context.Context) *session.Session { return c.base.Peer.Session.Load() }
-		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.x, now, c.ready, func() {
+		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.x, now, func() {
 			c.cfg.Out.Send(response)
 			close(answered)
 		})

@@ -94,9 +94,6 @@ type Config struct {
 	Auditor Auditor
 	// Sealer defaults to one whose key dies with the process.
 	Sealer *store.Sealer
-	// LendClientModels says that anonymous clients lend their models to anonymous
-	// callers: to everybody.
-	LendClientModels bool
 	// CheckResults logs where a tool's result is not what its output schema says.
 	CheckResults bool
 }

@@ -23,7 +23,6 @@ const shareBytes = 8
 // again when its answer is lost. Requests about tasks need no service.
 func dispatch(cfg *Config) link {
 	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
-	lending := lending{cfg.Caller, cfg.LendClientModels}
 	return func(handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			if r.Target.Service == "" {
@@ -37,14 +36,9 @@ func dispatch(cfg *Config) link {
 			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 				return nil, err
 			}
-			var frame *busv1.Frame
-			if r.Target.Service == bus.Lender {
-				frame, err = lending.borrow(ctx, r.Principal, req)
-			} else {
-				frame, err = cfg.Caller.CallWith(ctx, r.Target.Service, req, bus.Options{
-					Stream: r.Stream, OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
-				})
-			}
+			frame, err := cfg.Caller.CallWith(ctx, r.Target.Service, req, bus.Options{
+				Stream: r.Stream, OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
+			})
 			if err != nil {
 				return nil, err
 			}

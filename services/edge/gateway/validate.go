@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
@@ -118,15 +117,16 @@ func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, er
 	return catalogue.Target{}, fault.New(fault.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
 }
 
-// findModel finds the service with a model. Where there is none, a client may
-// lend its own.
+// findModel finds the service with a model.
 func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error) {
-	t, ok := now.Sampler()
-	if !ok {
-		t.Service = bus.Lender
+	if _, err := mcp.ReadCreateMessage(params); err != nil {
+		return catalogue.Target{}, err
 	}
-	_, err := mcp.ReadCreateMessage(params)
-	return t, err
+	if t, ok := now.Sampler(); ok {
+		return t, nil
+	}
+	return catalogue.Target{}, fault.New(fault.Unavailable, "No model is configured. Run the model service with BUSBAR_MODEL_PROVIDER=openai or anthropic, "+
+		"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/prompts.md tells more")
 }
 
 func unknownPrompt(name string) error {

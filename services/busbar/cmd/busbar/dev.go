@@ -69,8 +69,7 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	defer remove()
 	e, err := edge.New(starting, edgeConn, edge.Config{
 		Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool"), Token: token},
-		LendClientModels: true, // all listeners for clients are on loopback
-		CheckResults:     true,
+		CheckResults: true,
 	})
 	if err != nil {
 		return err

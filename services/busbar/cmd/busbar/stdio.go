@@ -17,11 +17,10 @@ import (
 )
 
 type stdioCommand struct {
-	NATS             string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
-	DatabaseURL      string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
-	DataDir          string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
-	AuditSpool       string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Default is spool in the data directory; with --nats there is none: do not share one between buses."`
-	LendClientModels bool   `env:"BUSBAR_LEND_CLIENT_MODELS" help:"With --nats: a client that offers sampling lends its model to callers without one at other edges of that bus."`
+	NATS        string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
+	AuditSpool  string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Default is spool in the data directory; with --nats there is none: do not share one between buses."`
 }
 
 // Help implements kong's HelpProvider.
@@ -42,7 +41,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 			return err
 		}
 		return serveStdio(ctx, starting, conn, out, edge.Config{
-			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool}, LendClientModels: c.LendClientModels,
+			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool},
 		})
 	}
 	dir, err := dataDir(c.DataDir, "stdio")
@@ -58,7 +57,7 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, LendClientModels: true, CheckResults: true}, holder.Services...)
+		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }

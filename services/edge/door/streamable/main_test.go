@@ -53,7 +53,7 @@ func (w *world) join(t testing.TB) (*edge.Edge, *httptest.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", LendClientModels: true, Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

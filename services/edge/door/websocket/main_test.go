@@ -37,7 +37,7 @@ type world struct {
 
 func start(t testing.TB, keys *keys) *world {
 	t.Helper()
-	cfg := edge.Config{Version: "1.2.3", LendClientModels: true, Logger: bustest.Logger(t)}
+	cfg := edge.Config{Version: "1.2.3", Logger: bustest.Logger(t)}
 	if keys != nil {
 		cfg.Authenticator = keys
 	}
