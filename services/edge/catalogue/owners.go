@@ -2,15 +2,15 @@ package catalogue
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 const (
@@ -23,50 +23,29 @@ const (
 	// maxClaims bounds the names that are kept for one service. Further ones are
 	// served as long as nobody else offers them.
 	maxClaims = 10_000
-	// renewAfter is the age at which the owner of a name that is there has it for
-	// bus.NameTTL from then on; renewals is how many names one edge does that for
-	// at a time.
-	renewAfter = 12 * time.Hour
-	renewals   = 256
+	// renewals is how many claims one edge renews at a time.
+	renewals = 256
 )
 
 // owners say which service has a name: the first that was seen with it, until an
-// operator says otherwise or it was not seen for bus.NameTTL. The bucket "names"
-// is the arbiter between edges: what one of them creates there, all obey.
+// operator says otherwise or it was not seen for bus.NameTTL.
 type owners struct {
-	bucket *bus.Bucket
-	log    *slog.Logger
+	names *store.Names
+	log   *slog.Logger
 	// look says that nothing is written.
 	look bool
-	// known are the claims in the bucket, by key.
-	known map[string]claim
+	// known are the claims in the store, by key.
+	known map[string]store.Claim
 	// failed is when the bucket last did not take all claims.
 	failed time.Time
 }
 
-// claim is the value of a key.
-type claim struct {
-	// Name is for people; the key is of the whole one.
-	Name    string `json:"name"`
-	Service string `json:"service"`
-	// Seen is when it was last renewed, give or take renewAfter.
-	Seen time.Time `json:"seen"`
-}
-
-func (c claim) encode() []byte {
-	raw, err := json.Marshal(c)
-	if err != nil { // only strings and a time
-		return nil
-	}
-	return raw
-}
-
 func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (*owners, error) {
-	bucket, err := conn.Bucket(ctx, bus.NamesBucket)
+	names, err := store.NewNames(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	o := &owners{bucket: bucket, log: log, look: look, known: map[string]claim{}}
+	o := &owners{names: names, log: log, look: look, known: map[string]store.Claim{}}
 	o.reload(ctx)
 	return o, nil
 }
@@ -90,7 +69,7 @@ func (o *owners) of(services []bus.Service) func(Name) string {
 // keyed is a claim with its key.
 type keyed struct {
 	key string
-	claim
+	store.Claim
 }
 
 // wants are the claims that are to be made, now that these services are there;
@@ -110,7 +89,7 @@ func (o *owners) wants(services []bus.Service) []keyed {
 			continue
 		}
 		have[by[0]]++
-		wants = append(wants, keyed{key, claim{Name: fault.Clip(n.String()), Service: by[0], Seen: time.Now()}})
+		wants = append(wants, keyed{key, store.Claim{Name: fault.Clip(n.String()), Service: by[0], Seen: time.Now()}})
 	}
 	return wants
 }
@@ -126,7 +105,7 @@ func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 			break
 		}
 		p.Go(func(ctx context.Context) (keyed, error) {
-			c, err := o.create(ctx, w.key, w.claim)
+			c, err := o.names.Create(ctx, w.key, w.Claim)
 			return keyed{w.key, c}, err
 		})
 	}
@@ -136,7 +115,7 @@ func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 // made notes the claims that there are. Without any the bucket does not answer.
 func (o *owners) made(claims []keyed, err error) {
 	for _, c := range claims {
-		o.known[c.key] = c.claim
+		o.known[c.key] = c.Claim
 	}
 	if err == nil {
 		return
@@ -147,32 +126,12 @@ func (o *owners) made(claims []keyed, err error) {
 	}
 }
 
-// create returns the claim that is in the bucket in the end.
-func (o *owners) create(ctx context.Context, key string, c claim) (claim, error) {
-	first, err := o.bucket.Create(ctx, key, c.encode())
-	if err != nil || first {
-		return c, err
-	}
-	raw, err := o.bucket.Get(ctx, key)
-	if err != nil {
-		return claim{}, err
-	}
-	err = json.Unmarshal(raw, &c)
-	return c, err
-}
-
 // reload reads all claims again. One that the bucket has lost, and should not
 // have yet, it gets back.
 func (o *owners) reload(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
-	now := map[string]claim{}
-	err := o.bucket.All(ctx, func(key string, value []byte) {
-		var c claim
-		if json.Unmarshal(value, &c) == nil && bus.ValidName(c.Service) == nil {
-			now[key] = c
-		}
-	})
+	now, err := o.names.All(ctx)
 	if err != nil {
 		o.log.Warn("the names of services cannot be read; those known count", "error", err)
 		return
@@ -185,7 +144,7 @@ func (o *owners) reload(ctx context.Context) {
 		if o.look {
 			continue
 		}
-		if c, err = o.create(ctx, key, c); err == nil {
+		if c, err = o.names.Create(ctx, key, c); err == nil {
 			now[key] = c
 		}
 	}
@@ -202,30 +161,17 @@ func (o *owners) renew(ctx context.Context, services []bus.Service) {
 	left := renewals
 	for n, by := range offered(services) {
 		c, ok := o.known[n.key()]
-		if !ok || time.Since(c.Seen) < renewAfter || left == 0 {
+		if !ok || time.Since(c.Seen) < store.RenewAfter || left == 0 {
 			continue
 		}
-		for _, service := range by {
-			if service != c.Service {
-				continue
-			}
+		if slices.Contains(by, c.Service) {
 			left--
-			err := o.bucket.Change(ctx, n.key(), func(raw []byte) ([]byte, error) {
-				if err := json.Unmarshal(raw, &c); err != nil || c.Service != service || time.Since(c.Seen) < renewAfter {
-					return nil, errNotRenewed
-				}
-				c.Seen = time.Now()
-				return c.encode(), nil
-			})
-			if err == nil || errors.Is(err, errNotRenewed) {
+			if c, err := o.names.Renew(ctx, n.key(), c); err == nil {
 				o.known[n.key()] = c
 			}
 		}
 	}
 }
-
-// errNotRenewed says that another edge has.
-var errNotRenewed = errors.New("renewed already, or another's")
 
 // Assign gives a name to a service, whoever has it. Edges obey within a moment,
 // those that do not hear it within the minute.
@@ -233,11 +179,11 @@ func Assign(ctx context.Context, conn *bus.Conn, n Name, service string) error {
 	if err := bus.ValidService(service); err != nil {
 		return err
 	}
-	bucket, err := conn.Bucket(ctx, bus.NamesBucket)
+	names, err := store.NewNames(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if err := bucket.Put(ctx, n.key(), claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}.encode()); err != nil {
+	if err := names.Put(ctx, n.key(), store.Claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}); err != nil {
 		return err
 	}
 	return conn.TellNamesAssigned(ctx)

@@ -91,7 +91,7 @@ func (r *run) request(deadline time.Time) *busv1.Request {
 		Identity:    identity(r.Principal),
 		Traceparent: r.Traceparent, Tracestate: r.Tracestate,
 		AskFirst: r.Writes(),
-		Share:    &busv1.Share{Payer: digest([]byte("share"), []byte(r.Payer))[:shareBytes], Depth: r.depth},
+		Share:    &busv1.Share{Payer: digest("share", r.Payer)[:shareBytes], Depth: r.depth},
 	}
 }
 
