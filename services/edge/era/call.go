@@ -6,49 +6,31 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"time"
+	"sync"
+
+	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // call carries a request to a service and its answer back.
-func (s *Server) call(ctx context.Context, r *Request, x Exchange, client *busv1.Client, level string) {
-	c, err := newCall(r, client, level)
+func (s *Server) call(ctx context.Context, r *Request, out Sender) (reply, error) {
+	c, err := newCall(r, s.client(r.Message), r.Message.P.LogLevel)
 	if err != nil {
-		s.Refuse(r, x, err)
-		return
+		return reply{}, err
 	}
-	ctx, release := s.hold(ctx)
-	defer release()
-	n := notifier{token: r.Message.P.ProgressToken, x: x, last: math.Inf(-1)}
-	if r.Modern() {
-		answer, err := s.gateway.Do(ctx, c, n.forward)
-		s.finish(ctx, r, x, nil, answer, err)
-		return
-	}
-	ctx, kept := s.keep(ctx, r)
-	defer kept.end()
-	onFrame := n.forward
-	if kept != nil {
-		c.Stream = kept.stream
-		onFrame = func(f *busv1.Frame) {
-			kept.took(ctx)
-			n.forward(f)
-		}
-	}
-	answer, err := s.bridge(ctx, r, x, c, kept, onFrame)
-	s.finish(ctx, r, x, kept, answer, err)
+	n := newNotifier(r, out)
+	answer, err := s.gateway.Do(s.hold(ctx, r), &c, n.forward)
+	return r.reply(answer, err)
 }
 
 // newCall is the call that a request asks for.
-func newCall(r *Request, client *busv1.Client, level string) (*gateway.Call, error) {
+func newCall(r *Request, client *busv1.Client, level string) (gateway.Call, error) {
 	m := r.Message
-	c := &gateway.Call{
+	c := gateway.Call{
 		Door: r.Door, Method: m.Method, Name: m.P.Name, Arguments: m.P.Arguments,
 		Credentials: r.Credentials, Client: client,
 		WantsProgress: m.P.ProgressToken != nil, LogLevel: logLevel(level),
@@ -59,60 +41,45 @@ func newCall(r *Request, client *busv1.Client, level string) (*gateway.Call, err
 	case mcp.MethodResourcesRead:
 		c.Name, c.Arguments = m.P.URI, nil
 		if c.Name == "" {
-			return nil, fault.New(fault.InvalidParams, "params.uri is missing")
+			return c, missing("uri")
 		}
 	case mcp.MethodComplete:
 		c.Name, c.Arguments = "", m.Params
 	default:
 		if c.Name == "" {
-			return nil, fault.New(fault.InvalidParams, "params.name is missing")
+			return c, missing("name")
 		}
 	}
 	return c, nil
 }
 
-// finish sends what a call came to.
-func (s *Server) finish(ctx context.Context, r *Request, x Exchange, kept *answerStream, a *gateway.Answer, err error) {
+// reply is what a call comes to for its client.
+func (r *Request) reply(a *gateway.Answer, err error) (reply, error) {
 	switch {
-	case errors.Is(context.Cause(ctx), ErrCancelled):
-		// No response is owed, and MCP forbids one from 2026-07-28 on.
-	case err != nil && errors.Is(context.Cause(ctx), bus.ErrLeft):
-		kept.left(ctx, 0)
-	case err != nil && errors.Is(err, gateway.ErrInvalidArguments) && r.Version >= mcp.V20251125:
+	case errors.Is(err, gateway.ErrInvalidArguments) && r.Version >= mcp.V20251125:
 		// From 2025-11-25 on the model is told, so that it can do better.
-		s.result(r, x, complete, toolError(fault.From(err)), nil, "")
+		return result(toolError(fault.From(err))), nil
 	case err != nil:
-		status, message := ErrorMessage(r.Message, r.Version, err)
-		kept.sent(context.WithoutCancel(ctx), message, true)
-		x.Respond(status, message)
-	case a.Disconnect != nil:
-		kept.left(ctx, time.Duration(a.Disconnect.RetryMs)*time.Millisecond)
-	default:
-		kept.mark()
-		s.answer(r, x, a)
-	}
-}
-
-func (s *Server) answer(r *Request, x Exchange, a *gateway.Answer) {
-	switch {
+		return reply{}, err
 	case a.Sent != nil:
-		x.Respond(http.StatusOK, a.Sent.Json)
-	case a.Result != nil && r.Modern() && r.Message.Method == mcp.MethodResourcesRead:
-		s.result(r, x, complete, a.Result.Json, a.Result.Meta, uncached)
+		return reply{written: a.Sent.Json, status: http.StatusOK}, nil
 	case a.Result != nil:
-		s.result(r, x, complete, a.Result.Json, a.Result.Meta, "")
+		rep := reply{resultType: complete, body: a.Result.Json, meta: a.Result.Meta}
+		if r.Message.Method == mcp.MethodResourcesRead {
+			rep.hints = uncached
+		}
+		return rep, nil
 	case a.InputRequired != nil && r.Modern():
 		body := append([]byte(`{"inputRequests":{`), inner(a.InputRequired.InputRequests)...)
 		body = append(body, '}')
 		if len(a.InputRequired.RequestState) > 0 {
 			body = appendQuoted(append(body, `,"requestState":`...), string(a.InputRequired.RequestState))
 		}
-		s.result(r, x, "input_required", append(body, '}'), nil, "")
+		return reply{resultType: "input_required", body: append(body, '}')}, nil
 	case a.Task != nil && r.Modern():
-		s.result(r, x, "task", appendTask([]byte{'{'}, a.Task, false), nil, "")
-	default:
-		s.Refuse(r, x, fault.New(fault.Internal, "the service gave an answer that this version of the protocol has no form for"))
+		return reply{resultType: "task", body: appendTask([]byte{'{'}, a.Task, false)}, nil
 	}
+	return reply{}, fault.New(fault.Internal, "the service gave an answer that this version of the protocol has no form for")
 }
 
 // toolError is the result that tells a model why its arguments were refused.
@@ -124,10 +91,14 @@ func toolError(f *fault.Error) []byte {
 // notifier makes notifications of the frames of one call.
 type notifier struct {
 	token []byte
-	x     Exchange
+	out   Sender
 	// last is the progress sent last. MCP wants it to grow, which it does not
 	// when a call is repeated after a lost peer.
 	last float64
+}
+
+func newNotifier(r *Request, out Sender) *notifier {
+	return &notifier{token: r.Message.P.ProgressToken, out: out, last: math.Inf(-1)}
 }
 
 // forward sends a progress or log frame.
@@ -142,7 +113,7 @@ func (n *notifier) forward(f *busv1.Frame) {
 		if p.Message != "" {
 			b = appendQuoted(append(b, `,"message":`...), p.Message)
 		}
-		n.x.Notify(notification(mcp.NotifyProgress, append(b, '}')))
+		n.out.Notify(notification(mcp.NotifyProgress, append(b, '}')))
 	}
 	if l := f.GetLog(); l != nil && l.Level >= 1 && int(l.Level) <= len(mcp.LogLevels) {
 		b := append([]byte(`{"level":"`), mcp.LogLevels[l.Level-1]...)
@@ -155,7 +126,7 @@ func (n *notifier) forward(f *busv1.Frame) {
 			b = append(b, "null"...)
 		}
 		b = append(b, oneLine(l.Data)...)
-		n.x.Notify(notification(mcp.NotifyMessage, append(b, '}')))
+		n.out.Notify(notification(mcp.NotifyMessage, append(b, '}')))
 	}
 }
 
@@ -164,27 +135,49 @@ func logLevel(level string) busv1.LogLevel {
 	return busv1.LogLevel(slices.Index(mcp.LogLevels, level) + 1)
 }
 
-// lists maps the methods that the catalogue answers to what they list.
-var lists = map[string]catalogue.Kind{
-	mcp.MethodToolsList: catalogue.Tools, mcp.MethodPromptsList: catalogue.Prompts,
-	mcp.MethodResourcesList: catalogue.Resources, mcp.MethodTemplatesList: catalogue.Templates,
+// client is what a modern client says of itself.
+func (s *Server) client(m *mcp.Message) *busv1.Client {
+	return s.clients.get(m.P.ClientInfo, m.P.ClientCapabilities)
 }
 
-// list answers from ready-made bytes.
-func (s *Server) list(ctx context.Context, r *Request, x Exchange, kind catalogue.Kind) {
-	if kind == catalogue.Tools && !r.Modern() {
-		kind = catalogue.LegacyTools
+// clientCache remembers how clients describe themselves, byte for byte: the
+// same client says the same with every request.
+type clientCache struct {
+	mu    sync.RWMutex
+	known map[string]*busv1.Client
+}
+
+// Bounds of the cache: clients, and bytes of one client's description.
+const (
+	maxClients     = 1024
+	maxClientBytes = 4 << 10
+)
+
+func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
+	// Both are JSON objects, so nothing of the one can be read as the other.
+	var room [512]byte
+	key := append(append(room[:0], info...), capabilities...)
+	c.mu.RLock()
+	client := c.known[string(key)]
+	c.mu.RUnlock()
+	if client != nil {
+		return client
 	}
-	now := s.gateway.Catalogue().Now()
-	if kind == catalogue.Resources && now.Lists() {
-		s.listResources(ctx, r, x)
-		return
+	var about struct {
+		Name    string `json:"name,omitzero"`
+		Version string `json:"version,omitzero"`
 	}
-	page, err := now.Page(kind, r.Message.P.Cursor)
-	if err != nil {
-		s.Refuse(r, x, err)
-		return
+	// Self-reported and unverified: one that does not parse has no name.
+	_ = json.Unmarshal(info, &about)
+	client = &busv1.Client{Name: about.Name, Version: about.Version, Capabilities: append([]byte(nil), capabilities...)}
+	if len(key) > maxClientBytes {
+		return client
 	}
-	body := append(append(append(make([]byte, 0, len(page)+2), '{'), page...), '}')
-	s.result(r, x, complete, body, nil, caching)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxClients {
+		c.known = map[string]*busv1.Client{}
+	}
+	c.known[string(key)] = client
+	return client
 }

@@ -19,8 +19,8 @@ import (
 // resources its session subscribes to, until ctx ends or the server closes.
 // session returns the session as it is now, nil when it has ended.
 // Changes calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, c gateway.Credentials, x Exchange, session func(context.Context) *session.Session, open func()) {
-	stream := changeStream{server: s, x: x, tenant: s.tenant(ctx, c), session: session}
+func (s *Server) Changes(ctx context.Context, c gateway.Credentials, out Sender, session func(context.Context) *session.Session, open func()) {
+	stream := changeStream{server: s, out: out, tenant: s.tenant(ctx, c), session: session}
 	stream.run(ctx, open)
 }
 
@@ -37,7 +37,7 @@ func (s *Server) tenant(ctx context.Context, c gateway.Credentials) string {
 // ids, and since is the last it got, empty if it was not away. A session has one
 // such stream, its youngest (2025-11-25, basic/transports, Multiple
 // Connections). The error, if any, comes before open is called.
-func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable, since string, open func()) error {
+func (s *Server) ChangesOf(ctx context.Context, n *session.Session, out Resumable, since string, open func()) error {
 	var then time.Time
 	var digest string
 	if since != "" {
@@ -53,7 +53,7 @@ func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable,
 	}); err != nil {
 		return err
 	}
-	c := changeStream{server: s, x: x, resumable: x, tenant: gateway.TenantOf(n.Principal)}
+	c := changeStream{server: s, out: out, resumable: out, tenant: gateway.TenantOf(n.Principal)}
 	c.session = func(ctx context.Context) *session.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
@@ -69,7 +69,7 @@ func (s *Server) ChangesOf(ctx context.Context, n *session.Session, x Resumable,
 	c.run(ctx, func() {
 		open()
 		if n.Version >= mcp.V20251125 {
-			x.Begin(changeID(then, digest, s.gateway.Catalogue().Now()))
+			out.Begin(changeID(then, digest, s.gateway.Catalogue().Now()))
 		}
 		if since == "" {
 			return
@@ -89,8 +89,8 @@ const clockSkew = 5 * time.Second
 // changeStream is a legacy client's stream of what belongs to no request.
 type changeStream struct {
 	server    *Server
-	x         Exchange
-	resumable Resumable // x, or nil
+	out       Sender
+	resumable Resumable // out, or nil
 	// tenant is empty for a client that may not call.
 	tenant  string
 	session func(context.Context) *session.Session
@@ -130,12 +130,23 @@ func (c *changeStream) send(changed catalogue.Change, uris []string, now *sessio
 		}
 	}
 	for i, m := range messages {
-		// Who has the last one has them all.
+		// A client that has the last one has all before it.
 		if c.resumable != nil && i == len(messages)-1 {
 			c.resumable.Mark(changeID(time.Time{}, "", c.server.gateway.Catalogue().Now()))
 		}
-		c.x.Notify(m)
+		c.out.Notify(m)
 	}
+}
+
+// updated is the notification of one resource, with the members of _meta that
+// a modern subscription has; nil for none.
+func updated(uri string, meta []byte) []byte {
+	params := []byte{'{'}
+	if meta != nil {
+		params = append(append(append(params, `"_meta":{`...), meta...), `},`...)
+	}
+	params = appendQuoted(append(params, `"uri":`...), uri)
+	return notification(mcp.NotifyResourceUpdated, append(params, '}'))
 }
 
 // changeID names a moment of a stream of changes: c-<time>-<digest of the

@@ -2,32 +2,41 @@
 // 2026-07-28, and the one of handshakes and sessions before it. It turns a
 // JSON-RPC message into a call through the gateway, or into an answer the edge
 // gives itself, and knows nothing of how messages travel: that is the doors'.
+//
+// methods.go has the protocol: which function answers which method in which
+// era. What a function returns is written in wire.go.
 package era
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
-// Exchange is where a door puts the answer to one message.
-type Exchange interface {
-	// Notify sends a notification ahead of the response. It must not block for
-	// long, and may drop what the client is too slow for.
+// Sender is where messages go to a client.
+type Sender interface {
+	// Send sends a message. It may wait for a slow client, but not forever, and
+	// reports false when the client does not get it: it is gone, or takes nothing
+	// ahead of a response.
+	Send(message []byte) bool
+	// Notify sends a notification, or drops what the client is too slow for. It
+	// must not block for long.
 	Notify(message []byte)
-	// Ask sends a request of the server ahead of the response. It reports false
-	// when this exchange cannot carry one.
-	Ask(message []byte) bool
+}
+
+// Responder is where a door puts the answer to one message.
+type Responder interface {
+	// Sender takes what goes ahead of the response.
+	Sender
 	// Respond sends the response and ends the exchange. status is that of HTTP.
 	Respond(status int, message []byte)
 }
@@ -42,14 +51,20 @@ type Request struct {
 	// Session is a legacy client's; nil before initialize, or where the
 	// transport has none.
 	Session *session.Session
-	// Peer is the client's connection or session, in which request ids are
-	// unique; nil where each request stands alone.
-	Peer *Peer
-	// Resumable is the request's exchange where its client can come back for the
+	// InFlight are the requests of the client's connection or session, in which
+	// request ids are unique; nil where each request stands alone.
+	InFlight *InFlight
+	// Resumable is the request's responder where its client can come back for the
 	// answer; nil elsewhere.
 	Resumable Resumable
 	// Credentials are what the door found.
 	Credentials gateway.Credentials
+
+	// connection is the client's where that is its session; nil elsewhere.
+	connection *Connection
+	// end takes the request out of flight, release gives back the room of its
+	// results; nil for nothing to do.
+	end, release func()
 }
 
 // Modern reports whether the message is of the stateless era.
@@ -71,16 +86,14 @@ type Server struct {
 	sessions session.Store
 	streams  *session.Streams
 	log      *slog.Logger
-	info     []byte
-	infoMeta []byte
-	discover []byte
-	caps     []byte
-	extra    []byte
+	// Parts of messages: the server's name alone and as a member of _meta, the
+	// result of server/discover, capabilities, and members of initialize's result.
+	info, infoMeta, discovery, caps, extra []byte
 
 	closing   chan struct{}
 	closeOnce sync.Once
 	clients   clientCache
-	peers     peers
+	inFlight  bySession
 	// kept counts the answers that clients may come back for.
 	kept *quota.Quota
 }
@@ -93,7 +106,7 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		gateway: cfg.Gateway, sessions: cfg.Sessions, streams: cfg.Streams, log: cfg.Logger,
-		info: info, closing: make(chan struct{}), peers: peers{open: map[string]*openPeer{}},
+		info: info, closing: make(chan struct{}), inFlight: bySession{open: map[string]*shared{}},
 		kept:     quota.New("answers", maxKeptAnswers, maxKeptBytes),
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),
 		// What the edge serves does not depend on which services are there now:
@@ -112,7 +125,7 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}},`
-	s.discover = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
+	s.discovery = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
 	return s, nil
 }
 
@@ -123,10 +136,10 @@ func (s *Server) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 func (s *Server) Closing() <-chan struct{} { return s.closing }
 
 // Handle answers one message. It returns when the exchange is over.
-func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
-	if r.Message.Kind == mcp.Request && r.Peer == nil {
-		s.answerRequest(ctx, r, x)
-	} else if rest := s.Begin(ctx, r, x); rest != nil {
+func (s *Server) Handle(ctx context.Context, r *Request, out Responder) {
+	if r.Message.Kind == mcp.Request && r.InFlight == nil {
+		s.answer(ctx, r, out)
+	} else if rest := s.Begin(ctx, r, out); rest != nil {
 		rest()
 	}
 }
@@ -134,20 +147,15 @@ func (s *Server) Handle(ctx context.Context, r *Request, x Exchange) {
 // Begin does of Handle what must happen in the order of the messages, so that
 // a cancellation finds the request before it. It returns the rest, nil when
 // there is none.
-func (s *Server) Begin(ctx context.Context, r *Request, x Exchange) (rest func()) {
+func (s *Server) Begin(ctx context.Context, r *Request, out Responder) (rest func()) {
 	switch {
-	case r.Message.Kind == mcp.Request && r.Peer == nil:
-		return func() { s.answerRequest(ctx, r, x) }
 	case r.Message.Kind == mcp.Request:
-		ctx, p := r.Peer.begin(ctx, r.Message.ID, x)
-		if p == nil {
-			s.Refuse(r, x, duplicateID())
+		ctx, err := r.begin(ctx)
+		if err != nil {
+			s.Refuse(r, out, err)
 			return nil
 		}
-		return func() {
-			defer p.end()
-			s.answerRequest(ctx, r, p)
-		}
+		return func() { s.answer(ctx, r, out) }
 	case r.Message.Kind == mcp.Response:
 		s.answered(r)
 	case r.Message.Method == mcp.NotifyCancelled:
@@ -156,65 +164,60 @@ func (s *Server) Begin(ctx context.Context, r *Request, x Exchange) (rest func()
 	return nil
 }
 
-func (s *Server) answerRequest(ctx context.Context, r *Request, x Exchange) {
-	err := catalogue.CheckURI(r.Message.P.URI)
-	switch {
-	case err != nil:
-		s.Refuse(r, x, err)
-	case r.Modern():
-		s.modern(ctx, r, x)
-	default:
-		s.legacy(ctx, r, x)
+// answer carries a request out and sends its response.
+func (s *Server) answer(ctx context.Context, r *Request, out Responder) {
+	defer r.over()
+	rep, err := s.do(ctx, r, out)
+	s.respond(ctx, r, out, rep, err)
+}
+
+// respond sends the response to a request, as nothing else does but Refuse.
+func (s *Server) respond(ctx context.Context, r *Request, out Responder, rep reply, err error) {
+	if errors.Is(context.Cause(ctx), ErrCancelled) {
+		return // no response is owed, and MCP forbids one from 2026-07-28 on
+	}
+	status, message := s.response(r, rep, err)
+	r.land() // the client may use the id again as soon as it has the response
+	if message != nil {
+		out.Respond(status, message)
 	}
 }
 
-// hold opens an account for a request's results where its door has not: over a
-// connection each request has its own.
-func (s *Server) hold(ctx context.Context) (_ context.Context, release func()) {
-	if budget.Of(ctx) != nil {
-		return ctx, func() {}
-	}
-	return s.gateway.Hold(ctx)
+// Refuse answers a request with an error.
+func (s *Server) Refuse(r *Request, out Responder, err error) {
+	out.Respond(ErrorMessage(r.Message, r.Version, err))
 }
 
-// clientCache remembers how clients describe themselves, byte for byte: the
-// same client says the same with every request.
-type clientCache struct {
-	mu    sync.RWMutex
-	known map[string]*busv1.Client
+// begin puts the request in flight. The error says that its id is in flight
+// already.
+func (r *Request) begin(ctx context.Context) (_ context.Context, err error) {
+	if r.InFlight == nil {
+		return ctx, nil
+	}
+	ctx, r.end, err = r.InFlight.begin(ctx, r.Message.ID)
+	return ctx, err
 }
 
-// Bounds of the cache: clients, and bytes of one client's description.
-const (
-	maxClients     = 1024
-	maxClientBytes = 4 << 10
-)
+// land takes the request out of flight, and ends its context.
+func (r *Request) land() {
+	if r.end != nil {
+		r.end()
+	}
+}
 
-func (c *clientCache) get(info, capabilities []byte) *busv1.Client {
-	// Both are JSON objects, so nothing of the one can be read as the other.
-	var room [512]byte
-	key := append(append(room[:0], info...), capabilities...)
-	c.mu.RLock()
-	client := c.known[string(key)]
-	c.mu.RUnlock()
-	if client != nil {
-		return client
+// over is for when nothing more happens, response or not.
+func (r *Request) over() {
+	r.land()
+	if r.release != nil {
+		r.release()
 	}
-	var about struct {
-		Name    string `json:"name,omitzero"`
-		Version string `json:"version,omitzero"`
+}
+
+// hold opens an account for a request's results, until its response is sent,
+// where its door has not: over a connection each request has its own.
+func (s *Server) hold(ctx context.Context, r *Request) context.Context {
+	if budget.Of(ctx) == nil {
+		ctx, r.release = s.gateway.Hold(ctx)
 	}
-	// Self-reported and unverified: one that does not parse has no name.
-	_ = json.Unmarshal(info, &about)
-	client = &busv1.Client{Name: about.Name, Version: about.Version, Capabilities: append([]byte(nil), capabilities...)}
-	if len(key) > maxClientBytes {
-		return client
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxClients {
-		c.known = map[string]*busv1.Client{}
-	}
-	c.known[string(key)] = client
-	return client
+	return ctx
 }

@@ -10,14 +10,14 @@ import (
 )
 
 // handle answers one message that needs no service.
-func handle(t *testing.T, s *era.Server, version, in string) *exchange {
+func handle(t *testing.T, s *era.Server, version, in string) *responder {
 	t.Helper()
 	m, err := mcp.Parse([]byte(in), mcp.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &exchange{}
-	s.Handle(t.Context(), &era.Request{Message: &m, Version: version, Peer: era.NewPeer()}, x)
+	x := &responder{}
+	s.Handle(t.Context(), &era.Request{Message: &m, Version: version, InFlight: era.NewInFlight()}, x)
 	return x
 }
 
@@ -42,7 +42,10 @@ func TestInitialize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, response := server(t).Initialize(&era.Request{Message: &m}, &exchange{})
+	n, response, err := server(t).Initialize(&era.Request{Message: &m})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if n.Version != mcp.V20250326 || n.ClientName != "n" || n.ClientVer != "v" || string(n.Capabilities) != `{"roots":{}}` {
 		t.Errorf("session %+v", n)
 	}

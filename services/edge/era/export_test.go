@@ -5,21 +5,23 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Answer and Forward make messages of what a service sent.
 
 // Answer sends a call's answer.
-func (s *Server) Answer(r *Request, x Exchange, a *gateway.Answer) { s.answer(r, x, a) }
+func (s *Server) Answer(r *Request, out Responder, a *gateway.Answer) {
+	rep, err := r.reply(a, nil)
+	out.Respond(s.response(r, rep, err))
+}
 
 // Task is what tasks/get says of a task.
 func Task(rec *busv1.TaskRecord) []byte { return appendTask([]byte{'{'}, rec, true) }
 
 // Forward sends the frames of one call.
-func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
-	n := notifier{token: token, x: x, last: math.Inf(-1)}
+func Forward(token []byte, out Sender, frames ...*busv1.Frame) {
+	n := notifier{token: token, out: out, last: math.Inf(-1)}
 	for _, f := range frames {
 		n.forward(f)
 	}
@@ -27,9 +29,7 @@ func Forward(token []byte, x Exchange, frames ...*busv1.Frame) {
 
 // ParseEventID and EventID read and write the ids of events of an answer,
 // ParseChangeID and ChangeID those of a stream of changes.
-var ParseEventID, ParseChangeID = parseEventID, parseChangeID
-
-func EventID(name string, at bus.Position) string { return eventID(&bus.Stream{Name: name}, at) }
+var ParseEventID, EventID, ParseChangeID = parseEventID, eventID, parseChangeID
 
 func ChangeID(then time.Time, digest string) string { return changeID(then, digest, nil) }
 

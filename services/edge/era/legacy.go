@@ -1,40 +1,58 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/conc"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
 // defaultLogLevel is what a client gets that never sent logging/setLevel.
 const defaultLogLevel = "info"
 
-// legacy answers a request of 2024-11-05 to 2025-11-25.
-func (s *Server) legacy(ctx context.Context, r *Request, x Exchange) {
-	m := r.Message
-	if kind, ok := lists[m.Method]; ok {
-		s.list(ctx, r, x, kind)
-		return
+// Bounds of the resources that one session subscribes to: how many, and the
+// bytes of their URIs together, wherever the session is kept.
+const (
+	maxSubscribed      = 200
+	maxSubscribedBytes = 32 << 10
+)
+
+// Initialize handles initialize. It returns the session it opens, which the
+// door keeps, and the response to send then.
+func (s *Server) Initialize(r *Request) (*session.Session, []byte, error) {
+	p := r.Message.P
+	if p.InitVersion == "" {
+		return nil, nil, missing("protocolVersion")
 	}
-	switch m.Method {
-	case mcp.MethodPing:
-		s.result(r, x, complete, nil, nil, "")
-	case mcp.MethodSetLevel:
-		s.setLevel(ctx, r, x)
-	case mcp.MethodSubscribe, mcp.MethodUnsubscribe:
-		s.subscribe(ctx, r, x)
-	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodPromptsGet, mcp.MethodComplete:
-		client, level := legacyClient(r)
-		s.call(ctx, r, x, client, level)
-	default:
-		s.Refuse(r, x, methodNotFound(m.Method))
+	// A version unknown here, or one without a handshake, gets the newest that
+	// has one; the client decides whether it can live with that.
+	version := p.InitVersion
+	if !mcp.IsLegacy(version) {
+		version = mcp.LegacyLatest
 	}
+	var about mcp.Implementation
+	if p.InitInfo != nil {
+		if err := json.Unmarshal(p.InitInfo, &about); err != nil {
+			return nil, nil, fault.New(fault.InvalidParams, "params.clientInfo needs name and version, both strings").Because(err)
+		}
+	}
+	n := &session.Session{Version: version, ClientName: about.Name, ClientVer: about.Version, Capabilities: slices.Clone(p.InitCapabilities)}
+	b := openResponse(nil, r.Message.ID)
+	b = appendQuoted(append(b, `,"result":{"protocolVersion":`...), version)
+	b = append(b, `,"capabilities":{"logging":{},`...)
+	b = append(b, inner(s.caps)...)
+	b = append(append(b, `},"serverInfo":`...), s.info...)
+	b = append(b, s.extra...)
+	return n, append(b, `}}`...), nil
 }
 
 // legacyClient is what a session says of its client, and the level of logs it
@@ -51,70 +69,120 @@ func legacyClient(r *Request) (*busv1.Client, string) {
 	return &busv1.Client{Name: n.ClientName, Version: n.ClientVer, Capabilities: withoutTasks(n.Capabilities)}, level
 }
 
-// Initialize handles initialize. It returns the session it opens, which the
-// door keeps, and the response to send then; nil when it has refused.
-func (s *Server) Initialize(r *Request, x Exchange) (*session.Session, []byte) {
-	p := r.Message.P
-	if p.InitVersion == "" {
-		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.protocolVersion is missing"))
-		return nil, nil
+// withoutTasks are the capabilities of a legacy client: its version has no
+// tasks of this kind, whatever it says of extensions.
+func withoutTasks(capabilities []byte) []byte {
+	if !mcp.Declares(capabilities, mcp.ExtensionTasks) {
+		return capabilities
 	}
-	// A version unknown here, or one without a handshake, gets the newest that
-	// has one; the client decides whether it can live with that.
-	version := p.InitVersion
-	if !mcp.IsLegacy(version) {
-		version = mcp.LegacyLatest
+	var all map[string]jsontext.Value
+	if json.Unmarshal(capabilities, &all) != nil {
+		return nil
 	}
-	var about mcp.Implementation
-	if p.InitInfo != nil {
-		if err := json.Unmarshal(p.InitInfo, &about); err != nil {
-			s.Refuse(r, x, fault.New(fault.InvalidParams, "params.clientInfo needs name and version, both strings").Because(err))
-			return nil, nil
-		}
+	delete(all, "extensions")
+	rest, err := json.Marshal(all, json.Deterministic(true))
+	if err != nil {
+		return nil
 	}
-	n := &session.Session{Version: version, ClientName: about.Name, ClientVer: about.Version, Capabilities: slices.Clone(p.InitCapabilities)}
-	b := openResponse(nil, r.Message.ID)
-	b = appendQuoted(append(b, `,"result":{"protocolVersion":`...), version)
-	b = append(b, `,"capabilities":{"logging":{},`...)
-	b = append(b, inner(s.caps)...)
-	b = append(append(b, `},"serverInfo":`...), s.info...)
-	b = append(b, s.extra...)
-	return n, append(b, `}}`...)
+	return rest
 }
 
-func (s *Server) setLevel(ctx context.Context, r *Request, x Exchange) {
+func (s *Server) setLevel(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	level := r.Message.P.Level
 	if logLevel(level) == 0 {
-		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.level must be one of %v", mcp.LogLevels))
-		return
+		return reply{}, fault.New(fault.InvalidParams, "params.level must be one of %v", mcp.LogLevels)
 	}
-	if r.Session != nil {
-		err := s.changeSession(ctx, r, func(n *session.Session) error {
-			n.LogLevel = level
-			return nil
-		})
-		if err != nil {
-			s.Refuse(r, x, err)
-			return
-		}
+	if r.Session == nil {
+		return result(nil), nil
 	}
-	s.result(r, x, complete, nil, nil, "")
+	return result(nil), s.changeSession(ctx, r, func(n *session.Session) error {
+		n.LogLevel = level
+		return nil
+	})
 }
 
-// changeSession changes a session where its transport keeps it: on the bus when
-// it has an id, in the connection otherwise.
-func (s *Server) changeSession(ctx context.Context, r *Request, f func(*session.Session) error) error {
-	if r.Session.ID != "" {
-		return s.sessions.Change(ctx, r.Session.ID, f)
-	}
-	for {
-		old := r.Peer.Session.Load()
-		changed := *old
-		if err := f(&changed); err != nil {
-			return err
-		}
-		if r.Peer.Session.CompareAndSwap(old, &changed) {
-			return nil
+// subscribe answers resources/subscribe and unsubscribe. The session remembers,
+// so that the client's stream may be at any edge.
+func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, error) {
+	uri, on := r.Message.P.URI, r.Message.Method == mcp.MethodSubscribe
+	switch {
+	case uri == "":
+		return reply{}, missing("uri")
+	case r.Session == nil:
+		return reply{}, fault.New(fault.InvalidRequest, "%s needs a session: send initialize first, and its Mcp-Session-Id with every request", r.Message.Method)
+	case on:
+		if _, ok := s.gateway.Catalogue().Now().Resource(uri); !ok {
+			return reply{}, gateway.UnknownResource(uri)
 		}
 	}
+	return result(nil), s.changeSession(ctx, r, func(n *session.Session) error {
+		rest := slices.DeleteFunc(slices.Clone(n.Subscribed), func(u string) bool { return u == uri })
+		if on {
+			rest = append(rest, uri)
+		}
+		if len(rest) > maxSubscribed {
+			return fault.New(fault.TooLarge, "a session subscribes to at most %d resources", maxSubscribed)
+		}
+		size := 0
+		for _, u := range rest {
+			size += len(u)
+		}
+		if size > maxSubscribedBytes {
+			return fault.New(fault.TooLarge, "the URIs that a session subscribes to have at most %d bytes together", maxSubscribedBytes)
+		}
+		n.Subscribed = rest
+		return nil
+	})
 }
+
+// changeSession changes a session where it is kept: in the connection that it
+// is, or on the bus.
+func (s *Server) changeSession(ctx context.Context, r *Request, f func(*session.Session) error) error {
+	if r.connection != nil {
+		return r.connection.change(f)
+	}
+	return s.sessions.Change(ctx, r.Session.ID, f)
+}
+
+// Batch answers a batch of 2025-03-26: its requests at once, each as if it had
+// come alone. It returns the responses in the order of the requests as a JSON
+// array, nil when none is owed. base says what all messages have in common.
+// Notifications ahead of a response are dropped, and a tool that asks for input
+// finds a client that cannot be asked.
+func (s *Server) Batch(ctx context.Context, base Request, entries []mcp.Entry) []byte {
+	outs := make([]single, len(entries))
+	var wg conc.WaitGroup
+	for i := range entries {
+		r := base
+		r.Message = &entries[i].Message
+		switch {
+		case entries[i].Err != nil:
+			s.Refuse(&r, &outs[i], entries[i].Err)
+		case r.Message.Method == mcp.MethodInitialize:
+			s.Refuse(&r, &outs[i], fault.New(fault.InvalidRequest, "initialize cannot be part of a batch"))
+		default:
+			if rest := s.Begin(ctx, &r, &outs[i]); rest != nil {
+				wg.Go(rest)
+			}
+		}
+	}
+	wg.Wait()
+	var responses [][]byte
+	for _, x := range outs {
+		if x.response != nil {
+			responses = append(responses, x.response)
+		}
+	}
+	if responses == nil {
+		return nil
+	}
+	b := append([]byte{'['}, bytes.Join(responses, []byte{','})...)
+	return append(b, ']')
+}
+
+// single is a Responder that takes the response alone.
+type single struct{ response []byte }
+
+func (*single) Notify([]byte)                   {}
+func (*single) Send([]byte) bool                { return false }
+func (x *single) Respond(_ int, message []byte) { x.response = message }

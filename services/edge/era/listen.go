@@ -3,9 +3,9 @@ package era
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -22,109 +22,188 @@ var changes = []struct {
 	{catalogue.ResourcesChanged, mcp.NotifyResourcesChanged},
 }
 
+// wanted are the changes that a client opts in to.
+type wanted struct {
+	Tools     bool     `json:"toolsListChanged,omitzero"`
+	Prompts   bool     `json:"promptsListChanged,omitzero"`
+	Resources bool     `json:"resourcesListChanged,omitzero"`
+	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	TaskIDs   []string `json:"taskIds,omitempty"`
+}
+
+// readWanted reads params.notifications of subscriptions/listen.
+func readWanted(notifications []byte) (w wanted, err error) {
+	if notifications == nil {
+		return w, missing("notifications")
+	}
+	if err := json.Unmarshal(notifications, &w); err != nil {
+		return w, fault.New(fault.InvalidParams, "params.notifications holds a member of the wrong type").Because(err)
+	}
+	slices.Sort(w.URIs)
+	w.URIs = slices.Compact(w.URIs)
+	if len(w.URIs) > maxSubscribed {
+		return w, fault.New(fault.TooLarge, "one stream subscribes to at most %d resources", maxSubscribed)
+	}
+	for _, uri := range w.URIs {
+		if err := catalogue.CheckURI(uri); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// lists are the changes of lists among them.
+func (w *wanted) lists() (c catalogue.Change) {
+	if w.Tools {
+		c |= catalogue.ToolsChanged
+	}
+	if w.Prompts {
+		c |= catalogue.PromptsChanged
+	}
+	if w.Resources {
+		c |= catalogue.ResourcesChanged
+	}
+	return c
+}
+
+func (w *wanted) resource(uri string) bool {
+	_, found := slices.BinarySearch(w.URIs, uri)
+	return found
+}
+
 // listen answers subscriptions/listen: an acknowledgement, then the changes
 // the client opted in to, until it or the server ends the stream.
-func (s *Server) listen(ctx context.Context, r *Request, x Exchange) {
-	var want struct {
-		Tools     bool           `json:"toolsListChanged,omitzero"`
-		Prompts   bool           `json:"promptsListChanged,omitzero"`
-		Resources bool           `json:"resourcesListChanged,omitzero"`
-		URIs      []string       `json:"resourceSubscriptions,omitempty"`
-		TaskIDs   []string       `json:"taskIds,omitempty"`
-		Rest      jsontext.Value `json:",inline"`
-	}
-	if r.Message.P.Notifications == nil {
-		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.notifications is missing"))
-		return
-	}
-	if err := json.Unmarshal(r.Message.P.Notifications, &want); err != nil {
-		s.Refuse(r, x, fault.New(fault.InvalidParams, "params.notifications holds a member of the wrong type").Because(err))
-		return
-	}
-	var mask catalogue.Change
-	agreed := []byte("{")
-	for _, opt := range []struct {
-		on     bool
-		change catalogue.Change
-		name   string
-	}{
-		{want.Tools, catalogue.ToolsChanged, "toolsListChanged"},
-		{want.Prompts, catalogue.PromptsChanged, "promptsListChanged"},
-		{want.Resources, catalogue.ResourcesChanged, "resourcesListChanged"},
-	} {
-		if opt.on {
-			mask |= opt.change
-			agreed = append(append(append(separate(agreed), '"'), opt.name...), `":true`...)
-		}
-	}
-	slices.Sort(want.URIs)
-	want.URIs = slices.Compact(want.URIs)
-	if len(want.URIs) > maxSubscribed {
-		s.Refuse(r, x, fault.New(fault.TooLarge, "one stream subscribes to at most %d resources", maxSubscribed))
-		return
-	}
-	for _, uri := range want.URIs {
-		if err := catalogue.CheckURI(uri); err != nil {
-			s.Refuse(r, x, err)
-			return
-		}
-	}
-	tasks, err := s.hear(ctx, r, want.TaskIDs)
+func (s *Server) listen(ctx context.Context, r *Request, out Sender) (reply, error) {
+	want, err := readWanted(r.Message.P.Notifications)
 	if err != nil {
-		s.Refuse(r, x, err)
-		return
+		return reply{}, err
+	}
+	tasks, err := s.subscribeTasks(ctx, r, want.TaskIDs)
+	if err != nil {
+		return reply{}, err
 	}
 	defer tasks.close()
-	var wants func(string) bool
+	want.TaskIDs = tasks.ids // those that it may know of
+	agreed, err := json.Marshal(&want)
+	if err != nil {
+		return reply{}, err
+	}
+	var updates func(uri string) bool
 	if len(want.URIs) > 0 {
-		wants = func(uri string) bool { _, found := slices.BinarySearch(want.URIs, uri); return found }
-		list, err := json.Marshal(want.URIs)
-		if err != nil {
-			s.Refuse(r, x, err)
-			return
-		}
-		agreed = append(append(separate(agreed), `"resourceSubscriptions":`...), list...)
+		updates = want.resource
 	}
-	if len(tasks.ids) > 0 {
-		list, err := json.Marshal(tasks.ids)
-		if err != nil {
-			s.Refuse(r, x, err)
-			return
-		}
-		agreed = append(append(separate(agreed), `"taskIds":`...), list...)
-	}
-	agreed = append(agreed, '}')
-
-	sub := s.gateway.Catalogue().Subscribe(s.tenant(ctx, r.Credentials), wants)
+	sub := s.gateway.Catalogue().Subscribe(s.tenant(ctx, r.Credentials), updates)
 	defer sub.Close()
-	meta := []byte(`"` + mcp.MetaSubscriptionID + `":`)
-	meta = append(meta, r.Message.ID...)
+	meta := append([]byte(`"`+mcp.MetaSubscriptionID+`":`), r.Message.ID...)
 	params := append(append([]byte(`{"_meta":{`), meta...), `},"notifications":`...)
-	x.Notify(notification(mcp.NotifyAcknowledged, append(append(params, agreed...), '}')))
+	out.Notify(notification(mcp.NotifyAcknowledged, append(append(params, agreed...), '}')))
 	bare := append(append([]byte(`{"_meta":{`), meta...), `}}`...)
 	for {
 		select {
 		case <-sub.C:
 			changed, uris := sub.Take()
-			sendChanges(x, changed&mask, bare)
+			sendChanges(out, changed&want.lists(), bare)
 			for _, uri := range uris {
-				x.Notify(updated(uri, meta))
+				out.Notify(updated(uri, meta))
 			}
 		case <-tasks.C:
-			s.sendTasks(ctx, r, x, tasks, meta)
+			s.sendTasks(ctx, r, out, tasks, meta)
 		case <-s.closing:
-			s.result(r, x, complete, nil, append(append([]byte{'{'}, meta...), '}'), "")
-			return
+			return reply{resultType: complete, meta: object(meta)}, nil
 		case <-ctx.Done():
-			return
+			return reply{}, nil
 		}
 	}
 }
 
-func sendChanges(x Exchange, c catalogue.Change, params []byte) {
+func sendChanges(out Sender, c catalogue.Change, params []byte) {
 	for _, n := range changes {
 		if c&n.change != 0 {
-			x.Notify(notification(n.method, params))
+			out.Notify(notification(n.method, params))
 		}
+	}
+}
+
+// maxTasks bounds the tasks that one stream subscribes to.
+const maxTasks = 50
+
+// taskSubscription is what one stream gets of tasks.
+type taskSubscription struct {
+	// ids are those agreed, in the order asked for.
+	ids []string
+	// C has a value when there is something to send.
+	C     chan struct{}
+	stops []func()
+	mu    sync.Mutex
+	dirty map[string]struct{}
+}
+
+// subscribeTasks follows the tasks that this client may know of. All of them are
+// to be sent at first: what happened before brings no notification.
+func (s *Server) subscribeTasks(ctx context.Context, r *Request, ids []string) (*taskSubscription, error) {
+	t := &taskSubscription{C: make(chan struct{}, 1), dirty: map[string]struct{}{}}
+	if ids == nil {
+		return t, nil
+	}
+	if err := mayUseTasks(r.Message); err != nil {
+		return nil, err
+	}
+	if len(ids) > maxTasks {
+		return nil, fault.New(fault.TooLarge, "one stream subscribes to at most %d tasks", maxTasks)
+	}
+	for _, id := range ids {
+		if slices.Contains(t.ids, id) {
+			continue
+		}
+		_, err := s.gateway.Do(ctx, s.taskCall(r, mcp.MethodTasksGet, id), nil)
+		if fault.Is(err, fault.UnknownTask) {
+			continue
+		}
+		var stop func()
+		if err == nil {
+			stop, err = s.gateway.OnTask(id, func() { t.changed(id) })
+		}
+		if err != nil {
+			t.close()
+			return nil, err
+		}
+		t.ids, t.stops = append(t.ids, id), append(t.stops, stop)
+		t.changed(id)
+	}
+	return t, nil
+}
+
+func (t *taskSubscription) changed(id string) {
+	t.mu.Lock()
+	t.dirty[id] = struct{}{}
+	t.mu.Unlock()
+	select {
+	case t.C <- struct{}{}:
+	default:
+	}
+}
+
+func (t *taskSubscription) close() {
+	for _, stop := range t.stops {
+		stop()
+	}
+}
+
+// sendTasks sends every task that has changed, as it is now.
+func (s *Server) sendTasks(ctx context.Context, r *Request, out Sender, t *taskSubscription, meta []byte) {
+	t.mu.Lock()
+	dirty := t.dirty
+	t.dirty = map[string]struct{}{}
+	t.mu.Unlock()
+	for _, id := range t.ids {
+		if _, changed := dirty[id]; !changed {
+			continue
+		}
+		answer, err := s.gateway.Do(ctx, s.taskCall(r, mcp.MethodTasksGet, id), nil)
+		if err != nil {
+			continue // expired, or the client may not know of it any more
+		}
+		params := append(append([]byte(`{"_meta":{`), meta...), '}')
+		out.Notify(notification(mcp.NotifyTask, appendTask(params, answer.Task, true)))
 	}
 }

@@ -14,15 +14,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// exchange keeps what it is given.
-type exchange struct {
+// responder keeps what it is given.
+type responder struct {
 	notified, responded [][]byte
 	status              int
 }
 
-func (x *exchange) Notify(m []byte) { x.notified = append(x.notified, m) }
-func (x *exchange) Ask([]byte) bool { return false }
-func (x *exchange) Respond(status int, m []byte) {
+func (x *responder) Notify(m []byte)  { x.notified = append(x.notified, m) }
+func (x *responder) Send([]byte) bool { return false }
+func (x *responder) Respond(status int, m []byte) {
 	x.status, x.responded = status, append(x.responded, m)
 }
 

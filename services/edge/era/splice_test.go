@@ -55,7 +55,7 @@ func FuzzSplice(f *testing.F) {
 		in, bodyOK := members(body)
 		own, metaOK := members(meta)
 		for _, version := range []string{mcp.Modern, mcp.V20251125} {
-			x := &exchange{}
+			x := &responder{}
 			r := &era.Request{Message: &mcp.Message{Kind: mcp.Request, ID: id, Method: method}, Version: version}
 			s.Answer(r, x, &gateway.Answer{Result: &busv1.Result{Json: bytes.Clone(body), Meta: bytes.Clone(meta)}})
 			if len(x.responded) != 1 || bytes.ContainsAny(x.responded[0], "\r\n") {
@@ -100,7 +100,7 @@ func FuzzNotification(f *testing.F) {
 	f.Add("\xff\n\"", []byte("[1,\n2]"), math.Inf(1), math.NaN())
 	f.Add("\u2028", []byte(``), 0.0, 0.0)
 	f.Fuzz(func(t *testing.T, text string, data []byte, progress, total float64) {
-		x := &exchange{}
+		x := &responder{}
 		frames := []*busv1.Frame{{Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: progress, Total: total, Message: text}}}}
 		if len(data) == 0 || jsontext.Value(data).IsValid() {
 			frames = append(frames, &busv1.Frame{Body: &busv1.Frame_Log{Log: &busv1.Log{Level: 3, Logger: text, Data: data}}})
@@ -131,7 +131,7 @@ func FuzzNotification(f *testing.F) {
 // MCP wants progress to grow; a repeated call begins anew.
 func TestProgressGrows(t *testing.T) {
 	t.Parallel()
-	x := &exchange{}
+	x := &responder{}
 	var frames []*busv1.Frame
 	for _, p := range []float64{0, 1, 1, 3, 2, math.NaN(), 4} {
 		frames = append(frames, &busv1.Frame{Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: p}}})

@@ -5,48 +5,37 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // task answers tasks/get, tasks/update and tasks/cancel (extension
 // io.modelcontextprotocol/tasks).
-func (s *Server) task(ctx context.Context, r *Request, x Exchange) {
+func (s *Server) task(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	m := r.Message
-	err := mayUseTasks(m)
-	switch {
-	case err != nil:
-	case m.P.TaskID == "":
-		err = fault.New(fault.InvalidParams, "params.taskId is missing")
-	case m.Method == mcp.MethodTasksUpdate && m.P.InputResponses == nil:
-		err = fault.New(fault.InvalidParams, "params.inputResponses is missing")
+	if err := mayUseTasks(m); err != nil {
+		return reply{}, err
 	}
-	if err != nil {
-		s.Refuse(r, x, err)
-		return
+	switch {
+	case m.P.TaskID == "":
+		return reply{}, missing("taskId")
+	case m.Method == mcp.MethodTasksUpdate && m.P.InputResponses == nil:
+		return reply{}, missing("inputResponses")
 	}
 	answer, err := s.gateway.Do(ctx, s.taskCall(r, m.Method, m.P.TaskID), nil)
-	switch {
-	case err != nil:
-		s.Refuse(r, x, err)
-	case answer.Task != nil:
-		s.result(r, x, complete, appendTask([]byte{'{'}, answer.Task, true), nil, "")
-	default:
-		s.result(r, x, complete, nil, nil, "")
+	if err != nil || answer.Task == nil {
+		return result(nil), err
 	}
+	return result(appendTask([]byte{'{'}, answer.Task, true)), nil
 }
 
 func (s *Server) taskCall(r *Request, method, id string) *gateway.Call {
 	p := &r.Message.P
 	return &gateway.Call{
 		Door: r.Door, Method: method, Name: id, Credentials: r.Credentials,
-		Client: s.clients.get(p.ClientInfo, p.ClientCapabilities), InputResponses: p.InputResponses,
+		Client: s.client(r.Message), InputResponses: p.InputResponses,
 		Traceparent: p.Traceparent, Tracestate: p.Tracestate,
 	}
 }
@@ -56,24 +45,6 @@ func mayUseTasks(m *mcp.Message) error {
 		return nil
 	}
 	return gateway.NeedsTasks("tasks are used")
-}
-
-// withoutTasks are the capabilities of a legacy client: its version has no
-// tasks of this kind, whatever it says of extensions.
-func withoutTasks(capabilities []byte) []byte {
-	if !mcp.Declares(capabilities, mcp.ExtensionTasks) {
-		return capabilities
-	}
-	var all map[string]jsontext.Value
-	if json.Unmarshal(capabilities, &all) != nil {
-		return nil
-	}
-	delete(all, "extensions")
-	rest, err := json.Marshal(all, json.Deterministic(true))
-	if err != nil {
-		return nil
-	}
-	return rest
 }
 
 var taskStatuses = map[busv1.TaskStatus]string{

@@ -62,6 +62,8 @@ type Answer struct {
 	// Sent is the response as another edge sent it.
 	Sent *busv1.Sent
 
+	// Tool is what was called; nil but for tools/call.
+	Tool *catalogue.Tool
 	// Replayed says that the answer is the one to an earlier call with the same
 	// idempotency key.
 	Replayed bool

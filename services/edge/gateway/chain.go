@@ -134,7 +134,12 @@ func New(cfg Config) *Gateway {
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
 // result counts for the account of ctx until that is released; see Hold.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
-	return g.chain(ctx, newRun(c, onFrame))
+	r := newRun(c, onFrame)
+	answer, err := g.chain(ctx, r)
+	if err == nil {
+		answer.Tool = r.Target.Tool
+	}
+	return answer, err
 }
 
 // newRun is a call at the beginning of the chain.

@@ -29,6 +29,7 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 		return nil, record(ctx, g.cfg.Auditor, r, nil, err)
 	}
 	answer := answerOf(frame)
+	answer.Tool = r.Target.Tool
 	if asked := answer.InputRequired; asked != nil && !r.Stream.AskedByEdge() && r.Target.Tool != nil && r.Target.Tool.RequiresUserApproval {
 		// Its service asks only in a call that a person has agreed to.
 		asked.RequestState = r.approvalState(agreed, asked.RequestState)

@@ -65,7 +65,7 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	posts := d.cfg.Gateway.OpenMailbox(credentials)
 	ctx, cancel := context.WithCancel(r.Context())
 	events := door.NewEvents(w)
-	talk := era.NewConversation(era.ConversationConfig{
+	talk := era.NewConnection(era.ConnectionConfig{
 		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Credentials: credentials,
 	})
 	var reading conc.WaitGroup
@@ -101,13 +101,13 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	events.Run(ctx, door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
 }
 
-// messages is the era.Out of a client.
+// messages is the era.Sender of a client.
 type messages struct{ events *door.Events }
 
-// Send implements era.Out.
+// Send implements era.Sender.
 func (m messages) Send(message []byte) bool { return m.events.Send(door.Event("message", message)) }
 
-// Notify implements era.Out.
+// Notify implements era.Sender.
 func (m messages) Notify(message []byte) { m.events.Notify(door.Event("message", message)) }
 
 // Messages takes what a client posts for its stream, here or at another edge.

@@ -30,7 +30,7 @@ type Config struct {
 // Door serves one client.
 type Door struct {
 	cfg  Config
-	talk *era.Conversation
+	talk *era.Connection
 
 	// output is held while a message is written. A channel, because who waits
 	// for it must hear of broken.
@@ -49,7 +49,7 @@ func New(cfg Config) *Door {
 	}
 	d := &Door{cfg: cfg, output: make(chan struct{}, 1)}
 	d.broken, d.fail = context.WithCancelCause(context.Background())
-	d.talk = era.NewConversation(era.ConversationConfig{Server: cfg.Server, Out: d, Door: "stdio", Limits: cfg.Limits, Modern: true})
+	d.talk = era.NewConnection(era.ConnectionConfig{Server: cfg.Server, Out: d, Door: "stdio", Limits: cfg.Limits, Modern: true})
 	return d
 }
 
@@ -162,10 +162,10 @@ func (d *Door) line(ctx context.Context, l line) {
 	}
 }
 
-// Notify implements era.Out: nothing is dropped, there is no other reader.
+// Notify implements era.Sender: nothing is dropped, there is no other reader.
 func (d *Door) Notify(message []byte) { d.Send(message) }
 
-// Send implements era.Out: all messages share the one output.
+// Send implements era.Sender: all messages share the one output.
 func (d *Door) Send(message []byte) bool {
 	select {
 	case d.output <- struct{}{}:

@@ -29,7 +29,7 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 	if s != nil {
 		req.Session, req.Version = s, s.Version
 		var release func()
-		req.Peer, release = h.cfg.Server.Peer(s.ID)
+		req.InFlight, release = h.cfg.Server.InFlight(s.ID)
 		defer release()
 		if out.takes.Events {
 			req.Resumable = out
@@ -63,7 +63,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) boo
 	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: door.Credentials(r), Session: s}
 	if s != nil {
 		var release func()
-		base.Peer, release = h.cfg.Server.Peer(s.ID)
+		base.InFlight, release = h.cfg.Server.InFlight(s.ID)
 		defer release()
 	}
 	out := newWriter(w, door.Accept{JSON: true})
@@ -75,23 +75,27 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) boo
 }
 
 func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer) {
-	s, response := h.cfg.Server.Initialize(req, out)
-	if s == nil {
-		return
+	s, response, err := h.cfg.Server.Initialize(req)
+	if err == nil {
+		req.Version = s.Version
+		err = h.create(ctx, req, s)
 	}
-	req.Version = s.Version
-	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
 	if err != nil {
-		h.cfg.Server.Refuse(req, out, err)
-		return
-	}
-	s.Principal, s.Payer = who.ID(), gateway.Payer(who, req.Credentials)
-	if err := h.cfg.Sessions.Create(ctx, s); err != nil {
 		h.cfg.Server.Refuse(req, out, err)
 		return
 	}
 	out.header().Set(mcp.HeaderSessionID, s.ID)
 	out.Respond(http.StatusOK, response)
+}
+
+// create keeps the session of who asks for it.
+func (h *Handler) create(ctx context.Context, req *era.Request, s *session.Session) error {
+	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
+	if err != nil {
+		return err
+	}
+	s.Principal, s.Payer = who.ID(), gateway.Payer(who, req.Credentials)
+	return h.cfg.Sessions.Create(ctx, s)
 }
 
 // session returns the session a request names, nil if it names none.
@@ -155,10 +159,10 @@ const headerLastEventID = "Last-Event-Id"
 // resume is a legacy client's way back to an answer.
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session.Session, id string) {
 	out := newWriter(w, door.Accept{Events: true})
-	peer, release := h.cfg.Server.Peer(s.ID)
+	inFlight, release := h.cfg.Server.InFlight(s.ID)
 	defer release()
 	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{
-		Door: "streamable", Version: s.Version, Session: s, Peer: peer, Resumable: out, Credentials: door.Credentials(r),
+		Door: "streamable", Version: s.Version, Session: s, InFlight: inFlight, Resumable: out, Credentials: door.Credentials(r),
 	}, id)
 	if err != nil {
 		writeError(w, nil, s.Version, err)

@@ -17,7 +17,7 @@ const (
 	maxQueuedBytes = 256 << 10
 )
 
-// writer is the era.Exchange of one POST, and a GET's stream. It answers with
+// writer is the era.Responder of one POST, and a GET's stream. It answers with
 // JSON unless a notification comes first and the client takes a stream. It is
 // used by one goroutine; a second one, its own, writes the stream.
 type writer struct {
@@ -40,7 +40,7 @@ func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
 
 func (o *writer) header() http.Header { return o.w.Header() }
 
-// Notify implements era.Exchange.
+// Notify implements era.Sender.
 func (o *writer) Notify(message []byte) {
 	if !o.takes.Events {
 		return
@@ -71,7 +71,7 @@ func (o *writer) Leave(retry time.Duration) {
 	o.close()
 }
 
-// Respond implements era.Exchange.
+// Respond implements era.Responder.
 func (o *writer) Respond(status int, message []byte) {
 	if o.events == nil && (o.takes.JSON && !o.takes.EventsFirst || status != http.StatusOK) {
 		h := o.w.Header()
@@ -85,8 +85,8 @@ func (o *writer) Respond(status int, message []byte) {
 	o.close()
 }
 
-// Ask implements era.Exchange.
-func (o *writer) Ask(message []byte) bool { return o.takes.Events && o.push(o.frame(message)) }
+// Send implements era.Sender.
+func (o *writer) Send(message []byte) bool { return o.takes.Events && o.push(o.frame(message)) }
 
 // push sends an event that must not be dropped, and waits for room. It reports
 // false when the client is gone.

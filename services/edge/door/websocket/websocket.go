@@ -94,7 +94,7 @@ type undecided struct {
 }
 
 func (u *undecided) mcp() door.Talk {
-	return era.NewConversation(era.ConversationConfig{
+	return era.NewConnection(era.ConnectionConfig{
 		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Credentials: u.who.Credentials,
 	})
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/era"
 )
 
-// said is an Out that keeps what is sent.
+// said is a Sender that keeps what is sent.
 type said chan []byte
 
 func (s said) Send(m []byte) bool { s <- m; return true }
 func (s said) Notify(m []byte)    { s <- m }
 
 // A defect that one request meets is that request's, not the connection's.
-func TestConversationSurvivesADefect(t *testing.T) {
+func TestConnectionSurvivesADefect(t *testing.T) {
 	t.Parallel()
 	// Without a gateway whatever needs one panics.
 	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Logger: slog.New(slog.DiscardHandler)})
@@ -24,7 +24,7 @@ func TestConversationSurvivesADefect(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	out := make(said, 8)
-	c := era.NewConversation(era.ConversationConfig{Server: s, Out: out, Door: "test"})
+	c := era.NewConnection(era.ConnectionConfig{Server: s, Out: out, Door: "test"})
 	for range 3 {
 		c.Receive(t.Context(), []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 		c.Wait()
@@ -40,9 +40,9 @@ func TestConversationSurvivesADefect(t *testing.T) {
 	}
 }
 
-// FuzzConversation says arbitrary bytes. Nothing panics, and what is answered
+// FuzzConnection says arbitrary bytes. Nothing panics, and what is answered
 // is a message on one line.
-func FuzzConversation(f *testing.F) {
+func FuzzConnection(f *testing.F) {
 	for _, m := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}`,
 		`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
@@ -56,7 +56,7 @@ func FuzzConversation(f *testing.F) {
 			t.Fatal(err)
 		}
 		out := make(said, 64)
-		c := era.NewConversation(era.ConversationConfig{Server: s, Out: out, Door: "test", Modern: modern})
+		c := era.NewConnection(era.ConnectionConfig{Server: s, Out: out, Door: "test", Modern: modern})
 		for _, m := range [][]byte{first, second} {
 			if needsBus(m) {
 				continue

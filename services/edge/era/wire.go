@@ -12,88 +12,72 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// caching are the hints on lists. Short, because a client that does not
-// listen for changes learns of them only when the time is over.
-const caching = `"ttlMs":5000,"cacheScope":"public"`
-
-// uncached are the hints on contents of a resource, of which the edge knows
-// nothing.
-const uncached = `"ttlMs":0,"cacheScope":"private"`
-
-func openResponse(b, id []byte) []byte {
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	return append(b, id...)
+// reply is how a request ends that did not fail. The zero reply is no response
+// at all, of a request that was cancelled or whose client comes back for it.
+type reply struct {
+	// resultType is what 2026-07-28 calls the result; empty for none.
+	resultType string
+	// body is the result, a JSON object as a service or the edge made it, which is
+	// spliced in without being read; meta is its _meta.
+	body, meta []byte
+	// hints are members that only a modern client gets.
+	hints string
+	// written is the whole response where it was written before, and status its
+	// status of HTTP.
+	written []byte
+	status  int
 }
 
-// result sends a result. body is a JSON object as a service or the edge made
-// it, spliced in without being read; meta is its _meta, hints are the members
-// that only a modern client gets.
-func (s *Server) result(r *Request, x Exchange, resultType string, body, meta []byte, hints string) {
-	members, own := inner(oneLine(body)), inner(oneLine(meta))
-	b := make([]byte, 0, len(members)+len(own)+len(hints)+len(s.infoMeta)+len(r.Message.ID)+128)
-	b = openResponse(b, r.Message.ID)
-	b = append(b, `,"result":{`...)
+// complete is the result type of what is not the beginning of something else.
+const complete = "complete"
+
+// result is the reply with a result alone; nil for an empty one.
+func result(body []byte) reply { return reply{resultType: complete, body: body} }
+
+// Hints on caching.
+const (
+	// caching is for lists. Short, because a client that does not listen for changes
+	// learns of them only when the time is over.
+	caching = `"ttlMs":5000,"cacheScope":"public"`
+	// private is for a list that depends on the caller.
+	private = `"ttlMs":5000,"cacheScope":"private"`
+	// uncached is for contents of a resource, of which the edge knows nothing.
+	uncached = `"ttlMs":0,"cacheScope":"private"`
+)
+
+// response is the message that a request ends with, and the status that it has
+// over HTTP; nil where none is owed.
+func (s *Server) response(r *Request, rep reply, err error) (status int, message []byte) {
+	switch {
+	case err != nil:
+		return ErrorMessage(r.Message, r.Version, err)
+	case rep.written != nil:
+		return rep.status, rep.written
+	case rep.resultType == "":
+		return 0, nil
+	}
+	members, own := inner(oneLine(rep.body)), inner(oneLine(rep.meta))
+	b := make([]byte, 0, len(members)+len(own)+len(rep.hints)+len(s.infoMeta)+len(r.Message.ID)+128)
+	b = append(openResponse(b, r.Message.ID), `,"result":{`...)
 	if !r.Modern() {
 		b = append(b, members...)
 		if len(own) > 0 {
-			b = append(separate(b), `"_meta":{`...)
-			b = append(append(b, own...), '}')
+			b = append(append(append(separate(b), `"_meta":{`...), own...), '}')
 		}
-		x.Respond(http.StatusOK, append(b, `}}`...))
-		return
+		return http.StatusOK, append(b, `}}`...)
 	}
-	b = append(b, `"resultType":"`...)
-	b = append(append(b, resultType...), '"')
+	b = append(append(append(b, `"resultType":"`...), rep.resultType...), '"')
 	if len(members) > 0 {
 		b = append(append(b, ','), members...)
 	}
-	if hints != "" {
-		b = append(append(b, ','), hints...)
+	if rep.hints != "" {
+		b = append(append(b, ','), rep.hints...)
 	}
 	b = append(b, `,"_meta":{`...)
 	if len(own) > 0 {
 		b = append(append(b, own...), ',')
 	}
-	b = append(b, s.infoMeta...)
-	x.Respond(http.StatusOK, append(b, `}}}`...))
-}
-
-// separate adds a comma unless an object has just begun.
-func separate(b []byte) []byte {
-	if b[len(b)-1] == '{' {
-		return b
-	}
-	return append(b, ',')
-}
-
-const complete = "complete"
-
-// inner returns the members of a JSON object without its braces.
-func inner(object []byte) []byte {
-	object = bytes.TrimSpace(object)
-	if len(object) < 2 {
-		return nil
-	}
-	return bytes.TrimSpace(object[1 : len(object)-1])
-}
-
-// oneLine compacts a value that holds line ends, at which some transports end
-// a message. Services built with libs/service never send any.
-func oneLine(v []byte) []byte {
-	if bytes.IndexByte(v, '\n') < 0 && bytes.IndexByte(v, '\r') < 0 {
-		return v
-	}
-	c := jsontext.Value(bytes.Clone(v))
-	if err := c.Compact(); err != nil {
-		return []byte("{}")
-	}
-	return c
-}
-
-// Refuse answers a request with an error.
-func (s *Server) Refuse(r *Request, x Exchange, err error) {
-	status, message := ErrorMessage(r.Message, r.Version, err)
-	x.Respond(status, message)
+	return http.StatusOK, append(append(b, s.infoMeta...), `}}}`...)
 }
 
 // ErrorMessage returns the JSON-RPC error response to a message, and the HTTP
@@ -101,11 +85,9 @@ func (s *Server) Refuse(r *Request, x Exchange, err error) {
 // not known. docs/errors.md has the table.
 func ErrorMessage(m *mcp.Message, version string, err error) (status int, message []byte) {
 	f := fault.From(err)
-	b := make([]byte, 0, 256)
-	b = append(b, `{"jsonrpc":"2.0"`...)
+	b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0"`...)
 	if m != nil && m.ID != nil {
-		b = append(b, `,"id":`...)
-		b = append(b, m.ID...)
+		b = append(append(b, `,"id":`...), m.ID...)
 	}
 	status, b = appendError(append(b, `,"error":`...), f, version)
 	return status, append(b, '}')
@@ -118,21 +100,15 @@ func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte
 	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
 		text = "Tool execution timeout: " + text
 	}
-	b = append(b, `{"code":`...)
-	b = strconv.AppendInt(b, int64(code), 10)
-	b = append(b, `,"message":`...)
-	b = appendQuoted(b, text)
-	b = append(b, `,"data":{"reason":`...)
-	b = appendQuoted(b, string(f.Reason))
-	b = append(b, `,"executed":`...)
-	b = appendQuoted(b, string(f.Executed))
+	b = strconv.AppendInt(append(b, `{"code":`...), int64(code), 10)
+	b = appendQuoted(append(b, `,"message":`...), text)
+	b = appendQuoted(append(b, `,"data":{"reason":`...), string(f.Reason))
+	b = appendQuoted(append(b, `,"executed":`...), string(f.Executed))
 	if f.RetryAfter > 0 {
-		b = append(b, `,"retryAfterMs":`...)
-		b = strconv.AppendInt(b, f.RetryAfter.Milliseconds(), 10)
+		b = strconv.AppendInt(append(b, `,"retryAfterMs":`...), f.RetryAfter.Milliseconds(), 10)
 	}
 	if more := inner(oneLine(f.Data)); len(more) > 0 {
-		b = append(b, ',')
-		b = append(b, more...)
+		b = append(append(b, ','), more...)
 	}
 	return status, append(b, `}}`...)
 }
@@ -193,6 +169,65 @@ func classify(f *fault.Error, version string) (status, code int) {
 	return is.status, is.code
 }
 
+// openResponse begins a message with an id.
+func openResponse(b, id []byte) []byte {
+	return append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
+}
+
+// request is a request of the server.
+func request(id, method string, params []byte) []byte {
+	b := appendQuoted([]byte(`{"jsonrpc":"2.0","id":`), id)
+	b = appendQuoted(append(b, `,"method":`...), method)
+	if len(params) > 0 {
+		b = append(append(b, `,"params":`...), oneLine(params)...)
+	}
+	return append(b, '}')
+}
+
+func notification(method string, params []byte) []byte {
+	b := make([]byte, 0, len(method)+len(params)+48)
+	b = append(append(append(b, `{"jsonrpc":"2.0","method":"`...), method...), '"')
+	if params != nil {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}')
+}
+
+// separate adds a comma unless an object has just begun.
+func separate(b []byte) []byte {
+	if b[len(b)-1] == '{' {
+		return b
+	}
+	return append(b, ',')
+}
+
+// object is a JSON object of members.
+func object(members []byte) []byte {
+	return append(append(append(make([]byte, 0, len(members)+2), '{'), members...), '}')
+}
+
+// inner returns the members of a JSON object without its braces.
+func inner(object []byte) []byte {
+	object = bytes.TrimSpace(object)
+	if len(object) < 2 {
+		return nil
+	}
+	return bytes.TrimSpace(object[1 : len(object)-1])
+}
+
+// oneLine compacts a value that holds line ends, at which some transports end
+// a message. Services built with libs/service never send any.
+func oneLine(v []byte) []byte {
+	if bytes.IndexByte(v, '\n') < 0 && bytes.IndexByte(v, '\r') < 0 {
+		return v
+	}
+	c := jsontext.Value(bytes.Clone(v))
+	if err := c.Compact(); err != nil {
+		return []byte("{}")
+	}
+	return c
+}
+
 func appendQuoted(b []byte, s string) []byte {
 	q, err := jsontext.AppendQuote(b, s)
 	if err != nil {
@@ -207,16 +242,4 @@ func appendNumber(b []byte, f float64) []byte {
 		f = 0
 	}
 	return strconv.AppendFloat(b, f, 'f', -1, 64)
-}
-
-func notification(method string, params []byte) []byte {
-	b := make([]byte, 0, len(method)+len(params)+48)
-	b = append(b, `{"jsonrpc":"2.0","method":"`...)
-	b = append(b, method...)
-	b = append(b, '"')
-	if params != nil {
-		b = append(b, `,"params":`...)
-		b = append(b, params...)
-	}
-	return append(b, '}')
 }

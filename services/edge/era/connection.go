@@ -13,19 +13,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/session"
 )
 
-// Out is where the messages of a connection go. It is used by many goroutines.
-type Out interface {
-	// Send sends a message. It may wait for a slow client, but not for ever, and
-	// reports false when the client is gone.
-	Send(message []byte) bool
-	// Notify sends a notification, or drops what the client is too slow for.
-	Notify(message []byte)
-}
-
-// ConversationConfig says between whom a conversation is.
-type ConversationConfig struct {
+// ConnectionConfig says whose a connection is.
+type ConnectionConfig struct {
 	Server *Server
-	Out    Out
+	// Out is where messages go. It is used by many goroutines.
+	Out Sender
 	// Door names the door.
 	Door string
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
@@ -36,13 +28,15 @@ type ConversationConfig struct {
 	Credentials gateway.Credentials
 }
 
-// Conversation is MCP over a connection that is its own session: everything
-// but the framing. initialize settles the version, requests are answered beside
-// each other, and what cannot be read is answered with an error.
-type Conversation struct {
-	cfg  ConversationConfig
+// Connection is MCP over a connection that is its own session: everything
+// but the framing. initialize settles the version, requests are answered
+// concurrently, and what cannot be read is answered with an error.
+type Connection struct {
+	cfg  ConnectionConfig
 	base Request
-	x    Exchange
+	out  direct
+	// session is that of a legacy client; nil before initialize.
+	session atomic.Pointer[session.Session]
 
 	running  sync.WaitGroup
 	slots    chan struct{}
@@ -58,19 +52,18 @@ const maxInFlight = 1024
 // One request is taken whatever it has.
 const maxInFlightBytes = 16 << 20
 
-// NewConversation makes a conversation in which nothing was said yet.
-func NewConversation(cfg ConversationConfig) *Conversation {
-	return &Conversation{
-		cfg: cfg, base: Request{Door: cfg.Door, Credentials: cfg.Credentials, Peer: NewPeer()},
-		x: connection{cfg.Out}, slots: make(chan struct{}, maxInFlight),
-	}
+// NewConnection makes a connection that has carried nothing yet.
+func NewConnection(cfg ConnectionConfig) *Connection {
+	c := &Connection{cfg: cfg, out: direct{cfg.Out}, slots: make(chan struct{}, maxInFlight)}
+	c.base = Request{Door: cfg.Door, Credentials: cfg.Credentials, InFlight: NewInFlight(), connection: c}
+	return c
 }
 
 // Receive takes up one message of the client, or a batch of 2025-03-26. It
 // returns before the answer, unless that must come before the next message is
 // read. Requests end with ctx. Receive and Drain are for one goroutine.
-func (c *Conversation) Receive(ctx context.Context, message []byte) {
-	s := c.base.Peer.Session.Load()
+func (c *Connection) Receive(ctx context.Context, message []byte) {
+	s := c.session.Load()
 	if mcp.IsBatch(message) && s != nil && s.Version == mcp.V20250326 {
 		c.batch(ctx, s, message)
 		return
@@ -80,45 +73,45 @@ func (c *Conversation) Receive(ctx context.Context, message []byte) {
 	r.Message, r.Session, r.Version = &m, s, versionOf(&m, s)
 	switch {
 	case err != nil:
-		c.cfg.Server.Refuse(&r, c.x, err)
+		c.cfg.Server.Refuse(&r, c.out, err)
 	case m.Kind == mcp.Request && c.draining:
-		c.cfg.Server.Refuse(&r, c.x, errStopping)
+		c.cfg.Server.Refuse(&r, c.out, errStopping)
 	case m.Kind == mcp.Request && m.Method == mcp.MethodInitialize && m.P.ProtocolVersion == "":
 		c.initialize(ctx, &r)
 	case m.Kind != mcp.Request:
-		c.cfg.Server.Handle(ctx, &r, discard{})
+		c.cfg.Server.Handle(ctx, &r, c.out)
 	case !c.speaks(r.Version):
 		err := unsupportedVersion(r.Version, c.speaks)
 		r.Version = mcp.Modern // the era that knows this error
-		c.cfg.Server.Refuse(&r, c.x, err)
+		c.cfg.Server.Refuse(&r, c.out, err)
 	default:
 		c.answer(ctx, &r, len(message))
 	}
 }
 
 // Refuse answers what the door could not read as a message.
-func (c *Conversation) Refuse(err error) {
+func (c *Connection) Refuse(err error) {
 	_, message := ErrorMessage(nil, "", err)
 	c.cfg.Out.Send(message)
 }
 
 // Drain refuses every further request. Answers of the client still count, for
 // the requests in flight that wait for them.
-func (c *Conversation) Drain() { c.draining = true }
+func (c *Connection) Drain() { c.draining = true }
 
-// Wait waits until nothing of the conversation runs any more: requests end
-// with their answer or context, the telling of changes with that of initialize
-// or with the server.
-func (c *Conversation) Wait() { c.running.Wait() }
+// Wait waits until nothing of the connection runs any more: requests end
+// with their answer or context, the stream of changes with the context of
+// initialize or with the server.
+func (c *Connection) Wait() { c.running.Wait() }
 
-func (c *Conversation) speaks(version string) bool {
+func (c *Connection) speaks(version string) bool {
 	return mcp.IsLegacy(version) || c.cfg.Modern && version == mcp.Modern
 }
 
 var errStopping = fault.New(fault.Unavailable, "this edge is stopping; connect again")
 
 // take takes a slot for requests, or says why there is none.
-func (c *Conversation) take(size int) error {
+func (c *Connection) take(size int) error {
 	if held := c.bytes.Add(int64(size)); held > maxInFlightBytes && held > int64(size) {
 		c.bytes.Add(-int64(size))
 		return fault.New(fault.Overloaded, "the requests in flight have %d bytes together already; wait for an answer", maxInFlightBytes)
@@ -132,14 +125,14 @@ func (c *Conversation) take(size int) error {
 	}
 }
 
-func (c *Conversation) give(size int) {
+func (c *Connection) give(size int) {
 	c.bytes.Add(-int64(size))
 	<-c.slots
 }
 
-// run does the rest beside the next messages, and gives the slot back. A defect
+// run does the rest concurrently with the next messages, and gives the slot back. A defect
 // met by one request is refused: it must not end the connections of others.
-func (c *Conversation) run(size int, rest func(), refuse func(error)) {
+func (c *Connection) run(size int, rest func(), refuse func(error)) {
 	c.running.Go(func() {
 		defer c.give(size)
 		if caught := panics.Try(rest); caught != nil {
@@ -149,8 +142,8 @@ func (c *Conversation) run(size int, rest func(), refuse func(error)) {
 	})
 }
 
-// batch answers a batch, which 2025-03-26 alone has, beside other requests.
-func (c *Conversation) batch(ctx context.Context, s *session.Session, message []byte) {
+// batch answers a batch, which 2025-03-26 alone has.
+func (c *Connection) batch(ctx context.Context, s *session.Session, message []byte) {
 	base := c.base
 	base.Session, base.Version = s, s.Version
 	entries, err := mcp.ParseBatch(message, c.cfg.Limits)
@@ -174,37 +167,52 @@ func (c *Conversation) batch(ctx context.Context, s *session.Session, message []
 	}, c.Refuse)
 }
 
-// answer answers a request beside the others.
-func (c *Conversation) answer(ctx context.Context, r *Request, size int) {
+// answer answers a request concurrently with the others.
+func (c *Connection) answer(ctx context.Context, r *Request, size int) {
 	if err := c.take(size); err != nil {
-		c.cfg.Server.Refuse(r, c.x, err)
+		c.cfg.Server.Refuse(r, c.out, err)
 		return
 	}
-	if rest := c.cfg.Server.Begin(ctx, r, c.x); rest != nil {
-		c.run(size, rest, func(err error) { c.cfg.Server.Refuse(r, c.x, err) })
+	if rest := c.cfg.Server.Begin(ctx, r, c.out); rest != nil {
+		c.run(size, rest, func(err error) { c.cfg.Server.Refuse(r, c.out, err) })
 	} else {
 		c.give(size)
 	}
 }
 
-func (c *Conversation) initialize(ctx context.Context, r *Request) {
-	s, response := c.cfg.Server.Initialize(r, c.x)
-	if s == nil {
+func (c *Connection) initialize(ctx context.Context, r *Request) {
+	s, response, err := c.cfg.Server.Initialize(r)
+	if err != nil {
+		c.cfg.Server.Refuse(r, c.out, err)
 		return
 	}
-	if c.base.Peer.Session.Swap(s) != nil {
+	if c.session.Swap(s) != nil {
 		c.cfg.Out.Send(response)
 		return
 	}
 	answered := make(chan struct{})
 	c.running.Go(func() {
-		now := func(context.Context) *session.Session { return c.base.Peer.Session.Load() }
-		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.x, now, func() {
+		now := func(context.Context) *session.Session { return c.session.Load() }
+		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.out, now, func() {
 			c.cfg.Out.Send(response)
 			close(answered)
 		})
 	})
 	<-answered
+}
+
+// change changes the session.
+func (c *Connection) change(f func(*session.Session) error) error {
+	for {
+		old := c.session.Load()
+		changed := *old
+		if err := f(&changed); err != nil {
+			return err
+		}
+		if c.session.CompareAndSwap(old, &changed) {
+			return nil
+		}
+	}
 }
 
 // versionOf says under which version a message is: its own, or the one that
@@ -222,18 +230,8 @@ func versionOf(m *mcp.Message, s *session.Session) string {
 	return mcp.V20250326
 }
 
-// connection is the exchange of every message of a conversation.
-type connection struct{ Out }
+// direct is the Responder of every message of a connection.
+type direct struct{ Sender }
 
-// Ask implements Exchange.
-func (x connection) Ask(message []byte) bool { return x.Send(message) }
-
-// Respond implements Exchange.
-func (x connection) Respond(_ int, message []byte) { x.Send(message) }
-
-// discard is the exchange of messages that get no answer.
-type discard struct{}
-
-func (discard) Notify([]byte)       {}
-func (discard) Ask([]byte) bool     { return false }
-func (discard) Respond(int, []byte) {}
+// Respond implements Responder.
+func (d direct) Respond(_ int, message []byte) { d.Send(message) }
