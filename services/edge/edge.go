@@ -23,7 +23,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
-	"github.com/busbar-mcp/busbar/services/edge/session"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -68,7 +67,7 @@ type Edge struct {
 	conn     *bus.Conn
 	caller   *bus.Caller
 	live     *catalogue.Live
-	sessions *session.OnBus
+	sessions *store.Sessions
 	gateway  *gateway.Gateway
 	trail    *audit.Trail // nil for none
 	server   *era.Server
@@ -105,7 +104,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cleanup(func() { _ = e.caller.Close() })
-	if e.sessions, err = session.NewOnBus(ctx, conn); err != nil {
+	if e.sessions, err = store.NewSessions(ctx, conn); err != nil {
 		return nil, err
 	}
 	e.cleanup(e.sessions.Close)
@@ -116,7 +115,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if e.gateway, err = e.newGateway(ctx); err != nil {
 		return nil, err
 	}
-	streams, err := session.NewStreams(ctx, conn)
+	streams, err := store.NewStreams(ctx, conn)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Resumable is a Responder whose client can come back, at any edge, for what
@@ -82,7 +82,7 @@ func (e *exchange) begin(ctx context.Context) {
 		return
 	}
 	e.stream.KeepAll = true
-	n := &session.Stream{Name: e.stream.Name, Home: e.stream.Home, Session: e.r.Session.ID, Edge: e.server.gateway.Edge()}
+	n := &store.Stream{Name: e.stream.Name, Home: e.stream.Home, Session: e.r.Session.ID, Edge: e.server.gateway.Edge()}
 	n.Request, n.Cut = keptRequest(e.r.Message)
 	store, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -174,7 +174,7 @@ func (s *Server) Resume(ctx context.Context, r *Request, lastEventID string) (re
 }
 
 // carryOn follows an answer and, when nobody serves it any more, serves it.
-func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, at bus.Position) (reply, error) {
+func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at bus.Position) (reply, error) {
 	s := e.server
 	ctx, e.leave = context.WithCancelCause(ctx)
 	defer e.leave(nil)
@@ -235,14 +235,14 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, a
 }
 
 // follow has the exchange follow a stream, from its beginning.
-func (e *exchange) follow(n *session.Stream) {
+func (e *exchange) follow(n *store.Stream) {
 	e.stream = &bus.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
 	e.call.Stream = e.stream
 }
 
 // takeOver asks the client what the edge before would have asked, and goes on
 // from there.
-func (e *exchange) takeOver(ctx context.Context, n *session.Stream, answer *gateway.Answer) (*gateway.Answer, error) {
+func (e *exchange) takeOver(ctx context.Context, n *store.Stream, answer *gateway.Answer) (*gateway.Answer, error) {
 	if n.Cut {
 		return nil, fault.New(fault.PeerLost, "the edge that served this call is gone, and its arguments were too large to keep; send it again")
 	}
