@@ -3,6 +3,7 @@ module github.com/busbar-mcp/busbar/libs
 go 1.26.0
 
 require (
+	github.com/alecthomas/kong v1.17.0
 	github.com/busbar-mcp/busbar/gen v0.0.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/gofrs/flock v0.13.1

@@ -5,6 +5,7 @@ go 1.26.0
 require github.com/busbar-mcp/busbar/libs v0.0.0
 
 require (
+	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect

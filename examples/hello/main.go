@@ -19,8 +19,10 @@ func greet(_ context.Context, _ *service.Call, p person) (greeting, error) {
 	return greeting{"Hello, " + p.Name + "!"}, nil
 }
 
-func main() {
+func build(context.Context, service.Env) (*service.Service, error) {
 	s := service.New("hello", service.WithVersion("1.0.0"))
 	service.AddTool(s, service.Tool{Name: "greet", Description: "Greets someone by name.", ReadOnly: true}, greet)
-	service.Main(s)
+	return s, nil
 }
+
+func main() { service.Main("hello", build) }

@@ -1,10 +1,13 @@
 package database_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -295,4 +298,44 @@ func TestOpenSQLite(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
+}
+
+// TestOneProcessAFile: a file that another process has open is refused, with what
+// to do, and is there again when that process has gone, however it ended.
+func TestOneProcessAFile(t *testing.T) {
+	const variable = "BUSBAR_TEST_HOLD_FILE"
+	if file := os.Getenv(variable); file != "" {
+		open(t, database.Config{File: file, Owner: "test"})
+		fmt.Println("held")
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed, or the test has gone
+	}
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x.db")
+	other := osexec.Command(os.Args[0], "-test.run=^TestOneProcessAFile$")
+	other.Env = append(os.Environ(), variable+"="+file)
+	_, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := other.StdoutPipe()
+	if err == nil {
+		err = other.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill := sync.OnceFunc(func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	})
+	t.Cleanup(kill)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Fatalf("the other process says %q, %v", line, err)
+	}
+	_, err = database.Open(t.Context(), database.Config{File: file, Owner: "test"})
+	if err == nil || !strings.Contains(err.Error(), file+" is in use by another process") || !strings.Contains(err.Error(), "--database-url") {
+		t.Errorf("a second process opens the file: %v", err)
+	}
+	kill()
+	open(t, database.Config{File: file, Owner: "test"}).Close()
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/gofrs/flock"
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
@@ -36,6 +37,8 @@ type sqlite struct {
 // it has, since SQLite has one writer and those who wait for its lock poll.
 type file struct {
 	path string
+	// lock keeps other processes off.
+	lock *flock.Flock
 	// write is the only connection that writes, and turn is held by who has it:
 	// the next one is who waited longest, and waiting ends with the caller.
 	write *sql.DB
@@ -94,18 +97,43 @@ func newFile(ctx context.Context, path string) (*file, error) {
 		}
 		return db, nil
 	}
-	write, err := open(1, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)")
+	lock, err := lockFile(ctx, path)
 	if err != nil {
 		return nil, err
+	}
+	write, err := open(1, "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)")
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
 	}
 	read, err := open(readers, "query_only(1)")
 	if err == nil {
 		err = os.Chmod(path, 0o600)
 	}
 	if err != nil {
-		return nil, errors.Join(err, write.Close())
+		return nil, errors.Join(err, write.Close(), lock.Unlock())
 	}
-	return &file{path: path, write: write, turn: make(chan struct{}, 1), read: read}, nil
+	return &file{path: path, lock: lock, write: write, turn: make(chan struct{}, 1), read: read}, nil
+}
+
+// lockTime is how long a file is waited for that another process has open, which
+// may be about to end.
+const lockTime = 2 * time.Second
+
+// lockFile takes a file for this process. The order of writers, what runs alone
+// and the ids of stores hold among all users of one process only.
+func lockFile(ctx context.Context, path string) (*flock.Flock, error) {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	waiting, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	switch held, err := lock.TryLockContext(waiting, 50*time.Millisecond); {
+	case held:
+		return lock, nil
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return nil, fmt.Errorf("%s is in use by another process, and SQLite's files are for one: stop that one, "+
+			"or start all instances on one Postgres with --database-url (BUSBAR_DATABASE_URL)", path)
+	default:
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
 }
 
 // escape makes a path the opaque part of a file: URL.
@@ -117,7 +145,7 @@ func (f *file) leave() error {
 		return nil
 	}
 	delete(files, f.path)
-	return errors.Join(f.read.Close(), f.write.Close())
+	return errors.Join(f.read.Close(), f.write.Close(), f.lock.Unlock())
 }
 
 func (s *sqlite) Close() {

@@ -1,4 +1,5 @@
-// Package lifecycle turns signals into an orderly end.
+// Package lifecycle is what all programs have in common: the command line, the
+// log, where data is kept, and an orderly end at a signal.
 package lifecycle
 
 import (

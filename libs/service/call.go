@@ -112,6 +112,6 @@ var levels = func() map[string]busv1.LogLevel {
 
 // newCall opens a request for its handler.
 func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
-	c := &Call{req: req, out: out, log: r.service.logger(), callers: r.callers}
+	c := &Call{req: req, out: out, log: r.service.Logger(), callers: r.callers}
 	return c, c.openAnswers()
 }

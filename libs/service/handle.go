@@ -60,7 +60,40 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 	case mcp.MethodSample:
 		return s.createMessage(ctx, call)
 	}
-	return nil, methodNotFound(call.req.Method)
+	return s.handleOther(ctx, call)
+}
+
+// HandleFunc answers a request that is not MCP's. name and params are those of
+// the request; the value is marshalled to JSON. Errors are told to the caller as
+// those of a resource are.
+type HandleFunc func(ctx context.Context, call *Call, name string, params []byte) (any, error)
+
+// Handle has f answer a method that is not MCP's, of those that the bus has a
+// subject for, such as bus.AuditQuery. Edges and services call it, clients cannot.
+func (s *Service) Handle(method string, f HandleFunc) {
+	s.register("method "+method, func() error {
+		if s.handlers[method] != nil {
+			return errors.New("added twice")
+		}
+		s.handlers[method] = f
+		return nil
+	})
+}
+
+func (s *Service) handleOther(ctx context.Context, call *Call) (*busv1.Result, error) {
+	f := look(s, func() HandleFunc { return s.handlers[call.req.Method] })
+	if f == nil {
+		return nil, methodNotFound(call.req.Method)
+	}
+	value, err := f(ctx, call, call.req.Name, call.req.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	data, err := marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
 }
 
 func methodNotFound(method string) error {

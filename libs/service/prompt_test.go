@@ -57,12 +57,13 @@ func TestSetPrompts(t *testing.T) {
 func TestPromptOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	runs := 0
-	s := quiet(t, "prompts", service.WithRefresh(time.Hour, func(_ context.Context, s *service.Service) error {
+	s := quiet(t, "prompts")
+	s.Refresh(time.Hour, func(context.Context) error {
 		if runs++; runs > 1 { // not at the start
 			s.SetPrompts([]service.ServedPrompt{saying("new", "here")})
 		}
 		return nil
-	}))
+	})
 	c := run(t, s)
 	bustest.Eventually(t, "it is found", func() bool {
 		frame, err := c.do(prompt("new"), nil)

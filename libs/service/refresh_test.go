@@ -14,10 +14,12 @@ func TestRefresh(t *testing.T) {
 	t.Parallel()
 	ran := make(chan string, 64)
 	instance := func(name string, every time.Duration, err error) *service.Service {
-		return service.New("shared", service.WithLogger(bustest.Logger(t)), service.WithRefresh(every, func(context.Context, *service.Service) error {
+		s := service.New("shared", service.WithLogger(bustest.Logger(t)))
+		s.Refresh(every, func(context.Context) error {
 			ran <- name
 			return err
-		}))
+		})
+		return s
 	}
 	await := func(t *testing.T, names ...string) {
 		t.Helper()

@@ -64,7 +64,7 @@ func (s *Service) ResourceUpdated(uri string) {
 		return
 	}
 	if err := conn.PublishUpdated(s.name, uri); err != nil {
-		s.logger().Warn("an update was not told", "service", s.name, "uri", uri, "error", err)
+		s.Logger().Warn("an update was not told", "service", s.name, "uri", uri, "error", err)
 	}
 }
 

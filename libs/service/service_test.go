@@ -2,7 +2,6 @@ package service_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -150,8 +149,8 @@ func TestConcurrentChanges(t *testing.T) {
 	c.catalogue("all are announced", func(c *busv1.Catalogue) bool { return len(c.Tools) == n })
 }
 
-// Run serves until its context ends, and then finishes what it has begun.
-func TestRunDrains(t *testing.T) {
+// Serve serves until its context ends, and then finishes what it has begun.
+func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	s := quiet(t, "svc", service.WithConcurrency(2), service.WithDescription("d"))
@@ -164,7 +163,11 @@ func TestRunDrains(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	serviceConn := bustest.Connect(t, url)
-	go func() { ran <- s.Run(ctx, serviceConn) }()
+	running, err := s.Start(ctx, serviceConn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { ran <- running.Serve(ctx) }()
 	conn := bustest.Connect(t, url)
 	caller, err := bus.NewCaller(conn)
 	if err != nil {
@@ -248,14 +251,15 @@ func TestTwoInstances(t *testing.T) {
 	instances(0)
 }
 
-// A wrong setting found before the service was there is told like the others.
-func TestServiceMadeWithAnError(t *testing.T) {
+// All mistakes in a service are told at once.
+func TestServiceWithMistakes(t *testing.T) {
 	t.Parallel()
-	s := quiet(t, "svc", service.WithError(nil), service.WithError(errors.New("the setting is wrong")))
+	s := quiet(t, "svc")
+	addPlain(s, "not a name")
 	addPlain(s, "twice")
 	addPlain(s, "twice")
 	_, err := s.Start(t.Context(), nil)
-	if err == nil || !strings.Contains(err.Error(), "the setting is wrong") || !strings.Contains(err.Error(), "added twice") {
+	if err == nil || !strings.Contains(err.Error(), "a tool's name is 1 to 128 characters") || !strings.Contains(err.Error(), "added twice") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -21,7 +21,8 @@ func TestB10OneStore(t *testing.T) {
 	start := func(store string) (*service.Running, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		s := service.New("notes", service.WithStore(store), service.WithLogger(bustest.Logger(t)))
+		s := service.New("notes", service.WithLogger(bustest.Logger(t)))
+		s.SetStore(store)
 		service.AddTool(s, service.Tool{Name: "where", ReadOnly: true}, func(context.Context, *service.Call, map[string]any) (string, error) { return store, nil })
 		return s.Start(ctx, bustest.Connect(t, url))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
@@ -61,17 +62,23 @@ func newWorld(t testing.TB) *world {
 }
 
 // engines are the configurations that a test runs with.
-var engines = map[string]func(t testing.TB) audit.Config{
-	"postgres": func(t testing.TB) audit.Config {
-		return audit.Config{DatabaseURL: databasetest.Postgres(t), DataDir: t.TempDir(), AckWait: time.Second, Logger: slog.New(slog.DiscardHandler)}
+var engines = map[string]func(t testing.TB) audit.Env{
+	"postgres": func(t testing.TB) audit.Env {
+		return env(t, databasetest.Postgres(t))
 	},
-	"sqlite": func(t testing.TB) audit.Config {
-		return audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	"sqlite": func(t testing.TB) audit.Env {
+		return env(t, "")
 	},
 }
 
+// env is a quiet service with a directory of its own.
+func env(t testing.TB, url string) audit.Env {
+	data := service.DataEnv{Env: service.Env{Log: slog.New(slog.DiscardHandler)}, DatabaseURL: url, DataDir: t.TempDir()}
+	return audit.Env{DataEnv: data, AckWait: time.Second}
+}
+
 // on runs a test on both engines.
-func on(t *testing.T, test func(*testing.T, *world, audit.Config)) {
+func on(t *testing.T, test func(*testing.T, *world, audit.Env)) {
 	t.Parallel()
 	for name, config := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +89,7 @@ func on(t *testing.T, test func(*testing.T, *world, audit.Config)) {
 }
 
 // serve starts an instance; kill takes its connection away, as its death does.
-func (w *world) serve(t testing.TB, cfg audit.Config) (stop, kill func()) {
+func (w *world) serve(t testing.TB, cfg audit.Env) (stop, kill func()) {
 	t.Helper()
 	conn := bustest.Connect(t, w.url)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -93,7 +100,6 @@ func (w *world) serve(t testing.TB, cfg audit.Config) (stop, kill func()) {
 	}
 	r, err := s.Start(ctx, conn)
 	if err != nil {
-		s.Close()
 		t.Fatal(err)
 	}
 	var once sync.Once
@@ -102,7 +108,6 @@ func (w *world) serve(t testing.TB, cfg audit.Config) (stop, kill func()) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			_ = r.Stop(ctx)
-			s.Close()
 		})
 	}
 	t.Cleanup(end)
@@ -131,7 +136,7 @@ func (w *world) ask(ctx context.Context, name string, p map[string]string, into 
 	if err != nil {
 		return err
 	}
-	f, err := w.caller.Call(ctx, audit.Name, &busv1.Request{Method: bus.AuditQuery, Name: name, Arguments: arguments}, nil)
+	f, err := w.caller.Call(ctx, "audit", &busv1.Request{Method: bus.AuditQuery, Name: name, Arguments: arguments}, nil)
 	if err != nil {
 		return err
 	}
@@ -166,7 +171,7 @@ func (w *world) settled(t testing.TB) trail.Report {
 }
 
 func TestTrail(t *testing.T) {
-	on(t, func(t *testing.T, w *world, cfg audit.Config) {
+	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		w.send(t, "acme", 3)
 		cfg.Checkpoint = 50 * time.Millisecond
 		stop, _ := w.serve(t, cfg)
@@ -200,7 +205,7 @@ func TestTrail(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := w.caller.Call(t.Context(), audit.Name, &busv1.Request{Method: "tools/call", Name: "list"}, nil); !fault.Is(err, fault.MethodNotFound) {
+		if _, err := w.caller.Call(t.Context(), "audit", &busv1.Request{Method: "tools/call", Name: "list"}, nil); !fault.Is(err, fault.UnknownTool) {
 			t.Errorf("as a tool: %v", err)
 		}
 		// Started again, everything is there, and goes on.
@@ -212,7 +217,7 @@ func TestTrail(t *testing.T) {
 }
 
 func TestInstanceIsKilled(t *testing.T) {
-	on(t, func(t *testing.T, w *world, cfg audit.Config) {
+	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		for range 4 {
 			_, kill := w.serve(t, cfg)
 			w.send(t, "a", 700)
@@ -240,7 +245,7 @@ func TestSeveralInstances(t *testing.T) {
 func TestPostgresIsKilled(t *testing.T) {
 	t.Parallel()
 	w, server := newWorld(t), databasetest.Own(t)
-	w.serve(t, audit.Config{DatabaseURL: server.URL(), DataDir: t.TempDir(), AckWait: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	w.serve(t, env(t, server.URL()))
 	for range 3 {
 		w.send(t, "a", 600)
 		server.Kill()
@@ -400,7 +405,7 @@ func TestRestoreOfAnOldCopy(t *testing.T) {
 
 func TestNew(t *testing.T) {
 	t.Parallel()
-	open := func(cfg audit.Config) error {
+	open := func(cfg audit.Env) error {
 		s, err := audit.New(t.Context(), cfg)
 		if err == nil {
 			s.Close()
@@ -418,19 +423,19 @@ func TestNew(t *testing.T) {
 	if err := os.WriteFile(broken+"/audit.key", []byte("short"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for says, cfg := range map[string]audit.Config{
+	for says, cfg := range map[string]service.DataEnv{
 		"needs a directory":   {},
 		"not one of Postgres": {DatabaseURL: "mysql://x", DataDir: t.TempDir()},
 		"others may read":     {DataDir: loose},
 		"32 random bytes":     {DataDir: broken},
 	} {
-		if err := open(cfg); err == nil || !strings.Contains(err.Error(), says) {
+		if err := open(audit.Env{DataEnv: cfg}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
 	dir := t.TempDir()
 	for range 2 {
-		if err := open(audit.Config{DataDir: dir}); err != nil {
+		if err := open(audit.Env{DataEnv: service.DataEnv{DataDir: dir}}); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(dir + "/audit.key")

@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -13,14 +12,14 @@ import (
 
 // durable are databases that have every commit on the disk, that of TMPDIR,
 // before they acknowledge it.
-var durable = map[string]func(b *testing.B) audit.Config{
-	"postgres fsync=on synchronous_commit=on": func(b *testing.B) audit.Config {
+var durable = map[string]func(b *testing.B) audit.Env{
+	"postgres fsync=on synchronous_commit=on": func(b *testing.B) audit.Env {
 		server := databasetest.Own(b, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
-		return audit.Config{DatabaseURL: server.URL(), DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+		return env(b, server.URL())
 	},
 	// See database.OpenSQLite.
-	"sqlite synchronous=FULL": func(b *testing.B) audit.Config {
-		return audit.Config{DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	"sqlite synchronous=FULL": func(b *testing.B) audit.Env {
+		return env(b, "")
 	},
 }
 

@@ -22,15 +22,20 @@ import (
 
 // keeper signs where the chains have come to, and removes what is too old.
 type keeper struct {
-	store   trail.Store
-	witness *witness
-	sign    trail.Signer
-	cfg     Config
-	log     *slog.Logger
+	store           trail.Store
+	witness         *witness
+	sign            trail.Signer
+	checkpointEvery time.Duration
+	retention       time.Duration
+	log             *slog.Logger
 }
 
-func (k *keeper) run(ctx context.Context) {
-	sign := time.NewTicker(k.cfg.Checkpoint)
+// run is a service.Loop.
+func (k *keeper) run(ctx context.Context, conn *bus.Conn) error {
+	if err := k.witness.open(ctx, conn); err != nil {
+		return err
+	}
+	sign := time.NewTicker(k.checkpointEvery)
 	defer sign.Stop()
 	prune := time.NewTicker(pruneEvery)
 	defer prune.Stop()
@@ -45,7 +50,7 @@ func (k *keeper) run(ctx context.Context) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			k.checkpoint(last)
 			cancel()
-			return
+			return nil
 		}
 	}
 }
@@ -63,10 +68,10 @@ func (k *keeper) checkpoint(ctx context.Context) {
 }
 
 func (k *keeper) prune(ctx context.Context) {
-	if k.cfg.Retention < 0 {
+	if k.retention < 0 {
 		return
 	}
-	n, err := k.store.Prune(ctx, time.Now().Add(-k.cfg.Retention), k.sign)
+	n, err := k.store.Prune(ctx, time.Now().Add(-k.retention), k.sign)
 	if err != nil && ctx.Err() == nil {
 		k.log.Error("old audit rows are not removed", "error", err)
 	}
@@ -79,8 +84,12 @@ func (k *keeper) prune(ctx context.Context) {
 // database, with the public keys of all who sign: whoever can write to only one
 // of the two is found out.
 type witness struct {
+	key ed25519.PublicKey
+	log *slog.Logger
+
+	// opened is closed when bucket is set.
+	opened chan struct{}
 	bucket *bus.Bucket
-	log    *slog.Logger
 
 	// What was seen in the bucket or put there, by key: should the bus lose it, it
 	// is put again.
@@ -93,25 +102,35 @@ const (
 	keyPrefix  = "key."
 )
 
-func newWitness(ctx context.Context, conn *bus.Conn, key ed25519.PrivateKey, log *slog.Logger) (*witness, error) {
+func newWitness(key ed25519.PrivateKey, log *slog.Logger) *witness {
+	return &witness{key: key.Public().(ed25519.PublicKey), log: log, opened: make(chan struct{}), seen: map[string][]byte{}}
+}
+
+// open waits for the bucket, which an edge makes, and puts the key there.
+func (w *witness) open(ctx context.Context, conn *bus.Conn) error {
 	bucket, err := conn.Bucket(ctx, bus.AuditBucket)
-	for err != nil {
-		// An edge makes it.
+	for told := false; err != nil; {
+		if !told {
+			told = true
+			w.log.Warn("waiting for the bucket of checkpoints; an edge makes it: start one", "error", err)
+		}
 		select {
 		case <-time.After(250 * time.Millisecond):
 			bucket, err = conn.Bucket(ctx, bus.AuditBucket)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w; an edge makes it: start one", err)
+			return ctx.Err()
 		}
 	}
-	w := &witness{bucket: bucket, log: log, seen: map[string][]byte{}}
-	public := key.Public().(ed25519.PublicKey)
-	if _, err := bucket.Shared(ctx, keyPrefix+short(public), public); err != nil {
-		return nil, err
+	if _, err := bucket.Shared(ctx, keyPrefix+short(w.key), w.key); err != nil {
+		return err
 	}
-	w.note(keyPrefix+short(public), public)
-	_, err = w.read(ctx)
-	return w, err
+	w.note(keyPrefix+short(w.key), w.key)
+	w.bucket = bucket
+	if _, err := w.read(ctx); err != nil {
+		return err
+	}
+	close(w.opened)
+	return nil
 }
 
 func (w *witness) note(key string, value []byte) {
@@ -217,6 +236,11 @@ func (w *witness) follows(ctx context.Context, s trail.Store, before *trail.Chec
 
 // all returns what is kept, and what was until the bus lost it.
 func (w *witness) all(ctx context.Context) (trusted trail.Trusted, heads []trail.Checkpoint, err error) {
+	select {
+	case <-w.opened:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
 	if _, err := w.read(ctx); err != nil {
 		return nil, nil, err
 	}

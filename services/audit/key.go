@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// ParseKey reads a key as text: the 32 bytes of an Ed25519 seed in base64.
-func ParseKey(text string) (ed25519.PrivateKey, error) {
+// parseKey reads the 32 bytes of an Ed25519 seed in base64.
+func parseKey(text string) (ed25519.PrivateKey, error) {
 	seed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("an audit key is %d random bytes in base64, as \"head -c 32 /dev/urandom | base64\" makes them", ed25519.SeedSize)
@@ -43,7 +43,7 @@ func loadKey(file string) (ed25519.PrivateKey, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("audit key: others may read %s: chmod 600 it, and consider it known", file)
 	}
-	key, err := ParseKey(string(text))
+	key, err := parseKey(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("audit key %s: %w", file, err)
 	}

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
@@ -30,35 +28,27 @@ type Page struct {
 	Next string `json:"next,omitzero"`
 }
 
-// handle answers list, show and verify. Parameters are an object of strings.
-func (q *questions) handle(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
-	if req.Method != bus.AuditQuery {
-		return nil, fault.New(fault.MethodNotFound, "the audit service offers nothing to clients")
-	}
+// answer is a service.HandleFunc that answers list, show and verify. Parameters
+// are an object of strings.
+func (q *questions) answer(ctx context.Context, _ *service.Call, name string, params []byte) (any, error) {
 	p := map[string]string{}
-	if len(req.Arguments) > 0 {
-		if err := json.Unmarshal(req.Arguments, &p); err != nil {
+	if len(params) > 0 {
+		if err := json.Unmarshal(params, &p); err != nil {
 			return nil, fault.New(fault.InvalidParams, "the parameters are no object of strings").Because(err)
 		}
 	}
-	answer, err := q.answer(ctx, req.Name, p)
+	answer, err := q.find(ctx, name, p)
 	switch {
 	case errors.Is(err, trail.ErrFilter):
-		return nil, fault.New(fault.InvalidParams, "%s", err.Error())
-	case err != nil && errors.As(err, new(*fault.Error)):
-		return nil, err
-	case err != nil:
+		return nil, service.Errorf("%s", err.Error())
+	case err != nil && !errors.As(err, new(*fault.Error)):
 		q.log.Error("the audit database cannot be read", "error", err)
 		return nil, fault.New(fault.Overloaded, "the audit database cannot be read; try again shortly").Because(err)
 	}
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return nil, err
-	}
-	return &busv1.Result{Json: data}, nil
+	return answer, err
 }
 
-func (q *questions) answer(ctx context.Context, name string, p map[string]string) (any, error) {
+func (q *questions) find(ctx context.Context, name string, p map[string]string) (any, error) {
 	switch name {
 	case "list":
 		f, err := trail.ParseFilter(p, time.Now())

@@ -7,13 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
-	"github.com/busbar-mcp/busbar/services/audit"
 )
 
 // output keeps what is logged.
@@ -72,7 +70,9 @@ func TestDatabaseRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			u.User = url.User("busbar")
-			w.serve(t, audit.Config{DatabaseURL: u.String(), DataDir: t.TempDir(), AckWait: time.Second, Logger: slog.New(slog.NewTextHandler(said, nil))})
+			cfg := env(t, u.String())
+			cfg.Log = slog.New(slog.NewTextHandler(said, nil))
+			w.serve(t, cfg)
 			w.send(t, "a", 300)
 			w.settled(t)
 			c.begin(t, server)

@@ -13,16 +13,15 @@ import (
 // A second instance with a database of its own is refused, so that each has not a
 // part of the trail; one on the same database joins.
 func TestB10SecondTrailIsRefused(t *testing.T) {
-	on(t, func(t *testing.T, w *world, cfg audit.Config) {
+	on(t, func(t *testing.T, w *world, cfg audit.Env) {
 		w.serve(t, cfg)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		join := func(cfg audit.Config) error {
+		join := func(cfg audit.Env) error {
 			s, err := audit.New(ctx, cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.Close()
 			r, err := s.Start(ctx, bustest.Connect(t, w.url))
 			if err != nil {
 				return err

@@ -14,16 +14,16 @@ import (
 // it is committed, or when ten tries say that it never will be.
 type writer struct {
 	store   trail.Store
-	reader  *bus.AuditReader
 	log     *slog.Logger
 	ackWait time.Duration
 }
 
-func (w *writer) run(ctx context.Context) {
-	for {
-		batch, err := w.reader.Next(ctx)
+// run is a service.Loop.
+func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
+	for reader := conn.AuditReader(w.ackWait); ; {
+		batch, err := reader.Next(ctx)
 		if err != nil {
-			return
+			return err
 		}
 		w.write(ctx, batch)
 	}

@@ -65,16 +65,16 @@ type Slot struct {
 	Approval          string         `json:"approval,omitzero" jsonschema:"The call waits for a person, who agrees under this id"`
 }
 
-// New makes the service "batch" in the given version.
-func New(version string) *service.Service {
-	s := service.New(name, service.WithVersion(version), service.WithDescription("Many calls of tools in one"))
+// New makes the service "batch".
+func New(_ context.Context, env service.Env) (*service.Service, error) {
+	s := service.New(name, service.WithVersion(env.Version), service.WithLogger(env.Log), service.WithDescription("Many calls of tools in one"))
 	service.AddTool(s, service.Tool{
 		Name: name, Title: "Batch",
 		Description: "Calls up to 100 tools beside each other and returns all results, in order. A call that fails fails alone. " +
 			"Use it for calls that do not need each other's results. A batch cannot hold a batch, or a tool that asks the user for input.",
 		Timeout: timeout, CallsTools: true, InputSchema: inputSchema,
 	}, run)
-	return s
+	return s, nil
 }
 
 func run(ctx context.Context, call *service.Call, in In) (Out, error) {

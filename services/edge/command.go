@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/database"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
@@ -16,12 +16,10 @@ import (
 // tags are read by kong.
 type Command struct {
 	ListenFlags
-	NATS                 string   `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
-	AllowHost            []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
-	AllowOrigin          []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
-	DataDir              string   `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
-	AuditSpool           string   `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
-	AllowUnauthenticated bool     `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
+	NATS                 string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+	DataDir              string `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
+	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
+	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
 }
 
 // Help implements kong's HelpProvider.
@@ -33,13 +31,13 @@ func (Command) Help() string {
 const connectTime = 30 * time.Second
 
 // Run serves until ctx ends. The line that says it is ready goes to out.
-func (c *Command) Run(ctx context.Context, version string, out io.Writer) error {
+func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	l, err := c.Open(c.AllowUnauthenticated)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	cfg := c.Config(version)
+	cfg := c.Config(lifecycle.Version())
 	token, remove, err := IssueToken(c.DataDir, "edge", l)
 	if err != nil {
 		slog.Warn("nobody can read the audit trail at this edge", "error", err)
@@ -71,7 +69,7 @@ func (c *Command) Run(ctx context.Context, version string, out io.Writer) error 
 func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) {
 	if dir == "" {
 		var err error
-		if dir, err = database.Dir(name); err != nil {
+		if dir, err = lifecycle.DataDir(name); err != nil {
 			return "", nil, err
 		}
 	}
@@ -80,7 +78,5 @@ func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) 
 
 // Config is what the command line says about the edge itself.
 func (c *Command) Config(version string) Config {
-	cfg := Config{Version: version, Audit: Audit{SpoolDir: c.AuditSpool}}
-	cfg.Guard.Hosts, cfg.Guard.Origins = c.AllowHost, c.AllowOrigin
-	return cfg
+	return Config{Version: version, Guard: c.Guard(), Audit: Audit{SpoolDir: c.AuditSpool}}
 }

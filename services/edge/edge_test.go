@@ -238,8 +238,8 @@ func TestCommand(t *testing.T) {
 	defer stop()
 	in, out := io.Pipe()
 	done := make(chan error, 1)
-	cmd := edge.Command{ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, NATS: url, AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}
-	go func() { done <- cmd.Run(ctx, "1.2.3", out) }()
+	cmd := edge.Command{NATS: url, ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0", AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}}
+	go func() { done <- cmd.Run(ctx, out) }()
 	line := make(chan string, 1)
 	go func() {
 		l, _ := bufio.NewReader(in).ReadString('\n')
@@ -262,7 +262,7 @@ func TestCommand(t *testing.T) {
 		"--allow-unauthenticated": {ListenFlags: edge.ListenFlags{Listen: ":0"}, NATS: url}, "--nats": {ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, NATS: "nats://127.0.0.1:1"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if err := cmd.Run(ctx, "1", io.Discard); err == nil || !strings.Contains(err.Error(), says) {
+		if err := cmd.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %s", err, says)
 		}
 		cancel()

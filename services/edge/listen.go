@@ -3,14 +3,24 @@ package edge
 import (
 	"fmt"
 	"net"
+
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// ListenFlags are the flags that say where an edge listens. The tags are read
-// by kong.
+// ListenFlags are the flags that say where an edge listens, and to whom. The tags are
+// read by kong.
 type ListenFlags struct {
 	Listen        string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
 	GRPCListen    string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
 	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, for example 127.0.0.1:9100, to anybody who reaches it. Without it there are no metrics."`
+
+	AllowHost   []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
+	AllowOrigin []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
+}
+
+// Guard is what the flags say about who may call.
+func (f ListenFlags) Guard() door.Guard {
+	return door.Guard{Hosts: f.AllowHost, Origins: f.AllowOrigin}
 }
 
 // Listeners are what an edge listens on. Only HTTP is never nil.

@@ -56,7 +56,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(uint8(i), uint16(204), "", "")
 	}
 	upstream := &said{}
-	c := start(f, github.Config{Transport: upstream, Tokens: &strangers{}})
+	c := start(f, github.Env{Transport: upstream, Tokens: &strangers{}})
 	f.Fuzz(func(t *testing.T, which uint8, status uint16, body, link string) {
 		if status < 200 || status >= 500 {
 			return // repeated, after pauses

@@ -3,33 +3,33 @@ package github
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/service"
 )
 
 // DefaultURL is the API of github.com.
 const DefaultURL = "https://api.github.com"
 
-// Config says where GitHub is and as whom to read it.
-type Config struct {
+// Env says where GitHub is and as whom to read it.
+type Env struct {
+	service.Env
 	// URL is the base of the REST API; empty is DefaultURL. It is https, except
 	// on loopback, and has no user, query or fragment. A GitHub Enterprise
 	// server's ends in /api/v3.
-	URL string
+	URL string `name:"url" env:"BUSBAR_GITHUB_URL" placeholder:"URL" help:"Base of the API, https except on loopback. Default https://api.github.com."`
 	// Token is what all calls use; empty reads as nobody, with GitHub's small
-	// limits and without code search.
-	Token string
+	// limits and without code search. A GITHUB_TOKEN that is there for other
+	// programs is not used: whoever may call the tools would see what it sees.
+	Token string `env:"BUSBAR_GITHUB_TOKEN" placeholder:"TOKEN" help:"Token for GitHub: whoever may call the tools sees what it sees. In the environment, other users of this machine do not see it."`
 	// Tokens, when set, replaces Token by a choice for each call.
-	Tokens TokenSource
+	Tokens TokenSource `kong:"-"`
 	// Transport makes the requests; nil is one that knows the environment's
 	// proxies. It must not follow redirects.
-	Transport http.RoundTripper
-	// Logger is where the service logs; nil is slog.Default().
-	Logger *slog.Logger
+	Transport http.RoundTripper `kong:"-"`
 }
 
 // TokenSource chooses the token of a call by who calls. It is asked for every
@@ -41,13 +41,6 @@ type TokenSource interface {
 	Token(ctx context.Context, principal, tenant string) (string, error)
 }
 
-// FromEnv reads BUSBAR_GITHUB_URL and BUSBAR_GITHUB_TOKEN. A GITHUB_TOKEN that
-// is there for other programs is not used: whoever may call the tools would see
-// what it sees.
-func FromEnv() Config {
-	return Config{URL: os.Getenv("BUSBAR_GITHUB_URL"), Token: os.Getenv("BUSBAR_GITHUB_TOKEN")}
-}
-
 // fixed is the TokenSource of one token.
 type fixed string
 
@@ -55,8 +48,8 @@ func (f fixed) Token(context.Context, string, string) (string, error) { return s
 
 // base checks the URL. Its errors name the setting and not the value, which may
 // hold a password.
-func (c Config) base() (*url.URL, error) {
-	raw := c.URL
+func (e Env) base() (*url.URL, error) {
+	raw := e.URL
 	if raw == "" {
 		raw = DefaultURL
 	}

@@ -40,13 +40,13 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		accepted *gh.AcceptedError
 	)
 	warn := func(what string, status int) {
-		k.logger().WarnContext(ctx, "GitHub call failed", "tool", tool, "call", call.ID(), "reason", what, "status", status)
+		k.Logger().WarnContext(ctx, "GitHub call failed", "tool", tool, "call", call.ID(), "reason", what, "status", status)
 	}
 	switch {
 	case errors.As(err, &own):
 		return service.Errorf("%s: %s", own.kind, own.text)
 	case errors.As(err, &none):
-		k.logger().ErrorContext(ctx, "no GitHub token for a call", "tool", tool, "call", call.ID(), "error", none.cause)
+		k.Logger().ErrorContext(ctx, "no GitHub token for a call", "tool", tool, "call", call.ID(), "error", none.cause)
 		return service.Errorf("unavailable: no GitHub token could be had for this call; its operator's log says why")
 	case errors.As(err, &failure):
 		if failure.Kind != upstream.RateLimited && failure.Kind != upstream.Throttled && failure.Kind != upstream.Shut {

@@ -68,7 +68,7 @@ func newFake(t *testing.T, intercept func(w http.ResponseWriter, r *http.Request
 	return f
 }
 
-func (f *fake) config() github.Config { return github.Config{URL: f.URL, Token: canary} }
+func (f *fake) config() github.Env { return github.Env{URL: f.URL, Token: canary} }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()

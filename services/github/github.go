@@ -9,7 +9,7 @@
 //	HTTPS_PROXY, …       none                     as usual for programs in Go
 //
 // Whoever may call the tools sees what the token sees: give it read access, and
-// to no more than that. Config.Tokens chooses a token for each call instead.
+// to no more than that. Env.Tokens chooses a token for each call instead.
 // Without one GitHub allows 60 requests an hour, and no search of code.
 //
 // # Behaviour
@@ -30,7 +30,6 @@ package github
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	gh "github.com/google/go-github/v92/github"
 
@@ -41,50 +40,39 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/upstream"
 )
 
-// New makes the service "github" in the given version. A mistake in the
-// configuration is returned by its Start.
-func New(version string, config Config) *service.Service {
-	base, err := config.base()
+// New makes the service "github".
+func New(_ context.Context, env Env) (*service.Service, error) {
+	base, err := env.base()
 	if err == nil {
-		err = checkToken(config.Token)
+		err = checkToken(env.Token)
 	}
-	s := service.New("github", service.WithVersion(version), service.WithError(err), service.WithLogger(config.Logger),
-		service.WithDescription("Reads GitHub: repositories, code, files, commits, issues and pull requests"))
 	if err != nil {
-		return s
+		return nil, err
 	}
-	k := &kit{service: s, tokens: config.Tokens, log: config.Logger}
+	k := &kit{tokens: env.Tokens, Service: service.New("github", service.WithVersion(env.Version), service.WithLogger(env.Log),
+		service.WithDescription("Reads GitHub: repositories, code, files, commits, issues and pull requests"))}
 	if k.tokens == nil {
-		k.tokens = fixed(config.Token)
+		k.tokens = fixed(env.Token)
 	}
-	transport := config.Transport
+	transport := env.Transport
 	if transport == nil {
 		transport = upstream.DefaultTransport()
 	}
-	k.upstream = upstream.New(base, transport, "busbar-github/"+version)
+	k.upstream = upstream.New(base, transport, "busbar-github/"+env.Version)
 	k.addSearches()
 	k.addRepositories()
 	k.addContents()
 	k.addCommits()
 	k.addIssues()
 	k.addPulls()
-	return s
+	return k.Service, nil
 }
 
 // kit is what tools are added with.
 type kit struct {
-	service  *service.Service
+	*service.Service
 	tokens   TokenSource
 	upstream *upstream.Client
-	log      *slog.Logger
-}
-
-// logger is read at use, as service.Main sets the default late.
-func (k *kit) logger() *slog.Logger {
-	if k.log != nil {
-		return k.log
-	}
-	return slog.Default()
 }
 
 // add adds a tool that reads. Its arguments are checked, its token chosen and
@@ -94,7 +82,7 @@ func add[In, Out any](k *kit, name, title, description string, read func(ctx con
 	if err != nil {
 		input = []byte(fmt.Sprintf("%q", err)) // no schema: Start says so
 	}
-	service.AddTool(k.service, service.Tool{
+	service.AddTool(k.Service, service.Tool{
 		Name: name, Title: title, Description: description, InputSchema: input, Timeout: limit.Call,
 		ReadOnly: true, Idempotent: true, Annotations: mcp.ToolAnnotations{OpenWorldHint: new(true)},
 	}, func(ctx context.Context, call *service.Call, in In) (out Out, err error) {

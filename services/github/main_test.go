@@ -54,17 +54,22 @@ func (r *records) String() string {
 }
 
 // start puts the service on a bus of its own, with the API at url.
-func start(t testing.TB, config github.Config) *client {
+func start(t testing.TB, config github.Env) *client {
 	t.Helper()
 	log := &records{}
-	config.Logger = slog.New(slog.NewTextHandler(log, nil))
+	config.Log = slog.New(slog.NewTextHandler(log, nil))
 	if config.Transport == nil {
 		transport := upstream.DefaultTransport()
 		config.Transport = transport
 		t.Cleanup(transport.CloseIdleConnections)
 	}
 	nats := bustest.Server(t)
-	running, err := github.New("1.2.3", config).Start(t.Context(), bustest.Connect(t, nats))
+	config.Version = "1.2.3"
+	s, err := github.New(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Start(t.Context(), bustest.Connect(t, nats))
 	if err != nil {
 		t.Fatal(err)
 	}

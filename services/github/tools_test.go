@@ -229,7 +229,7 @@ func TestTokensOfPrincipals(t *testing.T) {
 
 func TestConfigurationIsChecked(t *testing.T) {
 	t.Parallel()
-	for name, config := range map[string]github.Config{
+	for name, config := range map[string]github.Env{
 		"plain HTTP":          {URL: "http://github.example.com"},
 		"a password":          {URL: "https://user:" + canary + "@github.example.com"},
 		"no host":             {URL: "https:///x"},
@@ -242,23 +242,10 @@ func TestConfigurationIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := github.New("1.0.0", config).Start(t.Context(), nil)
+			_, err := github.New(t.Context(), config)
 			if err == nil || !strings.Contains(err.Error(), "BUSBAR_GITHUB_") || strings.Contains(err.Error(), canary) {
 				t.Errorf("started, or told too much: %v", err)
 			}
 		})
-	}
-}
-
-func TestFromEnv(t *testing.T) {
-	t.Setenv("BUSBAR_GITHUB_URL", "https://ghe.example.com/api/v3")
-	t.Setenv("BUSBAR_GITHUB_TOKEN", "one")
-	t.Setenv("GITHUB_TOKEN", "two")
-	if c := github.FromEnv(); c.URL != "https://ghe.example.com/api/v3" || c.Token != "one" {
-		t.Errorf("got %+v", c)
-	}
-	t.Setenv("BUSBAR_GITHUB_TOKEN", "")
-	if c := github.FromEnv(); c.Token != "" {
-		t.Errorf("a token that is for other programs is used: %+v", c)
 	}
 }

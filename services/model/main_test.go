@@ -102,7 +102,7 @@ func (l *lines) String() string {
 }
 
 // start puts the service on a bus of its own.
-func start(t *testing.T, cfg model.Config) *caller {
+func start(t *testing.T, cfg model.Env) *caller {
 	t.Helper()
 	transport := &http.Transport{}
 	if cfg.Transport == nil {
@@ -110,13 +110,13 @@ func start(t *testing.T, cfg model.Config) *caller {
 	}
 	cfg.APIKey = key
 	c := &caller{t: t, log: &lines{}}
-	cfg.Logger = slog.New(slog.NewTextHandler(c.log, nil))
-	s, err := model.New("1.0.0", cfg)
+	cfg.Log = slog.New(slog.NewTextHandler(c.log, nil))
+	s, err := model.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := bustest.Server(t)
-	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "model", Logger: cfg.Logger})
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "model", Logger: cfg.Log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (f recorded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // startOver is start with a provider that need not be there.
-func startOver(t *testing.T, cfg model.Config, asked func(body string)) *caller {
+func startOver(t *testing.T, cfg model.Env, asked func(body string)) *caller {
 	t.Helper()
 	cfg.Transport = recorded(asked)
 	return start(t, cfg)

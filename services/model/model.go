@@ -5,15 +5,13 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -24,39 +22,23 @@ import (
 	"github.com/busbar-mcp/busbar/services/model/internal/openai"
 )
 
-// Config says where the model is.
-type Config struct {
-	// Provider is "openai", for every server with chat completions, or
-	// "anthropic". Empty: there is no model.
-	Provider string
-	// URL is the base of the API; https, but for loopback. Default
-	// https://api.openai.com/v1 or https://api.anthropic.com.
-	URL string
+// Env says where the model is.
+type Env struct {
+	service.Env
+	Provider string `env:"BUSBAR_MODEL_PROVIDER" placeholder:"NAME" help:"openai, for every server with chat completions, or anthropic."`
+	// URL is the base of the API; https, except on loopback.
+	URL string `name:"url" env:"BUSBAR_MODEL_URL" placeholder:"URL" help:"Base of the API. Default https://api.openai.com/v1 or https://api.anthropic.com."`
 	// Name is the model's. Of several, between commas, the first is the default,
 	// and callers may prefer another (modelPreferences.hints).
-	Name string
+	Name string `env:"BUSBAR_MODEL_NAME" placeholder:"NAMES" help:"Models, between commas: the first is the default, and callers may prefer another."`
 	// APIKey may be empty for a server that asks for none.
-	APIKey string
-	// MaxTokens bounds an answer; who asks for more gets this. Default 8192.
-	MaxTokens string
+	APIKey string `env:"BUSBAR_MODEL_API_KEY" placeholder:"KEY" help:"Key for the provider. In the environment, other users of this machine do not see it."`
+	// MaxTokens bounds an answer; who asks for more gets this. Zero is 8192.
+	MaxTokens int `default:"8192" env:"BUSBAR_MODEL_MAX_TOKENS" placeholder:"N" help:"Most tokens of one answer (default ${default})."`
 	// Transport makes the requests; nil is one that knows the environment's
 	// proxies.
-	Transport http.RoundTripper
-	// Logger is told what the provider says of failures; nil is slog.Default().
-	Logger *slog.Logger
+	Transport http.RoundTripper `kong:"-"`
 }
-
-// FromEnv reads BUSBAR_MODEL_PROVIDER, BUSBAR_MODEL_URL, BUSBAR_MODEL_NAME,
-// BUSBAR_MODEL_API_KEY and BUSBAR_MODEL_MAX_TOKENS.
-func FromEnv() Config {
-	return Config{
-		Provider: os.Getenv("BUSBAR_MODEL_PROVIDER"), URL: os.Getenv("BUSBAR_MODEL_URL"), Name: os.Getenv("BUSBAR_MODEL_NAME"),
-		APIKey: os.Getenv("BUSBAR_MODEL_API_KEY"), MaxTokens: os.Getenv("BUSBAR_MODEL_MAX_TOKENS"),
-	}
-}
-
-// Enabled reports whether a model is configured.
-func (c Config) Enabled() bool { return c.Provider != "" }
 
 const (
 	openAI           = "https://api.openai.com/v1"
@@ -65,10 +47,10 @@ const (
 )
 
 // base checks the URL. Its errors do not repeat it: it may hold a password.
-func (c Config) base() (string, error) {
-	raw := c.URL
+func (e Env) base() (string, error) {
+	raw := e.URL
 	if raw == "" {
-		raw = map[string]string{"openai": openAI, "anthropic": anthropicAPI}[c.Provider]
+		raw = map[string]string{"openai": openAI, "anthropic": anthropicAPI}[e.Provider]
 	}
 	u, err := url.Parse(raw)
 	switch {
@@ -88,67 +70,60 @@ func loopback(host string) bool {
 }
 
 // New makes the service "model".
-func New(version string, cfg Config) (*service.Service, error) {
-	m := &models{limit: defaultMaxTokens, log: cfg.Logger}
-	for _, name := range strings.Split(cfg.Name, ",") {
+func New(_ context.Context, env Env) (*service.Service, error) {
+	var names []string
+	for _, name := range strings.Split(env.Name, ",") {
 		if name = strings.TrimSpace(name); name != "" {
-			m.names = append(m.names, name)
+			names = append(names, name)
 		}
 	}
-	if cfg.Provider != "openai" && cfg.Provider != "anthropic" {
+	if env.Provider != "openai" && env.Provider != "anthropic" {
 		return nil, errors.New("no model is configured: set BUSBAR_MODEL_PROVIDER to openai or anthropic, BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY")
 	}
-	base, err := cfg.base()
-	if err != nil {
+	base, err := env.base()
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(m.names) == 0 {
+	case len(names) == 0:
 		return nil, errors.New("BUSBAR_MODEL_NAME is not set: name the model to ask, or several between commas")
-	}
-	if cfg.APIKey == "" && (base == openAI || base == anthropicAPI) {
+	case env.APIKey == "" && (base == openAI || base == anthropicAPI):
 		return nil, errors.New("BUSBAR_MODEL_API_KEY is not set")
+	case env.MaxTokens < 0:
+		return nil, fmt.Errorf("BUSBAR_MODEL_MAX_TOKENS is %d, and has to be a number from 1", env.MaxTokens)
 	}
-	if cfg.MaxTokens != "" {
-		if m.limit, err = strconv.Atoi(cfg.MaxTokens); err != nil || m.limit < 1 {
-			return nil, fmt.Errorf("BUSBAR_MODEL_MAX_TOKENS is %.20q, and has to be a number from 1", cfg.MaxTokens)
-		}
-	}
-	client := api.Client{HTTP: api.NewHTTP(cfg.Transport), URL: base, Key: cfg.APIKey, Header: http.Header{}}
-	switch cfg.Provider {
+	m := &models{names: names, limit: cmp.Or(env.MaxTokens, defaultMaxTokens), Service: service.New("model", service.WithVersion(env.Version),
+		service.WithLogger(env.Log), service.WithDescription("A model of a provider, for sampling by callers without one"))}
+	client := api.Client{HTTP: api.NewHTTP(env.Transport), URL: base, Key: env.APIKey, Header: http.Header{}}
+	switch env.Provider {
 	case "openai":
-		if cfg.APIKey != "" {
-			client.Header.Set("Authorization", "Bearer "+cfg.APIKey)
+		if env.APIKey != "" {
+			client.Header.Set("Authorization", "Bearer "+env.APIKey)
 		}
 		m.provider = &openai.Provider{Client: client, NewLimit: base == openAI}
 	default:
 		client.Header.Set("Anthropic-Version", anthropic.Version)
-		if cfg.APIKey != "" {
-			client.Header.Set("X-Api-Key", cfg.APIKey)
+		if env.APIKey != "" {
+			client.Header.Set("X-Api-Key", env.APIKey)
 		}
 		m.provider = &anthropic.Provider{Client: client}
 	}
-	s := service.New("model", service.WithVersion(version), service.WithLogger(cfg.Logger), service.WithDescription("A model of a provider, for sampling by callers without one"))
-	s.HandleSampling(m.sample)
-	return s, nil
+	m.HandleSampling(m.sample)
+	return m.Service, nil
 }
 
 // models are what a provider is asked for.
 type models struct {
+	*service.Service
 	provider api.Provider
 	names    []string
 	limit    int
-	log      *slog.Logger
 }
 
 func (m *models) sample(ctx context.Context, call *service.Call, p *mcp.CreateMessageParams) (*service.Sampled, error) {
 	p.MaxTokens = min(p.MaxTokens, m.limit)
 	answer, err := m.provider.Sample(ctx, m.choose(p.ModelPreferences), p)
 	if err != nil && !fault.Is(err, fault.InvalidParams) {
-		log := m.log
-		if log == nil {
-			log = slog.Default() // at use: service.Main sets it up after this
-		}
-		log.Warn("no answer of the model", "call", call.ID(), "error", err)
+		m.Logger().Warn("no answer of the model", "call", call.ID(), "error", err)
 	}
 	return answer, err
 }

@@ -60,7 +60,7 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := serve(t, says(200, c.answer))
-			s := start(t, model.Config{Provider: c.provider, URL: u.URL + "/v1/", Name: "small, very-big"})
+			s := start(t, model.Env{Provider: c.provider, URL: u.URL + "/v1/", Name: "small, very-big"})
 			got, err := s.sample(c.params, 10*time.Second)
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := serve(t, says(200, c.answer))
-			got, err := start(t, model.Config{Provider: c.provider, URL: u.URL, Name: "m"}).sample(params, 10*time.Second)
+			got, err := start(t, model.Env{Provider: c.provider, URL: u.URL, Name: "m"}).sample(params, 10*time.Second)
 			if want := strings.ReplaceAll(c.want, `{"text":"Let me see","type":"text"}`, `{"type":"text","text":"Let me see"}`); err != nil || !strings.Contains(got, want) {
 				t.Errorf("%s %v\nwant %s", got, err, want)
 			}
@@ -171,7 +171,7 @@ func TestFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := serve(t, c.answer)
-			s := start(t, model.Config{Provider: c.provider, URL: u.URL, Name: "m"})
+			s := start(t, model.Env{Provider: c.provider, URL: u.URL, Name: "m"})
 			atMost := 10 * time.Second
 			if c.reason == fault.DeadlineExceeded {
 				atMost = 400 * time.Millisecond
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 	t.Run("nobody there", func(t *testing.T) {
 		t.Parallel()
 		u := serve(t, hang)
-		s := start(t, model.Config{Provider: "openai", URL: u.URL, Name: "m"})
+		s := start(t, model.Env{Provider: "openai", URL: u.URL, Name: "m"})
 		u.Close()
 		if _, err := s.sample(params, 10*time.Second); err == nil || err.Reason != fault.Unavailable || err.Executed != fault.No || strings.Contains(err.Message, "127.0.0.1") {
 			t.Errorf("%v", err)
@@ -207,7 +207,7 @@ func TestFailures(t *testing.T) {
 func TestMistakesOfCallers(t *testing.T) {
 	t.Parallel()
 	u := serve(t, says(200, openAIAnswer))
-	s := start(t, model.Config{Provider: "openai", URL: u.URL, Name: "m"})
+	s := start(t, model.Env{Provider: "openai", URL: u.URL, Name: "m"})
 	message := func(m string) string { return `{"maxTokens":1,"messages":[` + m + `]}` }
 	for params, want := range map[string]string{
 		`{}`:             "params.messages is missing",
@@ -238,31 +238,28 @@ func TestMistakesOfCallers(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for says, cfg := range map[string]model.Config{
-		"set BUSBAR_MODEL_PROVIDER":         {},
-		"to openai or anthropic":            {Provider: "gemini", Name: "m"},
-		"BUSBAR_MODEL_NAME":                 {Provider: "openai", APIKey: key},
-		"BUSBAR_MODEL_API_KEY is not set":   {Provider: "anthropic", Name: "m"},
-		"has to be https":                   {Provider: "openai", Name: "m", URL: "http://models.example/v1", APIKey: key},
-		"no user or password":               {Provider: "openai", Name: "m", URL: "https://u:" + key + "@models.example/v1"},
-		"is not a URL":                      {Provider: "openai", Name: "m", URL: "https://models.example/v1?key=" + key},
-		"not a URL such as":                 {Provider: "openai", Name: "m", URL: "models.example"},
-		"BUSBAR_MODEL_MAX_TOKENS is \"no\"": {Provider: "openai", Name: "m", APIKey: key, MaxTokens: "no"},
+	for says, cfg := range map[string]model.Env{
+		"set BUSBAR_MODEL_PROVIDER":       {},
+		"to openai or anthropic":          {Provider: "gemini", Name: "m"},
+		"BUSBAR_MODEL_NAME":               {Provider: "openai", APIKey: key},
+		"BUSBAR_MODEL_API_KEY is not set": {Provider: "anthropic", Name: "m"},
+		"has to be https":                 {Provider: "openai", Name: "m", URL: "http://models.example/v1", APIKey: key},
+		"no user or password":             {Provider: "openai", Name: "m", URL: "https://u:" + key + "@models.example/v1"},
+		"is not a URL":                    {Provider: "openai", Name: "m", URL: "https://models.example/v1?key=" + key},
+		"not a URL such as":               {Provider: "openai", Name: "m", URL: "models.example"},
+		"BUSBAR_MODEL_MAX_TOKENS is -1":   {Provider: "openai", Name: "m", APIKey: key, MaxTokens: -1},
 	} {
-		if _, err := model.New("1", cfg); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), key) {
+		if _, err := model.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), key) {
 			t.Errorf("%v; want %s", err, says)
 		}
 	}
-	for _, cfg := range []model.Config{
+	for _, cfg := range []model.Env{
 		{Provider: "openai", Name: "m", APIKey: key}, {Provider: "anthropic", Name: "m", APIKey: key},
 		{Provider: "openai", Name: "llama", URL: "http://localhost:11434/v1"}, {Provider: "openai", Name: "m", URL: "https://models.example/v1"},
 	} {
-		if _, err := model.New("1", cfg); err != nil || !cfg.Enabled() {
+		if _, err := model.New(t.Context(), cfg); err != nil {
 			t.Errorf("%+v: %v", cfg, err)
 		}
-	}
-	if (model.Config{}).Enabled() {
-		t.Error("nothing is something")
 	}
 }
 
@@ -270,7 +267,7 @@ func TestConfig(t *testing.T) {
 func TestLimitOfOpenAI(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)
-	cfg := model.Config{Provider: "openai", Name: "m"}
+	cfg := model.Env{Provider: "openai", Name: "m"}
 	s := startOver(t, cfg, func(body string) { asked <- body })
 	if _, err := s.sample(params, 10*time.Second); err != nil {
 		t.Fatal(err)

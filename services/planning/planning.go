@@ -26,9 +26,9 @@ const (
 	maxRequirements = 100
 )
 
-// New makes the service "planning" with its tools, in the given version.
-func New(version string) *service.Service {
-	s := service.New("planning", service.WithVersion(version),
+// New makes the service "planning" with its tools.
+func New(_ context.Context, env service.Env) (*service.Service, error) {
+	s := service.New("planning", service.WithVersion(env.Version), service.WithLogger(env.Log),
 		service.WithDescription("Plans in English, Polish, Russian and Chinese: steps that cover every requirement, their order, and how to tell that each is done"))
 	service.AddTool(s, service.Tool{
 		Name:  "generatePlan",
@@ -56,7 +56,7 @@ func New(version string) *service.Service {
 		Description: "Says which steps of a plan can start now, given those that are done, and what the others wait for.",
 		ReadOnly:    true, Idempotent: true,
 	}, next)
-	return s
+	return s, nil
 }
 
 func generate(ctx context.Context, call *service.Call, in GenerateIn) (GenerateOut, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
@@ -27,7 +28,11 @@ type client struct {
 func start(t *testing.T) *client {
 	t.Helper()
 	conn := bustest.Connect(t, bustest.Server(t))
-	running, err := planning.New("1.2.3").Start(t.Context(), conn)
+	s, err := planning.New(t.Context(), service.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,7 @@ package prompt
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -27,44 +24,23 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// Config says where the prompts are kept.
-type Config struct {
-	// DatabaseURL is a Postgres database, postgres://user:password@host/name,
-	// which any number of instances share. Empty: SQLite in DataDir.
-	DatabaseURL string
-	// DataDir is where SQLite's file is, prompt.db. Only one process may use it.
-	DataDir string
-	// Reread is how often an instance looks for changes that it was not told.
-	// Default 30 s.
-	Reread time.Duration
-	// Logger defaults to slog.Default().
-	Logger *slog.Logger
+// Env says where the prompts are kept, in prompt.db if it is a file.
+type Env struct {
+	service.DataEnv
+	// Reread is how often an instance looks for changes that it was not told. Zero
+	// is 30 s.
+	Reread time.Duration `kong:"-"`
 }
 
-// FromEnv reads BUSBAR_DATABASE_URL; DataDir is database.Dir.
-func FromEnv() Config {
-	dir, _ := database.Dir("prompt") // without one, New says what is missing
-	return Config{DatabaseURL: os.Getenv("BUSBAR_DATABASE_URL"), DataDir: dir}
-}
-
-func (c Config) open(ctx context.Context) (store.Store, error) {
-	place := database.Config{URL: c.DatabaseURL}
-	if c.DataDir != "" {
-		place.File = filepath.Join(c.DataDir, "prompt.db")
-	}
-	return store.Open(ctx, place)
-}
-
-// Service is the service "prompt". Close it after it has stopped.
-type Service struct {
+// prompts is the service.
+type prompts struct {
 	*service.Service
 	store store.Store
-	log   *slog.Logger
 
 	mu sync.Mutex
-	// revision is that of the store which prompts are of.
+	// revision is that of the store which served are of.
 	revision int64
-	prompts  map[string]served
+	served   map[string]served
 }
 
 // served is a prompt as it is served now.
@@ -73,22 +49,22 @@ type served struct {
 	template *template.Template
 }
 
-// New opens the store, until ctx ends, brings its tables and the prompts that
-// Busbar comes with up to date, and makes the service.
-func New(ctx context.Context, version string, cfg Config) (*Service, error) {
-	if cfg.Reread <= 0 {
-		cfg.Reread = 30 * time.Second
+// New opens the store, waiting for it until ctx ends, brings its tables and the
+// prompts that Busbar comes with up to date, and makes the service "prompt".
+func New(ctx context.Context, env Env) (*service.Service, error) {
+	if env.Reread <= 0 {
+		env.Reread = 30 * time.Second
 	}
-	kept, err := cfg.open(ctx)
+	kept, err := store.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("prompt.db")})
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{store: kept, log: cfg.Logger, revision: -1}
-	s.Service = service.New("prompt", service.WithVersion(version), service.WithLogger(cfg.Logger),
-		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"),
-		service.WithRefresh(cfg.Reread, func(ctx context.Context, _ *service.Service) error { return s.refresh(ctx) }))
+	s := &prompts{store: kept, revision: -1, Service: service.New("prompt", service.WithVersion(env.Version), service.WithLogger(env.Log),
+		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"))}
+	s.OnStop(kept.Close)
+	s.Refresh(env.Reread, s.refresh)
 	id, err := kept.StoreID(ctx)
-	service.WithStore(id)(s.Service)
+	s.SetStore(id)
 	if err == nil {
 		err = s.seed(ctx)
 	}
@@ -99,24 +75,13 @@ func New(ctx context.Context, version string, cfg Config) (*Service, error) {
 		err = s.addTools()
 	}
 	if err != nil {
-		kept.Close()
+		s.Close()
 		return nil, err
 	}
-	return s, nil
+	return s.Service, nil
 }
 
-// logger is read at use: service.Main sets up slog after the service is made.
-func (s *Service) logger() *slog.Logger {
-	if s.log != nil {
-		return s.log
-	}
-	return slog.Default()
-}
-
-// Close closes the store.
-func (s *Service) Close() { s.store.Close() }
-
-func (s *Service) seed(ctx context.Context) error {
+func (s *prompts) seed(ctx context.Context) error {
 	all, err := starter.Prompts()
 	if err != nil {
 		return err
@@ -148,7 +113,7 @@ func entry(t *template.Template) int {
 }
 
 // refresh serves what is in the store, if that has changed.
-func (s *Service) refresh(ctx context.Context) error {
+func (s *prompts) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision, err := s.store.Revision(ctx)
@@ -159,10 +124,10 @@ func (s *Service) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	prompts := map[string]served{}
+	now := map[string]served{}
 	for _, v := range all {
-		if old, ok := s.prompts[v.Name]; ok && old.version == v.Number {
-			prompts[v.Name] = old
+		if old, ok := s.served[v.Name]; ok && old.version == v.Number {
+			now[v.Name] = old
 			continue
 		}
 		d, err := template.FromJSON(v.Definition)
@@ -172,15 +137,15 @@ func (s *Service) refresh(ctx context.Context) error {
 		}
 		if err != nil {
 			// A later release may know more.
-			s.logger().Error("a prompt in the store is not understood and left out", "prompt", v.Name, "version", v.Number, "error", err)
+			s.Logger().Error("a prompt in the store is not understood and left out", "prompt", v.Name, "version", v.Number, "error", err)
 			continue
 		}
-		prompts[v.Name] = served{v.Number, t}
+		now[v.Name] = served{v.Number, t}
 	}
-	s.revision, s.prompts = revision, prompts
+	s.revision, s.served = revision, now
 	var serve []service.ServedPrompt
-	for _, name := range slices.Sorted(maps.Keys(prompts)) {
-		serve = append(serve, serves(prompts[name].template))
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		serve = append(serve, serves(now[name].template))
 	}
 	s.SetPrompts(serve)
 	return nil

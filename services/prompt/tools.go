@@ -108,7 +108,7 @@ func object(more string, required ...string) ([]byte, error) {
 		more, properties, strings.Join(required, `","`), s.Defs), nil
 }
 
-func (s *Service) addTools() error {
+func (s *prompts) addTools() error {
 	create, err := object("", "name", "messages")
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *Service) addTools() error {
 }
 
 // put makes a definition the present version of its prompt.
-func (s *Service) put(ctx context.Context, call *service.Call, tool string, d template.Definition, seen int64) (WrittenOut, error) {
+func (s *prompts) put(ctx context.Context, call *service.Call, tool string, d template.Definition, seen int64) (WrittenOut, error) {
 	t, err := template.Compile(d)
 	if err != nil {
 		return WrittenOut{}, service.Errorf("This is not a template: %v", err)
@@ -173,7 +173,7 @@ func (s *Service) put(ctx context.Context, call *service.Call, tool string, d te
 	return s.write(ctx, call, tool, store.Change{Name: d.Name, Definition: definition, Seen: seen, Entry: entry(t)})
 }
 
-func (s *Service) write(ctx context.Context, call *service.Call, tool string, c store.Change) (WrittenOut, error) {
+func (s *prompts) write(ctx context.Context, call *service.Call, tool string, c store.Change) (WrittenOut, error) {
 	c.Author = clip(call.Principal())
 	if key := call.IdempotencyKey(); key != "" {
 		c.Replayed = call.Replayed
@@ -191,7 +191,7 @@ func (s *Service) write(ctx context.Context, call *service.Call, tool string, c 
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := s.refresh(after); err != nil {
-		s.logger().Warn("a change is not served yet", "prompt", c.Name, "error", err)
+		s.Logger().Warn("a change is not served yet", "prompt", c.Name, "error", err)
 	}
 	s.Changed()
 	return WrittenOut{Name: v.Name, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
@@ -215,7 +215,7 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (s *Service) get(ctx context.Context, _ *service.Call, in VersionIn) (GetOut, error) {
+func (s *prompts) get(ctx context.Context, _ *service.Call, in VersionIn) (GetOut, error) {
 	v, err := s.store.Get(ctx, in.Name, in.Version)
 	if err != nil {
 		return GetOut{}, err
@@ -227,7 +227,7 @@ func (s *Service) get(ctx context.Context, _ *service.Call, in VersionIn) (GetOu
 	return GetOut{Definition: *d, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
 }
 
-func (s *Service) versions(ctx context.Context, _ *service.Call, in NameIn) (VersionsOut, error) {
+func (s *prompts) versions(ctx context.Context, _ *service.Call, in NameIn) (VersionsOut, error) {
 	all, err := s.store.Versions(ctx, in.Name)
 	if err != nil {
 		return VersionsOut{}, err
@@ -239,9 +239,9 @@ func (s *Service) versions(ctx context.Context, _ *service.Call, in NameIn) (Ver
 	return out, nil
 }
 
-func (s *Service) list(context.Context, *service.Call, struct{}) (ListOut, error) {
+func (s *prompts) list(context.Context, *service.Call, struct{}) (ListOut, error) {
 	s.mu.Lock()
-	prompts := s.prompts // replaced, never changed
+	prompts := s.served // replaced, never changed
 	s.mu.Unlock()
 	out := ListOut{Prompts: []ListedOut{}}
 	for _, name := range slices.Sorted(maps.Keys(prompts)) {

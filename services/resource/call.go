@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-func (r *Resource) create(ctx context.Context, call *service.Call, in CreateIn) (Entry, error) {
+func (r *resources) create(ctx context.Context, call *service.Call, in CreateIn) (Entry, error) {
 	if err := r.owned(in.URI); err != nil {
 		return Entry{}, err
 	}
@@ -51,7 +51,7 @@ func (r *Resource) create(ctx context.Context, call *service.Call, in CreateIn) 
 	return entry(made), nil
 }
 
-func (r *Resource) update(ctx context.Context, call *service.Call, in UpdateIn) (Entry, error) {
+func (r *resources) update(ctx context.Context, call *service.Call, in UpdateIn) (Entry, error) {
 	if err := r.owned(in.URI); err != nil {
 		return Entry{}, err
 	}
@@ -77,7 +77,7 @@ func (r *Resource) update(ctx context.Context, call *service.Call, in UpdateIn) 
 	return entry(changed), nil
 }
 
-func (r *Resource) delete(ctx context.Context, call *service.Call, in DeleteIn) (Entry, error) {
+func (r *resources) delete(ctx context.Context, call *service.Call, in DeleteIn) (Entry, error) {
 	if err := r.owned(in.URI); err != nil {
 		return Entry{}, err
 	}
@@ -93,17 +93,17 @@ func (r *Resource) delete(ctx context.Context, call *service.Call, in DeleteIn) 
 	return entry(gone), nil
 }
 
-func (r *Resource) list(ctx context.Context, call *service.Call, in ListIn) (ListOut, error) {
+func (r *resources) list(ctx context.Context, call *service.Call, in ListIn) (ListOut, error) {
 	return r.find(ctx, call, store.Query{Prefix: in.Prefix}, in.Cursor, in.Limit)
 }
 
-func (r *Resource) search(ctx context.Context, call *service.Call, in SearchIn) (ListOut, error) {
+func (r *resources) search(ctx context.Context, call *service.Call, in SearchIn) (ListOut, error) {
 	return r.find(ctx, call, store.Query{Prefix: in.Prefix, Name: in.Name, Text: in.Query, MIMEType: in.MIMEType}, in.Cursor, in.Limit)
 }
 
 const defaultPage = 50
 
-func (r *Resource) find(ctx context.Context, call *service.Call, q store.Query, cursor string, limit int) (ListOut, error) {
+func (r *resources) find(ctx context.Context, call *service.Call, q store.Query, cursor string, limit int) (ListOut, error) {
 	if limit < 0 {
 		return ListOut{}, fault.New(fault.InvalidParams, "limit must be at least 1")
 	}
@@ -123,7 +123,7 @@ const (
 	maxPart     = 1 << 20
 )
 
-func (r *Resource) readPart(ctx context.Context, call *service.Call, in ReadIn) (ReadOut, error) {
+func (r *resources) readPart(ctx context.Context, call *service.Call, in ReadIn) (ReadOut, error) {
 	if in.Offset < 0 || in.Limit < 0 {
 		return ReadOut{}, fault.New(fault.InvalidParams, "offset and limit must not be negative")
 	}
@@ -178,7 +178,7 @@ func next(to, size int64) int64 {
 }
 
 // owned refuses to write what is not stored here.
-func (r *Resource) owned(uri string) error {
+func (r *resources) owned(uri string) error {
 	if err := store.CheckURI(uri); err != nil {
 		return err
 	}

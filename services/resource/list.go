@@ -29,7 +29,7 @@ const (
 	configVariable = "config_name"
 )
 
-func (r *Resource) addResources() {
+func (r *resources) addResources() {
 	r.ListResources(func(ctx context.Context, call *service.Call, cursor string, limit int) (service.ResourcePage, error) {
 		page, next, err := r.page(ctx, call.Tenant(), store.Query{}, cursor, limit)
 		out := service.ResourcePage{Next: next}
@@ -62,7 +62,7 @@ func (r *Resource) addResources() {
 }
 
 // completeConfig suggests the names of stored configurations.
-func (r *Resource) completeConfig(ctx context.Context, call *service.Call, typed string, _ map[string]string) ([]string, error) {
+func (r *resources) completeConfig(ctx context.Context, call *service.Call, typed string, _ map[string]string) ([]string, error) {
 	page, _, err := r.store.List(ctx, call.Tenant(), store.Query{Prefix: configs + url.PathEscape(typed)}, "", maxPage)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func listed(r store.Resource) mcp.Resource {
 }
 
 // read reads what is stored, or what a source has; entry is nil for the latter.
-func (r *Resource) read(ctx context.Context, tenant, uri string) (entry *store.Resource, c mcp.ResourceContents, err error) {
+func (r *resources) read(ctx context.Context, tenant, uri string) (entry *store.Resource, c mcp.ResourceContents, err error) {
 	if s := r.source(uri); s != nil {
 		c, err = s.read(ctx, uri)
 		return nil, c, err
@@ -107,7 +107,7 @@ func (r *Resource) read(ctx context.Context, tenant, uri string) (entry *store.R
 }
 
 // page lists what a query finds from a cursor on, and gives the next cursor.
-func (r *Resource) page(ctx context.Context, tenant string, q store.Query, cursor string, limit int) ([]store.Resource, string, error) {
+func (r *resources) page(ctx context.Context, tenant string, q store.Query, cursor string, limit int) ([]store.Resource, string, error) {
 	scope, err := queryDigest(q)
 	if err != nil {
 		return nil, "", err

@@ -3,7 +3,6 @@ package resource_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
@@ -32,29 +32,31 @@ func TestMain(m *testing.M) {
 }
 
 // engines are the databases that every test runs on.
-var engines = map[string]func(*testing.T) resource.Config{
-	"postgres": func(t *testing.T) resource.Config { return resource.Config{DatabaseURL: databasetest.Postgres(t)} },
-	"sqlite": func(t *testing.T) resource.Config {
-		return resource.Config{File: filepath.Join(t.TempDir(), "resource.db")}
+var engines = map[string]func(*testing.T) resource.Env{
+	"postgres": func(t *testing.T) resource.Env {
+		return resource.Env{DataEnv: service.DataEnv{DatabaseURL: databasetest.Postgres(t)}}
+	},
+	"sqlite": func(t *testing.T) resource.Env {
+		return resource.Env{DataEnv: service.DataEnv{DataDir: t.TempDir()}}
 	},
 }
 
-func onBoth(t *testing.T, f func(t *testing.T, cfg resource.Config)) {
+func onBoth(t *testing.T, f func(t *testing.T, cfg resource.Env)) {
 	t.Parallel()
 	for name, config := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t)
-			cfg.Logger = bustest.Logger(t)
+			cfg.Log = bustest.Logger(t)
 			f(t, cfg)
 		})
 	}
 }
 
 // instance puts one more instance on a bus. What it returns takes it off.
-func instance(t *testing.T, url string, cfg resource.Config) (stop func()) {
+func instance(t *testing.T, url string, cfg resource.Env) (stop func()) {
 	t.Helper()
-	r, err := resource.New(t.Context(), "1.0.0", cfg)
+	r, err := resource.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,6 @@ func instance(t *testing.T, url string, cfg resource.Config) (stop func()) {
 		if err := running.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
 		}
-		r.Close()
 	}
 	t.Cleanup(stop)
 	return stop

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -23,15 +24,15 @@ const (
 )
 
 // written has the relay look at once.
-func (r *Resource) written() {
+func (r *resources) written() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// relay publishes the events of the outbox until ctx ends.
-func (r *Resource) relay(ctx context.Context) {
+// relay is a service.Loop that publishes the events of the outbox.
+func (r *resources) relay(ctx context.Context, _ *bus.Conn) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var forgot time.Time
@@ -40,7 +41,7 @@ func (r *Resource) relay(ctx context.Context) {
 		wait := time.Duration(float64(relayEvery) * (0.8 + 0.4*rand.Float64()))
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-timer.C:
 		case <-r.wake:
 			wait = relaySoon
@@ -52,9 +53,9 @@ func (r *Resource) relay(ctx context.Context) {
 		}
 		switch {
 		case err != nil && !failing && ctx.Err() == nil:
-			r.logger().Warn("events of resources wait to be published", "error", err)
+			r.Logger().Warn("events of resources wait to be published", "error", err)
 		case err == nil && failing:
-			r.logger().Info("events of resources are published again")
+			r.Logger().Info("events of resources are published again")
 		}
 		if failing = err != nil; failing {
 			wait = relayEvery
@@ -63,9 +64,8 @@ func (r *Resource) relay(ctx context.Context) {
 	}
 }
 
-// publish publishes all events there are. While the service is not on the bus
-// there is nothing to do.
-func (r *Resource) publish(ctx context.Context) error {
+// publish publishes all events there are.
+func (r *resources) publish(ctx context.Context) error {
 	for {
 		n, err := r.store.Relay(ctx, relayBatch, func(ctx context.Context, events []store.Event) error {
 			updates := make([]service.ResourceUpdate, len(events))

@@ -8,9 +8,8 @@ package resource
 
 import (
 	"context"
-	"log/slog"
+	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -22,17 +21,22 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource/store/table"
 )
 
-// Resource is the service with what it holds open.
-type Resource struct {
+// Env says where resources are kept, in resource.db if it is a file, and what
+// else is read.
+type Env struct {
+	service.DataEnv
+	// FileRoots and GitRoots are separated as in PATH.
+	FileRoots string   `env:"BUSBAR_RESOURCE_FILE_ROOTS" placeholder:"DIRS" help:"Directories whose files file:// URIs may read, separated as in PATH."`
+	HTTPAllow []string `env:"BUSBAR_RESOURCE_HTTP_ALLOW" placeholder:"HOST" help:"Hosts that https:// URIs may read: example.com, example.com:8443, *.example.com."`
+	GitRoots  string   `env:"BUSBAR_RESOURCE_GIT_ROOTS" placeholder:"DIRS" help:"Repositories, or directories of repositories, that git:// URIs may read, separated as in PATH."`
+}
+
+// resources is the service.
+type resources struct {
 	*service.Service
 	store   store.Store
-	log     *slog.Logger
 	sources []source
-
-	wake  chan struct{}
-	stop  context.CancelFunc
-	ended sync.WaitGroup
-	close []func()
+	wake    chan struct{}
 }
 
 // source reads what is not stored.
@@ -41,86 +45,75 @@ type source struct {
 	read   func(ctx context.Context, uri string) (mcp.ResourceContents, error)
 }
 
-// New opens what the configuration names, waiting for the database until ctx
-// ends, and makes the service "resource" in the given version. Close it after
-// the service was stopped.
-func New(ctx context.Context, version string, cfg Config) (*Resource, error) {
-	r := &Resource{
-		log: cfg.Logger, wake: make(chan struct{}, 1),
-		Service: service.New("resource", service.WithVersion(version), service.WithLogger(cfg.Logger),
+// New opens what env names, waiting for the database until ctx ends, and makes
+// the service "resource".
+func New(ctx context.Context, env Env) (*service.Service, error) {
+	r := &resources{
+		wake: make(chan struct{}, 1),
+		Service: service.New("resource", service.WithVersion(env.Version), service.WithLogger(env.Log),
 			service.WithDescription("Resources that are created, changed, listed, searched and subscribed to")),
 	}
-	if err := r.open(ctx, cfg); err != nil {
+	if err := r.open(ctx, env); err != nil {
 		r.Close()
 		return nil, err
 	}
 	r.addTools()
 	r.addResources()
-	relay, stop := context.WithCancel(context.Background())
-	r.stop = stop
-	r.ended.Go(func() { r.relay(relay) })
-	return r, nil
+	r.Go(r.relay)
+	return r.Service, nil
 }
 
-func (r *Resource) open(ctx context.Context, cfg Config) (err error) {
-	kept, err := table.Open(ctx, database.Config{URL: cfg.DatabaseURL, File: cfg.File})
+func (r *resources) open(ctx context.Context, env Env) error {
+	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")})
 	if err != nil {
 		return err
 	}
-	r.store, r.close = kept, append(r.close, kept.Close)
+	r.OnStop(kept.Close)
+	r.store = kept
 	id, err := kept.StoreID(ctx)
 	if err != nil {
 		return err
 	}
-	service.WithStore(id)(r.Service)
-	if len(cfg.FileRoots) > 0 {
-		files, err := file.Open(cfg.FileRoots)
+	r.SetStore(id)
+	if roots := some(filepath.SplitList(env.FileRoots)); len(roots) > 0 {
+		files, err := file.Open(roots)
 		if err != nil {
 			return err
 		}
+		r.OnStop(func() { _ = files.Close() })
 		r.sources = append(r.sources, source{file.Scheme, files.Read})
-		r.close = append(r.close, func() { _ = files.Close() })
 	}
-	if len(cfg.HTTPAllow) > 0 {
-		reader, err := web.New(web.Config{Allow: cfg.HTTPAllow})
+	if hosts := some(env.HTTPAllow); len(hosts) > 0 {
+		reader, err := web.New(web.Config{Allow: hosts})
 		if err != nil {
 			return err
 		}
+		r.OnStop(reader.Close)
 		r.sources = append(r.sources, source{web.Scheme, reader.Read})
-		r.close = append(r.close, reader.Close)
 	}
-	if len(cfg.GitRoots) > 0 {
-		repositories, err := git.Open(cfg.GitRoots)
+	if roots := some(filepath.SplitList(env.GitRoots)); len(roots) > 0 {
+		repositories, err := git.Open(roots)
 		if err != nil {
 			return err
 		}
+		r.OnStop(func() { _ = repositories.Close() })
 		r.sources = append(r.sources, source{git.Scheme, repositories.Read})
-		r.close = append(r.close, func() { _ = repositories.Close() })
 	}
 	return nil
 }
 
-// logger is read at use: service.Main sets up slog after New.
-func (r *Resource) logger() *slog.Logger {
-	if r.log != nil {
-		return r.log
+// some leaves out what is blank.
+func some(all []string) (out []string) {
+	for _, s := range all {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
 	}
-	return slog.Default()
-}
-
-// Close stops what runs beside the calls and closes what New opened.
-func (r *Resource) Close() {
-	if r.stop != nil {
-		r.stop()
-	}
-	r.ended.Wait()
-	for i := len(r.close) - 1; i >= 0; i-- {
-		r.close[i]()
-	}
+	return out
 }
 
 // source is who reads a URI that is not stored; nil for one that is.
-func (r *Resource) source(uri string) *source {
+func (r *resources) source(uri string) *source {
 	for i, s := range r.sources {
 		if len(uri) >= len(s.scheme) && strings.EqualFold(uri[:len(s.scheme)], s.scheme) {
 			return &r.sources[i]

@@ -15,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 	"github.com/busbar-mcp/busbar/services/resource/store/table"
@@ -29,7 +30,7 @@ type (
 const seed = `{"uri":"example://document1","name":"Пример документа","description":"Документ для тестирования API ресурсов","mimeType":"text/plain","text":"Это содержимое тестового документа"}`
 
 func TestTools(t *testing.T) {
-	onBoth(t, func(t *testing.T, cfg resource.Config) {
+	onBoth(t, func(t *testing.T, cfg resource.Env) {
 		url := bustest.Server(t)
 		instance(t, url, cfg)
 		c := connect(t, url)
@@ -194,7 +195,7 @@ func TestTools(t *testing.T) {
 }
 
 func TestIdempotencyKeys(t *testing.T) {
-	onBoth(t, func(t *testing.T, cfg resource.Config) {
+	onBoth(t, func(t *testing.T, cfg resource.Env) {
 		url := bustest.Server(t)
 		instance(t, url, cfg)
 		c := connect(t, url)
@@ -234,7 +235,7 @@ func TestSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := bustest.Server(t)
-	instance(t, url, resource.Config{File: filepath.Join(t.TempDir(), "r.db"), FileRoots: []string{dir}, HTTPAllow: []string{"localhost"}, GitRoots: []string{dir}, Logger: bustest.Logger(t)})
+	instance(t, url, resource.Env{DataEnv: service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}, FileRoots: dir, HTTPAllow: []string{"localhost"}, GitRoots: dir})
 	c := connect(t, url)
 	if p := ok[part](c, "read_resource", `{"uri":"file://`+dir+`/a.md"}`); *p.Text != "# a" || p.Size != 3 || p.Revision != 0 {
 		t.Errorf("%+v", p)
@@ -249,7 +250,7 @@ func TestSources(t *testing.T) {
 	t.Run("what is off is stored like anything else", func(t *testing.T) {
 		t.Parallel()
 		url := bustest.Server(t)
-		instance(t, url, resource.Config{File: filepath.Join(t.TempDir(), "r.db"), Logger: bustest.Logger(t)})
+		instance(t, url, resource.Env{DataEnv: service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}})
 		c := connect(t, url)
 		c.refused(fault.UnknownResource, "read_resource", `{"uri":"file:///etc/passwd"}`)
 		ok[entry](c, "create_resource", `{"uri":"file:///etc/passwd","text":"stored"}`)
@@ -261,18 +262,18 @@ func TestSources(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "r.db")
+	file := service.DataEnv{DataDir: t.TempDir()}
 	for what, c := range map[string]struct {
-		cfg  resource.Config
+		cfg  resource.Env
 		says string
 	}{
-		"no place":           {resource.Config{}, "BUSBAR_DATABASE_URL"},
-		"another database":   {resource.Config{DatabaseURL: "mysql://x"}, "postgres://"},
-		"no such directory":  {resource.Config{File: file, FileRoots: []string{"/none/such"}}, "directory"},
-		"no such repository": {resource.Config{File: file, GitRoots: []string{"/none/such"}}, "directory"},
-		"no host":            {resource.Config{File: file, HTTPAllow: []string{"https://x"}}, "no host"},
+		"no place":           {resource.Env{}, "BUSBAR_DATABASE_URL"},
+		"another database":   {resource.Env{DataEnv: service.DataEnv{DatabaseURL: "mysql://x"}}, "postgres://"},
+		"no such directory":  {resource.Env{DataEnv: file, FileRoots: "/none/such"}, "directory"},
+		"no such repository": {resource.Env{DataEnv: file, GitRoots: "/none/such"}, "directory"},
+		"no host":            {resource.Env{DataEnv: file, HTTPAllow: []string{"https://x"}}, "no host"},
 	} {
-		if _, err := resource.New(t.Context(), "1", c.cfg); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := resource.New(t.Context(), c.cfg); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -281,8 +282,8 @@ func TestConfig(t *testing.T) {
 // TestOutbox: what was committed by a process that died is told by the next, in
 // order.
 func TestOutbox(t *testing.T) {
-	onBoth(t, func(t *testing.T, cfg resource.Config) {
-		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File})
+	onBoth(t, func(t *testing.T, cfg resource.Env) {
+		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db")})
 		if err != nil {
 			t.Fatal(err)
 		}

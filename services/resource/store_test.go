@@ -2,12 +2,12 @@ package resource_test
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
@@ -18,37 +18,35 @@ func TestB10SecondFileIsRefused(t *testing.T) {
 	url := bustest.Server(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	begin := func(file string) (stop func(), err error) {
+	begin := func(dir string) (stop func(), err error) {
 		t.Helper()
-		r, err := resource.New(ctx, "1.0.0", resource.Config{File: file, Logger: bustest.Logger(t)})
+		r, err := resource.New(ctx, resource.Env{DataEnv: service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: dir}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		running, err := r.Start(ctx, bustest.Connect(t, url))
 		if err != nil {
-			r.Close()
 			return nil, err
 		}
 		return func() {
 			if err := running.Stop(context.WithoutCancel(ctx)); err != nil {
 				t.Error(err)
 			}
-			r.Close()
 		}, nil
 	}
-	file := filepath.Join(t.TempDir(), "resource.db")
-	stop, err := begin(file)
+	dir := t.TempDir()
+	stop, err := begin(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stopOther, err := begin(filepath.Join(t.TempDir(), "resource.db")); err == nil {
+	if stopOther, err := begin(t.TempDir()); err == nil {
 		stopOther()
 		t.Error("an instance with a file of its own joins")
 	} else if !strings.Contains(err.Error(), "--database-url") {
 		t.Errorf("refused with %v", err)
 	}
 	stop()
-	if stop, err = begin(file); err != nil {
+	if stop, err = begin(dir); err != nil {
 		t.Fatalf("the same file is refused after a restart: %v", err)
 	}
 	stop()

@@ -102,7 +102,7 @@ func entry(r store.Resource) Entry {
 	}
 }
 
-func (r *Resource) addTools() {
+func (r *resources) addTools() {
 	yes, no := true, false
 	service.AddTool(r.Service, service.Tool{
 		Name: "create_resource", Title: "Create resource",

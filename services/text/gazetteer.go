@@ -8,22 +8,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 )
 
-// gazetteerVariable names the file that replaces the gazetteer of the service.
-const gazetteerVariable = "BUSBAR_TEXT_GAZETTEER"
-
 // maxGazetteer is the largest file taken, in bytes.
 const maxGazetteer = 4 << 20
 
-// configured is where the gazetteer comes from: the file that the environment
-// names, read now, or else the one of the service, read when first needed.
-func configured() (func() *entity.Gazetteer, error) {
-	path := os.Getenv(gazetteerVariable)
-	if path == "" {
+// gazetteer is where the names come from: the file that is set, read now, or else
+// the one of the service, read when first needed.
+func (e Env) gazetteer() (func() *entity.Gazetteer, error) {
+	if e.Gazetteer == "" {
 		return entity.Default, nil
 	}
-	g, err := readGazetteer(path)
+	g, err := readGazetteer(e.Gazetteer)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", gazetteerVariable, err)
+		return nil, fmt.Errorf("BUSBAR_TEXT_GAZETTEER: %w", err)
 	}
 	return func() *entity.Gazetteer { return g }, nil
 }

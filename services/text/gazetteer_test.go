@@ -14,16 +14,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
-// These tests set the environment and so are not parallel.
-
 func TestGazetteerOfTheEnvironment(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "names.tsv")
 	if err := os.WriteFile(path, []byte("# ours\ntechnology\t*\tflux capacitor\nprocess\ten\ttime travel\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("BUSBAR_TEXT_GAZETTEER", path)
 	conn := bustest.Connect(t, bustest.Server(t))
-	running, err := text.New("1.2.3").Start(t.Context(), conn)
+	s, err := text.New(t.Context(), text.Env{Gazetteer: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +62,7 @@ func TestUnusableGazetteer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			t.Setenv("BUSBAR_TEXT_GAZETTEER", path)
-			_, err := text.New("1.2.3").Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
+			_, err := text.New(t.Context(), text.Env{Gazetteer: path})
 			if err == nil || !strings.Contains(err.Error(), "BUSBAR_TEXT_GAZETTEER") {
 				t.Errorf("started: %v", err)
 			}

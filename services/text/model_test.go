@@ -28,7 +28,11 @@ type result struct {
 func serve(t *testing.T) func(*busv1.Request) *busv1.Frame {
 	t.Helper()
 	conn := bustest.Connect(t, bustest.Server(t))
-	running, err := text.New("1.2.3").Start(t.Context(), conn)
+	s, err := text.New(t.Context(), text.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
 	}

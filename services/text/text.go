@@ -31,12 +31,21 @@ var (
 // topWords is how many words analyzeText lists.
 const topWords = 10
 
-// New makes the service "text" with its four tools, in the given version. The
-// environment's BUSBAR_TEXT_GAZETTEER may name a file with the names that
-// extractEntities is to know; the service does not start when it is unusable.
-func New(version string) *service.Service {
-	gazetteer, err := configured()
-	s := service.New("text", service.WithVersion(version), service.WithError(err),
+// Env is what the service is built with.
+type Env struct {
+	service.Env
+	// Gazetteer is a file with the names that extractEntities is to know. Empty:
+	// the service's own.
+	Gazetteer string `env:"BUSBAR_TEXT_GAZETTEER" placeholder:"FILE" help:"Names that extractEntities finds, in place of its own."`
+}
+
+// New makes the service "text" with its four tools.
+func New(_ context.Context, env Env) (*service.Service, error) {
+	gazetteer, err := env.gazetteer()
+	if err != nil {
+		return nil, err
+	}
+	s := service.New("text", service.WithVersion(env.Version), service.WithLogger(env.Log),
 		service.WithDescription("Text tools for English, Polish, Russian and Chinese: statistics, summaries, entities, keywords, formatting"))
 	service.AddTool(s, service.Tool{
 		Name:        "analyzeText",
@@ -67,7 +76,7 @@ func New(version string) *service.Service {
 		OutputSchema: processorOutput,
 		ReadOnly:     true, Idempotent: true,
 	}, processor)
-	return s
+	return s, nil
 }
 
 func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, error) {

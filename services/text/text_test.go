@@ -194,7 +194,11 @@ func TestStopsWhenCancelled(t *testing.T) {
 func TestOnTheBus(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	running, err := New("1.2.3").Start(t.Context(), conn)
+	s, err := New(t.Context(), Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
 	}

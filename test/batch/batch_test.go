@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -63,28 +61,21 @@ func start(t *testing.T) *world {
 	w := &world{
 		bus: bustest.Server(t), slowStarted: make(chan struct{}, 1000), slowEnded: make(chan struct{}, 1000), release: make(chan struct{}),
 	}
-	run := func(s interface {
-		Start(context.Context, *bus.Conn) (*service.Running, error)
-	}) {
+	run := func(s *service.Service, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = running.Stop(context.Background()) })
 	}
-	run(w.service(t))
-	run(batch.New("1.0.0"))
-	run(planning.New("1.0.0"))
-	r, err := resource.New(t.Context(), "1.0.0", resource.Config{File: filepath.Join(t.TempDir(), "resource.db"), Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.Close)
-	stored, err := r.Start(t.Context(), bustest.Connect(t, w.bus))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stored.Stop(context.Background()) })
+	env := service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}
+	run(w.service(t), nil)
+	run(batch.New(t.Context(), env.Env))
+	run(planning.New(t.Context(), env.Env))
+	run(resource.New(t.Context(), resource.Env{DataEnv: env}))
 	for range 2 {
 		e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), edge.Config{Version: "1", Authenticator: users{}, Logger: bustest.Logger(t)})
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 	"github.com/busbar-mcp/busbar/services/resource/store/table"
@@ -40,11 +41,10 @@ func BenchmarkResources(b *testing.B) {
 	}
 	defer s.Close()
 	quiet := slog.New(slog.DiscardHandler)
-	r, err := resource.New(b.Context(), "1.0.0", resource.Config{DatabaseURL: url, Logger: quiet})
+	r, err := resource.New(b.Context(), resource.Env{DataEnv: service.DataEnv{Env: service.Env{Log: quiet}, DatabaseURL: url}})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer r.Close()
 	nats := bustest.Server(b)
 	running, err := r.Start(b.Context(), bustest.Connect(b, nats))
 	if err != nil {

@@ -68,7 +68,8 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-// TestDoors runs the examples of docs/doors.md against a whole system.
+// TestDoors runs the examples of the doors' pages against a whole system. What
+// follows a request as JSON is its answer.
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	home := build(t)
@@ -81,26 +82,57 @@ func TestDoors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := map[string]int{}
-	var query string
-	for _, b := range blocks(t, "docs/doors.md") {
-		ran[b.language]++
-		switch {
-		case b.language == "graphql" && strings.Contains(b.text, "type Query"):
-			if b.text != string(schema) {
-				t.Error("the schema of the page differs from services/edge/door/graphql/schema.graphql; copy it there")
+	for page, least := range map[string]map[string]int{
+		"docs/graphql.md":   {"graphql": 3, "json": 3},
+		"docs/websocket.md": {"ws": 2},
+		"docs/rest.md":      {"http": 3, "json": 3},
+		"docs/envelope.md":  {"http": 3, "json": 3},
+	} {
+		t.Run(page, func(t *testing.T) {
+			ran := map[string]int{}
+			var request, answer string
+			for _, b := range blocks(t, page) {
+				ran[b.language]++
+				switch {
+				case b.language == "graphql" && strings.Contains(b.text, "type Query"):
+					if b.text != string(schema) {
+						t.Error("the schema of the page differs from services/edge/door/graphql/schema.graphql; copy it there")
+					}
+				case b.language == "graphql":
+					request, answer = b.text, post(t, address[1]+"/graphql", b.text)
+				case b.language == "http":
+					request, answer = b.text, send(t, address[1], b.text)
+				case b.language == "json":
+					same(t, request, answer, b.text)
+				case b.language == "ws":
+					converse(t, address[1]+"/ws", b.text)
+				}
 			}
-		case b.language == "graphql":
-			query = b.text
-		case b.language == "json":
-			same(t, query, post(t, address[1]+"/graphql", query), b.text)
-		case b.language == "ws":
-			converse(t, address[1]+"/ws", b.text)
-		}
+			for language, n := range least {
+				if ran[language] < n {
+					t.Errorf("the page has examples no more: %v", ran)
+				}
+			}
+		})
 	}
-	if ran["graphql"] < 3 || ran["json"] < 3 || ran["ws"] < 2 {
-		t.Errorf("the page has examples no more: %v", ran)
+}
+
+// send makes a request as it is written down: a line with method and path,
+// headers, an empty line, the body.
+func send(t *testing.T, address, text string) string {
+	t.Helper()
+	head, body, _ := strings.Cut(text, "\n\n")
+	lines := strings.Split(head, "\n")
+	method, path, _ := strings.Cut(lines[0], " ")
+	r, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, ": ")
+		r.Header.Set(name, value)
+	}
+	return answerTo(t, r)
 }
 
 func post(t *testing.T, url, query string) string {
@@ -109,7 +141,17 @@ func post(t *testing.T, url, query string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Post(url, "application/json", strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return answerTo(t, r)
+}
+
+func answerTo(t *testing.T, r *http.Request) string {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

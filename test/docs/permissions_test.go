@@ -22,15 +22,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-// permissions reads the table of docs/architecture.md: what each row lets a user
+// permissions reads the table of docs/reference/bus.md: what each row lets a user
 // publish and subscribe to.
 func permissions(t *testing.T) map[string][2][]string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../docs/reference/bus.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "### NATS permissions")
+	_, section, _ := strings.Cut(string(page), "## NATS permissions")
 	section, _, _ = strings.Cut(section, "\n## ")
 	subject := regexp.MustCompile("`([^`]+)`(?: \\(queue `([^`]+)`\\))?")
 	rows := map[string][2][]string{}
@@ -95,7 +95,7 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 	const plain, tasks, calls, stores = "service `S`", "… with tasks, besides", "… whose tools call others, besides", "… with a store of its own, besides"
 	urls := bustest.ServerFor(t,
 		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls, stores),
-		user(t, audit.Name, plain, "service `audit`, besides"),
+		user(t, "audit", plain, "service `audit`, besides"),
 	)
 	denied := &denials{}
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(denied, t.Output()), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -143,7 +143,7 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 		s := service.New(name, service.WithLogger(logger))
 		add(s)
 		if name == "planner" {
-			service.WithStore("here")(s)
+			s.SetStore("here")
 		}
 		r, err := s.Start(ctx, connect(name))
 		if err != nil {
@@ -155,12 +155,11 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			}
 		})
 	}
-	trail, err := audit.New(ctx, audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: logger})
+	trail, err := audit.New(ctx, audit.Env{DataEnv: service.DataEnv{Env: service.Env{Log: logger}, DataDir: t.TempDir()}, AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(trail.Close)
-	keeper, err := trail.Start(ctx, connect(audit.Name))
+	keeper, err := trail.Start(ctx, connect("audit"))
 	if err != nil {
 		t.Fatalf("the audit service does not start: %v", err)
 	}

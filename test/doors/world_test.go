@@ -17,6 +17,7 @@ import (
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -110,11 +111,10 @@ func (w *world) keepTrail(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*answerTime)
 	defer cancel()
 	// What a loaded machine delivers too late comes again after that.
-	s, err := audit.New(ctx, audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: bustest.Logger(t)})
+	s, err := audit.New(ctx, audit.Env{DataEnv: service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}, AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
 	r, err := s.Start(ctx, bustest.Connect(t, w.nats))
 	if err != nil {
 		t.Fatal(err)

@@ -137,6 +137,27 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
+// TestOneProcessAFile: a second process on the SQLite file of another is refused,
+// and told what to do.
+func TestOneProcessAFile(t *testing.T) {
+	t.Parallel()
+	_, dev := startDev(t)
+	for _, command := range [][]string{{"resource"}, {"prompt"}, {"audit", "serve"}} {
+		t.Run(command[0], func(t *testing.T) {
+			t.Parallel()
+			p := start(t, "busbar", append(command, "--nats", dev.nats, "--data-dir", dev.data)...)
+			if code := p.wait(10 * time.Second); code != 1 {
+				t.Errorf("exited with %d", code)
+			}
+			for _, says := range []string{command[0] + ".db is in use by another process", "--database-url"} {
+				if !strings.Contains(p.stderr.String(), says) {
+					t.Errorf("said %q, not %q", p.stderr.String(), says)
+				}
+			}
+		})
+	}
+}
+
 // TestStop ends idle processes by signal.
 func TestStop(t *testing.T) {
 	t.Parallel()
@@ -155,7 +176,7 @@ func TestStop(t *testing.T) {
 			}},
 			{"text", func(t *testing.T) *process {
 				p := start(t, "text", "--nats", dev.nats)
-				p.awaitLog("on the bus")
+				p.awaitReady()
 				return p
 			}},
 			{"stdio", func(t *testing.T) *process {
@@ -178,12 +199,6 @@ func TestStop(t *testing.T) {
 			})
 		}
 	}
-}
-
-// awaitLog waits for a text in what the process logs.
-func (p *process) awaitLog(text string) {
-	p.t.Helper()
-	eventually(p.t, "the log has "+text, func() bool { return strings.Contains(p.stderr.String(), text) })
 }
 
 // TestStopWithConnections stops an edge that has connections on which nothing

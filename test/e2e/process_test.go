@@ -130,7 +130,7 @@ func (p *process) wait(within time.Duration) int {
 // ready is what the line says that a server prints when it is up.
 type ready struct{ mcp, grpc, nats, data string }
 
-var readyLine = regexp.MustCompile(`^busbar (?:dev|edge) is ready: mcp=(\S+)(?: grpc=(\S+))? nats=(\S+)(?: data=(\S+))?$`)
+var readyLine = regexp.MustCompile(`^busbar \S+ is ready:(?: mcp=(\S+))?(?: grpc=(\S+))? nats=(\S+)(?: data=(\S+))?$`)
 
 // awaitReady reads the ready line. Anything else on standard output fails the
 // test.

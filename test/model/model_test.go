@@ -13,6 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -51,7 +52,7 @@ func newGateway(t *testing.T, url string) (*gateway.Gateway, *catalogue.Live) {
 		t.Fatal(err)
 	}
 	t.Cleanup(live.Close)
-	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)}), live
+	return gateway.New(gateway.Config{Caller: caller, Catalogue: live}), live
 }
 
 func TestSampling(t *testing.T) {
@@ -72,7 +73,7 @@ func TestSampling(t *testing.T) {
 		t.Errorf("without a model: %v", err)
 	}
 
-	s, merr := model.New("1.0.0", model.Config{Provider: "anthropic", URL: provider.URL, Name: "claude-x", APIKey: "secret", Logger: bustest.Logger(t)})
+	s, merr := model.New(t.Context(), model.Env{Env: service.Env{Log: bustest.Logger(t)}, Provider: "anthropic", URL: provider.URL, Name: "claude-x", APIKey: "secret"})
 	if merr != nil {
 		t.Fatal(merr)
 	}
@@ -100,7 +101,7 @@ func TestSampling(t *testing.T) {
 	}
 
 	// MCP clients bring models of their own.
-	e, merr := edge.New(t.Context(), bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, merr := edge.New(t.Context(), bustest.Connect(t, url), edge.Config{Version: "1"})
 	if merr != nil {
 		t.Fatal(merr)
 	}

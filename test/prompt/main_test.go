@@ -19,6 +19,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/prompt"
@@ -29,15 +30,19 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // onBoth runs a test on both engines.
 func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
-	for name, config := range map[string]func(t *testing.T) prompt.Config{
-		"postgres": func(t *testing.T) prompt.Config { return prompt.Config{DatabaseURL: databasetest.Postgres(t)} },
-		"sqlite":   func(t *testing.T) prompt.Config { return prompt.Config{DataDir: filepath.Join(t.TempDir(), "data")} },
+	for name, config := range map[string]func(t *testing.T) prompt.Env{
+		"postgres": func(t *testing.T) prompt.Env {
+			return prompt.Env{DataEnv: service.DataEnv{DatabaseURL: databasetest.Postgres(t)}}
+		},
+		"sqlite": func(t *testing.T) prompt.Env {
+			return prompt.Env{DataEnv: service.DataEnv{DataDir: filepath.Join(t.TempDir(), "data")}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &world{bus: bustest.Server(t), config: config(t)}
 			// So long that what is seen was heard.
-			w.config.Reread, w.config.Logger = time.Hour, bustest.Logger(t)
+			w.config.Reread, w.config.Log = time.Hour, bustest.Logger(t)
 			test(t, w)
 		})
 	}
@@ -45,13 +50,13 @@ func onBoth(t *testing.T, test func(t *testing.T, w *world)) {
 
 type world struct {
 	bus    string
-	config prompt.Config
+	config prompt.Env
 }
 
 // instance puts another instance on the bus until stop is called.
 func (w *world) instance(t *testing.T) (stop func()) {
 	t.Helper()
-	s, err := prompt.New(t.Context(), "1.0.0", w.config)
+	s, err := prompt.New(t.Context(), w.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +69,6 @@ func (w *world) instance(t *testing.T) (stop func()) {
 		once.Do(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			defer s.Close()
 			if err := running.Stop(ctx); err != nil {
 				t.Error(err)
 			}

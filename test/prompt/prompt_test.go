@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/prompt"
 )
 
@@ -228,7 +229,7 @@ func TestRepetition(t *testing.T) {
 // Without the database prompts are served as before, and changes are refused.
 func TestDatabaseAway(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
-		s, err := prompt.New(t.Context(), "1.0.0", w.config)
+		s, err := prompt.New(t.Context(), w.config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,12 +252,12 @@ func TestDatabaseAway(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for says, cfg := range map[string]prompt.Config{
+	for says, cfg := range map[string]service.DataEnv{
 		"BUSBAR_DATABASE_URL or BUSBAR_DATA_DIR": {},
 		"not one of Postgres":                    {DatabaseURL: "mysql://u:secret@127.0.0.1/x"},
 		"is not one: use postgres://":            {DatabaseURL: "postgres://u:secret@[::1"},
 	} {
-		if _, err := prompt.New(t.Context(), "1", cfg); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+		if _, err := prompt.New(t.Context(), prompt.Env{DataEnv: cfg}); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v; want %s", err, says)
 		}
 	}

@@ -7,15 +7,14 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/resource"
@@ -30,17 +29,17 @@ const operatorToken = "0perator"
 func TestM16RepetitionByAServiceThatKeepsKeys(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
-	startInstance(t, nats, resource.Config{File: filepath.Join(t.TempDir(), "resource.db")})
-	prompts, err := prompt.New(t.Context(), "1.0.0", prompt.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	startInstance(t, nats, resource.Env{DataEnv: service.DataEnv{DataDir: t.TempDir()}})
+	prompts, err := prompt.New(t.Context(), prompt.Env{DataEnv: data(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	startBeside(t, nats, prompts.Start, prompts.Close)
-	trail, err := audit.New(t.Context(), audit.Config{DataDir: t.TempDir(), AckWait: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	startBeside(t, nats, prompts)
+	trail, err := audit.New(t.Context(), audit.Env{DataEnv: data(t), AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	startBeside(t, nats, trail.Start, trail.Close)
+	startBeside(t, nats, trail)
 	base := strings.TrimSuffix(startEdge(t, nats), "/mcp")
 	bustest.Eventually(t, "the prompt service", func() bool {
 		resp, err := http.Get(base + "/tools/create_prompt")
@@ -124,11 +123,15 @@ func ends(t *testing.T, base string) map[string]int {
 	return n
 }
 
-// startBeside puts a service on the bus that is closed at the end.
-func startBeside[R interface{ Stop(context.Context) error }](t *testing.T, nats string, start func(context.Context, *bus.Conn) (R, error), end func()) {
+// data is a quiet service's, in a directory of its own.
+func data(t *testing.T) service.DataEnv {
+	return service.DataEnv{Env: service.Env{Log: slog.New(slog.DiscardHandler)}, DataDir: t.TempDir()}
+}
+
+// startBeside puts a service on the bus for the length of the test.
+func startBeside(t *testing.T, nats string, s *service.Service) {
 	t.Helper()
-	t.Cleanup(end)
-	r, err := start(t.Context(), bustest.Connect(t, nats))
+	r, err := s.Start(t.Context(), bustest.Connect(t, nats))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/resource"
@@ -55,14 +55,13 @@ func startEdge(t testing.TB, bus string) string {
 }
 
 // startInstance puts an instance of the service on a bus.
-func startInstance(t testing.TB, bus string, cfg resource.Config) {
+func startInstance(t testing.TB, bus string, cfg resource.Env) {
 	t.Helper()
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	r, err := resource.New(t.Context(), "1.0.0", cfg)
+	cfg.Log = slog.New(slog.DiscardHandler)
+	r, err := resource.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.Close)
 	running, err := r.Start(t.Context(), bustest.Connect(t, bus))
 	if err != nil {
 		t.Fatal(err)
@@ -135,11 +134,13 @@ func hears[V any](t *testing.T, who string, c <-chan V, do func()) V {
 // engines are the databases, each for the instances of one bus.
 var engines = map[string]struct {
 	instances int
-	config    func(*testing.T) resource.Config
+	config    func(*testing.T) resource.Env
 }{
-	"postgres": {2, func(t *testing.T) resource.Config { return resource.Config{DatabaseURL: databasetest.Postgres(t)} }},
-	"sqlite": {1, func(t *testing.T) resource.Config {
-		return resource.Config{File: filepath.Join(t.TempDir(), "resource.db")}
+	"postgres": {2, func(t *testing.T) resource.Env {
+		return resource.Env{DataEnv: service.DataEnv{DatabaseURL: databasetest.Postgres(t)}}
+	}},
+	"sqlite": {1, func(t *testing.T) resource.Env {
+		return resource.Env{DataEnv: service.DataEnv{DataDir: t.TempDir()}}
 	}},
 }
 
@@ -249,12 +250,12 @@ func TestManyResources(t *testing.T) {
 }
 
 // fill stores 20,000 resources in one statement: through the store it takes a minute.
-func fill(t *testing.T, cfg resource.Config) {
+func fill(t *testing.T, cfg resource.Env) {
 	t.Helper()
 	const statement = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
 		INSERT INTO resource (tenant, uri, name, title, description, mime_type, annotations, is_binary, size, revision, created, updated, names, about, words, content)
 		SELECT '', 'many:' || CAST(100000 + i AS text), 'n', '', '', 'text/plain', 'null', false, 0, 1, 0, 0, 'n', '', '', '' FROM n`
-	place := database.Config{URL: cfg.DatabaseURL, File: cfg.File}
+	place := database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db")}
 	s, err := table.Open(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +289,7 @@ func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	server := databasetest.Own(t)
 	bus := bustest.Server(t)
-	startInstance(t, bus, resource.Config{DatabaseURL: server.URL()})
+	startInstance(t, bus, resource.Env{DataEnv: service.DataEnv{DatabaseURL: server.URL()}})
 	url := startEdge(t, bus)
 	c := connect(t, url, legacy)
 	c.call("create_resource", map[string]any{"uri": "a:1", "text": "1"})

@@ -4,11 +4,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestL1PutRepeatedWithItsKey(t *testing.T) {
 	t.Parallel()
 	bus := bustest.Server(t)
-	startInstance(t, bus, resource.Config{File: filepath.Join(t.TempDir(), "resource.db")})
+	startInstance(t, bus, resource.Env{DataEnv: service.DataEnv{DataDir: t.TempDir()}})
 	base := strings.TrimSuffix(startEdge(t, bus), "/mcp")
 	put := func(uri, key, body string) (int, string, string) {
 		t.Helper()

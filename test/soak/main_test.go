@@ -5,6 +5,7 @@
 package soak
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -36,7 +37,9 @@ func TestMain(m *testing.M) {
 	case "nats":
 		serveNATS()
 	case "ledger":
-		service.Main(newLedgerService(os.Getenv(ledgerFile)))
+		service.Main("ledger", func(context.Context, service.Env) (*service.Service, error) {
+			return newLedgerService(os.Getenv(ledgerFile)), nil
+		})
 	default:
 		os.Exit(m.Run())
 	}

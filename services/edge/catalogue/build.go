@@ -3,7 +3,6 @@ package catalogue
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -14,26 +13,26 @@ import (
 // builder makes one snapshot.
 type builder struct {
 	*Snapshot
-	owner       func(Name) string
+	owners      ownership
 	known, used compiled
 	items       [kinds][]item
 	taken       map[Name]bool
 }
 
 // build makes a snapshot of services sorted by name. A name that several offer
-// goes to the one that owner says; every edge makes the same snapshot.
-func build(services []bus.Service, owner func(Name) string, known compiled) (*Snapshot, compiled) {
+// goes to its owner; every edge makes the same snapshot.
+func build(services []bus.Service, owners ownership, known compiled) (*Snapshot, compiled) {
 	b := &builder{
 		Snapshot: &Snapshot{
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
 			files: map[string]Target{}, directories: map[string]*list{},
 		},
-		owner: owner, known: known, used: compiled{}, taken: map[Name]bool{},
+		owners: owners, known: known, used: compiled{}, taken: map[Name]bool{},
 	}
 	for _, svc := range services {
 		b.add(svc, releasesOf(svc))
 	}
-	slices.SortFunc(b.templates, func(x, y template) int { return strings.Compare(x.uri, y.uri) })
+	b.settleURIs()
 	b.items[LegacyTools] = withReplaced(b.items[Tools], b.items[LegacyTools])
 	for k := range b.items {
 		b.lists[k] = newList(Kind(k).member(), Kind(k).member(), b.items[k])
@@ -46,7 +45,8 @@ func build(services []bus.Service, owner func(Name) string, known compiled) (*Sn
 func (b *builder) add(svc bus.Service, r *releases) {
 	newest := svc.Catalogue
 	at := func(n Name, definition string) Target {
-		return Target{Service: svc.Name, Version: svc.Version, Definition: definition, Instances: r.alike(0, n)}
+		_, since := b.owners.of(n)
+		return Target{Service: svc.Name, Version: svc.Version, Definition: definition, Instances: r.alike(0, n), since: since}
 	}
 	for _, t := range newest.GetTools() {
 		b.addTool(svc, r, t)
@@ -152,7 +152,7 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 	if err == nil && len(n.Name) > MaxURI {
 		err = fmt.Errorf("it has more than %d bytes", MaxURI)
 	}
-	if err == nil && b.taken[n] && b.owner(n) == service {
+	if owner, _ := b.owners.of(n); err == nil && b.taken[n] && owner == service {
 		err = fmt.Errorf("it stands twice")
 	}
 	if err != nil {
@@ -168,17 +168,20 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 
 // mine reports whether a name is a service's own. If it is not, that is noted.
 func (b *builder) mine(service string, n Name) bool {
-	owner := b.owner(n)
+	owner, _ := b.owners.of(n)
 	if owner == service {
 		b.taken[n] = true
 		return true
 	}
-	c := Conflict{Name: n, Service: service, Owner: owner}
+	b.conflict(Conflict{Name: n, Service: service, Owner: owner})
+	return false
+}
+
+func (b *builder) conflict(c Conflict) {
 	if !slices.Contains(b.conflicts, c) {
 		b.conflicts = append(b.conflicts, c)
 		b.problems = append(b.problems, c.String())
 	}
-	return false
 }
 
 func (b *builder) leaveOut(service string, n Name, err error) {

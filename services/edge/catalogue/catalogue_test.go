@@ -79,11 +79,13 @@ func TestTemplates(t *testing.T) {
 	entry := func(uri string) *busv1.ResourceTemplate {
 		return &busv1.ResourceTemplate{UriTemplate: uri, Json: []byte(`{"uriTemplate":"` + uri + `","name":"x"}`)}
 	}
-	announce(t, url, &busv1.Catalogue{Service: "notes", ResourceTemplates: []*busv1.ResourceTemplate{entry("note:///{id}"), entry("bad:///{")}})
-	announce(t, url, &busv1.Catalogue{
+	files := &busv1.Catalogue{
 		Service: "files", ResourceTemplates: []*busv1.ResourceTemplate{entry("file:///{+path}")},
 		Resources: []*busv1.Resource{{Uri: "note:///mine", Json: []byte(`{"uri":"note:///mine","name":"x"}`)}},
-	})
+	}
+	announce(t, url, files)
+	bustest.Eventually(t, "files is there", func() bool { return len(live.Services()) == 1 })
+	announce(t, url, &busv1.Catalogue{Service: "notes", ResourceTemplates: []*busv1.ResourceTemplate{entry("note:///{id}"), entry("bad:///{")}})
 	bustest.Eventually(t, "both are there", func() bool { return len(live.Services()) == 2 })
 	for uri, service := range map[string]string{
 		"note:///7": "notes", "note:///a%20b": "notes", "note:///a/b": "", "note:///mine": "files", "file:///a/b/c.md": "files", "other:///7": "", "": "", "note:///{id}": "",

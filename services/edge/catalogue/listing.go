@@ -12,13 +12,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// prefix is what the URIs begin with that a service reads although no entry
-// names them.
-type prefix struct {
-	begins string
-	target Target
-}
-
 // addListing adds what a service says of resources that its catalogue does not
 // hold.
 func (b *builder) addListing(service string, c *busv1.Catalogue, at func(Name, string) Target) {
@@ -26,17 +19,23 @@ func (b *builder) addListing(service string, c *busv1.Catalogue, at func(Name, s
 		b.listers = append(b.listers, at(Name{Kind: listerName}, ""))
 	}
 	for _, begins := range c.GetResourcePrefixes() {
-		// The longest first.
-		i, taken := slices.BinarySearchFunc(b.prefixes, begins, func(p prefix, begins string) int {
-			if len(p.begins) != len(begins) {
-				return len(begins) - len(p.begins)
-			}
-			return strings.Compare(p.begins, begins)
-		})
-		if n := (Name{PrefixName, begins}); b.mine(service, n) && !taken {
-			b.prefixes = slices.Insert(b.prefixes, i, prefix{begins, at(n, "")})
+		if n := (Name{PrefixName, begins}); !b.has(service, begins) && b.mine(service, n) {
+			b.prefixes = append(b.prefixes, prefix{begins, at(n, "")})
 		}
 	}
+	for _, begins := range b.owners.assignedPrefixes(service) {
+		wider := func(p prefix) bool { return p.target.Service == service && strings.HasPrefix(begins, p.begins) }
+		if i := slices.IndexFunc(b.prefixes, wider); i >= 0 && !b.has(service, begins) {
+			target := b.prefixes[i].target
+			target.since = 0
+			b.prefixes = append(b.prefixes, prefix{begins, target})
+		}
+	}
+}
+
+// has reports whether a service has a prefix already.
+func (b *builder) has(service, begins string) bool {
+	return slices.ContainsFunc(b.prefixes, func(p prefix) bool { return p.target.Service == service && p.begins == begins })
 }
 
 // Lists reports whether some service lists resources that are not here.

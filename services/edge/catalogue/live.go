@@ -190,12 +190,12 @@ func (l *Live) Await(ctx context.Context, names ...string) error {
 // update makes the catalogue of what there is now.
 func (l *Live) update() {
 	services := l.registry.Services()
-	owner := l.owners.of(services)
+	owners := l.owners.of(services)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.now.Load()
 	var after *Snapshot
-	after, l.schemas = build(services, owner, l.schemas)
+	after, l.schemas = build(services, owners, l.schemas)
 	l.now.Store(after)
 	for _, p := range after.problems {
 		if !slices.Contains(before.problems, p) {

@@ -83,11 +83,20 @@ type Conflict struct {
 	Service string
 	// Owner is the service that has it; empty while nobody can say.
 	Owner string
+	// Reads is what the owner reads the URIs of that name by, since before the
+	// service had it; the zero Name where the owner has the very name.
+	Reads Name
 }
 
 func (c Conflict) String() string {
 	if c.Owner == "" {
 		return fmt.Sprintf("%s of service %s is left out: others offer it as well, and the bucket that says whose it is does not answer", c.Name.words(), c.Service)
+	}
+	if c.Reads.Kind == SkillName {
+		return fmt.Sprintf("%s of service %s is left out: it is a file of a skill of service %s", c.Name.words(), c.Service, c.Owner)
+	}
+	if c.Reads != (Name{}) {
+		return fmt.Sprintf("%s of service %s is left out: service %s came first and reads such URIs by its %s; \"busbar services assign %s %s\" moves them", c.Name.words(), c.Service, c.Owner, c.Reads.words(), c.Name, c.Service)
 	}
 	return fmt.Sprintf("%s of service %s is left out: the name is that of service %s; \"busbar services assign %s %s\" moves it", c.Name.words(), c.Service, c.Owner, c.Name, c.Service)
 }

@@ -3,6 +3,8 @@ package catalogue
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -50,20 +52,42 @@ func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool)
 	return o, nil
 }
 
-// of returns who has a name, now that these services are there. A name that the
-// bucket does not know yet is that of the one service that offers it; of several
-// nobody has it.
-func (o *owners) of(services []bus.Service) func(Name) string {
-	all := offered(services)
-	return func(n Name) string {
-		if c, ok := o.known[n.key()]; ok {
-			return c.Service
+// ownership is which of the services that are there has a name.
+type ownership struct {
+	known   map[string]store.Claim
+	offered map[Name][]string
+}
+
+func (o *owners) of(services []bus.Service) ownership {
+	return ownership{maps.Clone(o.known), offered(services)}
+}
+
+// of returns the service that has a name, and since when, in nanoseconds. A name
+// that the bucket does not know yet belongs, since just now, to the one service
+// that offers it; if several do, to nobody.
+func (o ownership) of(n Name) (service string, since int64) {
+	if c, ok := o.known[n.key()]; ok {
+		if c.Since.IsZero() {
+			return c.Service, 0
 		}
-		if by := all[n]; len(by) == 1 {
-			return by[0]
-		}
-		return ""
+		return c.Service, c.Since.UnixNano()
 	}
+	if by := o.offered[n]; len(by) == 1 {
+		return by[0], math.MaxInt64
+	}
+	return "", math.MaxInt64
+}
+
+// assignedPrefixes returns the prefixes of URIs that an operator gave to a
+// service.
+func (o ownership) assignedPrefixes(service string) []string {
+	var all []string
+	for key, c := range o.known {
+		if n, err := ParseName(c.Name); err == nil && n.Kind == PrefixName && c.Service == service && c.Since.IsZero() && n.key() == key {
+			all = append(all, n.Name)
+		}
+	}
+	return all
 }
 
 // keyed is a claim with its key.
@@ -83,13 +107,14 @@ func (o *owners) wants(services []bus.Service) []keyed {
 		have[c.Service]++
 	}
 	var wants []keyed
+	now := time.Now() // one for all: of names seen at once the one that says most counts
 	for n, by := range offered(services) {
 		key := n.key()
 		if _, ok := o.known[key]; ok || have[by[0]] >= maxClaims {
 			continue
 		}
 		have[by[0]]++
-		wants = append(wants, keyed{key, store.Claim{Name: fault.Clip(n.String()), Service: by[0], Seen: time.Now()}})
+		wants = append(wants, keyed{key, store.Claim{Name: fault.Clip(n.String()), Service: by[0], Since: now, Seen: now}})
 	}
 	return wants
 }

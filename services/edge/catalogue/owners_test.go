@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
@@ -137,4 +138,97 @@ func TestH8LookWritesNothing(t *testing.T) {
 	live := watch(t, url)
 	announce(t, url, full("b"))
 	bustest.Eventually(t, "the name was free", func() bool { return has(live, "b") })
+}
+
+// A newcomer whose names say more of the URIs that another service reads does not
+// get them, also while that service is away, until an operator says so. Who reads
+// everything gives way, unless an operator gave it a prefix.
+func TestA3FirstComeKeepsItsURIs(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	early := watch(t, url)
+	reads := func(l *catalogue.Live, uri string) string {
+		target, _ := l.Now().Resource(uri)
+		return target.Service
+	}
+	resource := func(uri string) *busv1.Resource {
+		return &busv1.Resource{Uri: uri, Json: []byte(`{"uri":"` + uri + `","name":"x"}`)}
+	}
+	of := func(uri string) *busv1.ResourceTemplate {
+		return &busv1.ResourceTemplate{UriTemplate: uri, Json: []byte(`{"uriTemplate":"` + uri + `","name":"x"}`)}
+	}
+	first := &busv1.Catalogue{Service: "first", ResourcePrefixes: []string{"doc://"}, ResourceTemplates: []*busv1.ResourceTemplate{of("team://{name}")}}
+	b := announce(t, url, first)
+	announce(t, url, &busv1.Catalogue{Service: "store", ResourcePrefixes: []string{""}})
+	bustest.Eventually(t, "both have their names", func() bool { return reads(early, "doc://a") == "first" && reads(early, "else://a") == "store" })
+	bustest.Eventually(t, "the names are kept, so that an edge that comes later knows who came first", func() bool {
+		conn := bustest.Connect(t, url)
+		bucket, err := conn.Bucket(t.Context(), bus.NamesBucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		if err := bucket.All(t.Context(), func(string, []byte) { n++ }); err != nil {
+			t.Fatal(err)
+		}
+		return n == 3
+	})
+	announce(t, url, &busv1.Catalogue{
+		Service: "newcomer", ResourcePrefixes: []string{"doc://a/", "else://kept/"},
+		ResourceTemplates: []*busv1.ResourceTemplate{of("doc://{+all}"), of("{+all}"), of("else://{+all}")},
+		Resources:         []*busv1.Resource{resource("doc://b"), resource("team://b"), resource("own://b")},
+	})
+	late := watch(t, url)
+	want := map[string]string{
+		"doc://a": "first", "doc://a/b": "first", "doc://b": "first", "team://b": "first", "team://c": "first",
+		"own://b": "newcomer", "else://a": "newcomer",
+	}
+	agree := func(want map[string]string) func() bool {
+		return func() bool {
+			for uri, service := range want {
+				if reads(early, uri) != service || reads(late, uri) != service {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	bustest.Eventually(t, "everybody reads what it came first with", agree(want))
+	for when, l := range map[string]*catalogue.Live{"before": early, "after": late} {
+		problems := strings.Join(l.Now().Problems(), "\n")
+		for _, n := range []string{"prefixes/doc://a/", "templates/doc://{+all}", "resources/doc://b", "resources/team://b"} {
+			if !strings.Contains(problems, "busbar services assign "+n+" newcomer") {
+				t.Errorf("edge there %s: nothing is said of %s:\n%s", when, n, problems)
+			}
+		}
+		if len(l.Now().Conflicts()) != 4 {
+			t.Errorf("edge there %s: conflicts %v", when, l.Now().Conflicts())
+		}
+		if p, _ := l.Now().Page(catalogue.Resources, nil); bytes.Count(p, []byte(`"name"`)) != 1 || !bytes.Contains(p, []byte("own://b")) {
+			t.Errorf("edge there %s: list %s", when, p)
+		}
+		if p, _ := l.Now().Page(catalogue.Templates, nil); bytes.Contains(p, []byte("doc://")) {
+			t.Errorf("edge there %s: templates %s", when, p)
+		}
+	}
+	b.leave()
+	bustest.Eventually(t, "nobody reads what belongs to a service that is away", agree(map[string]string{
+		"doc://a": "", "doc://a/b": "", "doc://b": "", "team://b": "", "else://a": "newcomer",
+	}))
+	announce(t, url, first)
+	bustest.Eventually(t, "it finds its URIs again", agree(want))
+	conn := bustest.Connect(t, url)
+	for n, service := range map[string]string{"prefixes/doc://a/": "newcomer", "resources/team://b": "newcomer", "prefixes/else://kept/": "store"} {
+		name, err := catalogue.ParseName(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := catalogue.Assign(t.Context(), conn, name, service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Eventually(t, "an operator's word counts for more", agree(map[string]string{
+		"doc://a": "first", "doc://a/b": "newcomer", "doc://b": "first", "team://b": "newcomer", "team://c": "first",
+		"else://kept/x": "store", "else://a": "newcomer",
+	}))
 }

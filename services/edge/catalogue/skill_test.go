@@ -126,7 +126,8 @@ func TestSkillsOfOneName(t *testing.T) {
 	if got := fmt.Sprint(list()); got != "[skill://a/forms/SKILL.md skill://b/other/SKILL.md]" {
 		t.Errorf("listed are %s", got)
 	}
-	if p := one.Now().Problems(); len(p) != 1 || !strings.Contains(p[0], `skill "forms" of service b is left out: the name is that of service a`) {
+	if p := one.Now().Problems(); len(p) != 2 || !strings.Contains(p[0], `skill "forms" of service b is left out: the name is that of service a`) ||
+		!strings.Contains(p[1], `resource "skill://b/forms/SKILL.md" of service a is left out: it is a file of a skill of service b`) {
 		t.Errorf("problems %q", p)
 	}
 	for uri, service := range map[string]string{"skill://a/forms/mine.md": "a", "skill://b/forms/SKILL.md": "b", "skill://b/forms/ref/b.md": "b", "skill://b/other/SKILL.md": "b", "skill://b/none": "a"} {

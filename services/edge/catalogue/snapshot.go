@@ -4,7 +4,6 @@
 package catalogue
 
 import (
-	"strings"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -27,6 +26,11 @@ type Target struct {
 	Earlier []Target
 	// Tool is nil unless the call is for a tool.
 	Tool *Tool
+	// since is when the service got the name, in Unix nanoseconds; 0 for a name that
+	// an operator gave it.
+	since int64
+	// away says that the service is not there now.
+	away bool
 }
 
 // Tool is what the edge needs to know of a tool.
@@ -67,17 +71,18 @@ func (t *Tool) said() treatment {
 // Snapshot is the catalogue at one moment. It never changes.
 type Snapshot struct {
 	tools, prompts, resources map[string]Target
-	templates                 []template
-	prefixes                  []prefix
-	listers                   []Target
-	files                     map[string]Target
-	directories               map[string]*list
-	lists                     [kinds]list
-	digest                    string
-	problems, mended          []string
-	conflicts                 []Conflict
-	services                  []bus.Service
-	sampler                   Target
+	// The service that has it longest comes first, and the empty prefix last.
+	templates        []template
+	prefixes         []prefix
+	listers          []Target
+	files            map[string]Target
+	directories      map[string]*list
+	lists            [kinds]list
+	digest           string
+	problems, mended []string
+	conflicts        []Conflict
+	services         []bus.Service
+	sampler          Target
 }
 
 // Problems are the entries left out and why: a name that another service
@@ -97,36 +102,10 @@ func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]
 // Sampler returns the service with a model, for calls that bring none.
 func (s *Snapshot) Sampler() (Target, bool) { return s.sampler, s.sampler.Service != "" }
 
-// Resource returns who reads a URI: the service whose skill has that file,
-// then a resource of that URI, then any template it matches, then the longest
-// prefix it has. Nobody reads a URI of more than MaxURI bytes.
-func (s *Snapshot) Resource(uri string) (Target, bool) {
-	if len(uri) > MaxURI {
-		return Target{}, false
-	}
-	if t, ok := s.files[uri]; ok {
-		return t, true
-	}
-	if t, ok := s.resources[uri]; ok {
-		return t, true
-	}
-	for i := range s.templates {
-		if s.templates[i].matches(uri) {
-			return s.templates[i].target, true
-		}
-	}
-	for _, p := range s.prefixes {
-		if strings.HasPrefix(uri, p.begins) {
-			return p.target, true
-		}
-	}
-	return Target{}, false
-}
-
 // Template returns who completes the variables of a URI template.
 func (s *Snapshot) Template(uri string) (Target, bool) {
 	for _, t := range s.templates {
-		if t.uri == uri {
+		if t.uri == uri && !t.target.away {
 			return t.target, true
 		}
 	}

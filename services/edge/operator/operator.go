@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Token is what a request has to show. The empty one admits nobody.
@@ -70,7 +71,7 @@ func Find(edge string, dirs ...string) (Token, error) {
 		return "", ErrNoToken
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return "", ErrNoToken
+		return "", fmt.Errorf("%w is for an edge of another machine: %s", ErrNoToken, u.Host)
 	}
 	port := u.Port()
 	if port == "" {
@@ -85,7 +86,11 @@ func Find(edge string, dirs ...string) (Token, error) {
 		}
 	}
 	if newest == nil {
-		return "", ErrNoToken
+		files := make([]string, len(dirs))
+		for i, dir := range dirs {
+			files[i] = file(dir, port)
+		}
+		return "", fmt.Errorf("%w: there is no %s", ErrNoToken, strings.Join(files, " and no "))
 	}
 	raw, err := os.ReadFile(name)
 	if err != nil {

@@ -15,6 +15,9 @@ type Claim struct {
 	// Name is for people; the key is of the whole one.
 	Name    string `json:"name"`
 	Service string `json:"service"`
+	// Since is when the service was first seen with it; zero where an operator gave
+	// it to the service.
+	Since time.Time `json:"since,omitzero"`
 	// Seen is when the service was last seen to offer it, give or take RenewAfter.
 	Seen time.Time `json:"seen"`
 }

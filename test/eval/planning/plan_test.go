@@ -16,6 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
@@ -72,7 +73,11 @@ func tasks(t *testing.T) []labelled {
 func planner(t *testing.T) func(task string, requirements []string) result {
 	t.Helper()
 	conn := bustest.Connect(t, bustest.Server(t))
-	running, err := planning.New("0.0.0").Start(t.Context(), conn)
+	s, err := planning.New(t.Context(), service.Env{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"io"
 	"net/url"
 	"os"
 
-	"github.com/busbar-mcp/busbar/libs/database"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
@@ -13,11 +15,11 @@ import (
 
 // auditCommands are what can be done with the audit trail.
 type auditCommands struct {
-	Ls     auditListCommand   `cmd:"" help:"List calls, youngest first."`
-	Show   auditShowCommand   `cmd:"" help:"Show all that is recorded of a call."`
-	Verify auditVerifyCommand `cmd:"" help:"Check that nothing was changed, added or removed."`
-	Export auditExportCommand `cmd:"" help:"Write every event as a line of JSON, youngest first."`
-	Serve  auditServeCommand  `cmd:"" help:"Run one instance of the audit service."`
+	Ls     auditListCommand           `cmd:"" help:"List calls, youngest first."`
+	Show   auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
+	Verify auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
+	Export auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, youngest first."`
+	Serve  service.Command[audit.Env] `cmd:"" help:"Run one instance of the audit service."`
 }
 
 // auditFilter are the flags that choose events.
@@ -60,15 +62,13 @@ func (f *auditFlags) audit() client.AuditOptions {
 	if f.DataDir == "" {
 		dirs = nil
 		for _, name := range []string{"dev", "edge"} {
-			if dir, err := database.Dir(name); err == nil {
+			if dir, err := lifecycle.DataDir(name); err == nil {
 				dirs = append(dirs, dir)
 			}
 		}
 	}
-	// Without it the edge says what is missing.
-	if token, err := operator.Find(f.URL, dirs...); err == nil {
-		o.Token = string(token)
-	}
+	token, err := operator.Find(f.URL, dirs...)
+	o.Token, o.NoToken = string(token), err
 	return o
 }
 
@@ -89,7 +89,7 @@ func (auditListCommand) Help() string {
 The trail is read on the edge's own machine, by who can read its data directory.`
 }
 
-func (c *auditListCommand) Run(ctx context.Context, out stdout) error {
+func (c *auditListCommand) Run(ctx context.Context, out io.Writer) error {
 	o := c.audit()
 	o.Filter, o.Most = c.values(), c.Limit
 	if c.All {
@@ -108,7 +108,7 @@ func (auditShowCommand) Help() string {
 	return `Example: busbar audit show K3J5V6Q2ZL4WBN7TYXC3M5R6DA`
 }
 
-func (c *auditShowCommand) Run(ctx context.Context, out stdout) error {
+func (c *auditShowCommand) Run(ctx context.Context, out io.Writer) error {
 	o := c.audit()
 	o.ID = c.ID
 	return exit(client.RunAuditShow(ctx, o, out, os.Stderr))
@@ -124,7 +124,7 @@ Exit status: 0 nothing was tampered with; 1 something was, and the first bad row
 of each tenant is named; other as for "busbar call".`
 }
 
-func (c *auditVerifyCommand) Run(ctx context.Context, out stdout) error {
+func (c *auditVerifyCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunAuditVerify(ctx, c.audit(), out, os.Stderr))
 }
 
@@ -138,19 +138,8 @@ func (auditExportCommand) Help() string {
 	return `Example: busbar audit export --since 30d --timeout 0 > trail.jsonl`
 }
 
-func (c *auditExportCommand) Run(ctx context.Context, out stdout) error {
+func (c *auditExportCommand) Run(ctx context.Context, out io.Writer) error {
 	o := c.audit()
 	o.Filter = c.values()
 	return exit(client.RunAuditExport(ctx, o, out, os.Stderr))
-}
-
-type auditServeCommand struct{ audit.Command }
-
-// Help implements kong's HelpProvider.
-func (auditServeCommand) Help() string {
-	return `Example: busbar audit serve --nats nats://127.0.0.1:4222 --database-url postgres://busbar@127.0.0.1:5432/busbar`
-}
-
-func (c *auditServeCommand) Run(ctx context.Context, out stdout) error {
-	return c.Command.Run(ctx, version, out)
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"os"
 	"time"
 
 	"golang.org/x/term"
 
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 )
 
@@ -21,7 +23,7 @@ type clientFlags struct {
 
 func (f *clientFlags) options() client.Options {
 	o := client.Options{
-		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout, Version: version,
+		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout, Version: lifecycle.Version(),
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		InTerminal: term.IsTerminal(int(os.Stdin.Fd())),
 	}
@@ -41,7 +43,7 @@ func (toolsCommand) Help() string {
 	return `Example: busbar tools --url http://127.0.0.1:8000`
 }
 
-func (c *toolsCommand) Run(ctx context.Context, out stdout) error {
+func (c *toolsCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunTools(ctx, client.ToolsOptions{Options: c.options()}, out, os.Stderr))
 }
 
@@ -63,7 +65,7 @@ refused the call, or you did; 4 the edge could not be reached, or what became of
 the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
-func (c *callCommand) Run(ctx context.Context, out stdout) error {
+func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunCall(ctx, client.CallOptions{Options: c.options(), Name: c.Name, Argument: c.Argument}, os.Stdin, out, os.Stderr))
 }
 
@@ -92,7 +94,7 @@ edge could not be reached, or what became of the call is unknown; 130
 interrupted.`
 }
 
-func (c *approveCommand) Run(ctx context.Context, out stdout) error {
+func (c *approveCommand) Run(ctx context.Context, out io.Writer) error {
 	o := client.ApproveOptions{Options: c.options(), ID: c.ID, Yes: c.Yes, Deny: c.Deny}
 	return exit(client.RunApprove(ctx, o, os.Stdin, out, os.Stderr))
 }
@@ -114,7 +116,7 @@ Exit status: 0 done; 1 some calls failed; 2 wrong usage; 3 the edge refused the
 batch; 4 the edge could not be reached, or stopped answering; 130 interrupted.`
 }
 
-func (c *batchCommand) Run(ctx context.Context, out stdout) error {
+func (c *batchCommand) Run(ctx context.Context, out io.Writer) error {
 	o := c.options()
 	o.Timeout = 0 // a batch takes as long as it is
 	return exit(client.RunBatch(ctx, client.BatchOptions{Options: o, File: c.File}, os.Stdin, out, os.Stderr))
@@ -124,5 +126,5 @@ func exit(code int) error {
 	if code == client.ExitOK {
 		return nil
 	}
-	return exitCode(code)
+	return lifecycle.ExitCode(code)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -12,8 +13,9 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
 )
@@ -24,7 +26,7 @@ type devCommand struct {
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
 
-	AuditRetention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events of the audit trail are kept; negative is for ever (default ${default}, 90 days)."`
+	AuditRetention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events of the audit trail are kept; negative is forever (default ${default}, 90 days)."`
 }
 
 // Help implements kong's HelpProvider.
@@ -35,7 +37,7 @@ func (devCommand) Help() string {
 // startTime bounds the start of the whole system.
 const startTime = 30 * time.Second
 
-func (c *devCommand) Run(ctx context.Context, out stdout) error {
+func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	dir, err := dataDir(c.DataDir, "dev")
 	if err != nil {
 		return err
@@ -49,7 +51,11 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	}
 	defer l.Close()
 	log := slog.Default()
-	nats, err := dir.Hold(c.NATSListen, "dev", false, serviceNames(), log)
+	services := system(func(ctx context.Context, env audit.Env) (*service.Service, error) {
+		env.Retention = c.AuditRetention
+		return audit.New(ctx, env)
+	})
+	nats, err := dir.Hold(c.NATSListen, "dev", false, names(services), log)
 	if err != nil {
 		return dir.InUse(err)
 	}
@@ -68,18 +74,18 @@ func (c *devCommand) Run(ctx context.Context, out stdout) error {
 	}
 	defer remove()
 	e, err := edge.New(starting, edgeConn, edge.Config{
-		Version: version, Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool"), Token: token},
+		Version: lifecycle.Version(), Guard: c.Guard(), Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool"), Token: token},
 		CheckResults: true,
 	})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	fleet, err := startFleet(starting, dir, settings{databaseURL: c.DatabaseURL, dataDir: string(dir), auditRetention: c.AuditRetention})
+	fleet, err := startFleet(starting, dir, services, c.DatabaseURL)
 	if err != nil {
 		return err
 	}
-	if err := e.Await(starting, serviceNames()...); err != nil {
+	if err := e.Await(starting, names(services)...); err != nil {
 		return errors.Join(err, fleet.stop(ctx))
 	}
 	fmt.Fprintf(out, "busbar dev is ready: %s nats=%s data=%s\n", l, nats.URL(), dir)
@@ -92,7 +98,7 @@ func dataDir(flag, command string) (home.Dir, error) {
 	if flag != "" {
 		return home.Dir(flag), nil
 	}
-	d, err := database.Dir(command)
+	d, err := lifecycle.DataDir(command)
 	return home.Dir(d), err
 }
 
@@ -116,14 +122,14 @@ type fleet struct {
 
 type member struct {
 	conn    *bus.Conn
-	running running
+	running *service.Running
 }
 
 // startFleet starts all services at once: most of what each does is to wait,
 // for NATS or a database.
-func startFleet(ctx context.Context, dir home.Dir, s settings) (*fleet, error) {
+func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL string) (*fleet, error) {
 	f := &fleet{}
-	all := parts()
+	env := service.DataEnv{Env: service.Env{Version: lifecycle.Version(), Log: slog.Default()}, DatabaseURL: databaseURL, DataDir: string(dir)}
 	for _, p := range all {
 		conn, err := dir.Connect(ctx, p.name, slog.Default())
 		if err != nil {
@@ -139,11 +145,10 @@ func startFleet(ctx context.Context, dir home.Dir, s settings) (*fleet, error) {
 	for i, p := range all {
 		m := &f.members[i]
 		starting.Go(func(ctx context.Context) error {
-			running, err := p.start(ctx, m.conn, s)
-			if err != nil {
+			var err error
+			if m.running, err = p.Start(ctx, m.conn, env); err != nil {
 				return fmt.Errorf("start %s: %w", p.name, err)
 			}
-			m.running = running
 			return nil
 		})
 	}

@@ -2,8 +2,7 @@ package main
 
 import (
 	"context"
-	"path/filepath"
-	"time"
+	"os"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -17,117 +16,54 @@ import (
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
-// settings are what the services of a system have in common.
-type settings struct {
-	// databaseURL is that of Postgres; empty for SQLite in dataDir.
-	databaseURL string
-	dataDir     string
-	// auditRetention is audit.Config.Retention.
-	auditRetention time.Duration
-}
-
-// running is one instance of a service on the bus.
-type running interface {
-	// Stop leaves the bus; see service.Running.
-	Stop(ctx context.Context) error
-}
-
-// part is one service of a whole system.
+// part is one service of a whole system, and the command that runs it alone.
 type part struct {
-	name string
-	// start puts an instance on the bus. What it opened for that is closed when it
-	// stops.
-	start func(ctx context.Context, conn *bus.Conn, s settings) (running, error)
+	name, command, help string
+	program
 }
 
-// parts are all services of a whole system: those that need no setting, and the
-// model service where one is set.
+// program is a service.Command, whatever the settings of its service are.
+type program interface {
+	Start(ctx context.Context, conn *bus.Conn, env service.DataEnv) (*service.Running, error)
+}
+
+func newPart[E service.Environment](name string, build service.Build[E]) part {
+	return part{name, name, "Run one instance of the " + name + " service", service.NewCommand(name, build)}
+}
+
+// parts are the services that have commands of their own. "busbar batch" makes a
+// batch, and "busbar audit" reads the trail.
 func parts() []part {
-	all := []part{
-		{"text", plain(func() *service.Service { return text.New(version) })},
-		{"github", plain(func() *service.Service { return github.New(version, github.FromEnv()) })},
-		{"planning", plain(func() *service.Service { return planning.New(version) })},
-		{"prompt", startPrompt},
-		{"resource", startResource},
-		{"batch", plain(func() *service.Service { return batch.New(version) })},
-		{audit.Name, startAudit},
+	sampler := newPart("model", model.New)
+	sampler.help += ", for sampling; it needs BUSBAR_MODEL_PROVIDER"
+	many := newPart("batch", batch.New)
+	many.command, many.help = "batch-service", many.help+", which gives models the tool batch"
+	return []part{
+		newPart("text", text.New),
+		newPart("github", github.New),
+		newPart("planning", planning.New),
+		newPart("prompt", prompt.New),
+		newPart("resource", resource.New),
+		sampler,
+		many,
 	}
-	if model.FromEnv().Enabled() {
-		all = append(all, part{"model", startModel})
+}
+
+// system is what a whole system runs: every service, but for the model service
+// where none is set.
+func system(keepTrail service.Build[audit.Env]) []part {
+	all := []part{newPart("audit", keepTrail)}
+	for _, p := range parts() {
+		if p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "" {
+			all = append(all, p)
+		}
 	}
 	return all
 }
 
-func serviceNames() []string {
-	var names []string
-	for _, p := range parts() {
+func names(parts []part) (names []string) {
+	for _, p := range parts {
 		names = append(names, p.name)
 	}
 	return names
-}
-
-func startPrompt(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
-	p, err := prompt.New(ctx, version, prompt.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir})
-	if err != nil {
-		return nil, err
-	}
-	started, err := p.Start(ctx, conn)
-	if err != nil {
-		p.Close()
-		return nil, err
-	}
-	return closing{started, p.Close}, nil
-}
-
-func startResource(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
-	cfg := resource.FromEnv()
-	cfg.DatabaseURL, cfg.File = s.databaseURL, filepath.Join(s.dataDir, "resource.db")
-	r, err := resource.New(ctx, version, cfg)
-	if err != nil {
-		return nil, err
-	}
-	started, err := r.Start(ctx, conn)
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
-	return closing{started, r.Close}, nil
-}
-
-func startAudit(ctx context.Context, conn *bus.Conn, s settings) (running, error) {
-	a, err := audit.New(ctx, audit.Config{DatabaseURL: s.databaseURL, DataDir: s.dataDir, Retention: s.auditRetention, Version: version})
-	if err != nil {
-		return nil, err
-	}
-	r, err := a.Start(ctx, conn)
-	if err != nil {
-		a.Close()
-		return nil, err
-	}
-	return closing{r, a.Close}, nil
-}
-
-func startModel(ctx context.Context, conn *bus.Conn, _ settings) (running, error) {
-	m, err := model.New(version, model.FromEnv())
-	if err != nil {
-		return nil, err
-	}
-	return m.Start(ctx, conn)
-}
-
-// plain starts a service that opens nothing.
-func plain(make func() *service.Service) func(context.Context, *bus.Conn, settings) (running, error) {
-	return func(ctx context.Context, conn *bus.Conn, _ settings) (running, error) { return make().Start(ctx, conn) }
-}
-
-// closing closes what a service has opened when it has stopped.
-type closing struct {
-	running
-	close func()
-}
-
-// Stop implements running.
-func (c closing) Stop(ctx context.Context) error {
-	defer c.close()
-	return c.running.Stop(ctx)
 }

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/natsd"
+	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
@@ -32,7 +35,7 @@ func (stdioCommand) Help() string {
 // Run serves the client. Several of these on one data directory are one
 // system: the first runs bus and services, the others join, and one of them
 // takes over when it ends.
-func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
+func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if c.NATS != "" {
@@ -63,9 +66,9 @@ func (c *stdioCommand) Run(ctx context.Context, out stdout) error {
 }
 
 // serveStdio runs an edge whose only door is stdio. It closes conn.
-func serveStdio(ctx, starting context.Context, conn *bus.Conn, out stdout, cfg edge.Config, await ...string) error {
+func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cfg edge.Config, await ...string) error {
 	defer conn.Close()
-	cfg.Version = version
+	cfg.Version = lifecycle.Version()
 	e, err := edge.New(starting, conn, cfg)
 	if err != nil {
 		return err
@@ -112,11 +115,12 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, erro
 }
 
 func (h *host) take(ctx context.Context) error {
-	nats, err := h.dir.Hold("", "stdio", true, serviceNames(), slog.Default())
+	services := system(audit.New)
+	nats, err := h.dir.Hold("", "stdio", true, names(services), slog.Default())
 	if err != nil {
 		return err
 	}
-	if h.fleet, err = startFleet(ctx, h.dir, settings{databaseURL: h.databaseURL, dataDir: string(h.dir)}); err != nil {
+	if h.fleet, err = startFleet(ctx, h.dir, services, h.databaseURL); err != nil {
 		nats.Stop()
 		return err
 	}

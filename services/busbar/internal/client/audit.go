@@ -28,8 +28,10 @@ type AuditOptions struct {
 	Most int
 	// ID of an event or a call, to show.
 	ID string
-	// Token is the operator's, of an edge on this machine; empty for none.
-	Token string
+	// Token is the operator's, of an edge on this machine; empty for none, and then
+	// NoToken says why.
+	Token   string
+	NoToken error
 }
 
 // eventTook is how long the call of an event took.
@@ -94,9 +96,12 @@ type auditError struct {
 func (e *auditError) Error() string { return e.message }
 
 // failAudit explains an error and returns the exit code.
-func (r *run) failAudit(err error) int {
+func (r *run) failAudit(o AuditOptions, err error) int {
 	if e, ok := err.(*auditError); ok {
 		fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(e.message))
+		if e.status == http.StatusForbidden && o.NoToken != nil {
+			fmt.Fprintf(r.stderr, "  %s %s; name the edge's data directory with --data-dir\n", r.errStyle.dim("token:"), safeText(o.NoToken.Error()))
+		}
 		if e.status < 500 {
 			return ExitRefused
 		}
@@ -158,7 +163,7 @@ func RunAuditExport(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 		return code
 	}
 	if err != nil {
-		return run.failAudit(err)
+		return run.failAudit(o, err)
 	}
 	return ExitOK
 }
@@ -180,7 +185,7 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	})
 	switch {
 	case err != nil:
-		return run.failAudit(err)
+		return run.failAudit(o, err)
 	case o.JSON && o.Terminal:
 		return run.print(safeJSON("["+strings.Join(raw, ",")+"]")+"\n", ExitOK)
 	case o.JSON:
@@ -192,6 +197,7 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 		return run.print(auditTable(events, columns(o.Width, run.getenv), run.style), ExitOK)
 	}
 	var b strings.Builder
+	b.WriteString("TIME\tTENANT\tPRINCIPAL\tDOOR\tMETHOD\tNAME\tOUTCOME\tRAN\tTOOK\tCALL\n")
 	for _, e := range events {
 		for i, cell := range []string{e.Time.Format(time.RFC3339Nano), e.Tenant, e.Principal, e.Door, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call} {
 			if i > 0 {
@@ -211,7 +217,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	defer stop()
 	raw, err := run.edge.audit(ctx, o.Token, "show", url.Values{"id": {o.ID}})
 	if err != nil {
-		return run.failAudit(err)
+		return run.failAudit(o, err)
 	}
 	if o.JSON {
 		text := oneLine(raw)
@@ -246,7 +252,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	defer stop()
 	raw, err := run.edge.audit(ctx, o.Token, "verify", nil)
 	if err != nil {
-		return run.failAudit(err)
+		return run.failAudit(o, err)
 	}
 	var report trail.Report
 	if err := decode(raw, &report); err != nil {

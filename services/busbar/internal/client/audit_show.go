@@ -78,7 +78,7 @@ func showEvent(b *strings.Builder, e *trail.Row, s style) {
 	}
 	repeated := ""
 	if e.Repeated > 0 {
-		repeated = fmt.Sprintf("%d more calls that were refused alike", e.Repeated)
+		repeated = counted(int(e.Repeated), "more call") + " refused alike"
 	}
 	for _, d := range []detail{
 		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", e.Principal}, {"client", client},

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -54,8 +55,11 @@ func TestAuditCommands(t *testing.T) {
 		out.Reset()
 		errs.Reset()
 	}
-	check("ls", RunAuditList(t.Context(), opts(2, url.Values{"name": {"x"}}), &out, &errs), ExitOK, line+line)
-	check("refused", RunAuditList(t.Context(), opts(1, nil), &out, &errs), ExitRefused, "not here")
+	check("ls", RunAuditList(t.Context(), opts(2, url.Values{"name": {"x"}}), &out, &errs), ExitOK, "TIME\tTENANT\tPRINCIPAL\tDOOR\tMETHOD\tNAME\tOUTCOME\tRAN\tTOOK\tCALL\n"+line+line)
+	refused := opts(1, nil)
+	refused.NoToken = errors.New("there is no /data/operator-1.token")
+	check("refused", RunAuditList(t.Context(), refused, &out, &errs), ExitRefused,
+		"error: not here\n  token: there is no /data/operator-1.token; name the edge's data directory with --data-dir\n")
 	check("export", RunAuditExport(t.Context(), opts(0, url.Values{}), &out, &errs), ExitOK, auditRow+"\n")
 	check("show", RunAuditShow(t.Context(), opts(0, nil), &out, &errs), ExitOK, "name:        a\\x1b[31mb\n")
 	check("verify", RunAuditVerify(t.Context(), opts(0, nil), &out, &errs), ExitToolError, "BAD tenant acme: row 7 C1-2: changed")

@@ -58,12 +58,20 @@ func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stde
 		}
 		code = ExitTransport
 	}
-	fmt.Fprintf(stderr, "%d calls, %d failed, in %v\n", bar.done, bar.failed, time.Since(bar.began).Round(time.Millisecond))
+	fmt.Fprintf(stderr, "%s, %d failed, in %v\n", counted(bar.done, "call"), bar.failed, time.Since(bar.began).Round(time.Millisecond))
 	if total > bar.done {
-		fmt.Fprintf(stderr, "%s of %d calls the edge said nothing; whether they ran is unknown\n", r.errStyle.red("error:"), total-bar.done)
+		fmt.Fprintf(stderr, "%s of %s the edge said nothing; whether they ran is unknown\n", r.errStyle.red("error:"), counted(total-bar.done, "call"))
 		return ExitTransport
 	}
 	return code
+}
+
+// counted is a number of things, whose plural ends in s.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
 }
 
 // openBatch opens a file and counts its calls; those of stdin are not known.

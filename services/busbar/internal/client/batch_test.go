@@ -69,7 +69,7 @@ func TestBatch(t *testing.T) {
 			ExitToolError, 9, `{"index":2,"content":[{"type":"text","text":"{\"length\":4}"}],"structured_content":{"length":4},"isError":false}`, "9 calls, 7 failed, "},
 		{"none", "\n\n", ExitOK, 0, "", "0 calls, 0 failed, "},
 		{"a line that is too long", `{"name":"say"}` + "\n" + `{"name":"say","parameters":{"text":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n" + `{"name":"say"}`,
-			ExitTransport, 1, `{"index":0,`, "error: a line of the batch is longer than 983040 bytes\n  reason: too_large\n  next: send smaller arguments\n1 calls, 0 failed, "},
+			ExitTransport, 1, `{"index":0,`, "error: a line of the batch is longer than 983040 bytes\n  reason: too_large\n  next: send smaller arguments\n1 call, 0 failed, "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -137,8 +137,9 @@ func none(v float64) bool { return v == 0 }
 // does not read its connection at all.
 func TestM7StreamsThatNobodyReads(t *testing.T) {
 	t.Parallel()
-	w := start(t, withLarge)
 	t.Run("M7 without window updates", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, withLarge)
 		c := dialH2(t, w.grpc)
 		for i := range uint32(100) {
 			c.call(2*i + 1)
@@ -187,6 +188,8 @@ func TestM7StreamsThatNobodyReads(t *testing.T) {
 		}
 	})
 	t.Run("M7 a connection that is not read", func(t *testing.T) {
+		t.Parallel()
+		w := start(t, withLarge)
 		const unbounded = "\x7f\xff\xff\xff"
 		c := dialH2(t, w.grpc, []byte("\x00\x04"+unbounded)...)
 		c.send(frameWindow, 0, 0, []byte("\x7f\xff\x00\x00"))

@@ -19,7 +19,7 @@ import (
 // it is taken than what runs and what connections hold.
 func TestBatchWindow(t *testing.T) {
 	t.Parallel()
-	const n, size = 10_000, 1 << 10
+	const n, size = 800, 16 << 10
 	w := start(t)
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, network, address)

@@ -6,7 +6,4 @@ import (
 	"github.com/busbar-mcp/busbar/services/github"
 )
 
-// version is set at build time: -ldflags "-X main.version=1.2.3".
-var version = "0.0.0"
-
-func main() { service.Main(github.New(version, github.FromEnv())) }
+func main() { service.Main("github", github.New) }

@@ -6,7 +6,4 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
-// version is set at build time: -ldflags "-X main.version=1.2.3".
-var version = "0.0.0"
-
-func main() { service.Main(planning.New(version)) }
+func main() { service.Main("planning", planning.New) }

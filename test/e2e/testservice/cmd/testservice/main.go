@@ -3,8 +3,14 @@
 package main
 
 import (
+	"context"
+
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/test/e2e/testservice"
 )
 
-func main() { service.Main(testservice.New(&testservice.Ledger{})) }
+func main() {
+	service.Main("testservice", func(context.Context, service.Env) (*service.Service, error) {
+		return testservice.New(&testservice.Ledger{}), nil
+	})
+}

@@ -1,0 +1,102 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/alecthomas/kong"
+)
+
+// version is set when a release is built: -ldflags
+// "-X github.com/busbar-mcp/busbar/libs/lifecycle.version=1.2.3".
+var version = "0.1.0-dev"
+
+// Version is the SemVer that the program was built as.
+func Version() string { return version }
+
+// Flags are what every program takes. Embed them in the struct that kong reads
+// the command line into.
+type Flags struct {
+	LogLevel slog.Level       `default:"warn" env:"BUSBAR_LOG_LEVEL" placeholder:"LEVEL" help:"Least severe log level: debug, info, warn or error (default ${default})."`
+	LogJSON  bool             `name:"log-json" env:"BUSBAR_LOG_JSON" help:"Write the log as JSON."`
+	Version  kong.VersionFlag `help:"Print the version."`
+}
+
+// AfterApply sets the log up. It goes to standard error: standard output belongs
+// to results, and to the protocol under stdio.
+func (f *Flags) AfterApply() error {
+	options := &slog.HandlerOptions{Level: f.LogLevel}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	if f.LogJSON {
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	}
+	slog.SetDefault(slog.New(handler))
+	return nil
+}
+
+// ExitCode is the error of a command that has printed everything itself: the
+// program exits with this status.
+type ExitCode int
+
+// Error implements error.
+func (c ExitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
+
+// Main is the main function of a program: it reads the command line and the
+// environment into grammar, a pointer to a struct with Flags, and calls the Run
+// method of the command that was chosen, or of grammar itself. Run may take a
+// context.Context, which ends at the first SIGINT or SIGTERM, and an io.Writer,
+// which is standard output. The exit status is 2 for a wrong command line and 1
+// for any other error, unless that is an ExitCode.
+func Main(name, description string, grammar any, options ...kong.Option) {
+	parser, err := kong.New(grammar, append([]kong.Option{
+		kong.Name(name), kong.Description(description), kong.Vars{"version": version},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	}, options...)...)
+	if err != nil {
+		panic(err) // a tag of the grammar is wrong
+	}
+	command, err := parser.Parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\nTry \"%[1]s --help\".\n", name, err)
+		os.Exit(2)
+	}
+	ctx, stop := Context(context.Background())
+	command.BindTo(ctx, (*context.Context)(nil))
+	command.BindTo(os.Stdout, (*io.Writer)(nil))
+	err = command.Run()
+	stop()
+	var code ExitCode
+	switch {
+	case err == nil:
+	case errors.As(err, &code):
+		os.Exit(int(code))
+	default:
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// DataDir is where a program keeps its files unless it is told otherwise:
+// BUSBAR_DATA_DIR, or $XDG_STATE_HOME/busbar/<name>, or
+// ~/.local/state/busbar/<name>. The name is that of the service, whichever program
+// runs it, or of a command that runs a whole system, so that one of these does
+// not keep another from starting.
+func DataDir(name string) (string, error) {
+	if dir := os.Getenv("BUSBAR_DATA_DIR"); dir != "" {
+		return dir, nil
+	}
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no home directory to keep data in; name a directory with --data-dir or BUSBAR_DATA_DIR: %w", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "busbar", name), nil
+}

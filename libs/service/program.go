@@ -1,0 +1,136 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+)
+
+// Build makes a service. It opens what the service needs, waiting for it until
+// ctx ends, and leaves the closing to Service.OnStop. E is Env, or DataEnv for a
+// service that stores something, or a struct that embeds one of them and adds the
+// service's own settings as fields with tags of kong, which become flags and
+// variables of the environment.
+type Build[E Environment] func(ctx context.Context, env E) (*Service, error)
+
+// Environment is Env, or a struct that embeds it.
+type Environment interface{ environment() }
+
+// Env is what a process gives every service.
+type Env struct {
+	// Version is the SemVer that the program was built as.
+	Version string `kong:"-"`
+	// Log is where the service logs; nil is slog.Default().
+	Log *slog.Logger `kong:"-"`
+}
+
+func (Env) environment() {}
+
+func (e *Env) inherit(_ string, from DataEnv) { *e = from.Env }
+
+// DataEnv is the Env of a service that stores something.
+type DataEnv struct {
+	Env
+	// DatabaseURL is that of Postgres, which any number of processes share. Empty:
+	// SQLite in DataDir, which is one process's alone.
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name. Without it, SQLite in the data directory."`
+	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where files are kept. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
+}
+
+// File is the path of a file in DataDir; empty when there is no DataDir.
+func (e DataEnv) File(name string) string {
+	if e.DataDir == "" {
+		return ""
+	}
+	return filepath.Join(e.DataDir, name)
+}
+
+func (e *DataEnv) inherit(name string, from DataEnv) {
+	e.Env = from.Env
+	if from.DataDir != "" {
+		e.DatabaseURL, e.DataDir = from.DatabaseURL, from.DataDir
+	}
+	if e.DataDir == "" {
+		e.DataDir, _ = lifecycle.DataDir(name) // without a home, whoever needs a file says what is missing
+	}
+}
+
+// Main is the main function of a service's own program: it reads flags and
+// environment, joins the bus, builds the service, serves until SIGINT or
+// SIGTERM, drains, and exits. A second signal exits at once.
+func Main[E Environment](name string, build Build[E]) {
+	var program struct {
+		lifecycle.Flags
+		Command[E]
+	}
+	program.Command = *NewCommand(name, build)
+	lifecycle.Main(name, "The service "+name+" of a Busbar bus.", &program)
+}
+
+// Command is the command line of a service, for kong: a program of its own, or
+// one command of a program that runs several.
+type Command[E Environment] struct {
+	NATS string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+	Env  E      `embed:""`
+
+	name  string
+	build Build[E]
+}
+
+// NewCommand makes the command of a service. The name is that of the service.
+func NewCommand[E Environment](name string, build Build[E]) *Command[E] {
+	return &Command[E]{name: name, build: build}
+}
+
+// startTime bounds the start of an instance: a database or a bus that is not
+// there in that time is worth an error.
+const startTime = 30 * time.Second
+
+// Run joins the bus and serves until ctx ends. The line that says that the
+// instance is ready goes to out. It is called by kong.
+func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	conn, err := bus.Connect(starting, bus.Config{URL: c.NATS, Name: c.name})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	r, err := c.start(starting, conn, DataEnv{Env: Env{Version: lifecycle.Version(), Log: slog.Default()}})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "busbar %s is ready: nats=%s\n", c.name, conn.URL())
+	return r.Serve(ctx)
+}
+
+// Start puts an instance on a bus that the process has joined already. Version,
+// log and, unless env.DataDir is empty, the place of data are those of env; the
+// service's own settings are read from the environment.
+func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
+	parser, err := kong.New(c, kong.Name(c.name))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parser.Parse(nil); err != nil {
+		return nil, fmt.Errorf("settings of service %s: %w", c.name, err)
+	}
+	return c.start(ctx, conn, env)
+}
+
+func (c *Command[E]) start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
+	any(&c.Env).(interface{ inherit(string, DataEnv) }).inherit(c.name, env)
+	s, err := c.build(ctx, c.Env)
+	if err != nil {
+		return nil, err
+	}
+	return s.Start(ctx, conn)
+}

@@ -1,0 +1,250 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+)
+
+// Loop is work of a service besides its calls. It returns soon after ctx has
+// ended; an error before that stops the instance.
+type Loop func(ctx context.Context, conn *bus.Conn) error
+
+// Go has f run in every instance, from when it is on the bus until it has left.
+// Call it before the service starts.
+func (s *Service) Go(f Loop) { s.loops = append(s.loops, f) }
+
+// OnStop has f close something that the service has open, once no instance runs
+// any more, or none could be started. The last one added is called first. Call it
+// before the service starts; a service with OnStop does not start again.
+func (s *Service) OnStop(f func()) { s.closers = append(s.closers, f) }
+
+// Close calls what OnStop was given. It is for a service that is not started;
+// otherwise Stop does it.
+func (s *Service) Close() {
+	s.mu.Lock()
+	closers := s.closers
+	s.closers = nil
+	s.mu.Unlock()
+	for _, f := range slices.Backward(closers) {
+		f()
+	}
+}
+
+// Running is one instance of a service on the bus.
+type Running struct {
+	service   *Service
+	conn      *bus.Conn
+	server    *bus.Server
+	announcer *bus.Announcer
+
+	// undo takes back what Start did, the last first.
+	undo     []func(context.Context) error
+	started  chan struct{}
+	stopping sync.Once
+	stopped  chan struct{}
+	// err is why the instance stopped by itself, and what Stop met.
+	err error
+
+	// caller is nil until a tool calls another.
+	callerMu sync.Mutex
+	caller   *bus.Caller
+}
+
+// Start puts an instance on the bus and returns once it takes calls. Stop it
+// before closing the connection.
+func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
+	r := &Running{service: s, conn: conn, started: make(chan struct{}), stopped: make(chan struct{})}
+	s.mu.Lock()
+	s.instances++
+	err := errors.Join(s.errs...)
+	s.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("service %s is not well formed: %w", s.name, err)
+	} else {
+		err = r.start(ctx)
+	}
+	close(r.started)
+	if err != nil {
+		return nil, errors.Join(err, r.Stop(ctx))
+	}
+	s.Logger().Info("service is on the bus", "service", s.name, "version", s.version, "instance", r.server.Instance())
+	return r, nil
+}
+
+func (r *Running) start(ctx context.Context) (err error) {
+	s := r.service
+	if s.store != "" {
+		claim, err := r.conn.ClaimStore(ctx, s.name, s.store, func() { r.fail(bus.ErrOtherStore) })
+		if err != nil {
+			return err
+		}
+		r.then(func(context.Context) error { claim.Release(); return nil })
+	}
+	r.then(func(context.Context) error { return r.closeCaller() })
+	r.server, err = bus.Serve(ctx, r.conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle})
+	if err != nil {
+		return err
+	}
+	r.then(r.server.Drain)
+	undescribe, err := r.server.Describe(s.version, s.description)
+	if err != nil {
+		return err
+	}
+	r.then(func(context.Context) error { undescribe(); return nil })
+	if err := r.announce(); err != nil {
+		return err
+	}
+	r.then(r.withdraw)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	for _, f := range s.loops {
+		loops.Go(func() {
+			if err := f(running, r.conn); err != nil && running.Err() == nil {
+				go r.fail(err)
+			}
+		})
+	}
+	r.then(func(ctx context.Context) error {
+		stop()
+		return waitFor(ctx, &loops)
+	})
+	return nil
+}
+
+// then adds what Stop has to do, before all that was added earlier.
+func (r *Running) then(undo func(context.Context) error) { r.undo = append(r.undo, undo) }
+
+func waitFor(ctx context.Context, loops *sync.WaitGroup) error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		loops.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("a loop of the service has not ended in time: %w", ctx.Err())
+	}
+}
+
+// announce puts the instance into the registry. Under the lock, so that nothing
+// is added between what is announced and its updates.
+func (r *Running) announce() (err error) {
+	s := r.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.announcer, err = bus.Announce(r.conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
+	if err == nil {
+		s.running[r] = struct{}{}
+		r.serveTasksLocked()
+	}
+	return err
+}
+
+// withdraw takes the instance out of the registry.
+func (r *Running) withdraw(ctx context.Context) error {
+	s := r.service
+	s.mu.Lock()
+	delete(s.running, r)
+	s.mu.Unlock()
+	r.announcer.Withdraw(ctx)
+	return nil
+}
+
+// changedLocked announces what the service offers now.
+func (r *Running) changedLocked() {
+	r.serveTasksLocked()
+	if err := r.announcer.Update(r.service.catalogueLocked()); err != nil {
+		r.service.Logger().Error("change not announced", "service", r.service.name, "error", err)
+	}
+}
+
+// serveTasksLocked takes tasks as soon as there is a tool that makes any.
+func (r *Running) serveTasksLocked() {
+	for _, t := range r.service.tools {
+		if t.task != TaskNever {
+			r.server.ServeTasks(r.handleTask)
+			return
+		}
+	}
+}
+
+// fail stops an instance that cannot go on.
+func (r *Running) fail(cause error) {
+	<-r.started
+	ctx, cancel := context.WithTimeout(context.Background(), lifecycle.DrainTimeout)
+	defer cancel()
+	r.stop(ctx, cause)
+}
+
+// Serve returns when ctx has ended and calls are drained, for which there is
+// lifecycle.DrainTimeout, or when the instance has stopped otherwise; the error
+// says why.
+func (r *Running) Serve(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-r.stopped:
+		return r.err
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.DrainTimeout)
+	defer cancel()
+	return r.Stop(drain)
+}
+
+// Stop leaves the bus: loops end, no new calls are taken, those in flight finish;
+// when ctx ends first they are cancelled. With the last instance, what the
+// service has open is closed.
+func (r *Running) Stop(ctx context.Context) error {
+	r.stop(ctx, nil)
+	<-r.stopped
+	return r.err
+}
+
+func (r *Running) stop(ctx context.Context, cause error) {
+	r.stopping.Do(func() {
+		s := r.service
+		if cause != nil {
+			s.Logger().Error("instance stops", "service", s.name, "error", cause)
+			cause = fmt.Errorf("service %s: %w", s.name, cause)
+		}
+		errs := []error{cause}
+		for _, undo := range slices.Backward(r.undo) {
+			errs = append(errs, undo(ctx))
+		}
+		s.mu.Lock()
+		s.instances--
+		last := s.instances == 0
+		s.mu.Unlock()
+		if last {
+			s.Close()
+		}
+		r.err = errors.Join(errs...)
+		close(r.stopped)
+	})
+}
+
+// callers returns what the instance makes calls of its own with.
+func (r *Running) callers() (_ *bus.Caller, err error) {
+	r.callerMu.Lock()
+	defer r.callerMu.Unlock()
+	if r.caller == nil {
+		r.caller, err = bus.NewGatewayCaller(r.conn)
+	}
+	return r.caller, err
+}
+
+func (r *Running) closeCaller() error {
+	r.callerMu.Lock()
+	defer r.callerMu.Unlock()
+	if r.caller == nil {
+		return nil
+	}
+	return r.caller.Close()
+}

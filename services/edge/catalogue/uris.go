@@ -1,0 +1,154 @@
+package catalogue
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// prefix is what the URIs begin with that a service reads although no entry
+// names them.
+type prefix struct {
+	begins string
+	target Target
+}
+
+// Resource returns who reads a URI. The file of a skill is read by the skill's
+// service. Any other URI is read by the service that came first with a name that
+// covers it: a resource of that URI, a template it matches, or what it begins
+// with; while that service is away, by nobody. So no newcomer takes URIs by a name
+// that says more of them. Only the empty prefix, which covers everything, gives way
+// to all other names. Nobody reads a URI of more than MaxURI bytes.
+func (s *Snapshot) Resource(uri string) (Target, bool) {
+	t, by := s.reader(uri)
+	if by.Kind == "" || t.away {
+		return Target{}, false
+	}
+	return t, true
+}
+
+// reader returns who reads a URI, and by which name; the zero Name if nobody does.
+func (s *Snapshot) reader(uri string) (first Target, by Name) {
+	if len(uri) > MaxURI {
+		return Target{}, Name{}
+	}
+	if t, ok := s.files[uri]; ok {
+		return t, Name{SkillName, uri}
+	}
+	first, found := s.resources[uri]
+	since := first.since
+	if found {
+		by = Name{ResourceName, uri}
+	}
+	// Of one service the name counts that says most.
+	earlier := func(t Target, n Name) {
+		if !found || t.Service != first.Service {
+			first, by = t, n
+		}
+		since, found = t.since, true
+	}
+	for i := range s.templates {
+		t := &s.templates[i]
+		if found && t.target.since >= since {
+			break
+		}
+		if t.matches(uri) {
+			earlier(t.target, Name{TemplateName, t.uri})
+		}
+	}
+	for _, p := range s.prefixes {
+		if found && (p.begins == "" || p.target.since >= since) {
+			break
+		}
+		if strings.HasPrefix(uri, p.begins) {
+			earlier(p.target, Name{PrefixName, p.begins})
+		}
+	}
+	return first, by
+}
+
+// settleURIs puts the names of URIs into the order in which Resource asks them,
+// and leaves out what is covered by what another service had before.
+func (b *builder) settleURIs() {
+	b.addAway()
+	slices.SortFunc(b.templates, func(x, y template) int {
+		return cmp.Or(cmp.Compare(x.target.since, y.target.since), strings.Compare(x.uri, y.uri))
+	})
+	slices.SortFunc(b.prefixes, func(x, y prefix) int {
+		if x.begins == "" || y.begins == "" {
+			return len(y.begins) - len(x.begins)
+		}
+		return cmp.Or(cmp.Compare(x.target.since, y.target.since), len(y.begins)-len(x.begins), strings.Compare(x.begins, y.begins))
+	})
+	all := b.prefixes
+	b.prefixes = slices.DeleteFunc(slices.Clone(all), func(p prefix) bool {
+		return b.covered(all, Name{PrefixName, p.begins}, p.begins, p.target)
+	})
+	b.templates = slices.DeleteFunc(b.templates, func(t template) bool {
+		if !b.covered(all, Name{TemplateName, t.uri}, t.begins, t.target) {
+			return false
+		}
+		b.items[Templates] = slices.DeleteFunc(b.items[Templates], func(i item) bool { return i.name == t.uri })
+		return true
+	})
+	b.items[Resources] = slices.DeleteFunc(b.items[Resources], func(i item) bool {
+		target, by := b.reader(i.name)
+		service := b.resources[i.name].Service
+		if target.Service == service {
+			return false
+		}
+		b.conflict(Conflict{Name: Name{ResourceName, i.name}, Service: service, Owner: target.Service, Reads: by})
+		return true
+	})
+	for uri, target := range b.resources {
+		if reader, _ := b.reader(uri); reader.Service != target.Service {
+			delete(b.resources, uri)
+		}
+	}
+}
+
+// addAway adds the names of URIs whose services are away, so that these find their
+// URIs as they left them.
+func (b *builder) addAway() {
+	for key, c := range b.owners.known {
+		if slices.ContainsFunc(b.services, func(s bus.Service) bool { return s.Name == c.Service }) {
+			continue
+		}
+		n, err := ParseName(c.Name)
+		if err != nil || n.key() != key {
+			continue // too long for the claim to have it whole
+		}
+		_, since := b.owners.of(n)
+		target := Target{Service: c.Service, since: since, away: true}
+		switch {
+		case n.Kind == ResourceName:
+			b.resources[n.Name] = target
+		case n.Kind == PrefixName && n.Name != "":
+			b.prefixes = append(b.prefixes, prefix{n.Name, target})
+		case n.Kind == TemplateName:
+			if t, err := newTemplate(n.Name, target); err == nil {
+				b.templates = append(b.templates, t)
+			}
+		}
+	}
+}
+
+// covered reports whether another service reads all URIs of a name, which begin
+// so, by a prefix that it had before. If it does, that is noted.
+func (b *builder) covered(all []prefix, n Name, begins string, target Target) bool {
+	for _, p := range all {
+		if p.begins == "" || p.target.since >= target.since {
+			return false
+		}
+		if strings.HasPrefix(begins, p.begins) {
+			if p.target.Service == target.Service {
+				return false
+			}
+			b.conflict(Conflict{Name: n, Service: target.Service, Owner: p.target.Service, Reads: Name{PrefixName, p.begins}})
+			return true
+		}
+	}
+	return false
+}
