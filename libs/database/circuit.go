@@ -24,7 +24,7 @@ type circuit struct {
 	ctx  context.Context
 
 	mu     sync.Mutex
-	reason error // not nil while the server is away, and for ever once it is closed
+	reason error // not nil while the server is away, and forever once it is closed
 	probes sync.WaitGroup
 }
 

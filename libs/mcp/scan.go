@@ -289,7 +289,7 @@ func (s *scanner) unique(first int, index map[string]struct{}, name []byte) (map
 		index[string(name)] = struct{}{}
 	}
 	if dup {
-		return nil, fault.New(fault.ParseError, "member %q stands twice in one object", fault.Clip(string(name)))
+		return nil, fault.New(fault.ParseError, "member %q appears twice in one object", fault.Clip(string(name)))
 	}
 	s.names = append(s.names, name)
 	return index, nil

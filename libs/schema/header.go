@@ -34,7 +34,7 @@ func headerParams(root map[string]any) ([]HeaderParam, error) {
 	names := map[string]bool{}
 	for _, p := range found {
 		if low := strings.ToLower(p.Name); names[low] {
-			return nil, fmt.Errorf("%s %q stands twice", annotation, p.Name)
+			return nil, fmt.Errorf("%s %q appears twice", annotation, p.Name)
 		} else {
 			names[low] = true
 		}

@@ -143,7 +143,7 @@ func TestMalformed(t *testing.T) {
 		"a blank description":      {described("' '"), "no description"},
 		"a description that is no": {described("7"), "no description"},
 		"a long description":       {described(strings.Repeat("ä", 1025)), "1025 characters; the limit is 1024"},
-		"a member twice":           {field("a: 1\nb: {c: 1, c: 2}"), `line 5: "c" stands twice`},
+		"a member twice":           {field("a: 1\nb: {c: 1, c: 2}"), `line 5: "c" appears twice`},
 		"an anchor":                {field("a: &x 1"), "line 4: anchors"},
 		"an alias":                 {field("a: {x: &x b}\nc: *x"), "anchors"},
 		"a merge":                  {field("<<: {a: b}"), "key"},

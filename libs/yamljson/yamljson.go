@@ -65,7 +65,7 @@ func appendNode(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 		case key && (c.Kind != yaml.ScalarNode || c.Tag != "!!str"):
 			return nil, fmt.Errorf("line %d: a key has to be text; put it in quotes", c.Line)
 		case key && seen[c.Value]:
-			return nil, fmt.Errorf("line %d: %.80q stands twice", c.Line, c.Value)
+			return nil, fmt.Errorf("line %d: %.80q appears twice", c.Line, c.Value)
 		case key:
 			seen[c.Value] = true
 		}

@@ -70,7 +70,7 @@ func New(_ context.Context, env service.Env) (*service.Service, error) {
 	s := service.New(name, service.WithVersion(env.Version), service.WithLogger(env.Log), service.WithDescription("Many calls of tools in one"))
 	service.AddTool(s, service.Tool{
 		Name: name, Title: "Batch",
-		Description: "Calls up to 100 tools beside each other and returns all results, in order. A call that fails fails alone. " +
+		Description: "Calls up to 100 tools concurrently and returns all results, in order. A call that fails fails alone. " +
 			"Use it for calls that do not need each other's results. A batch cannot hold a batch, or a tool that asks the user for input.",
 		Timeout: timeout, CallsTools: true, InputSchema: inputSchema,
 	}, run)

@@ -12,6 +12,9 @@ import (
 	"sync"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
@@ -65,7 +68,8 @@ type Audit struct {
 type Edge struct {
 	cfg      Config
 	conn     *bus.Conn
-	caller   *bus.Caller
+	storage  *storage.Storage
+	caller   *edges.Caller
 	live     *catalogue.Live
 	sessions *store.Sessions
 	gateway  *gateway.Gateway
@@ -96,15 +100,15 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 			e.Close()
 		}
 	}()
-	if err := conn.EnsureBuckets(ctx); err != nil {
+	if e.storage, err = storage.Ensure(ctx, conn); err != nil {
 		return nil, err
 	}
-	e.cleanup(conn.KeepBuckets())
-	if e.caller, err = bus.NewCaller(conn); err != nil {
+	e.cleanup(e.storage.Keep())
+	if e.caller, err = edges.NewCaller(conn); err != nil {
 		return nil, err
 	}
 	e.cleanup(func() { _ = e.caller.Close() })
-	if e.sessions, err = store.NewSessions(ctx, conn); err != nil {
+	if e.sessions, err = store.NewSessions(conn); err != nil {
 		return nil, err
 	}
 	e.cleanup(e.sessions.Close)
@@ -115,14 +119,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if e.gateway, err = e.newGateway(ctx); err != nil {
 		return nil, err
 	}
-	streams, err := store.NewStreams(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
 	e.cleanup(func() { e.sockets.End(now()) })
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
-		Gateway: e.gateway, Sessions: e.sessions, Streams: streams, Logger: cfg.Logger,
+		Gateway: e.gateway, Sessions: e.sessions, Streams: store.NewStreams(conn), Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -146,22 +146,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 
 // newGateway makes the chain of links with what they keep on the bus.
 func (e *Edge) newGateway(ctx context.Context) (*gateway.Gateway, error) {
-	keys, err := store.SharedKeys(ctx, e.conn)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := e.conn.Tasks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	approvals, err := store.NewApprovals(ctx, e.conn)
-	if err != nil {
-		return nil, err
-	}
-	outcomes, err := store.NewOutcomes(ctx, e.conn)
-	if err != nil {
-		return nil, err
-	}
+	tasks := task.Open(e.conn)
 	auditor, err := e.startAudit(ctx)
 	if err != nil {
 		return nil, err
@@ -170,9 +155,9 @@ func (e *Edge) newGateway(ctx context.Context) (*gateway.Gateway, error) {
 	e.cleanup(cache.Close)
 	e.measure(cache, held)
 	return gateway.New(gateway.Config{
-		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: approvals, Cache: cache, Budget: held,
-		Authenticator: e.cfg.Authenticator, Authorizer: e.cfg.Authorizer, Limiter: e.cfg.Limiter, Deduplicator: gateway.NewKeys(outcomes, e.caller, tasks),
-		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(keys), CheckResults: e.cfg.CheckResults, Logger: e.cfg.Logger,
+		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: store.NewApprovals(e.conn), Cache: cache, Budget: held,
+		Authenticator: e.cfg.Authenticator, Authorizer: e.cfg.Authorizer, Limiter: e.cfg.Limiter, Deduplicator: gateway.NewKeys(store.NewOutcomes(e.conn), e.caller, tasks),
+		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(store.SharedKeys(e.storage)), CheckResults: e.cfg.CheckResults, Logger: e.cfg.Logger,
 	}), nil
 }
 
@@ -181,8 +166,8 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	if e.cfg.Audit.Off {
 		return nil, nil
 	}
-	key, err := store.AuditKey(ctx, e.conn)
-	if err != nil && len(e.conn.Away()) > 0 {
+	key, err := store.AuditKey(ctx, e.storage)
+	if err != nil && len(e.storage.Away()) > 0 {
 		e.cfg.Logger.Warn("the key of the audit trail's digests cannot be read: until this edge is restarted, its digests compare with no other edge's", "error", err)
 		key, err = store.NewKey(), nil
 	}

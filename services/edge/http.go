@@ -35,7 +35,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	reader := &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
+	reader := &audit.Reader{Caller: e.caller.Caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
 	if e.trail != nil {
 		reader.Record = e.trail.Record
 	}

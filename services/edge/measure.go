@@ -19,7 +19,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 		return 0
 	})
 	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
-		off, _ := e.conn.ClockOffset()
+		off, _ := e.live.ClockOffset()
 		return off.Seconds()
 	})
 	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
@@ -35,7 +35,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
 		return float64(len(e.live.Now().Conflicts()))
 	})
-	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.conn.Away())) })
+	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.storage.Away())) })
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(cache.Size()) })

@@ -45,12 +45,12 @@ func readDocument(t *testing.T) document {
 				switch header {
 				case "data.reason | code | HTTP | executed | meaning":
 					if d.mcp[reason] != (mcpForm{}) {
-						t.Errorf("%s stands twice", reason)
+						t.Errorf("%s appears twice", reason)
 					}
 					d.mcp[reason] = mcpForm{two(row[1]), two(row[2]), row[3]}
 				case "reason | HTTP | gRPC | GraphQL":
 					if d.doors[reason] != (plainForm{}) {
-						t.Errorf("%s stands twice", reason)
+						t.Errorf("%s appears twice", reason)
 					}
 					d.doors[reason] = plainForm{row[1], plain(row[2]), plain(row[3])}
 				default:

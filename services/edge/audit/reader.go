@@ -14,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
@@ -63,7 +64,7 @@ func (a *Reader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		f := fault.From(err)
 		body, _ = json.Marshal(refusal{f.Message, f.Reason}) // text alone
-		w.WriteHeader(status(f.Reason))
+		w.WriteHeader(forms.Of(f.Reason).HTTP)
 	}
 	_, _ = w.Write(append(body, '\n'))
 }
@@ -74,27 +75,11 @@ type refusal struct {
 	Reason fault.Reason `json:"reason"`
 }
 
-func status(r fault.Reason) int {
-	switch r {
-	case fault.Forbidden:
-		return http.StatusForbidden
-	case fault.Unauthenticated:
-		return http.StatusUnauthorized
-	case fault.MethodNotFound, fault.UnknownResource:
-		return http.StatusNotFound
-	case fault.InvalidParams, fault.InvalidRequest:
-		return http.StatusBadRequest
-	case fault.Internal:
-		return http.StatusInternalServerError
-	}
-	return http.StatusServiceUnavailable
-}
-
 func (a *Reader) answer(r *http.Request) (answer []byte, err error) {
 	if err := a.Guard.Check(r); err != nil {
 		return nil, err
 	}
-	c := gateway.View{ID: bus.NewCallID(), Call: &gateway.Call{
+	c := gateway.View{ID: bus.NewID(), Call: &gateway.Call{
 		Door: "audit", Method: Method, Name: strings.TrimPrefix(r.URL.Path, "/audit/"), Received: time.Now(), Credentials: door.Credentials(r),
 	}}
 	defer func() {

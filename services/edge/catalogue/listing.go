@@ -132,14 +132,14 @@ func (s *Snapshot) addPage(p *resourcePage, service, at string, raw []byte) (nex
 		Resources []jsontext.Value `json:"resources"`
 		Next      string           `json:"nextCursor,omitzero"`
 	}
-	bad := fault.New(fault.Internal, "service %s gave a page of resources that is none", service).Ran(fault.Yes)
+	bad := fault.New(fault.Internal, "service %s gave a page of resources that cannot be read", service).Ran(fault.Yes)
 	if len(raw) > maxListed {
 		return "", bad
 	}
 	if err := json.Unmarshal(raw, &page); err != nil {
 		return "", bad.Because(err)
 	}
-	// One that does not move would have clients ask for ever.
+	// One that does not move would have clients ask forever.
 	if len(page.Resources) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
 		return "", bad
 	}

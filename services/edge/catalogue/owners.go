@@ -11,6 +11,9 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -30,7 +33,7 @@ const (
 )
 
 // owners say which service has a name: the first that was seen with it, until an
-// operator says otherwise or it was not seen for bus.NameTTL.
+// operator says otherwise or it was not seen for storage.NameTTL.
 type owners struct {
 	names *store.Names
 	log   *slog.Logger
@@ -43,11 +46,7 @@ type owners struct {
 }
 
 func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (*owners, error) {
-	names, err := store.NewNames(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	o := &owners{names: names, log: log, look: look, known: map[string]store.Claim{}}
+	o := &owners{names: store.NewNames(conn), log: log, look: look, known: map[string]store.Claim{}}
 	o.reload(ctx)
 	return o, nil
 }
@@ -58,7 +57,7 @@ type ownership struct {
 	offered map[Name][]string
 }
 
-func (o *owners) of(services []bus.Service) ownership {
+func (o *owners) of(services []registry.Service) ownership {
 	return ownership{maps.Clone(o.known), offered(services)}
 }
 
@@ -98,7 +97,7 @@ type keyed struct {
 
 // wants are the claims that are to be made, now that these services are there;
 // none while the bucket is let alone.
-func (o *owners) wants(services []bus.Service) []keyed {
+func (o *owners) wants(services []registry.Service) []keyed {
 	if o.look || time.Since(o.failed) < claimPause {
 		return nil
 	}
@@ -162,7 +161,7 @@ func (o *owners) reload(ctx context.Context) {
 		return
 	}
 	for key, c := range o.known {
-		if _, there := now[key]; there || time.Since(c.Seen) > bus.NameTTL {
+		if _, there := now[key]; there || time.Since(c.Seen) > storage.NameTTL {
 			continue
 		}
 		now[key] = c
@@ -177,7 +176,7 @@ func (o *owners) reload(ctx context.Context) {
 }
 
 // renew has the services that are there keep their names.
-func (o *owners) renew(ctx context.Context, services []bus.Service) {
+func (o *owners) renew(ctx context.Context, services []registry.Service) {
 	if o.look {
 		return
 	}
@@ -201,15 +200,11 @@ func (o *owners) renew(ctx context.Context, services []bus.Service) {
 // Assign gives a name to a service, whoever has it. Edges obey within a moment,
 // those that do not hear it within the minute.
 func Assign(ctx context.Context, conn *bus.Conn, n Name, service string) error {
-	if err := bus.ValidService(service); err != nil {
+	if err := bus.ValidName(service); err != nil {
 		return err
 	}
-	names, err := store.NewNames(ctx, conn)
-	if err != nil {
+	if err := store.NewNames(conn).Put(ctx, n.key(), store.Claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}); err != nil {
 		return err
 	}
-	if err := names.Put(ctx, n.key(), store.Claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}); err != nil {
-		return err
-	}
-	return conn.TellNamesAssigned(ctx)
+	return edges.TellNamesAssigned(ctx, conn)
 }

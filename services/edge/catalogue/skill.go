@@ -83,7 +83,7 @@ func newSkill(service string, k *busv1.Skill) (*skill, error) {
 		}
 		uri := at(f.Path)
 		if s.files[uri] {
-			return nil, fmt.Errorf("file %q stands twice", f.Path)
+			return nil, fmt.Errorf("file %q appears twice", f.Path)
 		}
 		if len(f.Digest) != sha256.Size {
 			return nil, fmt.Errorf("file %q has no digest", f.Path)
@@ -143,7 +143,7 @@ func (b *builder) addSkills(service string, skills []*busv1.Skill, at func(Name,
 		n := Name{SkillName, k.Name}
 		made, err := newSkill(service, k)
 		if err == nil && b.files[made.uri].Service == service {
-			err = errors.New("it stands twice")
+			err = errors.New("it appears twice")
 		}
 		if err != nil {
 			b.leaveOut(service, n, err)

@@ -31,7 +31,7 @@ type Guard struct {
 // what stands before the edge may have looked at the other.
 func (g Guard) Check(r *http.Request) error {
 	if len(r.Header["Authorization"]) > 1 {
-		return fault.New(fault.InvalidRequest, "header Authorization stands twice")
+		return fault.New(fault.InvalidRequest, "header Authorization appears twice")
 	}
 	if !g.host(r.Host) {
 		return fault.New(fault.Forbidden, "this edge does not answer to the host name of this request")

@@ -28,7 +28,7 @@ type queue struct {
 
 func newQueue() *queue { return &queue{more: make(chan struct{}, 1), room: make(chan struct{})} }
 
-// Send sends a message. It waits for a slow client, though not for ever, and
+// Send sends a message. It waits for a slow client, though not forever, and
 // reports false when the client is gone. A large message it has written when it
 // returns: what is queued is small, and who sends more holds it himself.
 func (q *queue) Send(message []byte) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // reply is how a request ends that did not fail. The zero reply is no response
@@ -95,7 +96,7 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 
 // appendError adds the error object of JSON-RPC.
 func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte) {
-	status, code := classify(f, version)
+	status, code := forms.Of(f.Reason).MCP.In(version)
 	text := f.Message
 	if f.Reason == fault.DeadlineExceeded && version != mcp.Modern {
 		text = "Tool execution timeout: " + text
@@ -111,62 +112,6 @@ func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte
 		b = append(append(b, ','), more...)
 	}
 	return status, append(b, `}}`...)
-}
-
-// form is what an error looks like to a client: HTTP status and code.
-type form struct{ status, code int }
-
-// forms of the reasons, for 2026-07-28. A client of either era reads the body
-// of a 200; other statuses are used where the specification asks for them, or
-// where no message could be read at all. A reason not named is internal.
-var forms = map[fault.Reason]form{
-	fault.ParseError:         {http.StatusBadRequest, mcp.CodeParseError},
-	fault.InvalidRequest:     {http.StatusBadRequest, mcp.CodeInvalidRequest},
-	fault.TooLarge:           {http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest},
-	fault.HeaderMismatch:     {http.StatusBadRequest, mcp.CodeHeaderMismatch},
-	fault.UnsupportedVersion: {http.StatusBadRequest, mcp.CodeUnsupportedVersion},
-	fault.MissingCapability:  {http.StatusBadRequest, mcp.CodeMissingCapability},
-	fault.MethodNotFound:     {http.StatusNotFound, mcp.CodeMethodNotFound},
-	fault.InvalidParams:      {http.StatusBadRequest, mcp.CodeInvalidParams},
-	fault.UnknownTool:        {http.StatusOK, mcp.CodeInvalidParams},
-	fault.UnknownPrompt:      {http.StatusOK, mcp.CodeInvalidParams},
-	fault.UnknownResource:    {http.StatusOK, mcp.CodeInvalidParams},
-	fault.UnknownTask:        {http.StatusOK, mcp.CodeInvalidParams},
-	fault.UnknownSession:     {http.StatusNotFound, mcp.CodeInvalidRequest},
-	fault.Unauthenticated:    {http.StatusUnauthorized, mcp.CodeUnauthenticated},
-	fault.Forbidden:          {http.StatusForbidden, mcp.CodeForbidden},
-	fault.ApprovalRequired:   {http.StatusOK, mcp.CodeApprovalRequired},
-	fault.UnknownApproval:    {http.StatusOK, mcp.CodeInvalidParams},
-	fault.Conflict:           {http.StatusOK, mcp.CodeConflict},
-	fault.RateLimited:        {http.StatusOK, mcp.CodeRateLimited},
-	fault.Overloaded:         {http.StatusOK, mcp.CodeUnavailable},
-	fault.Unavailable:        {http.StatusOK, mcp.CodeUnavailable},
-	fault.DeadlineExceeded:   {http.StatusOK, mcp.CodeDeadline},
-	fault.PeerLost:           {http.StatusOK, mcp.CodeDeadline},
-	fault.Cancelled:          {http.StatusOK, mcp.CodeCancelled},
-	fault.HistoryLost:        {http.StatusBadRequest, mcp.CodeHistoryLost},
-	fault.ResultTooLarge:     {http.StatusOK, mcp.CodeTooLarge},
-	fault.Internal:           {http.StatusOK, mcp.CodeInternal},
-}
-
-// legacyForms are those that differ for earlier versions.
-var legacyForms = map[fault.Reason]form{
-	fault.MissingCapability: {http.StatusOK, mcp.CodeInvalidRequest},
-	fault.MethodNotFound:    {http.StatusOK, mcp.CodeMethodNotFound},
-	fault.InvalidParams:     {http.StatusOK, mcp.CodeInvalidParams},
-	fault.UnknownResource:   {http.StatusOK, mcp.CodeLegacyNoResource},
-	fault.DeadlineExceeded:  {http.StatusOK, mcp.CodeLegacyServerError},
-}
-
-func classify(f *fault.Error, version string) (status, code int) {
-	if is, differs := legacyForms[f.Reason]; differs && version != mcp.Modern {
-		return is.status, is.code
-	}
-	is, named := forms[f.Reason]
-	if !named {
-		is = forms[fault.Internal]
-	}
-	return is.status, is.code
 }
 
 // openResponse begins a message with an id.

@@ -30,10 +30,7 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	}
 	var other *gateway.Gateway
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
-		approvals, err := store.NewApprovals(t.Context(), bustest.Connect(t, url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		approvals := store.NewApprovals(bustest.Connect(t, url))
 		cfg.Approvals, cfg.Sealer = approvals, sealer(t, 1)
 		other = gateway.New(*cfg)
 	})

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -22,12 +21,7 @@ func approving(t *testing.T) (w *world, other *gateway.Gateway) {
 	t.Helper()
 	url := bustest.Server(t)
 	return startOn(t, url, func(w *world, cfg *gateway.Config) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		approvals, err := store.NewApprovals(ctx, bustest.Connect(t, url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		approvals := store.NewApprovals(bustest.Connect(t, url))
 		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals, w, sealer(t, 1)
 		other = gateway.New(*cfg)
 	}), other

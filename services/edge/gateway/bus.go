@@ -4,12 +4,12 @@ import (
 	"context"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // Ask makes room for the answer of a client that is asked for input.
-func (g *Gateway) Ask() *bus.Question { return g.cfg.Caller.Ask() }
+func (g *Gateway) Ask() *edges.Question { return g.cfg.Caller.Ask() }
 
 // Answer hands a client's answer to the edge that asked.
 func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
@@ -29,7 +29,7 @@ func (g *Gateway) OnTask(id string, f func()) (stop func(), err error) {
 }
 
 // OpenMailbox makes room for what a client posts, at this edge or another.
-func (g *Gateway) OpenMailbox(c Credentials) *bus.Mailbox {
+func (g *Gateway) OpenMailbox(c Credentials) *edges.Mailbox {
 	return g.cfg.Caller.OpenMailbox(c.digest())
 }
 
@@ -43,7 +43,7 @@ func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body 
 func (g *Gateway) Catalogue() *catalogue.Live { return g.cfg.Catalogue }
 
 // NewStream names a stream for Call.Stream.
-func (g *Gateway) NewStream() *bus.Stream { return g.cfg.Caller.NewStream() }
+func (g *Gateway) NewStream() *edges.Stream { return g.cfg.Caller.NewStream() }
 
 // Edge is this edge's name on the bus.
 func (g *Gateway) Edge() string { return g.cfg.Caller.Edge() }
@@ -54,12 +54,12 @@ func (g *Gateway) Present(ctx context.Context, edge string) bool {
 }
 
 // Keep adds to a stream what the edge sends to the client on its own.
-func (g *Gateway) Keep(ctx context.Context, s *bus.Stream, sent *busv1.Sent) error {
+func (g *Gateway) Keep(ctx context.Context, s *edges.Stream, sent *busv1.Sent) error {
 	return g.cfg.Caller.Keep(ctx, s, sent)
 }
 
 // CancelStream stops the call that a stream is of.
-func (g *Gateway) CancelStream(s *bus.Stream) { g.cfg.Caller.CancelOn(s, "cancelled") }
+func (g *Gateway) CancelStream(s *edges.Stream) { g.cfg.Caller.CancelOn(s, "cancelled") }
 
 // Adopt makes Do work on a stream that another edge made, until it is released.
-func (g *Gateway) Adopt(s *bus.Stream) (release func(), err error) { return g.cfg.Caller.Adopt(s) }
+func (g *Gateway) Adopt(s *edges.Stream) (release func(), err error) { return g.cfg.Caller.Adopt(s) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -76,7 +77,7 @@ func (r *run) cacheable() bool {
 // Config holds the policies of a gateway. A nil policy is open, but for
 // approvals: without any, calls that need one are refused.
 type Config struct {
-	Caller    *bus.Caller
+	Caller    *edges.Caller
 	Catalogue *catalogue.Live
 	Tasks     Tasks
 	Logger    *slog.Logger
@@ -145,7 +146,7 @@ func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, er
 // newRun is a call at the beginning of the chain.
 func newRun(c *Call, onFrame OnFrame) *run {
 	r := &run{said: *c, onFrame: onFrame}
-	r.Call, r.ID = &r.said, bus.NewCallID()
+	r.Call, r.ID = &r.said, bus.NewID()
 	if r.Received.IsZero() {
 		r.Received = time.Now()
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -60,7 +60,7 @@ const (
 // 0021).
 type Keys struct {
 	outcomes *store.Outcomes
-	caller   *bus.Caller
+	caller   *edges.Caller
 	tasks    Tasks
 
 	mu sync.Mutex
@@ -69,7 +69,7 @@ type Keys struct {
 }
 
 // NewKeys makes the Deduplicator of the edge of a caller.
-func NewKeys(outcomes *store.Outcomes, caller *bus.Caller, tasks Tasks) *Keys {
+func NewKeys(outcomes *store.Outcomes, caller *edges.Caller, tasks Tasks) *Keys {
 	return &Keys{outcomes: outcomes, caller: caller, tasks: tasks, running: map[string]struct{}{}}
 }
 

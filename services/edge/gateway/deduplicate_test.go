@@ -22,13 +22,7 @@ func keeping(t *testing.T, url string) (*world, *store.Outcomes) {
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
 		cfg.Authenticator = w
 		conn := bustest.Connect(t, url)
-		var err error
-		if outcomes, err = store.NewOutcomes(t.Context(), conn); err != nil {
-			t.Fatal(err)
-		}
-		if cfg.Approvals, err = store.NewApprovals(t.Context(), conn); err != nil {
-			t.Fatal(err)
-		}
+		outcomes, cfg.Approvals = store.NewOutcomes(conn), store.NewApprovals(conn)
 		cfg.Deduplicator = gateway.NewKeys(outcomes, cfg.Caller, cfg.Tasks)
 	})
 	return w, outcomes

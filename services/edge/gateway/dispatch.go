@@ -36,8 +36,8 @@ func dispatch(cfg *Config) link {
 			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 				return nil, err
 			}
-			frame, err := cfg.Caller.CallWith(ctx, r.Target.Service, req, bus.Options{
-				Stream: r.Stream, OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
+			frame, err := cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
+				OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
 			})
 			if err != nil {
 				return nil, err

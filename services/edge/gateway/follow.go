@@ -3,16 +3,16 @@ package gateway
 import (
 	"context"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // Follow carries on with the stream of a call that an edge made before, after a
-// position; see bus.Caller.Follow. The call passed the chain then; how it ends
+// position; see edges.Caller.Follow. The call passed the chain then; how it ends
 // is recorded, as the end of that call, by every edge that tells a client.
-func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
+func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
 	r := newRun(c, onFrame)
 	err := r.authenticate(ctx, &g.cfg)
 	if err != nil {

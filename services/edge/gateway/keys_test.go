@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -63,7 +65,7 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +77,8 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	if err := live.Await(ctx, "ledger"); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := conn.Tasks(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, err := store.NewOutcomes(ctx, conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := task.Open(conn)
+	outcomes := store.NewOutcomes(conn)
 	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: gateway.NewKeys(outcomes, caller, tasks)}), conn.Close
 }
 
@@ -278,10 +274,7 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 		}
 	}
 	lose := func() {
-		bucket, err := bustest.Connect(t, url).Bucket(t.Context(), bus.OutcomesBucket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bucket := bustest.Connect(t, url).Bucket(bus.OutcomesBucket)
 		var keys []string
 		if err := bucket.Each(t.Context(), "", func(key string, _ []byte) { keys = append(keys, key) }); err != nil || len(keys) != 2 {
 			t.Fatalf("%d keys, %v", len(keys), err)

@@ -26,10 +26,7 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		approvals, err := store.NewApprovals(t.Context(), bustest.Connect(t, url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		approvals := store.NewApprovals(bustest.Connect(t, url))
 		approvals.Quota = quota.New("calls", 3, 4<<20)
 		cfg.Approvals = approvals
 	})
@@ -53,10 +50,7 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	approvals, err := store.NewApprovals(t.Context(), bustest.Connect(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	approvals := store.NewApprovals(bustest.Connect(t, url))
 	approvals.Quota = quota.New("calls", 3, 4<<20)
 	var held []*store.HeldCall
 	hold := func() error {
@@ -112,10 +106,7 @@ func TestH1KeysOfOnePayerAreBounded(t *testing.T) {
 	url := bustest.Server(t)
 	var outcomes *store.Outcomes
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		var err error
-		if outcomes, err = store.NewOutcomes(t.Context(), bustest.Connect(t, url)); err != nil {
-			t.Fatal(err)
-		}
+		outcomes = store.NewOutcomes(bustest.Connect(t, url))
 		cfg.Deduplicator = gateway.NewKeys(outcomes, cfg.Caller, cfg.Tasks)
 	})
 	outcomes.Quota = quota.New("keys", 3, 4<<20)

@@ -53,12 +53,8 @@ const (
 )
 
 // NewApprovals opens the store.
-func NewApprovals(ctx context.Context, conn *bus.Conn) (*Approvals, error) {
-	bucket, err := conn.Bucket(ctx, bus.ApprovalsBucket)
-	if err != nil {
-		return nil, err
-	}
-	return &Approvals{bucket, quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}, nil
+func NewApprovals(conn *bus.Conn) *Approvals {
+	return &Approvals{conn.Bucket(bus.ApprovalsBucket), quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}
 }
 
 // Keys: a held call, which only its principal finds, and a name that was used.

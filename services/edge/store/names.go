@@ -31,7 +31,7 @@ func (c Claim) encode() []byte {
 }
 
 // RenewAfter is the age at which the claim of a service that is there is renewed,
-// for bus.NameTTL from then on.
+// for storage.NameTTL from then on.
 const RenewAfter = 12 * time.Hour
 
 // Names are the claims of services, by the key of the name. They are the arbiter
@@ -39,13 +39,7 @@ const RenewAfter = 12 * time.Hour
 type Names struct{ bucket *bus.Bucket }
 
 // NewNames opens the store.
-func NewNames(ctx context.Context, conn *bus.Conn) (*Names, error) {
-	bucket, err := conn.Bucket(ctx, bus.NamesBucket)
-	if err != nil {
-		return nil, err
-	}
-	return &Names{bucket}, nil
-}
+func NewNames(conn *bus.Conn) *Names { return &Names{conn.Bucket(bus.NamesBucket)} }
 
 // All returns all claims. Malformed ones are left out.
 func (s *Names) All(ctx context.Context) (map[string]Claim, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -91,12 +92,8 @@ type remembered struct {
 }
 
 // NewOutcomes opens the store.
-func NewOutcomes(ctx context.Context, conn *bus.Conn) (*Outcomes, error) {
-	bucket, err := conn.Bucket(ctx, bus.OutcomesBucket)
-	if err != nil {
-		return nil, err
-	}
-	return &Outcomes{bucket: bucket, Quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), remembered: map[string]remembered{}}, nil
+func NewOutcomes(conn *bus.Conn) *Outcomes {
+	return &Outcomes{bucket: conn.Bucket(bus.OutcomesBucket), Quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), remembered: map[string]remembered{}}
 }
 
 // ErrTaken is the cause of the error for a key that another call has.
@@ -131,7 +128,7 @@ func (s *Outcomes) Find(ctx context.Context, key string) (*Outcome, uint64, erro
 	s.mu.Lock()
 	was, known := s.remembered[key]
 	s.mu.Unlock()
-	if !known || time.Since(was.at) > bus.OutcomeTTL {
+	if !known || time.Since(was.at) > storage.OutcomeTTL {
 		return nil, 0, nil
 	}
 	raw, err := json.Marshal(&was.outcome)
@@ -154,7 +151,7 @@ func (s *Outcomes) Admit(payer, key string, o *Outcome) error {
 		return err
 	}
 	// By call, so that one who loses the key gives back what it took itself.
-	_, err = s.Quota.Keep(payer, o.Call, size, bus.OutcomeTTL)
+	_, err = s.Quota.Keep(payer, o.Call, size, storage.OutcomeTTL)
 	return err
 }
 
@@ -213,7 +210,7 @@ func (s *Outcomes) End(ctx context.Context, payer, key string, o *Outcome, revis
 	s.remember(key, o)
 	full, err := size(key, o)
 	if err == nil {
-		_, err = s.Quota.Keep(payer, o.Call, full, bus.OutcomeTTL)
+		_, err = s.Quota.Keep(payer, o.Call, full, storage.OutcomeTTL)
 	}
 	if err != nil || !s.Quota.Room(payer, resultsPart) {
 		o.forgetResult()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -59,24 +60,16 @@ func OwnKeys() KeySource {
 // SharedKeys are keys that all edges of the bus have, so that a client may come
 // back to any of them. The first edge that needs a period's key makes it; the
 // bucket forgets it when it is of no more use.
-func SharedKeys(ctx context.Context, conn *bus.Conn) (KeySource, error) {
-	bucket, err := conn.Bucket(ctx, bus.KeysBucket)
-	if err != nil {
-		return nil, err
-	}
+func SharedKeys(s *storage.Storage) KeySource {
 	return func(ctx context.Context, period uint32) ([]byte, error) {
-		return bucket.Shared(ctx, fmt.Sprintf("request-state.%d", period), NewKey())
-	}, nil
+		return s.Shared(ctx, bus.KeysBucket, fmt.Sprintf("request-state.%d", period), NewKey())
+	}
 }
 
 // AuditKey is the key of the digests in the audit trail, which all edges of the
 // bus have.
-func AuditKey(ctx context.Context, conn *bus.Conn) ([]byte, error) {
-	bucket, err := conn.Bucket(ctx, bus.AuditBucket)
-	if err != nil {
-		return nil, err
-	}
-	return bucket.Shared(ctx, "digests", NewKey())
+func AuditKey(ctx context.Context, s *storage.Storage) ([]byte, error) {
+	return s.Shared(ctx, bus.AuditBucket, "digests", NewKey())
 }
 
 func (s *Sealer) period() uint32 { return uint32(s.Now().Unix() / int64(KeyLife.Seconds())) }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -81,13 +82,10 @@ type Sessions struct {
 }
 
 // NewSessions opens the store. Close it before the connection.
-func NewSessions(ctx context.Context, conn *bus.Conn) (*Sessions, error) {
-	bucket, err := conn.Bucket(ctx, bus.SessionsBucket)
-	if err != nil {
-		return nil, err
-	}
+func NewSessions(conn *bus.Conn) (_ *Sessions, err error) {
+	bucket := conn.Bucket(bus.SessionsBucket)
 	s := &Sessions{bucket: bucket, Quota: quota.New("sessions", maxSessionsOfPayer, maxSessionBytes), cached: map[string]*Session{}}
-	if s.stop, err = bucket.OnWrite(s.forget); err != nil {
+	if s.stop, err = bucket.OnWrite(">", s.forget); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -114,7 +112,7 @@ func (s *Sessions) Create(ctx context.Context, n *Session) error {
 
 // makeRoom ends the oldest sessions of the same payer, if it has too many.
 func (s *Sessions) makeRoom(ctx context.Context, n *Session, size int) error {
-	for _, id := range s.Quota.Displace(n.Payer, n.ID, size, bus.SessionTTL) {
+	for _, id := range s.Quota.Displace(n.Payer, n.ID, size, storage.SessionTTL) {
 		if err := s.bucket.Delete(ctx, id); err != nil {
 			return err
 		}
@@ -196,7 +194,7 @@ func (s *Sessions) Get(ctx context.Context, id string) (*Session, error) {
 		s.mu.Unlock()
 	}
 	switch age := time.Since(n.Renewed); {
-	case age > bus.SessionTTL:
+	case age > storage.SessionTTL:
 		s.forget(id)
 		return nil, UnknownSession()
 	case age > renewSessionAfter:

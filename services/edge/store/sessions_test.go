@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, conn *bus.Conn) *store.Sessions {
 	t.Helper()
-	s, err := store.NewSessions(t.Context(), conn)
+	s, err := store.NewSessions(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +48,7 @@ func TestRenewal(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	s := open(t, conn)
-	bucket, err := conn.Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bucket := conn.Bucket(bus.SessionsBucket)
 	// put stores a session last renewed some time ago, as another edge might have.
 	put := func(age time.Duration) string {
 		n := &store.Session{Version: "2025-06-18"}

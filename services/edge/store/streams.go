@@ -14,7 +14,7 @@ import (
 // Stream is what an edge has to know to carry an answer on that another one
 // began.
 type Stream struct {
-	// Name and Home are those of the bus.Stream.
+	// Name and Home are those of the edges.Stream.
 	Name string `json:"-"`
 	Home string `json:"home"`
 	// Session is the one the answer is for.
@@ -32,13 +32,7 @@ type Stream struct {
 type Streams struct{ bucket *bus.Bucket }
 
 // NewStreams opens the store.
-func NewStreams(ctx context.Context, conn *bus.Conn) (*Streams, error) {
-	bucket, err := conn.Bucket(ctx, bus.StreamsBucket)
-	if err != nil {
-		return nil, err
-	}
-	return &Streams{bucket}, nil
-}
+func NewStreams(conn *bus.Conn) *Streams { return &Streams{conn.Bucket(bus.StreamsBucket)} }
 
 // Put stores what is known of a stream, or an *fault.Error with reason
 // Unavailable.

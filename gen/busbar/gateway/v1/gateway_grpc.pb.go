@@ -57,7 +57,7 @@ type GatewayServiceClient interface {
 	// CallTool carries out a tool: any number of progress and log messages, then
 	// its result. Cancelling the stream cancels the call.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CallToolResponse], error)
-	// BatchTools carries out tools beside each other and answers each as it is
+	// BatchTools carries out tools concurrently and answers each as it is
 	// done. One that fails fails alone.
 	BatchTools(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[BatchToolsRequest, BatchToolsResponse], error)
 	// ReadResource reads a resource.
@@ -230,7 +230,7 @@ type GatewayServiceServer interface {
 	// CallTool carries out a tool: any number of progress and log messages, then
 	// its result. Cancelling the stream cancels the call.
 	CallTool(*CallToolRequest, grpc.ServerStreamingServer[CallToolResponse]) error
-	// BatchTools carries out tools beside each other and answers each as it is
+	// BatchTools carries out tools concurrently and answers each as it is
 	// done. One that fails fails alone.
 	BatchTools(grpc.BidiStreamingServer[BatchToolsRequest, BatchToolsResponse]) error
 	// ReadResource reads a resource.

@@ -25,7 +25,7 @@ type BatchOptions struct {
 const barEvery = 100 * time.Millisecond
 
 // RunBatch is `busbar batch`: it sends the calls of a file to an edge, which
-// carries them out beside each other, and prints what became of each, a line
+// carries them out concurrently, and prints what became of each, a line
 // as each is done; index is the call's place in the file. It returns the exit
 // code: ExitToolError when a call failed.
 func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stderr io.Writer) int {

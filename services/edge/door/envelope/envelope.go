@@ -14,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -113,7 +114,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, outcome(result, err), err)
 }
 
-// many carries out an array of actions beside each other. Each has its place in
+// many carries out an array of actions concurrently. Each has its place in
 // the answer, and one that fails fails alone.
 func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, body []byte) {
 	var actions []jsontext.Value
@@ -203,7 +204,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 	status := http.StatusOK
 	if err != nil {
 		f := fault.From(err)
-		status = api.Status(f.Reason)
+		status = forms.Of(f.Reason).HTTP
 		door.Explain(w.Header(), status, f)
 	}
 	door.Answer(w, status, "application/json", b)

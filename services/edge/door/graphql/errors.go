@@ -9,33 +9,12 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
-
-// codes of the reasons, as extensions.code; docs/errors.md has the table. A
-// reason not named is a defect.
-var codes = map[fault.Reason]string{
-	fault.ParseError: "GRAPHQL_PARSE_FAILED", fault.InvalidRequest: "BAD_USER_INPUT", fault.InvalidParams: "BAD_USER_INPUT",
-	fault.TooLarge: "LIMIT_EXCEEDED", fault.ResultTooLarge: "LIMIT_EXCEEDED", fault.MissingCapability: "BAD_USER_INPUT",
-	fault.MethodNotFound: validationFailed, fault.UnknownTool: "NOT_FOUND", fault.UnknownPrompt: "NOT_FOUND",
-	fault.UnknownResource: "NOT_FOUND", fault.UnknownApproval: "NOT_FOUND", fault.UnknownSession: "NOT_FOUND", fault.UnknownTask: "NOT_FOUND",
-	fault.Unauthenticated: "UNAUTHENTICATED", fault.Forbidden: "FORBIDDEN", fault.Conflict: "CONFLICT",
-	fault.ApprovalRequired: "APPROVAL_REQUIRED", fault.RateLimited: "RATE_LIMITED", fault.Overloaded: "UNAVAILABLE",
-	fault.Unavailable: "UNAVAILABLE", fault.DeadlineExceeded: "TIMEOUT", fault.PeerLost: "TIMEOUT", fault.Cancelled: "CANCELLED",
-	fault.HistoryLost: "GONE", fault.Internal: "INTERNAL",
-}
-
-const validationFailed = "GRAPHQL_VALIDATION_FAILED"
-
-func code(r fault.Reason) string {
-	if c, named := codes[r]; named {
-		return c
-	}
-	return codes[fault.Internal]
-}
 
 func extensions(f *fault.Error) map[string]any {
 	e := api.ErrorData(f)
-	e["code"] = code(f.Reason)
+	e["code"] = forms.Of(f.Reason).GraphQL
 	return e
 }
 
@@ -77,7 +56,7 @@ func complete(r *gql.Response) {
 			e.Extensions = extensions(fault.New(fault.TooLarge, "%s", e.Message))
 		case e.Rule != "":
 			e.Extensions = extensions(fault.New(fault.InvalidRequest, "%s", e.Message))
-			e.Extensions["code"] = validationFailed
+			e.Extensions["code"] = "GRAPHQL_VALIDATION_FAILED"
 		case e.Path == nil && r.Data == nil:
 			e.Extensions = extensions(fault.New(fault.InvalidParams, "%s", e.Message))
 		case e.Path == nil:

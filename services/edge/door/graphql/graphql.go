@@ -20,6 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // Path is where the door belongs.
@@ -120,7 +121,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	response := h.execute(r.Context(), who, body)
 	status := http.StatusOK
 	if reason := refused(response); reason != "" {
-		status = api.Status(reason)
+		status = forms.Of(reason).HTTP
 		door.Explain(w.Header(), status, fault.New(reason, ""))
 	}
 	answer(w, status, response)
@@ -197,7 +198,7 @@ func (h *Handler) execute(ctx context.Context, who api.Caller, body jsontext.Val
 
 func refuse(w http.ResponseWriter, err error) {
 	f := fault.From(err)
-	status := api.Status(f.Reason)
+	status := forms.Of(f.Reason).HTTP
 	door.Explain(w.Header(), status, f)
 	answer(w, status, refusal(err))
 }

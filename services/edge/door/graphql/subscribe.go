@@ -11,7 +11,7 @@ import (
 
 type subscription struct {
 	api *api.Server
-	// closing ends what would go on for ever.
+	// closing ends what would go on forever.
 	closing <-chan struct{}
 }
 

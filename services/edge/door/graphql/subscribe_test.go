@@ -58,7 +58,7 @@ func TestSubscriptions(t *testing.T) {
 			t.Error(m)
 		}
 	})
-	t.Run("queries and mutations, beside each other", func(t *testing.T) {
+	t.Run("queries and mutations, concurrently", func(t *testing.T) {
 		t.Parallel()
 		s := w.open(t)
 		s.subscribe("slow", `mutation { executeTool(input: {name: "hold"}) { content { text } } }`)

@@ -146,7 +146,7 @@ func caller(ctx context.Context, key string) (api.Caller, error) {
 	const scheme = "bearer "
 	switch v := md.Get("authorization"); {
 	case len(v) > 1:
-		return c, fault.New(fault.InvalidRequest, "metadata authorization stands twice")
+		return c, fault.New(fault.InvalidRequest, "metadata authorization appears twice")
 	case len(v) == 1 && len(v[0]) > len(scheme) && strings.EqualFold(v[0][:len(scheme)], scheme):
 		c.Credentials.Bearer = strings.TrimSpace(v[0][len(scheme):])
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
 	rpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -18,21 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
-
-// reasons are the codes of the reasons; docs/errors.md has the table. A reason
-// not named is a defect.
-var reasons = map[fault.Reason]codes.Code{
-	fault.ParseError: codes.InvalidArgument, fault.InvalidRequest: codes.InvalidArgument, fault.InvalidParams: codes.InvalidArgument,
-	fault.TooLarge: codes.ResourceExhausted, fault.MissingCapability: codes.FailedPrecondition,
-	fault.ApprovalRequired: codes.FailedPrecondition, fault.UnknownApproval: codes.NotFound,
-	fault.MethodNotFound: codes.Unimplemented, fault.UnknownTool: codes.NotFound, fault.UnknownPrompt: codes.NotFound,
-	fault.UnknownResource: codes.NotFound, fault.UnknownSession: codes.NotFound, fault.UnknownTask: codes.NotFound,
-	fault.Unauthenticated: codes.Unauthenticated, fault.Forbidden: codes.PermissionDenied, fault.Conflict: codes.AlreadyExists,
-	fault.RateLimited: codes.ResourceExhausted, fault.Overloaded: codes.Unavailable, fault.Unavailable: codes.Unavailable,
-	fault.DeadlineExceeded: codes.DeadlineExceeded, fault.PeerLost: codes.DeadlineExceeded, fault.Cancelled: codes.Canceled,
-	fault.HistoryLost: codes.DataLoss, fault.ResultTooLarge: codes.ResourceExhausted, fault.Internal: codes.Internal,
-}
 
 // status is an error as this door tells it.
 func status(err error) error {
@@ -46,10 +32,7 @@ func status(err error) error {
 		err = fault.New(fault.Cancelled, "cancelled")
 	}
 	f := fault.From(err)
-	code, named := reasons[f.Reason]
-	if !named {
-		code = codes.Internal
-	}
+	code := forms.Of(f.Reason).GRPC
 	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: facts(f.Data)}
 	info.Metadata["executed"] = string(f.Executed)
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}

@@ -27,7 +27,7 @@ const maxBatch = 10_000
 // ndjson is one JSON value a line, in both directions.
 const ndjson = "application/x-ndjson"
 
-// batch carries out many calls beside each other. As application/json it answers
+// batch carries out many calls concurrently. As application/json it answers
 // with all slots in the order of the calls; as application/x-ndjson with each
 // as it is done, and calls may be sent the same way.
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, _ string) error {

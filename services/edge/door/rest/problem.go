@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // unsupported is what door.CheckContent says.
@@ -36,7 +36,7 @@ func classify(err error) (status int, f *fault.Error) {
 	if errors.As(err, &unsupported{}) {
 		return http.StatusUnsupportedMediaType, f
 	}
-	return api.Status(f.Reason), f
+	return forms.Of(f.Reason).HTTP, f
 }
 
 func problem(err error) Problem {

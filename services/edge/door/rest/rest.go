@@ -121,7 +121,7 @@ func allowed(known route) string {
 func caller(r *http.Request) (api.Caller, error) {
 	keys := r.Header["Idempotency-Key"]
 	if len(keys) > 1 {
-		return api.Caller{}, fault.New(fault.InvalidRequest, "header Idempotency-Key stands twice")
+		return api.Caller{}, fault.New(fault.InvalidRequest, "header Idempotency-Key appears twice")
 	}
 	if len(keys) == 1 {
 		if err := mcp.CheckIdempotencyKey(keys[0]); err != nil {

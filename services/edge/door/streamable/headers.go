@@ -21,7 +21,7 @@ func eraOf(h http.Header, m *mcp.Message) (version string, modern bool, err erro
 	}
 	switch {
 	case len(headers) > 1:
-		return "", true, mismatch("header MCP-Protocol-Version stands twice")
+		return "", true, mismatch("header MCP-Protocol-Version appears twice")
 	case header == "" && body == "":
 		// 2025-03-26 had no such header, and neither has initialize.
 		return mcp.V20250326, false, nil
@@ -70,7 +70,7 @@ func checkHeaders(h http.Header, m *mcp.Message, now *catalogue.Snapshot) error 
 		name := textproto.CanonicalMIMEHeaderKey(mcp.HeaderParamPrefix + p.Name)
 		values := h[name]
 		if len(values) > 1 {
-			return mismatch("header %s stands twice", name)
+			return mismatch("header %s appears twice", name)
 		}
 		value := ""
 		if len(values) == 1 {
@@ -92,7 +92,7 @@ func mirrors(h http.Header, name, body string, encoded bool) error {
 	case len(values) == 0:
 		return mismatch("header %s is missing", name)
 	case len(values) > 1:
-		return mismatch("header %s stands twice", name)
+		return mismatch("header %s appears twice", name)
 	}
 	value := strings.Trim(values[0], " \t")
 	if encoded {

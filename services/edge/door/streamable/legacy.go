@@ -105,7 +105,7 @@ func (h *Handler) session(r *http.Request) (*store.Session, error) {
 	case len(ids) == 0 || ids[0] == "":
 		return nil, nil
 	case len(ids) > 1:
-		return nil, fault.New(fault.InvalidRequest, "header %s stands twice", mcp.HeaderSessionID)
+		return nil, fault.New(fault.InvalidRequest, "header %s appears twice", mcp.HeaderSessionID)
 	}
 	s, err := h.cfg.Sessions.Get(r.Context(), ids[0])
 	if err != nil {

@@ -94,7 +94,7 @@ func (r *request) approve(ctx context.Context) (any, error) {
 	return r.result(r.h.cfg.API.Approve(ctx, r.who, in.Approval, *in.Approve))
 }
 
-// batch carries out many calls beside each other. Each has its own batch_result
+// batch carries out many calls concurrently. Each has its own batch_result
 // as soon as it is done; the answer ends them.
 func (r *request) batch(ctx context.Context) (any, error) {
 	var in struct {

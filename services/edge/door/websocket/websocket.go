@@ -15,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // Path is where the door belongs.
@@ -66,7 +67,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		f := fault.From(err)
-		status := api.Status(f.Reason)
+		status := forms.Of(f.Reason).HTTP
 		door.Explain(w.Header(), status, f)
 		http.Error(w, f.Message, status)
 		return

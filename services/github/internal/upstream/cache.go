@@ -27,7 +27,7 @@ type entry struct {
 var keptHeaders = []string{"Content-Type", "Link", "Etag", "Last-Modified"}
 
 // newEntry returns nil for what cannot or must not be kept. JSON that is broken
-// is not: its tag would bring it back for ever.
+// is not: its tag would bring it back forever.
 func newEntry(a *answer) *entry {
 	e := &entry{header: http.Header{}, body: a.body}
 	for _, name := range keptHeaders {

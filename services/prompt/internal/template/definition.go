@@ -170,7 +170,7 @@ func (d *Definition) check() error {
 			return fmt.Errorf("argument %.80q: %w", a.Name, err)
 		}
 		if seen[a.Name] {
-			return fmt.Errorf("argument %q stands twice", a.Name)
+			return fmt.Errorf("argument %q appears twice", a.Name)
 		}
 		seen[a.Name] = true
 	}
@@ -239,7 +239,7 @@ func (a *Argument) check() error {
 			}
 			for _, other := range list[:i] {
 				if v == other {
-					return fmt.Errorf("%q stands twice", v)
+					return fmt.Errorf("%q appears twice", v)
 				}
 			}
 			if _, err := a.parse(v); err != nil {

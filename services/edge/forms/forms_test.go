@@ -1,0 +1,58 @@
+package forms_test
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
+)
+
+// TestDocument holds the table of the doors that are not MCP's against
+// docs/errors.md; that of MCP is era's test.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n| `reason` | HTTP | gRPC | GraphQL |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.ReplaceAll(line, "`", ""), "|")
+		if len(cells) != 6 || strings.HasPrefix(cells[1], "--") {
+			continue
+		}
+		var want forms.Form
+		if want.HTTP, err = strconv.Atoi(strings.TrimSpace(cells[2])); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if err := want.GRPC.UnmarshalJSON([]byte(`"` + strings.TrimSpace(cells[3]) + `"`)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		want.GraphQL = strings.TrimSpace(cells[4])
+		for name := range strings.SplitSeq(cells[1], ",") {
+			rows++
+			got := forms.Of(fault.Reason(strings.TrimSpace(name)))
+			if got.HTTP != want.HTTP || got.GRPC != want.GRPC || got.GraphQL != want.GraphQL {
+				t.Errorf("%s is %+v, docs/errors.md says %+v", name, got, want)
+			}
+		}
+	}
+	if rows != 25 {
+		t.Errorf("docs/errors.md has %d reasons of these doors", rows)
+	}
+}
+
+// What nobody has a form for is a defect.
+func TestUnknownReason(t *testing.T) {
+	t.Parallel()
+	if f := forms.Of("no_such_reason"); f.GRPC != codes.Internal || f.HTTP != 500 {
+		t.Errorf("%+v", f)
+	}
+}
