@@ -4,6 +4,7 @@ import (
 	"context"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
@@ -12,7 +13,7 @@ import (
 func (g *Gateway) Ask() *edges.Question { return g.cfg.Caller.Ask() }
 
 // Answer hands a client's answer to the edge that asked.
-func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
+func (g *Gateway) Answer(id string, answer *edgev1.ClientAnswer) error {
 	return g.cfg.Caller.Answer(id, answer)
 }
 

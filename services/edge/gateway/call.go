@@ -47,8 +47,6 @@ type Call struct {
 
 	// Received is when the door had the whole request; zero for the moment of Do.
 	Received time.Time
-	// Refused is why a call of a batch cannot be made; nil for one that can.
-	Refused error
 }
 
 // Answer is how a call ended that did not fail: exactly one of Result,
