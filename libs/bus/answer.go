@@ -6,9 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -50,9 +53,6 @@ func (c *Caller) pending() uint64 {
 	return uint64(n)
 }
 
-// ErrNoInstance is the cause of a fault that says that nobody takes the call.
-var ErrNoInstance = errors.New("nobody serves it")
-
 // answer makes one attempt at a call and collects its frames.
 type answer struct {
 	caller    *Caller
@@ -89,15 +89,14 @@ type answer struct {
 // ask makes the request and waits for its answer: of the instance with the
 // fewest calls, or of any where none is known. An instance that is not there any
 // more has not run it, so that another one gets it.
-func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, data []byte) (*busv1.Frame, *fault.Error) {
-	a.reply = reply
+func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
 	nc, members := a.caller.conn.nc, &a.caller.conn.members
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
-		if err := nc.PublishRequest(toSubject(a.service, one.instance, method), reply, data); err != nil {
+		if err := nc.PublishRequest(subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
 			members.done(one, memberAnswered)
-			return nil, publishFault(err)
+			return nil, wire.NotSent(err)
 		}
 		frame, err := a.wait(ctx, x)
 		switch {
@@ -124,8 +123,8 @@ func (a *answer) ask(ctx context.Context, x *exchange, method, reply string, dat
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
-	if err := nc.PublishRequest(callSubject(a.service, method), reply, data); err != nil {
-		return nil, publishFault(err)
+	if err := nc.PublishRequest(subject.Call(a.service, a.method), a.reply, data); err != nil {
+		return nil, wire.NotSent(err)
 	}
 	return a.wait(ctx, x)
 }
@@ -191,7 +190,7 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 			now := time.Now() // the timer says when it was due, not when this ran
 			switch {
 			case !now.Before(a.deadline):
-				return nil, timedOut(a.service)
+				return nil, wire.TimedOut(a.service)
 			case now.Sub(next) > AliveEvery:
 				// This process was stopped, not the peer: its frames may be waiting
 				// in the socket.
@@ -218,10 +217,6 @@ func earlier(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-func timedOut(service string) *fault.Error {
-	return fault.New(fault.DeadlineExceeded, "service %s did not finish in time", service)
 }
 
 // lost is what became of a call whose instance gives no sign of life.
@@ -264,13 +259,13 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 	a.seq = frame.Seq
 	if frame.Seq == 1 {
 		a.from = frame.Instance
-		if ValidName(frame.Instance) == nil {
+		if subject.Token(frame.Instance) {
 			a.ran(frame.Instance)
 		}
 	}
 	stream, onFrame := a.options.Stream, a.options.OnFrame
 	if stream != nil {
-		stream.took(msg.Subject, frame.Seq, len(msg.Data))
+		stream.Took(msg.Subject, frame.Seq, len(msg.Data))
 	}
 	if frame.GetAlive() == nil && frame.GetError() == nil {
 		if f := a.begun(ctx, frame.Instance); f != nil {
@@ -286,12 +281,12 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		if stream != nil && onFrame != nil {
 			onFrame(frame)
 		}
-		if stream != nil && stream.MayLeave {
+		if stream != nil && stream.MayLeave() {
 			a.terminal = true // for this caller
 			return frame, nil
 		}
 	case *busv1.Frame_Progress, *busv1.Frame_Log:
-		if err := checkNotification(frame); err != nil {
+		if err := wire.CheckNotification(frame); err != nil {
 			a.malformed(frame, err) // the call matters more
 			return nil, nil
 		}
@@ -330,6 +325,58 @@ func (a *answer) keep(b []byte) *fault.Error {
 		return nil
 	}
 	return fault.From(a.options.Room.Take(len(b)))
+}
+
+// checked is how a call ended, by its terminal frame.
+func (a *answer) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
+	var err error
+	switch body := frame.GetBody().(type) {
+	case *busv1.Frame_Result:
+		err = wire.CheckResult(a.method, body.Result)
+	case *busv1.Frame_InputRequired:
+		err = wire.CheckQuestions(body.InputRequired.GetInputRequests())
+	case *busv1.Frame_Error:
+		var f *fault.Error
+		if f, err = wire.Fault(body.Error, a.service, a.delegated); err == nil {
+			return nil, f
+		}
+	}
+	if err != nil {
+		return nil, a.malformed(frame, err)
+	}
+	return frame, nil
+}
+
+// malformed notes that a service broke the protocol, and says so to its caller.
+func (a *answer) malformed(f *busv1.Frame, err error) *fault.Error {
+	instance := a.instance
+	for _, name := range []string{f.GetInstance(), a.from} {
+		if instance == "" {
+			instance = name
+		}
+	}
+	a.caller.conn.CountMalformed()
+	if !a.complained {
+		a.complained = true
+		a.caller.conn.log.Warn("a service gave something malformed", "service", a.service, "instance", instance, "call", a.id, "error", err)
+	}
+	return fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names call %s", a.service, a.id).Because(err)
+}
+
+// Reader reads the frames of a call that this caller, or another one, made
+// earlier.
+type Reader struct{ a answer }
+
+// Read returns a reader for a call of a service.
+func (c *Caller) Read(service, call string, o Options) *Reader {
+	return &Reader{answer{caller: c, service: service, id: call, options: o}}
+}
+
+// Take reads a frame that is the next one, whatever was before it. It returns a
+// frame, or an error, when the call is over.
+func (r *Reader) Take(msg *nats.Msg, seq uint32) (*busv1.Frame, *fault.Error) {
+	r.a.seq = seq - 1
+	return r.a.take(context.Background(), arrival{msg: msg})
 }
 
 // isNotification reports whether a frame may be dropped.

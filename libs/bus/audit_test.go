@@ -14,15 +14,17 @@ import (
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-func auditWorld(t *testing.T) (*bus.Conn, *bus.AuditLog, jetstream.JetStream) {
+func auditWorld(t *testing.T) (*bus.Conn, *auditlog.Log, jetstream.JetStream) {
 	t.Helper()
 	url := bustest.Server(t)
 	conn := bustest.Connect(t, url)
-	log, err := conn.AuditLog("edge1")
+	log, err := auditlog.New(conn, "edge1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func auditMessages(t *testing.T, js jetstream.JetStream) uint64 {
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	conn, log, js := auditWorld(t)
-	if _, err := conn.AuditLog("no.name"); err == nil {
+	if _, err := auditlog.New(conn, "no.name"); err == nil {
 		t.Error("a name that is none was taken")
 	}
 	if err := log.Append(t.Context(), auditEvents(1, 1200)...); err != nil {
@@ -67,7 +69,7 @@ func TestAuditLog(t *testing.T) {
 	if n := auditMessages(t, js); n > 20 {
 		t.Errorf("1200 events at once are %d messages", n)
 	}
-	r, seen := conn.AuditReader(0), map[string]bool{}
+	r, seen := auditlog.NewReader(conn, 0), map[string]bool{}
 	for len(seen) < 1200 {
 		batch, err := r.Next(t.Context())
 		if err != nil {
@@ -89,7 +91,7 @@ func TestAuditLog(t *testing.T) {
 	if batch, err := r.Next(ctx); err == nil {
 		t.Errorf("%d more", len(batch))
 	}
-	if err := log.Look(t.Context()); err != nil || log.Room(bus.AuditRead) != nil {
+	if err := log.Look(t.Context()); err != nil || log.Room(auditlog.Read) != nil {
 		t.Error(err, log.State())
 	}
 	// Gone, and there again.
@@ -102,7 +104,7 @@ func TestAuditLog(t *testing.T) {
 	if err := log.Look(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("room without a stream: %v", err)
 	}
-	if err := conn.EnsureBuckets(t.Context()); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Append(t.Context(), auditEvents(2002, 2002)...); err != nil {
@@ -137,8 +139,8 @@ func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
 	if err := log.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n, full := 0, map[bus.AuditUse]uint64{}
-	for _, use := range []bus.AuditUse{bus.AuditRead, bus.AuditBegin} {
+	n, full := 0, map[auditlog.Use]uint64{}
+	for _, use := range []auditlog.Use{auditlog.Read, auditlog.Begin} {
 		for ; log.Room(use) == nil; n++ {
 			if err := log.Append(t.Context(), auditEvents(n, n)...); err != nil {
 				t.Fatalf("full before it said so: %v", err)
@@ -149,11 +151,11 @@ func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
 			t.Errorf("%d bytes are too much for %d too", full[use], use+1)
 		}
 	}
-	if full[bus.AuditRead] > size/5*4 || full[bus.AuditBegin] > size/20*19 || full[bus.AuditBegin] <= full[bus.AuditRead] {
+	if full[auditlog.Read] > size/5*4 || full[auditlog.Begin] > size/20*19 || full[auditlog.Begin] <= full[auditlog.Read] {
 		t.Errorf("full at %v", full)
 	}
 	// The size is kept by those that bring the stream up to date.
-	if err := conn.EnsureBuckets(t.Context()); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Look(t.Context()); err != nil || log.State().Limit != size {
@@ -186,7 +188,7 @@ func TestAuditPoison(t *testing.T) {
 	if err := log.Append(t.Context(), auditEvents(1, 3)...); err != nil {
 		t.Fatal(err)
 	}
-	r := conn.AuditReader(0)
+	r := auditlog.NewReader(conn, 0)
 	if batch, err := r.Next(t.Context()); err != nil || len(batch) != 3 {
 		t.Fatalf("%d %v", len(batch), err)
 	} else {
@@ -239,7 +241,7 @@ func TestAuditLogGathers(t *testing.T) {
 	if n := auditMessages(t, js); n < each || n > callers*each/4 {
 		t.Errorf("%d events are %d messages", callers*each, n)
 	}
-	r, seen := conn.AuditReader(0), map[string]int{}
+	r, seen := auditlog.NewReader(conn, 0), map[string]int{}
 	for len(seen) < callers*each {
 		batch, err := r.Next(t.Context())
 		if err != nil {
@@ -277,7 +279,7 @@ func TestAuditPoisonInAGroup(t *testing.T) {
 	if n := auditMessages(t, js); n != 1 {
 		t.Fatalf("%d messages", n)
 	}
-	r := conn.AuditReader(time.Second)
+	r := auditlog.NewReader(conn, time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	dead, err := js.Stream(ctx, "DLQ")

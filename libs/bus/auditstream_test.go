@@ -11,12 +11,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // readAll acknowledges events until it has n different ones.
-func readAll(t *testing.T, r *bus.AuditReader, n int) map[string]bool {
+func readAll(t *testing.T, r *auditlog.Reader, n int) map[string]bool {
 	t.Helper()
 	seen := map[string]bool{}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -40,7 +40,7 @@ func TestC1AuditStreamLeavesWhatIsAcknowledged(t *testing.T) {
 	conn, log, js := auditWorld(t)
 	const size, each = 256 << 10, 1000
 	resize(t, js, size)
-	r, total := conn.AuditReader(0), 0
+	r, total := auditlog.NewReader(conn, 0), 0
 	for n := 1; total < 10*size; n += each {
 		events := auditEvents(n, n+each-1)
 		for _, e := range events {
@@ -52,7 +52,7 @@ func TestC1AuditStreamLeavesWhatIsAcknowledged(t *testing.T) {
 		readAll(t, r, each)
 	}
 	bustest.Eventually(t, "nothing waits", func() bool { return auditMessages(t, js) == 0 })
-	if err := log.Look(t.Context()); err != nil || log.State().Bytes != 0 || log.Room(bus.AuditRead) != nil {
+	if err := log.Look(t.Context()); err != nil || log.State().Bytes != 0 || log.Room(auditlog.Read) != nil {
 		t.Errorf("%v %+v", err, log.State())
 	}
 }
@@ -110,7 +110,7 @@ func TestC1AuditStreamOfAnEarlierRelease(t *testing.T) {
 			}
 			conn := bustest.Connect(t, url) // an edge of this release
 			bustest.Eventually(t, "what was written down has left", func() bool { return auditMessages(t, js) == uint64(left) })
-			seen := readAll(t, conn.AuditReader(0), left)
+			seen := readAll(t, auditlog.NewReader(conn, 0), left)
 			for n := written + pending - left; n < written+pending; n++ {
 				if !seen[fmt.Sprintf("E%04d-2", n)] {
 					t.Errorf("event %d is lost", n)
@@ -121,7 +121,7 @@ func TestC1AuditStreamOfAnEarlierRelease(t *testing.T) {
 			if _, err := js.UpdateStream(t.Context(), earlier); err != nil {
 				t.Fatal(err)
 			}
-			log, err := conn.AuditLog("edge1")
+			log, err := auditlog.New(conn, "edge1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestC1AuditStreamWithoutAReader(t *testing.T) {
 	if err := log.Append(t.Context(), auditEvents(11, 20)...); err != nil {
 		t.Fatal(err)
 	}
-	if seen := readAll(t, conn.AuditReader(0), 10); !seen["E0011-2"] || !seen["E0020-2"] {
+	if seen := readAll(t, auditlog.NewReader(conn, 0), 10); !seen["E0011-2"] || !seen["E0020-2"] {
 		t.Errorf("%v", seen)
 	}
 }
@@ -175,7 +175,7 @@ func TestM17AuditEventOfAnotherEdge(t *testing.T) {
 	if err := log.Append(t.Context(), auditEvents(1, 1)...); err != nil {
 		t.Fatal(err)
 	}
-	batch, err := conn.AuditReader(0).Next(t.Context())
+	batch, err := auditlog.NewReader(conn, 0).Next(t.Context())
 	if err != nil || len(batch) != 1 || batch[0].Event.Principal != "" {
 		t.Fatalf("%v %v", batch, err)
 	}

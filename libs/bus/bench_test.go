@@ -9,6 +9,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -29,7 +30,7 @@ func BenchmarkStream(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Drain(context.Background()) })
-	caller, err := bus.NewCaller(bustest.Connect(b, url))
+	caller, err := edges.NewCaller(bustest.Connect(b, url))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -37,9 +38,9 @@ func BenchmarkStream(b *testing.B) {
 	for _, c := range []struct{ name, arguments string }{{"at once", ""}, {"ten steps", "0123456789"}} {
 		b.Run(c.name, func(b *testing.B) {
 			heard := 0
-			timed := func(stream func() *bus.Stream) time.Duration {
+			timed := func(stream func() *edges.Stream) time.Duration {
 				began := time.Now()
-				if _, err := caller.CallOn(b.Context(), stream(), "svc", toolCall(c.arguments), func(*busv1.Frame) { heard++ }); err != nil {
+				if _, err := callOn(caller, b.Context(), stream(), "svc", toolCall(c.arguments), func(*busv1.Frame) { heard++ }); err != nil {
 					b.Fatal(err)
 				}
 				return time.Since(began)
@@ -47,7 +48,7 @@ func BenchmarkStream(b *testing.B) {
 			var without, with time.Duration
 			calls := 0
 			for b.Loop() {
-				without += timed(func() *bus.Stream { return nil })
+				without += timed(func() *edges.Stream { return nil })
 				with += timed(caller.NewStream)
 				calls++
 			}
@@ -73,7 +74,7 @@ func BenchmarkPermit(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Drain(context.Background()) })
-	caller, err := bus.NewCaller(bustest.Connect(b, url))
+	caller, err := edges.NewCaller(bustest.Connect(b, url))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,65 +3,54 @@ package bus
 import (
 	"context"
 	"errors"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Lifetimes on the bus.
+// Buckets of the bus; package storage makes them.
 const (
-	// BeatEvery is how often an instance announces itself, give or take a fifth.
-	BeatEvery = 5 * time.Second
-	// BeatTTL is how long an instance counts as there without a beat.
-	BeatTTL = 15 * time.Second
-	// catalogueTTL outlives every edge's need to read a catalogue; instances
-	// write theirs again well within it.
-	catalogueTTL   = time.Hour
-	catalogueEvery = 20 * time.Minute
-	// StreamTTL is how long a client may come back for an answer.
-	StreamTTL = 30 * time.Minute
-	// approvalTTL outlives what may refer to an approval.
-	approvalTTL = 2 * time.Hour
-	// OutcomeTTL is how long an idempotency key is remembered.
-	OutcomeTTL = 24 * time.Hour
-	// keyTTL outlives what edges use a key for.
-	keyTTL = 48 * time.Hour
-	// NameTTL is how long a name is kept for a service that is not seen.
-	NameTTL = 7 * 24 * time.Hour
-	// SessionTTL is how long a legacy session lives without being renewed.
-	SessionTTL = 24 * time.Hour
+	RegistryBucket  = "registry"
+	CatalogueBucket = "catalogue"
+	SessionsBucket  = "sessions"
+	KeysBucket      = "keys"
+	TasksBucket     = "tasks"
+	StreamsBucket   = "streams"
+	AuditBucket     = "audit"
+	ApprovalsBucket = "approvals"
+	OutcomesBucket  = "outcomes"
+	NamesBucket     = "names"
 )
 
-// buckets are the key-value buckets of the bus. Age is a bucket-wide limit and
-// writes are plain puts: a per-key TTL would be dropped by the next write.
-var buckets = []jetstream.KeyValueConfig{
-	{Bucket: RegistryBucket, Description: "who is there: <service>.<instance>", TTL: BeatTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 64 << 20},
-	{Bucket: CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: catalogueTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 256 << 20},
-	{Bucket: SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 64 << 10, MaxBytes: 256 << 20},
-	{Bucket: StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: StreamTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 256 << 20},
-	{Bucket: ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 64 << 20},
-	{Bucket: OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 128 << 10, MaxBytes: 128 << 20},
-	{Bucket: KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 1 << 20},
-	{Bucket: AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", History: 1, MaxValueSize: 4 << 10, MaxBytes: 16 << 20},
-	{Bucket: NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, History: 1, LimitMarkerTTL: time.Minute, MaxValueSize: 4 << 10, MaxBytes: 64 << 20},
-	{Bucket: TasksBucket, Description: "tasks: <service>.<token>", TTL: taskAge, History: 1, LimitMarkerTTL: time.Minute, MaxBytes: 512 << 20},
-}
-
-// Bucket is one key-value bucket, shared by every process on the bus.
+// Bucket is one key-value bucket, shared by every process on the bus. It is
+// opened when it is first used, so that a bucket may be made, or be within
+// reach, later than this. Errors are *fault.Error with reason Unavailable unless
+// a method says otherwise.
 type Bucket struct {
 	conn *Conn
-	kv   *openKV
+	name string
+	kv   atomic.Pointer[jetstream.KeyValue]
 }
 
-// Bucket opens a bucket that EnsureBuckets made, or will make: one that was out
-// of reach then is opened when it is used.
-func (c *Conn) Bucket(ctx context.Context, name string) (*Bucket, error) {
-	kv, err := c.openKV(ctx, name)
-	return &Bucket{conn: c, kv: kv}, err
+// Bucket returns a bucket by its name.
+func (c *Conn) Bucket(name string) *Bucket { return &Bucket{conn: c, name: name} }
+
+func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
+	if kv := b.kv.Load(); kv != nil {
+		return *kv, nil
+	}
+	kv, err := b.conn.js.KeyValue(ctx, b.name)
+	if err != nil {
+		return nil, err
+	}
+	b.kv.Store(&kv)
+	return kv, nil
 }
 
 // ErrNoKey means that a key is not there, or no longer.
@@ -73,92 +62,104 @@ const maxKey = 256
 
 // Get returns the value of a key, or ErrNoKey.
 func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
-	if len(key) > maxKey {
+	value, revision, err := b.Look(ctx, key)
+	if err == nil && revision == 0 {
 		return nil, ErrNoKey
 	}
-	entry, err := b.kv.Get(ctx, key)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey):
-		return nil, ErrNoKey
-	case err != nil:
-		return nil, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-	}
-	return entry.Value(), nil
+	return value, err
 }
 
-// Look returns the value of a key and its revision; no value and no error when
-// the key is not there.
+// Look returns the value of a key and its revision; 0 and no error when the key
+// is not there.
 func (b *Bucket) Look(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	entry, err := b.kv.Get(ctx, key)
+	if len(key) > maxKey {
+		return nil, 0, nil
+	}
+	kv, err := b.open(ctx)
+	if err != nil {
+		return nil, 0, wire.NotReached(err)
+	}
+	entry, err := kv.Get(ctx, key)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey):
 		return nil, 0, nil
 	case err != nil:
-		return nil, 0, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+		return nil, 0, wire.NotReached(err)
 	}
 	return entry.Value(), entry.Revision(), nil
 }
 
-// Replace stores a value in place of the revision that Look returned, or where
-// there is none for 0, and returns the revision that it has now; 0 when somebody
-// else wrote in between.
+// Put stores a value, and the key's age begins again.
+func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
+	_, err := b.write(ctx, key, func(kv jetstream.KeyValue) (uint64, error) { return kv.Put(ctx, key, value) })
+	return err
+}
+
+// Create stores a value unless the key has one, and reports whether it did.
+func (b *Bucket) Create(ctx context.Context, key string, value []byte) (bool, error) {
+	revision, err := b.Replace(ctx, key, value, 0)
+	return revision > 0, err
+}
+
+// Replace stores a value in place of the revision that Look returned, and
+// returns the new revision; 0 when somebody else wrote in between.
 func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	return b.write(ctx, key, func(kv jetstream.KeyValue) (now uint64, err error) {
+		if revision == 0 {
+			now, err = kv.Create(ctx, key, value)
+		} else {
+			now, err = kv.Update(ctx, key, value, revision)
+		}
+		if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+			return 0, nil
+		}
+		return now, err
+	})
+}
+
+func (b *Bucket) write(ctx context.Context, key string, f func(jetstream.KeyValue) (uint64, error)) (uint64, error) {
 	if len(key) > maxKey {
 		return 0, fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
 	}
-	var now uint64
-	var err error
-	if revision == 0 {
-		now, err = b.kv.Create(ctx, key, value)
-	} else {
-		now, err = b.kv.Update(ctx, key, value, revision)
+	kv, err := b.open(ctx)
+	if err != nil {
+		return 0, wire.NotReached(err)
 	}
-	switch {
-	case err == nil:
-		return now, nil
-	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
-		return 0, nil
+	revision, err := f(kv)
+	if err != nil {
+		return 0, wire.NotReached(err)
 	}
-	return 0, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-}
-
-// Put stores a value; its age starts anew.
-func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
-	if len(key) > maxKey {
-		return fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
-	}
-	if _, err := b.kv.Put(ctx, key, value); err != nil {
-		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-	}
-	return nil
+	return revision, nil
 }
 
 // Change replaces the value of a key by what f makes of it, as one step: when
 // somebody else writes in between, f is called again with their value. An error
-// of f is returned as it is.
+// of f is returned as it is; ErrNoKey says that the key is not there.
 func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte, error)) error {
+	return Swap(func() (bool, error) {
+		value, revision, err := b.Look(ctx, key)
+		if err == nil && revision == 0 {
+			err = ErrNoKey
+		}
+		if err != nil {
+			return false, err
+		}
+		if value, err = f(value); err != nil {
+			return false, err
+		}
+		now, err := b.Replace(ctx, key, value, revision)
+		return now > 0, err
+	})
+}
+
+// Swap repeats try, which reads, changes and writes, until no other writer was
+// faster: it returns what try does once that is true, or an error. With too many
+// writers it gives up with Overloaded.
+func Swap(try func() (done bool, err error)) error {
 	const tries = 16
-	if len(key) > maxKey {
-		return ErrNoKey
-	}
 	for range tries {
-		entry, err := b.kv.Get(ctx, key)
-		if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
-			return ErrNoKey
-		}
-		if err != nil {
-			return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-		}
-		value, err := f(entry.Value())
-		if err != nil {
+		if done, err := try(); done || err != nil {
 			return err
-		}
-		_, err = b.kv.Update(ctx, key, value, entry.Revision())
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, jetstream.ErrKeyRevisionMismatch) && !errors.Is(err, jetstream.ErrKeyExists) {
-			return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
 		}
 	}
 	return fault.New(fault.Overloaded, "too many writers of one key; try again shortly")
@@ -166,69 +167,108 @@ func (b *Bucket) Change(ctx context.Context, key string, f func([]byte) ([]byte,
 
 // Delete removes a key; one that is not there is no error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	if len(key) > maxKey {
-		return nil
-	}
-	if err := b.kv.Purge(ctx, key); err != nil && !errors.Is(err, jetstream.ErrInvalidKey) {
-		return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-	}
-	return nil
+	return b.purge(ctx, key)
 }
 
 // DeleteAt removes a key whose revision is still the one that Look or Replace
 // returned. One that somebody else wrote since, or removed, is no error.
 func (b *Bucket) DeleteAt(ctx context.Context, key string, revision uint64) error {
-	err := b.kv.Purge(ctx, key, jetstream.LastRevision(revision))
-	if err == nil || errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrInvalidKey) {
+	return b.purge(ctx, key, jetstream.LastRevision(revision))
+}
+
+func (b *Bucket) purge(ctx context.Context, key string, opts ...jetstream.KVDeleteOpt) error {
+	if len(key) > maxKey {
 		return nil
+	}
+	kv, err := b.open(ctx)
+	if err == nil {
+		err = kv.Purge(ctx, key, opts...)
 	}
 	var refused jetstream.JetStreamError
-	if errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	switch {
+	case err == nil, errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrInvalidKey),
+		errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
 		return nil
 	}
-	return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	return wire.NotReached(err)
 }
 
-// OnWrite calls f with the key of every write and deletion from now on,
-// whoever makes it. f must not block. stop ends that.
-func (b *Bucket) OnWrite(f func(key string)) (stop func(), err error) {
-	prefix := "$KV." + b.kv.name + "."
-	sub, err := b.conn.nc.Subscribe(prefix+">", func(msg *nats.Msg) { f(strings.TrimPrefix(msg.Subject, prefix)) })
+// OnWrite calls f with the key at every write and deletion from now on, whoever
+// makes it, of one key or of all (">"). f must not block. stop ends that.
+func (b *Bucket) OnWrite(keys string, f func(key string)) (stop func(), err error) {
+	stop, err = b.conn.Subscribe(subject.Key(b.name, keys), func(msg *nats.Msg) { f(subject.KeyOf(b.name, msg.Subject)) })
 	if err != nil {
-		return nil, publishFault(err)
+		return nil, err
 	}
 	if err := b.conn.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
-		_ = sub.Unsubscribe()
-		return nil, publishFault(err)
+		stop()
+		return nil, wire.NotSent(err)
 	}
-	return func() { _ = sub.Unsubscribe() }, nil
-}
-
-// Create stores a value unless the key has one, and reports whether it did.
-func (b *Bucket) Create(ctx context.Context, key string, value []byte) (bool, error) {
-	if len(key) > maxKey {
-		return false, fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
-	}
-	_, err := b.kv.Create(ctx, key, value)
-	if errors.Is(err, jetstream.ErrKeyExists) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-	}
-	return true, nil
+	return stop, nil
 }
 
 // Shared returns the value of a key that every process on the bus agrees on:
-// the one that is there, or fresh if there is none. While KeepBuckets runs, a
-// bucket that was lost gets it back.
+// the one that is there, or fresh if there is none.
 func (b *Bucket) Shared(ctx context.Context, key string, fresh []byte) ([]byte, error) {
 	first, err := b.Create(ctx, key, fresh)
-	if err == nil && !first {
-		fresh, err = b.Get(ctx, key)
+	if err != nil || first {
+		return fresh, err
 	}
-	if err == nil {
-		b.conn.remember(b.kv.name, key, fresh)
+	return b.Get(ctx, key)
+}
+
+// Each calls f with every key that begins with prefix, which ends with a dot,
+// and its value, in no order.
+func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, value []byte)) error {
+	kv, err := b.open(ctx)
+	if err != nil {
+		return wire.NotReached(err)
 	}
-	return fresh, err
+	keys, err := kv.ListKeysFiltered(ctx, prefix+">")
+	if err != nil {
+		return wire.NotReached(err)
+	}
+	var all []string
+	for key := range keys.Keys() {
+		all = append(all, key)
+	}
+	for _, key := range all {
+		value, err := b.Get(ctx, key)
+		if errors.Is(err, ErrNoKey) {
+			continue // gone since
+		}
+		if err != nil {
+			return err
+		}
+		f(key, value)
+	}
+	return ctx.Err()
+}
+
+// All calls f with every key and its value, in no order. It costs one read of
+// the bucket, however many keys there are. The error is that of JetStream.
+func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) error {
+	cons, err := b.conn.js.OrderedConsumer(ctx, "KV_"+b.name, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
+	})
+	if err != nil {
+		return err
+	}
+	pending := int(cons.CachedInfo().NumPending)
+	if pending == 0 {
+		return nil
+	}
+	// What has expired since it was counted does not come.
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	batch, err := cons.Fetch(pending, jetstream.FetchContext(ctx))
+	if err != nil {
+		return err
+	}
+	for msg := range batch.Messages() {
+		if !wire.Deleted(msg.Headers()) {
+			f(subject.KeyOf(b.name, msg.Subject()), msg.Data())
+		}
+	}
+	return batch.Error()
 }

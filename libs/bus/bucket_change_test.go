@@ -1,7 +1,6 @@
 package bus_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -18,10 +17,7 @@ import (
 func TestBucketLongKeys(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	b, err := conn.Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := conn.Bucket(bus.SessionsBucket)
 	for _, n := range []int{257, 4 << 10, 1 << 20} {
 		key := strings.Repeat("k", n)
 		if _, err := b.Get(t.Context(), key); !errors.Is(err, bus.ErrNoKey) {
@@ -48,10 +44,7 @@ func TestBucketChange(t *testing.T) {
 	url := bustest.Server(t)
 	var buckets [2]*bus.Bucket
 	for i := range buckets {
-		var err error
-		if buckets[i], err = bustest.Connect(t, url).Bucket(t.Context(), bus.SessionsBucket); err != nil {
-			t.Fatal(err)
-		}
+		buckets[i] = bustest.Connect(t, url).Bucket(bus.SessionsBucket)
 	}
 	if err := buckets[0].Change(t.Context(), "n", nil); !errors.Is(err, bus.ErrNoKey) {
 		t.Errorf("a key that is not there: %v", err)
@@ -101,12 +94,7 @@ func TestBucketShared(t *testing.T) {
 	for i := range processes {
 		conn := bustest.Connect(t, url)
 		wg.Go(func() {
-			b, err := conn.Bucket(context.WithoutCancel(t.Context()), bus.KeysBucket)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			v, err := b.Shared(t.Context(), "key", []byte(strconv.Itoa(i)))
+			v, err := conn.Bucket(bus.KeysBucket).Shared(t.Context(), "key", []byte(strconv.Itoa(i)))
 			if err != nil {
 				t.Error(err)
 			}

@@ -9,8 +9,23 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
+
+// selfCheck is the call that asks a service whether it takes calls.
+const selfCheck = "busbar/check"
+
+// AuditQuery is the method that the audit service answers questions on.
+const AuditQuery = wire.AuditQuery
+
+// reachable are the methods a service can be called with.
+var reachable = map[string]bool{
+	mcp.MethodToolsCall: true, mcp.MethodResourcesRead: true, mcp.MethodPromptsGet: true, mcp.MethodComplete: true,
+	"sampling/createMessage": true, mcp.MethodResourcesList: true, selfCheck: true, AuditQuery: true,
+}
 
 const (
 	// maxAttempts is how many instances are tried, one after the other, for a call
@@ -23,8 +38,9 @@ const (
 // Options say how a call is made. The zero value is that of Call.
 type Options struct {
 	// Stream is for a client that may come back for the rest of the answer at
-	// another edge: see CallOn.
-	Stream *Stream
+	// another edge. With a stream OnFrame is given alive frames as well. When ctx
+	// ends with cause ErrLeft, the call goes on without this caller.
+	Stream Stream
 	// OnFrame is given each progress and log frame. It must not block.
 	OnFrame func(*busv1.Frame)
 	// Permit is asked right before an instance may begin a call with
@@ -45,6 +61,35 @@ type Options struct {
 	// answer is lost.
 	Harmless bool
 }
+
+// Stream has the frames of a call kept, for a client that may come back for
+// them. Its calls come one after the other.
+type Stream interface {
+	// Next readies the request of the next call.
+	Next(service string, req *busv1.Request)
+	// Took notes a frame that was taken: where, its number and its size.
+	Took(subject string, seq uint32, size int)
+	// MayLeave says that a service may have the client's connection closed: a
+	// disconnect frame ends the call for this caller.
+	MayLeave() bool
+}
+
+// ErrLeft is the cause of a context whose caller leaves the call to whoever
+// follows its stream.
+var ErrLeft = errors.New("left to the stream")
+
+// ErrNoInstance is the cause of a fault that says that nobody takes the call.
+var ErrNoInstance = errors.New("nobody serves it")
+
+// Gateway is the service that edges are for other services: what is called there
+// is any tool, on behalf of the caller's own caller (busv1.Delegation). It is in
+// no registry, and no other service may have its name.
+const Gateway = subject.Gateway
+
+// ValidName checks the name of a service, which becomes one token of subjects and
+// part of keys: 1 to 64 characters of a-z, A-Z, 0-9, - and _, and none of the names
+// that the bus uses itself.
+func ValidName(name string) error { return subject.ValidName(name) }
 
 // Room is what the results of calls take up until somebody has read them.
 type Room interface {
@@ -71,16 +116,6 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 	return c.CallWith(ctx, service, req, Options{OnFrame: onFrame})
 }
 
-// CallOn is Call for a client that may come back for the rest of the answer at
-// another edge. A stream is of one client's request, which may take several
-// calls, one after the other; nil makes it Call. With a stream onFrame is given
-// alive frames as well, and a disconnect frame ends the call for this caller if
-// the stream may be left. When ctx ends with cause ErrLeft, the call goes on
-// without this caller.
-func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
-	return c.CallWith(ctx, service, req, Options{Stream: s, OnFrame: onFrame})
-}
-
 // CallWith is Call with options.
 //
 // When an instance is lost, full or too late before it has begun, the call is
@@ -88,11 +123,11 @@ func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *bus
 // as this caller did not permit it, of calls with Request.AskFirst, or says so
 // itself, of others. The id of such a call has -2 or -3 behind it.
 func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Request, o Options) (*busv1.Frame, error) {
-	if ValidName(service) != nil {
+	if !subject.Token(service) {
 		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
 	}
-	if err := checkMethod(req.Method); err != nil {
-		return nil, err
+	if !reachable[req.Method] {
+		return nil, fault.New(fault.MethodNotFound, "no service serves %s", req.Method)
 	}
 	deadline, bounded := ctx.Deadline()
 	if req.DeadlineUnixNano != 0 {
@@ -110,7 +145,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
 	}
 	if req.Id == "" {
-		req.Id = newID()
+		req.Id = NewID()
 	}
 	id := req.Id
 	var tried []string
@@ -126,6 +161,12 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 		tried = a.tried
 		req.Id = id + "-" + strconv.Itoa(n+1)
 	}
+}
+
+// Check asks the service whether it takes calls.
+func (c *Caller) Check(ctx context.Context, service string) error {
+	_, err := c.Call(ctx, service, &busv1.Request{Method: selfCheck}, nil)
+	return err
 }
 
 // again reports whether a call that failed may be made once more unasked: it
@@ -165,7 +206,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	left := max(1, time.Until(a.deadline)-HopShave)
 	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
 	if s != nil {
-		s.next(a.service, req)
+		s.Next(a.service, req)
 	}
 	data, err := proto.Marshal(req)
 	if err != nil {
@@ -183,26 +224,12 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 		a.permitted = true
 	}
 
-	reply := replySubject(a.service, c.edge, req.Id)
-	x := exchanges.Get().(*exchange)
-	x.use(reply, req.Stream)
-	c.mu.Lock()
-	c.waiting[reply] = x
-	if s != nil {
-		c.waiting[req.Stream] = x
-	}
-	c.mu.Unlock()
-	defer c.forget(reply, req.Stream, x)
-
-	frame, ferr := a.ask(ctx, x, req.Method, reply, data)
+	a.reply = subject.Reply(a.service, c.edge, req.Id)
+	x := c.expect(a.reply, req.Stream)
+	defer c.forget(x)
+	frame, ferr := a.ask(ctx, x, data)
 	if ferr != nil {
 		return nil, a.give(ctx, ferr)
-	}
-	if s != nil && !s.kept && frame.GetInputRequired() != nil {
-		// The answer goes on after this: its service had no need to keep it.
-		if err := c.store(ctx, s, frame); err != nil {
-			c.conn.log.Warn("a client's request cannot be carried on at another edge", "service", a.service, "error", err)
-		}
 	}
 	return frame, nil
 }
@@ -212,7 +239,7 @@ func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
 	if errors.Is(context.Cause(ctx), ErrLeft) {
 		a.leave(ctx)
 	} else if !a.terminal {
-		a.caller.cancel(a.service, a.id, string(f.Reason))
+		a.caller.conn.Cancel(a.service, a.id, string(f.Reason))
 	}
 	if a.asks && !a.permitted && !a.refused {
 		return f.Ran(fault.No)

@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -231,7 +232,7 @@ func TestCallAnswersDoNotCross(t *testing.T) {
 			return &busv1.Result{Json: req.Arguments}, nil
 		}})
 	}
-	callers := []*bus.Caller{newCaller(t, url), newCaller(t, url)}
+	callers := []*edges.Caller{newCaller(t, url), newCaller(t, url)}
 	errs := make(chan error)
 	const n = 300
 	for i := range n {

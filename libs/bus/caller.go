@@ -3,15 +3,15 @@ package bus
 import (
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
 // Timing of one call.
@@ -35,7 +35,7 @@ const (
 // Limits of one answer.
 const (
 	// MaxResult is the largest result a call may have, in bytes.
-	MaxResult = 16 << 20
+	MaxResult = wire.MaxResult
 	// maxQueued bounds the frames waiting for a slow reader of one call. Beyond
 	// it progress and logs are dropped; beyond twice as many, the call.
 	maxQueued = 1024
@@ -44,16 +44,14 @@ const (
 // Caller makes calls and collects their answers: one subscription for all of
 // them, and a table of who waits for what.
 type Caller struct {
-	conn *Conn
-	edge string
-	// subs are all subscriptions, answers those whose messages are frames.
-	subs, answers []*nats.Subscription
+	conn    *Conn
+	edge    string
+	answers []*nats.Subscription
 	// delivered counts the frames that were handed to their calls, or to nobody.
 	delivered atomic.Uint64
 
-	mu        sync.Mutex
-	waiting   map[string]*exchange
-	mailboxes map[string]*Mailbox // by token
+	mu      sync.Mutex
+	waiting map[string]*exchange
 }
 
 // exchange is one call in flight.
@@ -85,47 +83,43 @@ var exchanges = sync.Pool{New: func() any {
 // connection.
 func NewCaller(conn *Conn) (*Caller, error) {
 	c := newCaller(conn)
-	if err := c.collect(replySubjects(c.edge), streamSubjects(c.edge), liveSubjects(c.edge)); err != nil {
-		return nil, err
-	}
-	posts, err := conn.nc.Subscribe(messageSubject(c.edge), c.take)
-	if err != nil {
-		return nil, publishFault(err)
-	}
-	c.subs = append(c.subs, posts)
-	return c, nil
+	kept, live := subject.FramesOf(c.edge)
+	return c, c.collect(subject.Replies(c.edge), kept, live)
 }
 
 // NewGatewayCaller is NewCaller for a service, which calls nothing but the
 // Gateway and so needs to hear nobody else.
 func NewGatewayCaller(conn *Conn) (*Caller, error) {
 	c := newCaller(conn)
-	return c, c.collect(replySubject(Gateway, c.edge, "*"))
+	return c, c.collect(subject.Reply(Gateway, c.edge, "*"))
 }
 
 func newCaller(conn *Conn) *Caller {
-	return &Caller{conn: conn, edge: newID(), waiting: map[string]*exchange{}, mailboxes: map[string]*Mailbox{}}
+	return &Caller{conn: conn, edge: NewID(), waiting: map[string]*exchange{}}
 }
 
+// Edge is the caller's name on the bus.
+func (c *Caller) Edge() string { return c.edge }
+
 func (c *Caller) collect(subjects ...string) error {
-	for _, subject := range subjects {
-		sub, err := c.conn.nc.Subscribe(subject, c.deliver)
+	for _, s := range subjects {
+		sub, err := c.conn.nc.Subscribe(s, c.deliver)
 		if err != nil {
-			return publishFault(err)
+			return wire.NotSent(err)
 		}
 		// The answers of all calls share these; their bound is the sum of those of
 		// the calls, not the default of one.
 		if err := sub.SetPendingLimits(-1, 256<<20); err != nil {
 			return err
 		}
-		c.subs, c.answers = append(c.subs, sub), append(c.answers, sub)
+		c.answers = append(c.answers, sub)
 	}
 	return nil
 }
 
 // Close stops collecting. Calls in flight end as PeerLost.
 func (c *Caller) Close() error {
-	for _, sub := range c.subs {
+	for _, sub := range c.answers {
 		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			return err
 		}
@@ -137,17 +131,17 @@ func (c *Caller) Close() error {
 // call's answers pass here.
 func (c *Caller) deliver(msg *nats.Msg) {
 	defer c.delivered.Add(1)
-	subject := msg.Subject
-	if rest, live := strings.CutPrefix(subject, liveRoot); live {
-		subject = eventRoot + rest
+	at := msg.Subject
+	if kept, live := subject.KeptOf(at); live {
+		at = kept
 	}
 	c.mu.Lock()
-	x := c.waiting[subject]
+	x := c.waiting[at]
 	c.mu.Unlock()
 	if x == nil {
 		return // late: its caller is gone
 	}
-	if x.put(subject, msg) {
+	if x.put(at, msg) {
 		select {
 		case x.wake <- struct{}{}:
 		default:
@@ -157,11 +151,11 @@ func (c *Caller) deliver(msg *nats.Msg) {
 
 // put queues a frame. It reports false when the frame is of the call that used
 // the exchange before.
-func (x *exchange) put(subject string, msg *nats.Msg) bool {
+func (x *exchange) put(at string, msg *nats.Msg) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
-	case x.reply != subject && x.stream != subject:
+	case x.reply != at && x.stream != at:
 		return false
 	case len(x.queue) >= maxQueued && isNotification(msg.Data):
 		x.skipped++
@@ -182,17 +176,25 @@ func (x *exchange) use(reply, stream string) {
 	x.reply, x.stream, x.queue, x.skipped, x.overflow = reply, stream, x.queue[:0], 0, false
 }
 
-// Check asks the service whether it takes calls.
-func (c *Caller) Check(ctx context.Context, service string) error {
-	_, err := c.Call(ctx, service, &busv1.Request{Method: selfCheck}, nil)
-	return err
+// expect has what comes on these subjects queued; stream may be empty. forget
+// ends that.
+func (c *Caller) expect(reply, stream string) *exchange {
+	x := exchanges.Get().(*exchange)
+	x.use(reply, stream)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[reply] = x
+	if stream != "" {
+		c.waiting[stream] = x
+	}
+	return x
 }
 
-func (c *Caller) forget(reply, stream string, x *exchange) {
+func (c *Caller) forget(x *exchange) {
 	c.mu.Lock()
-	delete(c.waiting, reply)
-	if stream != "" {
-		delete(c.waiting, stream)
+	delete(c.waiting, x.reply)
+	if x.stream != "" {
+		delete(c.waiting, x.stream)
 	}
 	c.mu.Unlock()
 	x.timer.Stop()
@@ -204,12 +206,54 @@ func (c *Caller) forget(reply, stream string, x *exchange) {
 	exchanges.Put(x)
 }
 
-func (c *Caller) cancel(service, id, reason string) {
-	data, err := proto.Marshal(&busv1.Cancel{Id: id, Reason: reason})
-	if err == nil {
-		err = c.conn.nc.Publish(cancelSubject(service), data)
+// Replies are the messages that come on one subject.
+type Replies struct {
+	caller *Caller
+	x      *exchange
+}
+
+// Expect has the replies to something that is no call queued until Close. The
+// subject is one of this caller's (subject.Replies).
+func (c *Caller) Expect(reply string) *Replies { return &Replies{c, c.expect(reply, "")} }
+
+// Next waits for a message; the error is ctx's.
+func (r *Replies) Next(ctx context.Context) (*nats.Msg, error) {
+	for {
+		r.x.mu.Lock()
+		if len(r.x.queue) > 0 {
+			msg := r.x.queue[0].msg
+			r.x.queue = slices.Delete(r.x.queue, 0, 1)
+			r.x.mu.Unlock()
+			return msg, nil
+		}
+		r.x.mu.Unlock()
+		select {
+		case <-r.x.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	if err != nil {
-		c.conn.log.Debug("cancel not sent", "service", service, "error", err)
+}
+
+// Close forgets the subject; what comes later goes nowhere.
+func (r *Replies) Close() { r.caller.forget(r.x) }
+
+// Hear has the frames on subjects of another edge delivered to the calls of this
+// caller too. stop ends that.
+func (c *Caller) Hear(subjects ...string) (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, s := range stops {
+			s()
+		}
 	}
+	for _, at := range subjects {
+		one, err := c.conn.Subscribe(at, c.deliver)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		stops = append(stops, one)
+	}
+	return stop, nil
 }

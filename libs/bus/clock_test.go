@@ -45,7 +45,7 @@ func TestM18ClocksDiffer(t *testing.T) {
 				t.Cleanup(func() { _ = s.Drain(context.Background()) })
 				announce(t, conn, "svc", s.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
 				edgeConn := skewed(t, url, edge)
-				watch(t, edgeConn)
+				seen := watch(t, edgeConn)
 				caller, err := bus.NewCaller(edgeConn)
 				if err != nil {
 					t.Fatal(err)
@@ -62,7 +62,7 @@ func TestM18ClocksDiffer(t *testing.T) {
 				var got time.Duration
 				deadline := time.Now().Add(30 * time.Second) // beats come every 5 s
 				for known := false; !known && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-					got, known = edgeConn.ClockOffset()
+					got, known = seen.ClockOffset()
 				}
 				if want := edge - service; (got - want).Abs() > 3*time.Second {
 					t.Errorf("the edge takes its clock to be off by %v, it is %v", got, want)

@@ -1,3 +1,10 @@
+// Package bus is the language services and edges speak over NATS: calls, the
+// frames of their answers, absolute deadlines, signs of life, cancellation,
+// draining, and buckets of keys. Packages below it are the other rooms: the
+// registry of what is there, tasks, the audit log, what edges say to each other,
+// and the storage that edges make.
+//
+// Nothing else in Busbar touches NATS.
 package bus
 
 import (
@@ -14,7 +21,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -42,8 +53,7 @@ type Conn struct {
 	log    *slog.Logger
 	closed chan struct{}
 
-	now    func() time.Time
-	clocks clocks
+	now func() time.Time
 
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
@@ -53,7 +63,6 @@ type Conn struct {
 
 	// members are the instances that a registry on this connection knows.
 	members members
-	storage storage
 
 	mu          sync.Mutex
 	onReconnect map[int]func()
@@ -218,11 +227,11 @@ func (c *Conn) reconnected() {
 }
 
 func (c *Conn) asyncError(sub *nats.Subscription, err error) {
-	subject := ""
+	at := ""
 	if sub != nil {
-		subject = sub.Subject
+		at = sub.Subject
 	}
-	c.log.Error("bus error", "subject", subject, "error", err)
+	c.log.Error("bus error", "subject", at, "error", err)
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		c.deny(err)
 	}
@@ -237,14 +246,63 @@ func (c *Conn) deny(err error) {
 	}
 }
 
-// newID returns an unguessable token of 130 bits that fits a subject.
-func newID() string { return rand.Text() }
+// NewID returns an unguessable token of 26 letters and digits that fits a
+// subject: of a call, a task, an edge.
+func NewID() string { return rand.Text() }
 
-// publishFault says what a failed publish means to the caller: nothing left
-// this process.
-func publishFault(err error) *fault.Error {
-	if errors.Is(err, nats.ErrMaxPayload) {
-		return fault.New(fault.TooLarge, "request exceeds what one bus message carries").Because(err)
+// The rest is for the packages below this one: nothing else touches NATS.
+
+// NATS is the connection itself.
+func (c *Conn) NATS() *nats.Conn { return c.nc }
+
+// JetStream is the connection's.
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
+
+// Log is the logger of the connection.
+func (c *Conn) Log() *slog.Logger { return c.log }
+
+// Now is the time by the connection's clock.
+func (c *Conn) Now() time.Time { return c.now() }
+
+// Closed is closed with the connection.
+func (c *Conn) Closed() <-chan struct{} { return c.closed }
+
+// Publish sends a message, nil for an empty one. The error is a *fault.Error:
+// nothing left this process.
+func (c *Conn) Publish(subject string, m proto.Message) error {
+	var data []byte
+	if m != nil {
+		var err error
+		if data, err = proto.Marshal(m); err != nil {
+			return fault.New(fault.Internal, "a message of the bus cannot be encoded").Because(err)
+		}
 	}
-	return fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+	if err := c.nc.Publish(subject, data); err != nil {
+		return wire.NotSent(err)
+	}
+	return nil
 }
+
+// Subscribe calls f with what is published from soon on; Flush says from when.
+// f must not block. stop ends that.
+func (c *Conn) Subscribe(subject string, f nats.MsgHandler) (stop func(), err error) {
+	sub, err := c.nc.Subscribe(subject, f)
+	if err != nil {
+		return nil, wire.NotSent(err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// Cancel tells the instances of a service that nobody waits for a call, or wants
+// a task, any more.
+func (c *Conn) Cancel(service, id, reason string) {
+	if err := c.Publish(subject.Cancel(service), &busv1.Cancel{Id: id, Reason: reason}); err != nil {
+		c.log.Debug("cancel not sent", "service", service, "id", id, "error", err)
+	}
+}
+
+// Malformed counts the frames and records of services that broke the protocol.
+func (c *Conn) Malformed() int64 { return c.malformed.Load() }
+
+// CountMalformed counts one more.
+func (c *Conn) CountMalformed() { c.malformed.Add(1) }

@@ -10,8 +10,21 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
+
+// keep looks after what the bus stores, as an edge does.
+func keep(t *testing.T, conn *bus.Conn) *storage.Storage {
+	t.Helper()
+	s, err := storage.Ensure(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Keep())
+	return s
+}
 
 // A disk is lost under running processes: what edges and services know is there
 // again, for those that come next.
@@ -19,12 +32,8 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	conn := bustest.Connect(t, url)
-	t.Cleanup(conn.KeepBuckets())
-	keys, err := conn.Bucket(t.Context(), bus.KeysBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := keys.Shared(t.Context(), "request-state.1", []byte("secret"))
+	kept := keep(t, conn)
+	secret, err := kept.Shared(t.Context(), bus.KeysBucket, "request-state.1", []byte("secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +68,7 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	}
 	t.Logf("a new edge knows all %v after the loss", time.Since(begun))
 	bustest.Eventually(t, "the catalogues are stored again", func() bool { return stored() == 3 })
-	again, err := next.Bucket(t.Context(), bus.KeysBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := next.Bucket(bus.KeysBucket)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		got, err := again.Get(t.Context(), "request-state.1")
@@ -81,7 +87,7 @@ func TestD2StorageIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	conn := bustest.Connect(t, url)
-	t.Cleanup(conn.KeepBuckets())
+	keep(t, conn)
 	js := rawJetStream(t, url)
 	count := func() (n int) {
 		for range js.StreamNames(t.Context()).Name() {
@@ -109,10 +115,10 @@ func TestReservedServices(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	for _, name := range []string{"gateway", "client", "edge"} {
-		if err := bus.ValidService(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
+		if err := bus.ValidName(name); err == nil || !strings.Contains(err.Error(), "taken by the bus itself") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := bus.Announce(conn, name, "one", "1.0.0", catalogue(name)); err == nil {
+		if _, err := registry.Announce(conn, name, "one", "1.0.0", catalogue(name)); err == nil {
 			t.Errorf("%s is announced", name)
 		}
 	}

@@ -14,25 +14,26 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // same is a stream as another edge knows it, by its names.
-func same(s *bus.Stream) *bus.Stream { return &bus.Stream{Name: s.Name, Home: s.Home} }
+func same(s *edges.Stream) *edges.Stream { return &edges.Stream{Name: s.Name, Home: s.Home} }
 
 func nobody() bool   { return false }
 func somebody() bool { return true }
 
 // followed is what following a stream came to.
 type followed struct {
-	stream *bus.Stream
+	stream *edges.Stream
 	heard  []string // "<round>.<seq> <kind>"
 	frame  *busv1.Frame
 	err    error
 }
 
-func follow(ctx context.Context, c *bus.Caller, s *bus.Stream, after bus.Position, served func() bool) followed {
+func follow(ctx context.Context, c *edges.Caller, s *edges.Stream, after edges.Position, served func() bool) followed {
 	f := followed{stream: same(s)}
 	f.frame, f.err = c.Follow(ctx, f.stream, after, func(frame *busv1.Frame) {
 		f.heard = append(f.heard, fmt.Sprintf("%d.%d %s", f.stream.Last().Round, frame.Seq, kindOf(frame)))
@@ -41,13 +42,13 @@ func follow(ctx context.Context, c *bus.Caller, s *bus.Stream, after bus.Positio
 }
 
 // each gives every position of an answer with those frames in its rounds.
-func each(rounds ...uint32) (all []bus.Position) {
+func each(rounds ...uint32) (all []edges.Position) {
 	for r, n := range rounds {
 		for seq := range n + 1 {
-			all = append(all, bus.Position{Round: uint32(r + 1), Seq: seq})
+			all = append(all, edges.Position{Round: uint32(r + 1), Seq: seq})
 		}
 	}
-	return append(all, bus.Position{})
+	return append(all, edges.Position{})
 }
 
 // TestFollow gives whoever comes back exactly the rest, from every position:
@@ -70,14 +71,14 @@ func TestFollow(t *testing.T) {
 		out.Progress(&busv1.Progress{Progress: 2})
 		return &busv1.Result{Json: large, Meta: []byte(`{"a":1}`)}, nil
 	})
-	want := func(after bus.Position) string {
+	want := func(after edges.Position) string {
 		var rest []string
 		for _, f := range []struct {
-			at   bus.Position
+			at   edges.Position
 			kind string
 		}{
-			{bus.Position{Round: 1, Seq: 1}, "progress"}, {bus.Position{Round: 1, Seq: 2}, "log"}, {bus.Position{Round: 1, Seq: 4}, "sent"},
-			{bus.Position{Round: 2, Seq: 1}, "progress"}, {bus.Position{Round: 2, Seq: 2}, "log"}, {bus.Position{Round: 2, Seq: 3}, "progress"},
+			{edges.Position{Round: 1, Seq: 1}, "progress"}, {edges.Position{Round: 1, Seq: 2}, "log"}, {edges.Position{Round: 1, Seq: 4}, "sent"},
+			{edges.Position{Round: 2, Seq: 1}, "progress"}, {edges.Position{Round: 2, Seq: 2}, "log"}, {edges.Position{Round: 2, Seq: 3}, "progress"},
 		} {
 			if after.Before(f.at) {
 				rest = append(rest, fmt.Sprintf("%d.%d %s", f.at.Round, f.at.Seq, f.kind))
@@ -85,7 +86,7 @@ func TestFollow(t *testing.T) {
 		}
 		return strings.Join(rest, ", ")
 	}
-	check := func(after bus.Position, got followed) {
+	check := func(after edges.Position, got followed) {
 		t.Helper()
 		if got.err != nil {
 			t.Errorf("after %v: %v", after, got.err)
@@ -98,14 +99,14 @@ func TestFollow(t *testing.T) {
 		if !bytes.Equal(r.GetJson(), large) || string(r.GetMeta()) != `{"a":1}` {
 			t.Errorf("after %v a result of %d bytes; want %d", after, len(r.GetJson()), len(large))
 		}
-		if last := got.stream.Last(); last != (bus.Position{Round: 2, Seq: 8}) {
+		if last := got.stream.Last(); last != (edges.Position{Round: 2, Seq: 8}) {
 			t.Errorf("after %v it ended at %v", after, last)
 		}
 	}
 
 	one, two := newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{"question":1}`)}); err != nil {
@@ -113,7 +114,7 @@ func TestFollow(t *testing.T) {
 	}
 	s.KeepAll = true
 	type late struct {
-		after bus.Position
+		after edges.Position
 		followed
 	}
 	positions := each(4, 8)
@@ -123,7 +124,7 @@ func TestFollow(t *testing.T) {
 		req := toolCall(`{}`)
 		req.InputResponses = []byte(`{}`)
 		f := followed{stream: s}
-		f.frame, f.err = one.CallOn(t.Context(), s, "svc", req, func(*busv1.Frame) {
+		f.frame, f.err = callOn(one, t.Context(), s, "svc", req, func(*busv1.Frame) {
 			select {
 			case began <- struct{}{}:
 			default:
@@ -135,7 +136,7 @@ func TestFollow(t *testing.T) {
 	following := make(chan struct{}, len(positions))
 	for i, after := range positions {
 		go func() {
-			caller := []*bus.Caller{one, two}[i%2]
+			caller := []*edges.Caller{one, two}[i%2]
 			following <- struct{}{}
 			lives <- late{after, follow(within(t, 20*time.Second), caller, s, after, somebody)}
 		}()
@@ -167,10 +168,10 @@ func TestFollowLargeResult(t *testing.T) {
 	})
 	one, two := newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	got := follow(t.Context(), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
+	got := follow(t.Context(), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
 	if got.err != nil || !bytes.Equal(got.frame.GetResult().GetJson(), large) || len(got.heard) > 0 {
 		t.Errorf("%d bytes, %v after %v", len(got.frame.GetResult().GetJson()), got.err, got.heard)
 	}
@@ -189,7 +190,7 @@ func TestFollowTakesOver(t *testing.T) {
 	})
 	one, two, three := newCaller(t, url), newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{}`)}); err != nil {
@@ -200,7 +201,7 @@ func TestFollowTakesOver(t *testing.T) {
 	asked := make(chan struct{}, 8)
 	done := make(chan followed, 1)
 	go func() {
-		done <- follow(within(t, 20*time.Second), two, s, bus.Position{Round: 1}, func() bool {
+		done <- follow(within(t, 20*time.Second), two, s, edges.Position{Round: 1}, func() bool {
 			asked <- struct{}{}
 			return there.Load()
 		})
@@ -221,12 +222,12 @@ func TestFollowTakesOver(t *testing.T) {
 	got.stream.KeepAll = true
 	req := toolCall(`{}`)
 	req.InputResponses, req.RequestState = []byte(`{"answers":`), got.frame.GetInputRequired().RequestState
-	frame, err := two.CallOn(t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
+	frame, err := callOn(two, t.Context(), got.stream, "svc", req, func(*busv1.Frame) {})
 	if err != nil || string(frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("the call that goes on: %v, %v", frame, err)
 	}
 	release()
-	again := follow(within(t, bustest.Patience), three, s, bus.Position{Round: 1}, nobody)
+	again := follow(within(t, bustest.Patience), three, s, edges.Position{Round: 1}, nobody)
 	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("%v, %v after %s", again.frame, again.err, heard)
 	}
@@ -241,11 +242,11 @@ func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
 	})
 	one, two := newCaller(t, url), newCaller(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan followed, 1)
-	go func() { done <- follow(within(t, bustest.Patience), two, s, bus.Position{}, somebody) }()
+	go func() { done <- follow(within(t, bustest.Patience), two, s, edges.Position{}, somebody) }()
 	for i, response := range []bool{false, true} {
 		if err := one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(fmt.Sprint(i)), Response: response}); err != nil {
 			t.Fatal(err)
@@ -277,14 +278,14 @@ func TestFollowRepeatedCall(t *testing.T) {
 	s := one.NewStream()
 	done := make(chan followed, 1)
 	started := make(chan struct{}, 2)
-	_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+	_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 		if f.Seq == 1 {
-			go func() { done <- follow(within(t, bustest.Patience), two, s, bus.Position{}, somebody) }()
+			go func() { done <- follow(within(t, bustest.Patience), two, s, edges.Position{}, somebody) }()
 			started <- struct{}{}
 		}
 	})
 	fails(t, err, fault.PeerLost, fault.Unknown)
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(*busv1.Frame) {}); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(*busv1.Frame) {}); err != nil {
 		t.Fatal(err)
 	}
 	got := await(t, "the follower ends", done)
@@ -292,7 +293,7 @@ func TestFollowRepeatedCall(t *testing.T) {
 		if heard := strings.Join(got.heard, ", "); got.err != nil || got.frame.GetResult() == nil || heard != "1.1 progress, 1.2 progress, 2.1 progress" {
 			t.Errorf("%v, %v after %s", got.frame, got.err, heard)
 		}
-		got = follow(within(t, bustest.Patience), two, s, bus.Position{}, nobody)
+		got = follow(within(t, bustest.Patience), two, s, edges.Position{}, nobody)
 	}
 }
 
@@ -320,7 +321,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
 			started, left := make(chan struct{}, 1), make(chan error, 1)
 			go func() {
-				_, err := one.CallOn(ctx, s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+				_, err := callOn(one, ctx, s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 					if f.Seq == 1 {
 						started <- struct{}{}
 					}
@@ -335,7 +336,9 @@ func TestFollowerOfLostInstance(t *testing.T) {
 			if _, err := raw(t, url).ChanSubscribe("mcp.live.>", signs); err != nil {
 				t.Fatal(err)
 			}
-			go func() { done <- follow(within(t, bustest.Patience), two, s, bus.Position{Round: 1, Seq: 1}, c.served) }()
+			go func() {
+				done <- follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: 1}, c.served)
+			}()
 			for range 5 { // for longer than a silence may last
 				await(t, "a sign of life", signs)
 			}
@@ -374,7 +377,7 @@ func TestCallOnIgnoresOtherEdges(t *testing.T) {
 	started, done := make(chan struct{}, 1), make(chan followed, 1)
 	go func() {
 		f := followed{stream: s}
-		f.frame, f.err = one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		f.frame, f.err = callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 			if f.Seq == 1 {
 				started <- struct{}{}
 			}
@@ -385,7 +388,7 @@ func TestCallOnIgnoresOtherEdges(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	bustest.Eventually(t, "the stream is stored, and another edge adds to it", func() bool {
-		other := follow(ctx, two, s, bus.Position{}, somebody)
+		other := follow(ctx, two, s, edges.Position{}, somebody)
 		return two.Keep(t.Context(), other.stream, &busv1.Sent{Json: []byte(`{}`), Response: true}) == nil
 	})
 	close(release)
@@ -409,7 +412,7 @@ func TestFollowSlowly(t *testing.T) {
 	s := one.NewStream()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 			if f.Seq == 1 {
 				started <- struct{}{}
 			}
@@ -418,7 +421,7 @@ func TestFollowSlowly(t *testing.T) {
 	}()
 	await(t, "the call runs", started)
 	heard := 0
-	frame, err := two.Follow(within(t, 20*time.Second), same(s), bus.Position{}, func(f *busv1.Frame) {
+	frame, err := two.Follow(within(t, 20*time.Second), same(s), edges.Position{}, func(f *busv1.Frame) {
 		if heard++; heard == 1 {
 			if err := await(t, "the call ends", ended); err != nil {
 				t.Error(err)

@@ -9,6 +9,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -26,7 +27,7 @@ func TestFollowPurged(t *testing.T) {
 	})
 	one, two, evt := newCaller(t, url), newCaller(t, url), keptOn(t, url)
 	s := one.NewStream()
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(evt.frames()); got != 6 {
@@ -35,7 +36,7 @@ func TestFollowPurged(t *testing.T) {
 	for gone := uint32(1); gone <= 5; gone++ {
 		evt.drop(uint64(6-gone) + 1) // and the marker
 		for seq := range uint32(7) {
-			got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: seq}, nobody)
+			got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: seq}, nobody)
 			if seq < gone {
 				fails(t, got.err, fault.HistoryLost, fault.Unknown)
 			} else if got.err != nil || len(got.heard) != max(0, 5-int(seq)) {
@@ -45,7 +46,7 @@ func TestFollowPurged(t *testing.T) {
 	}
 	evt.drop(0)
 	began := time.Now()
-	got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
+	got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
 	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	if took := time.Since(began); took > bustest.Promptly {
 		t.Errorf("said after %v", took)
@@ -71,7 +72,7 @@ func TestFollowPurgedWhileItRuns(t *testing.T) {
 	s := one.NewStream()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+		_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
 			if f.Seq == 2 {
 				started <- struct{}{}
 			}
@@ -82,14 +83,14 @@ func TestFollowPurgedWhileItRuns(t *testing.T) {
 	evt.frames()
 	evt.drop(0)
 	has := make(chan followed, 1)
-	go func() { has <- follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 2}, somebody) }()
-	got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1}, somebody)
+	go func() { has <- follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: 2}, somebody) }()
+	got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1}, somebody)
 	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	close(release)
 	if got := await(t, "the other ends", has); got.err != nil || got.frame.GetResult() == nil {
 		t.Errorf("%v, %v", got.frame, got.err)
 	}
-	got = follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: 1}, nobody)
+	got = follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
 	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	if err := await(t, "the first caller", ended); err != nil {
 		t.Error(err)
@@ -122,7 +123,7 @@ func TestFollowGap(t *testing.T) {
 			if err := nc.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			got := follow(within(t, 10*time.Second), two, s, bus.Position{Round: 1, Seq: c.after}, nobody)
+			got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: c.after}, nobody)
 			switch {
 			case c.want != "":
 				fails(t, got.err, c.want, fault.Unknown)

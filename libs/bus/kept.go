@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -133,11 +134,11 @@ func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 	switch b := body.(type) {
 	case nil:
 		if f != nil {
-			return &busv1.Frame{Body: &busv1.Frame_Error{Error: errorToWire(f)}}
+			return &busv1.Frame{Body: &busv1.Frame_Error{Error: wire.FromFault(f)}}
 		}
 	case *busv1.Result:
 		if len(b.Json)+len(b.Meta) > maxKeptAnswer {
-			return &busv1.Frame{Body: &busv1.Frame_Error{Error: errorToWire(fault.New(fault.ResultTooLarge, "the result is too large to be kept"))}}
+			return &busv1.Frame{Body: &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.ResultTooLarge, "the result is too large to be kept"))}}
 		}
 		// Not b itself: to be sent, it is cut in pieces.
 		return &busv1.Frame{Body: &busv1.Frame_Result{Result: &busv1.Result{Json: b.Json, Meta: b.Meta, IsError: b.IsError}}}
@@ -146,7 +147,7 @@ func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 	case *busv1.Task:
 		return &busv1.Frame{Body: &busv1.Frame_Task{Task: &busv1.Task{}}}
 	}
-	return &busv1.Frame{Body: &busv1.Frame_Error{Error: errorToWire(fault.New(fault.Internal, "the service gave no result"))}}
+	return &busv1.Frame{Body: &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.Internal, "the service gave no result"))}}
 }
 
 // outcome says what is known of a call.

@@ -12,6 +12,8 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -47,8 +49,8 @@ func TestDisconnect(t *testing.T) {
 		l := newLeaver(t)
 		caller := newCaller(t, l.url)
 		s := caller.NewStream()
-		s.MayLeave = true
-		frame, err := caller.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil)
+		s.Leavable = true
+		frame, err := callOn(caller, t.Context(), s, "svc", toolCall(`{}`), nil)
 		if err != nil || frame.GetDisconnect().GetRetryMs() != 1500 {
 			t.Fatalf("%v, %v", frame, err)
 		}
@@ -58,15 +60,15 @@ func TestDisconnect(t *testing.T) {
 			t.Errorf("%v, %v after %v", got.frame, got.err, got.heard)
 		}
 	})
-	for name, stream := range map[string]func(*bus.Caller) *bus.Stream{
-		"one that may not": (*bus.Caller).NewStream, "one without a stream": func(*bus.Caller) *bus.Stream { return nil },
+	for name, stream := range map[string]func(*edges.Caller) *edges.Stream{
+		"one that may not": (*edges.Caller).NewStream, "one without a stream": func(*edges.Caller) *edges.Stream { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLeaver(t)
 			close(l.release)
 			caller := newCaller(t, l.url)
-			frame, err := caller.CallOn(t.Context(), stream(caller), "svc", toolCall(`{}`), nil)
+			frame, err := callOn(caller, t.Context(), stream(caller), "svc", toolCall(`{}`), nil)
 			if err != nil || frame.GetResult() == nil {
 				t.Errorf("%v, %v", frame, err)
 			}
@@ -80,14 +82,14 @@ func TestFollowerCancels(t *testing.T) {
 	l := newLeaver(t)
 	one, two := newCaller(t, l.url), newCaller(t, l.url)
 	s := one.NewStream()
-	s.MayLeave = true
-	if _, err := one.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+	s.Leavable = true
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	// Even one that stops before it began.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got := follow(ctx, two, s, bus.Position{}, somebody)
+	got := follow(ctx, two, s, edges.Position{}, somebody)
 	fails(t, got.err, fault.Cancelled, fault.Unknown)
 	if len(l.cancelled) > 0 {
 		t.Error("the call was cancelled before its follower said so")
@@ -123,7 +125,7 @@ func TestUpdatedSince(t *testing.T) {
 	since := func(t *testing.T, conn *bus.Conn, then time.Time) (seen map[string]int, all bool) {
 		t.Helper()
 		seen = map[string]int{}
-		all, err := conn.UpdatedSince(within(t, 10*time.Second), then, func(u bus.Updated) { seen[u.Service+" "+u.URI]++ })
+		all, err := edges.UpdatedSince(within(t, 10*time.Second), conn, then, func(u bus.Updated) { seen[u.Service+" "+u.URI]++ })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +165,7 @@ func TestUpdatedSince(t *testing.T) {
 		if seen, all := since(t, conn, time.Now().Add(time.Hour)); len(seen) != 0 || !all {
 			t.Errorf("of the future: %v, all %v", seen, all)
 		}
-		if _, all := since(t, conn, time.Now().Add(-bus.StreamTTL-time.Second)); all {
+		if _, all := since(t, conn, time.Now().Add(-edges.StreamTTL-time.Second)); all {
 			t.Error("all of more than is kept")
 		}
 	})
@@ -205,7 +207,7 @@ func TestUpdatedSince(t *testing.T) {
 		if err := keptOn(t, url).js.DeleteStream(t.Context(), "EVT"); err != nil {
 			t.Fatal(err)
 		}
-		all, err := conn.UpdatedSince(within(t, 10*time.Second), time.Now(), func(bus.Updated) {})
+		all, err := edges.UpdatedSince(within(t, 10*time.Second), conn, time.Now(), func(bus.Updated) {})
 		if all || !fault.Is(err, fault.Unavailable) {
 			t.Errorf("all %v, %v", all, err)
 		}
@@ -223,14 +225,14 @@ func TestStreamIsMade(t *testing.T) {
 	if _, err := evt.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EVT", Subjects: []string{"mcp.evt.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.EnsureBuckets(t.Context()); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn); err != nil {
 		t.Fatal(err)
 	}
 	info, err := evt.stream().Info(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := info.Config; !c.AllowDirect || c.MaxAge != bus.StreamTTL || c.MaxBytes <= 0 || c.MaxMsgsPerSubject <= 0 {
+	if c := info.Config; !c.AllowDirect || c.MaxAge != edges.StreamTTL || c.MaxBytes <= 0 || c.MaxMsgsPerSubject <= 0 {
 		t.Errorf("configured as %+v", c)
 	}
 }

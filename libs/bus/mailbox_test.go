@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -31,7 +31,7 @@ func TestPostReachesTheMailbox(t *testing.T) {
 	}
 	ctx := within(t, 10*time.Second)
 	for i := range 100 {
-		from := []*bus.Caller{other, holder}[i%2]
+		from := []*edges.Caller{other, holder}[i%2]
 		if err := from.Post(ctx, s.Address, nil, []byte(fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestPostIsRefused(t *testing.T) {
 	})
 	t.Run("an edge that is gone", func(t *testing.T) {
 		conn := bustest.Connect(t, url)
-		gone, err := bus.NewCaller(conn)
+		gone, err := edges.NewCaller(conn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestPostIsRefused(t *testing.T) {
 	})
 	t.Run("the bus is away", func(t *testing.T) {
 		conn := bustest.Connect(t, url)
-		c, err := bus.NewCaller(conn)
+		c, err := edges.NewCaller(conn)
 		if err != nil {
 			t.Fatal(err)
 		}

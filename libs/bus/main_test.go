@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -53,14 +54,19 @@ func handle(t *testing.T, url string, f bus.Handler) *bus.Server {
 	return s
 }
 
-func newCaller(t *testing.T, url string) *bus.Caller {
+func newCaller(t *testing.T, url string) *edges.Caller {
 	t.Helper()
-	c, err := bus.NewCaller(bustest.Connect(t, url))
+	c, err := edges.NewCaller(bustest.Connect(t, url))
 	if err != nil {
 		t.Fatalf("caller: %v", err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// callOn is Call for a client that may come back for the answer.
+func callOn(c *edges.Caller, ctx context.Context, s *edges.Stream, service string, req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
+	return c.CallOn(ctx, s, service, req, bus.Options{OnFrame: onFrame})
 }
 
 // raw joins the bus as anybody could, without this package.

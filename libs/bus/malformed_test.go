@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -125,7 +126,7 @@ func BenchmarkCheck(b *testing.B) {
 			json := []byte(`{"content":[{"type":"text","text":"` + text + `"}]}`)
 			b.SetBytes(int64(len(json)))
 			for b.Loop() {
-				if err := bus.CheckResult("tools/call", &busv1.Result{Json: json}); err != nil {
+				if err := wire.CheckResult("tools/call", &busv1.Result{Json: json}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -34,8 +34,10 @@ type member struct {
 	asks bool
 }
 
-// set replaces what instances there are, by service.
-func (m *members) set(now map[string][]*busv1.Announcement) {
+// SetInstances says what instances there are, by service, to the calls on this
+// connection. A registry does so.
+func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
+	m := &c.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	services := make(map[string][]*member, len(now))
@@ -52,8 +54,9 @@ func (m *members) set(now map[string][]*busv1.Announcement) {
 	m.services = services
 }
 
-// announced has an instance called again that nobody was at.
-func (m *members) announced(service, instance string) {
+// InstanceAnnounced has an instance called again at which nobody took calls.
+func (c *Conn) InstanceAnnounced(service, instance string) {
+	m := &c.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.services[service] {

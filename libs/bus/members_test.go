@@ -11,6 +11,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -19,7 +20,7 @@ import (
 func knowing(t *testing.T, url string, n int) *bus.Caller {
 	t.Helper()
 	conn := bustest.Connect(t, url)
-	registry, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	registry, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
 	if err != nil {
 		t.Fatal(err)
 	}

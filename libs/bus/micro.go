@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/micro"
+
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // Stats are the counts behind `nats micro stats`.
@@ -34,7 +36,7 @@ func (s *Server) Describe(version, description string) (stop func(), err error) 
 	// micro hangs statistics on an endpoint. This one is the instance's own, so
 	// that asking it says which instance answered.
 	err = svc.AddEndpoint("calls", micro.HandlerFunc(func(r micro.Request) { _ = r.RespondJSON(s.Stats()) }),
-		micro.WithEndpointSubject(ctlRoot+s.cfg.Service+".stats."+s.instance), micro.WithEndpointQueueGroupDisabled())
+		micro.WithEndpointSubject(subject.Stats(s.cfg.Service, s.instance)), micro.WithEndpointQueueGroupDisabled())
 	if err != nil {
 		_ = svc.Stop()
 		return nil, fmt.Errorf("describe service %s: %w", s.cfg.Service, err)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // callOutcome is the call that asks an instance what became of another one.
@@ -35,25 +36,21 @@ const (
 // Outcome asks the instance of a service what became of a call: frame or err is
 // how it ended, of one that has. It takes 250 ms at most.
 func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
-	if ValidName(service) != nil || ValidName(instance) != nil {
+	if !subject.Token(service) || !subject.Token(instance) {
 		return CallUnknown, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, outcomeTime)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	id := newID()
+	id := NewID()
 	data, err := proto.Marshal(&busv1.Request{Id: id, Method: callOutcome, Name: call, DeadlineUnixNano: uint64(deadline.UnixNano()), RemainingNano: uint64(outcomeTime)})
 	if err != nil {
 		return CallUnknown, nil, err
 	}
-	reply := replySubject(service, c.edge, id)
-	x := exchanges.Get().(*exchange)
-	x.use(reply, "")
-	c.mu.Lock()
-	c.waiting[reply] = x
-	c.mu.Unlock()
-	defer c.forget(reply, "", x)
-	if err := c.conn.nc.PublishRequest(toSubject(service, instance, callOutcome), reply, data); err != nil {
+	reply := subject.Reply(service, c.edge, id)
+	x := c.expect(reply, "")
+	defer c.forget(x)
+	if err := c.conn.nc.PublishRequest(subject.To(service, instance, callOutcome), reply, data); err != nil {
 		return CallUnknown, nil, nil
 	}
 	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}

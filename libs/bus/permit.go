@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -22,7 +24,7 @@ const permitTime = 3 * time.Second
 
 // asked answers an instance that is ready to begin.
 func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault.Error {
-	if !a.asks && !a.permitted || ValidName(instance) != nil {
+	if !a.asks && !a.permitted || !subject.Token(instance) {
 		return nil // nothing to ask about
 	}
 	if a.permitted {
@@ -84,7 +86,7 @@ func (a *answer) consent(ctx context.Context, instance string) *fault.Error {
 func (a *answer) over(ctx context.Context) *fault.Error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), !time.Now().Before(a.deadline):
-		return timedOut(a.service)
+		return wire.TimedOut(a.service)
 	case ctx.Err() != nil:
 		return fault.New(fault.Cancelled, "cancelled")
 	}
@@ -106,7 +108,7 @@ func (a *answer) leave(ctx context.Context) {
 func (a *answer) say(instance string, granted bool, reply string, turn uint32) bool {
 	data, err := proto.Marshal(&busv1.Permit{Id: a.id, Granted: granted, Turn: turn})
 	if err == nil {
-		msg := &nats.Msg{Subject: permitSubject(a.service, instance), Reply: reply, Data: data}
+		msg := &nats.Msg{Subject: subject.Permit(a.service, instance), Reply: reply, Data: data}
 		err = a.caller.conn.nc.PublishMsg(msg)
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -414,21 +415,21 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		t.Parallel()
 		url, runs, _, release := start(t)
 		conn := bustest.Connect(t, url)
-		one, err := bus.NewCaller(conn)
+		one, err := edges.NewCaller(conn)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := one.NewStream()
 		alive, ended := make(chan struct{}, 100), make(chan error, 1)
 		go func() {
-			_, err := one.CallOn(t.Context(), s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
+			_, err := callOn(one, t.Context(), s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
 			ended <- err
 		}()
 		await(t, "the call waits for a slot", alive)
 		conn.Close()
 		_ = await(t, "the edge is dead", ended)
 		close(release)
-		got := follow(within(t, 20*time.Second), newCaller(t, url), s, bus.Position{}, nobody)
+		got := follow(within(t, 20*time.Second), newCaller(t, url), s, edges.Position{}, nobody)
 		fails(t, got.err, fault.Unavailable, fault.No)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("%d calls ran, want the one before", n)
@@ -442,7 +443,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		alive, ended := make(chan struct{}, 100), make(chan error, 1)
 		ctx, leave := context.WithCancelCause(t.Context())
 		go func() {
-			_, err := one.CallOn(ctx, s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
+			_, err := callOn(one, ctx, s, "svc", effect("x"), func(*busv1.Frame) { alive <- struct{}{} })
 			ended <- err
 		}()
 		await(t, "the call waits for a slot", alive)
@@ -450,7 +451,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		fails(t, await(t, "the edge leaves", ended), fault.Cancelled, fault.Unknown)
 		close(release)
 		await(t, "the call runs", busy)
-		got := follow(within(t, 20*time.Second), newCaller(t, url), s, bus.Position{}, nobody)
+		got := follow(within(t, 20*time.Second), newCaller(t, url), s, edges.Position{}, nobody)
 		if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
 			t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
 		}

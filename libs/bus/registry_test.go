@@ -11,6 +11,8 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -22,9 +24,9 @@ func catalogue(service string, tools ...string) *busv1.Catalogue {
 	return c
 }
 
-func announce(t *testing.T, conn *bus.Conn, service, instance, version string, c *busv1.Catalogue) *bus.Announcer {
+func announce(t *testing.T, conn *bus.Conn, service, instance, version string, c *busv1.Catalogue) *registry.Announcer {
 	t.Helper()
-	a, err := bus.Announce(conn, service, instance, version, c)
+	a, err := registry.Announce(conn, service, instance, version, c)
 	if err != nil {
 		t.Fatalf("announce %s: %v", service, err)
 	}
@@ -38,14 +40,14 @@ func announce(t *testing.T, conn *bus.Conn, service, instance, version string, c
 
 // view is what an edge sees.
 type view struct {
-	*bus.Registry
+	*registry.Registry
 	changes recorder[string]
 }
 
 func watch(t *testing.T, conn *bus.Conn) *view {
 	t.Helper()
 	v := &view{}
-	r, err := bus.WatchRegistry(t.Context(), conn, func(s []bus.Service) { v.changes.add(describe(s)) })
+	r, err := registry.Watch(t.Context(), conn, func(s []registry.Service) { v.changes.add(describe(s)) })
 	if err != nil {
 		t.Fatalf("watch: %v", err)
 	}
@@ -55,7 +57,7 @@ func watch(t *testing.T, conn *bus.Conn) *view {
 }
 
 // describe writes services as "name version xInstances: tool tool; …".
-func describe(services []bus.Service) string {
+func describe(services []registry.Service) string {
 	var parts []string
 	for _, s := range services {
 		var tools []string
@@ -195,7 +197,7 @@ func TestRegistrySurvivesLossOfData(t *testing.T) {
 	ns.cfg.DataDir = t.TempDir()
 	ns.start()
 	bustest.Eventually(t, "both are back", func() bool { return edge.Connected() && conn.Connected() })
-	if err := edge.EnsureBuckets(within(t, 10*time.Second)); err != nil {
+	if _, err := storage.Ensure(within(t, 10*time.Second), edge); err != nil {
 		t.Fatal(err)
 	}
 	fresh := watch(t, bustest.Connect(t, ns.url))
@@ -253,7 +255,7 @@ func TestAnnounceRefusesWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	big := &busv1.Catalogue{Service: "text", Tools: []*busv1.Tool{{Name: "a", Json: make([]byte, 1<<20)}}}
-	if a, err := bus.Announce(conn, "text", "one", "1.0.0", big); err == nil || !strings.Contains(err.Error(), "split") {
+	if a, err := registry.Announce(conn, "text", "one", "1.0.0", big); err == nil || !strings.Contains(err.Error(), "split") {
 		t.Fatalf("announced %v: %v", a, err)
 	}
 	a := announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
@@ -289,7 +291,7 @@ func TestRegistryOfManyServices(t *testing.T) {
 			announce(t, conn, name, fmt.Sprint(j), "1.0.0", catalogue(name, "t"))
 		}
 	}
-	whole := func(services []bus.Service) bool {
+	whole := func(services []registry.Service) bool {
 		n := 0
 		for _, s := range services {
 			n += len(s.Instances)

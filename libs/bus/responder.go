@@ -7,6 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -54,7 +56,7 @@ func newResponder(s *Server, reply string) *Responder {
 func (r *Responder) keep(req *busv1.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.subject != "" || !ownStream(r.server.cfg.Service, req.Stream) {
+	if r.subject != "" || !subject.OwnFrames(r.server.cfg.Service, req.Stream) {
 		return
 	}
 	r.stream = req.Stream
@@ -95,7 +97,7 @@ func (r *Responder) beat() {
 	if r.subject != "" && r.subject == r.stream && r.seq > 0 {
 		// A stream need not keep these.
 		if data, err := proto.Marshal(f); err == nil {
-			_ = r.server.conn.nc.Publish(liveSubject(r.stream), data)
+			_ = r.server.conn.nc.Publish(subject.Live(r.stream), data)
 		}
 	} else {
 		r.publish(f)
@@ -170,7 +172,7 @@ func (r *Responder) end(body proto.Message) {
 	switch b := body.(type) {
 	case *busv1.Result:
 		if len(b.Json) > MaxResult {
-			f.Body = &busv1.Frame_Error{Error: errorToWire(fault.New(fault.ResultTooLarge,
+			f.Body = &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.ResultTooLarge,
 				"the result is %d bytes; the limit is %d. Ask for less, or have the tool return a resource link", len(b.Json), MaxResult))}
 			break
 		}
@@ -185,7 +187,7 @@ func (r *Responder) end(body proto.Message) {
 		f.Body = &busv1.Frame_Error{Error: b}
 	default:
 		r.server.conn.log.Error("handler returned no result", "service", r.server.cfg.Service)
-		f.Body = &busv1.Frame_Error{Error: errorToWire(fault.New(fault.Internal, "service %s gave no result", r.server.cfg.Service))}
+		f.Body = &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.Internal, "service %s gave no result", r.server.cfg.Service))}
 	}
 	r.publish(f)
 }
@@ -212,7 +214,7 @@ func (r *Responder) chunks(json []byte) []byte {
 	return json
 }
 
-func (r *Responder) fail(e *fault.Error) { r.end(errorToWire(e)) }
+func (r *Responder) fail(e *fault.Error) { r.end(wire.FromFault(e)) }
 
 // abandon ends the responder without a word.
 func (r *Responder) abandon() {
@@ -249,7 +251,7 @@ func (r *Responder) publish(f *busv1.Frame) {
 	if err != nil {
 		log.Error("frame cannot be encoded", "service", r.server.cfg.Service, "error", err)
 		data, _ = proto.Marshal(&busv1.Frame{Seq: r.seq, Instance: r.server.instance, Body: &busv1.Frame_Error{
-			Error: errorToWire(fault.New(fault.Internal, "service %s gave an answer that cannot be encoded", r.server.cfg.Service))}})
+			Error: wire.FromFault(fault.New(fault.Internal, "service %s gave an answer that cannot be encoded", r.server.cfg.Service))}})
 		r.done = true
 	}
 	if limit := r.server.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
@@ -259,7 +261,7 @@ func (r *Responder) publish(f *busv1.Frame) {
 			return
 		}
 		data, _ = proto.Marshal(&busv1.Frame{Seq: r.seq, Instance: r.server.instance, Body: &busv1.Frame_Error{
-			Error: errorToWire(fault.New(fault.ResultTooLarge, "the answer is %d bytes; a bus message carries %d", len(data), limit))}})
+			Error: wire.FromFault(fault.New(fault.ResultTooLarge, "the answer is %d bytes; a bus message carries %d", len(data), limit))}})
 		r.done = true
 	}
 	if err := r.server.conn.nc.Publish(r.subject, data); err != nil {

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -26,7 +28,7 @@ type Handler func(ctx context.Context, req *busv1.Request, out *Responder) (prot
 
 // ServerConfig says what a server serves.
 type ServerConfig struct {
-	// Service is the name that calls are addressed to; ValidName.
+	// Service is the name that calls are addressed to: a ValidName.
 	Service string
 	Handler Handler
 	// Concurrency is how many calls run at once. Default 64. Four times as many
@@ -44,9 +46,9 @@ const (
 	maxRemaining = 48 * time.Hour
 )
 
-// stopGrace is how long Drain waits for handlers it has cancelled; one that
+// StopGrace is how long Drain waits for handlers it has cancelled; one that
 // ignores its context must not hold up the process.
-const stopGrace = time.Second
+const StopGrace = time.Second
 
 // Server takes calls for one service, sharing them with every other server of
 // that service on the bus.
@@ -62,6 +64,10 @@ type Server struct {
 	stop    context.CancelCauseFunc
 	ctx     context.Context
 	running sync.WaitGroup
+	// fetching ends when Drain begins, and fetchers are who minds.
+	fetching context.Context
+	leave    context.CancelFunc
+	fetchers sync.WaitGroup
 	// slots are those of each depth: a call that waits for another one of its own
 	// service must not have that one's slot.
 	slots   [maxDepths]*slots
@@ -72,9 +78,6 @@ type Server struct {
 	live   map[string]*liveCall
 	recent recentCalls
 	kept   keptCalls
-	// tasks is nil until ServeTasks.
-	tasks    *taskWorker
-	draining bool
 
 	served, failed atomic.Int64
 }
@@ -92,11 +95,21 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if err := ValidName(cfg.Service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
 	}
+	return serve(ctx, conn, cfg)
+}
+
+// ServeGateway is Serve for the Gateway, whose name cfg need not have.
+func ServeGateway(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
+	cfg.Service = Gateway
+	return serve(ctx, conn, cfg)
+}
+
+func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	if cfg.Concurrency <= 0 {
 		cfg.Concurrency = defaultConcurrency
 	}
 	s := &Server{
-		conn: conn, cfg: cfg, instance: newID()[:12],
+		conn: conn, cfg: cfg, instance: NewID()[:12],
 		workers: newWorkers(cfg.Concurrency),
 		live:    map[string]*liveCall{},
 	}
@@ -104,6 +117,7 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 		s.slots[i] = newSlots(cfg.Concurrency)
 	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	s.fetching, s.leave = context.WithCancel(s.ctx)
 	if err := s.subscribe(ctx); err != nil {
 		for _, sub := range append(s.control, s.taking...) {
 			_ = sub.Unsubscribe()
@@ -116,16 +130,16 @@ func Serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 func (s *Server) subscribe(ctx context.Context) error {
 	nc, service := s.conn.nc, s.cfg.Service
 	for _, what := range []struct {
-		list           *[]*nats.Subscription
-		subject, group string
-		f              nats.MsgHandler
+		list      *[]*nats.Subscription
+		at, group string
+		f         nats.MsgHandler
 	}{
-		{&s.control, cancelSubject(service), "", s.cancel},
-		{&s.control, permitSubject(service, s.instance), "", s.heard},
-		{&s.taking, callSubjects(service), service, s.receive},
-		{&s.taking, toSubjects(service, s.instance), "", s.receive},
+		{&s.control, subject.Cancel(service), "", s.cancel},
+		{&s.control, subject.Permit(service, s.instance), "", s.heard},
+		{&s.taking, subject.Calls(service), service, s.receive},
+		{&s.taking, subject.ToInstance(service, s.instance), "", s.receive},
 	} {
-		sub, err := nc.QueueSubscribe(what.subject, what.group, what.f)
+		sub, err := nc.QueueSubscribe(what.at, what.group, what.f)
 		if err != nil {
 			return err
 		}
@@ -134,13 +148,46 @@ func (s *Server) subscribe(ctx context.Context) error {
 	return s.conn.Flush(ctx)
 }
 
+// Config is what the server serves.
+func (s *Server) Config() ServerConfig { return s.cfg }
+
+// Conn is the server's connection.
+func (s *Server) Conn() *Conn { return s.conn }
+
+// Fetch runs f, which takes work of the service from elsewhere than the calls'
+// subjects, and begins it with Go. When Drain begins, ctx ends, and Drain waits
+// until f has returned. After that Fetch does nothing.
+func (s *Server) Fetch(f func(ctx context.Context)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fetching.Err() == nil {
+		s.fetchers.Go(func() { f(s.fetching) })
+	}
+}
+
+// Go runs f, for which Drain waits as for a call: ctx ends when the service is to
+// stop at once.
+func (s *Server) Go(f func(ctx context.Context)) { s.running.Go(func() { f(s.ctx) }) }
+
+// Run carries out a request that is no call, as Handler does calls: its ctx ends
+// too when somebody cancels it by its id.
+func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Context) (proto.Message, error)) (proto.Message, *fault.Error) {
+	ctx, abort := context.WithCancel(ctx)
+	defer abort()
+	s.mu.Lock()
+	s.live[req.Id] = &liveCall{abort: abort}
+	s.mu.Unlock()
+	defer s.finish(req.Id)
+	return s.invoke(ctx, req, func() (proto.Message, error) { return f(ctx) })
+}
+
 // Instance is this server's name among those of its service.
 func (s *Server) Instance() string { return s.instance }
 
 // receive starts a call in a goroutine of its own: NATS delivers the next one
 // only when this returns.
 func (s *Server) receive(msg *nats.Msg) {
-	if !ownReply(s.cfg.Service, msg.Reply) {
+	if !subject.OwnReply(s.cfg.Service, msg.Reply) {
 		return // nobody would hear, or somebody who did not ask
 	}
 	received := time.Now()
@@ -252,7 +299,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	switch {
 	case errors.As(err, &f):
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		f = timedOut(s.cfg.Service)
+		f = wire.TimedOut(s.cfg.Service)
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
@@ -313,7 +360,10 @@ func (s *Server) cancel(msg *nats.Msg) {
 // still running are cancelled, and a task goes to another instance; handlers
 // that go on nevertheless are left behind.
 func (s *Server) Drain(ctx context.Context) error {
-	s.leaveTasks()
+	s.mu.Lock()
+	s.leave()
+	s.mu.Unlock()
+	s.fetchers.Wait()
 	// While NATS is away nothing is delivered, and its library's drain would
 	// wait for it.
 	for _, sub := range s.taking { // calls in flight need the others yet
@@ -344,7 +394,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.stop(errors.New("the service is stopping"))
 	select {
 	case <-done:
-	case <-time.After(stopGrace):
+	case <-time.After(StopGrace):
 		late = fmt.Errorf("service %s: %d calls still run although they were cancelled: %w", s.cfg.Service, s.queued.Load(), context.Cause(ctx))
 	}
 	for _, sub := range s.control {

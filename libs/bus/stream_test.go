@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -113,7 +114,7 @@ func TestFastAnswerIsNotKept(t *testing.T) {
 	caller, evt := newCaller(t, url), keptOn(t, url)
 	for _, name := range []string{"result", "large", "task", "error", "panic"} {
 		s := caller.NewStream()
-		frame, err := caller.CallOn(t.Context(), s, "svc", &busv1.Request{Method: "tools/call", Name: name}, func(f *busv1.Frame) {
+		frame, err := callOn(caller, t.Context(), s, "svc", &busv1.Request{Method: "tools/call", Name: name}, func(f *busv1.Frame) {
 			t.Errorf("%s: a frame before the end: %v", name, f)
 		})
 		if bad := name == "error" || name == "panic"; bad != (err != nil) {
@@ -126,7 +127,7 @@ func TestFastAnswerIsNotKept(t *testing.T) {
 			t.Errorf("%s: at %v", name, at)
 		}
 	}
-	if _, err := caller.CallOn(t.Context(), caller.NewStream(), "nobody", toolCall(`{}`), nil); !fault.Is(err, fault.Unavailable) {
+	if _, err := callOn(caller, t.Context(), caller.NewStream(), "nobody", toolCall(`{}`), nil); !fault.Is(err, fault.Unavailable) {
 		t.Error(err)
 	}
 	if frames := evt.frames(); len(frames) > 0 {
@@ -173,7 +174,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			url, evt, _ := start(t)
 			caller := newCaller(t, url)
-			_, err := caller.CallOn(t.Context(), caller.NewStream(), "svc", &busv1.Request{Method: "tools/call", Name: c.name}, func(*busv1.Frame) {})
+			_, err := callOn(caller, t.Context(), caller.NewStream(), "svc", &busv1.Request{Method: "tools/call", Name: c.name}, func(*busv1.Frame) {})
 			if (err != nil) != (c.name == "fault") {
 				t.Fatal(err)
 			}
@@ -193,7 +194,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 		first := 0
 		done := make(chan error, 1)
 		go func() {
-			_, err := caller.CallOn(t.Context(), s, "svc", &busv1.Request{Method: "tools/call", Name: "silent"}, func(f *busv1.Frame) {
+			_, err := callOn(caller, t.Context(), s, "svc", &busv1.Request{Method: "tools/call", Name: "silent"}, func(f *busv1.Frame) {
 				if f.GetAlive() != nil && f.Seq == 1 {
 					first++
 				}
@@ -216,7 +217,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 		caller := newCaller(t, url)
 		s := caller.NewStream()
 		s.KeepAll = true
-		if _, err := caller.CallOn(t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		if _, err := callOn(caller, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := kinds(evt.frames()); got != "1 result" {
@@ -338,7 +339,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 			for _, r := range []*busv1.Request{{Name: "ask"}, {Name: "ask", InputResponses: []byte(`{}`)}, {Name: "plain"}} {
 				r.Method = "tools/call"
 				began := time.Now()
-				if _, err := caller.CallOn(t.Context(), s, "svc", r, func(*busv1.Frame) { heard++ }); err != nil {
+				if _, err := callOn(caller, t.Context(), s, "svc", r, func(*busv1.Frame) { heard++ }); err != nil {
 					t.Errorf("%s: %v", r.Name, err)
 				}
 				s.KeepAll = true
@@ -359,10 +360,10 @@ func TestCallsNeedNoStream(t *testing.T) {
 			started := make(chan struct{}, 3)
 			go func() {
 				defer close(done)
-				_, _ = caller.CallOn(ctx, running, "svc", &busv1.Request{Method: "tools/call", Name: "hang"}, func(*busv1.Frame) { started <- struct{}{} })
+				_, _ = callOn(caller, ctx, running, "svc", &busv1.Request{Method: "tools/call", Name: "hang"}, func(*busv1.Frame) { started <- struct{}{} })
 			}()
 			await(t, "the call runs", started)
-			_, err := other.Follow(within(t, 10*time.Second), &bus.Stream{Name: running.Name, Home: running.Home}, bus.Position{}, func(*busv1.Frame) {}, func() bool { return false })
+			_, err := other.Follow(within(t, 10*time.Second), &edges.Stream{Name: running.Name, Home: running.Home}, edges.Position{}, func(*busv1.Frame) {}, func() bool { return false })
 			var f *fault.Error
 			if !errors.As(err, &f) || f.Executed != fault.Unknown || f.Reason == fault.Cancelled || f.Reason == fault.DeadlineExceeded {
 				t.Errorf("follow: %v", err)
@@ -373,7 +374,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 			cancel()
 			<-done
 			await(t, "the call is cancelled", ended)
-			if _, err := other.Follow(within(t, 10*time.Second), &bus.Stream{Name: s.Name, Home: s.Home}, bus.Position{}, nil, func() bool { return false }); err == nil {
+			if _, err := other.Follow(within(t, 10*time.Second), &edges.Stream{Name: s.Name, Home: s.Home}, edges.Position{}, nil, func() bool { return false }); err == nil {
 				t.Error("follows what is not there")
 			}
 		})

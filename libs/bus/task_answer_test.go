@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -66,7 +67,7 @@ func queue(t *testing.T, url, id string, run uint32, opts ...jetstream.PublishOp
 }
 
 // asks is a handler that wants a and b, and then gives what it has.
-func asks(runs *atomic.Int32) bus.TaskHandler {
+func asks(runs *atomic.Int32) task.Handler {
 	return func(_ context.Context, req *busv1.Request, _ func(string)) (proto.Message, error) {
 		runs.Add(1)
 		if len(req.InputResponses) == 0 {

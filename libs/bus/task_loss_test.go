@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -87,7 +88,7 @@ func TestTaskThatKills(t *testing.T) {
 		ran.Store(true)
 		return &busv1.Result{}, nil
 	})
-	f := bus.TaskError(becomes(t, tasks, id, failed))
+	f := task.Error(becomes(t, tasks, id, failed))
 	if f.Reason != fault.PeerLost || f.Executed != fault.Unknown || ran.Load() {
 		t.Errorf("ran %v, %v, %s", ran.Load(), f, f.Executed)
 	}
@@ -258,7 +259,7 @@ func TestTaskDrain(t *testing.T) {
 		t.Error(err)
 	}
 	becomes(t, tasks, id, completed)
-	s.ServeTasks(done) // too late
+	task.Serve(s, done) // too late
 	if rec := becomes(t, tasks, later, working); rec.Attempt != 0 {
 		t.Errorf("taken by an instance that is draining: %v", rec)
 	}

@@ -11,6 +11,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -58,7 +59,7 @@ func TestTaskPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Drain(context.Background()) })
-	s.ServeTasks(done)
+	task.Serve(s, done)
 	becomes(t, tasks, begin(t, tasks, "x"), completed)
 	queue, err := rawJetStream(t, at("all")).Stream(t.Context(), "TASKS")
 	if err != nil {
@@ -69,10 +70,7 @@ func TestTaskPermissions(t *testing.T) {
 		return err == nil && now.State.Msgs == 1 // theirs
 	})
 
-	own, err := conn.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := task.Open(conn)
 	if rec, err := own.Get(within(t, 500*time.Millisecond), theirs.Request.Id); err == nil {
 		t.Errorf("read %v", rec)
 	}

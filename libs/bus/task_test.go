@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -25,31 +26,26 @@ const (
 )
 
 // openTasks opens the tasks through a connection of their own, as an edge does.
-func openTasks(t *testing.T, url string) *bus.Tasks {
+func openTasks(t *testing.T, url string) *task.Store {
 	t.Helper()
-	tasks, err := bustest.Connect(t, url).Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tasks
+	return task.Open(bustest.Connect(t, url))
 }
 
 // worker runs tasks of service "svc".
-func worker(t *testing.T, url string, h bus.TaskHandler) (*bus.Server, *bus.Conn) {
+func worker(t *testing.T, url string, h task.Handler) (*bus.Server, *bus.Conn) {
 	t.Helper()
 	s, conn := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
-	s.ServeTasks(h)
-	s.ServeTasks(h) // does nothing
+	task.Serve(s, h)
 	return s, conn
 }
 
 // begin makes a task of service "svc".
-func begin(t *testing.T, tasks *bus.Tasks, name string) string {
+func begin(t *testing.T, tasks *task.Store, name string) string {
 	t.Helper()
 	return beginAs(t, tasks, name, &busv1.Task{})
 }
 
-func beginAs(t *testing.T, tasks *bus.Tasks, name string, as *busv1.Task) string {
+func beginAs(t *testing.T, tasks *task.Store, name string, as *busv1.Task) string {
 	t.Helper()
 	rec, err := tasks.Create(t.Context(), "svc", &busv1.Request{
 		Id: "call", Method: "tools/call", Name: name, Arguments: []byte(`{"a":1}`), DeadlineUnixNano: 1, LogLevel: 1,
@@ -62,7 +58,7 @@ func beginAs(t *testing.T, tasks *bus.Tasks, name string, as *busv1.Task) string
 }
 
 // becomes waits until a task has a status.
-func becomes(t *testing.T, tasks *bus.Tasks, id string, status busv1.TaskStatus) *busv1.TaskRecord {
+func becomes(t *testing.T, tasks *task.Store, id string, status busv1.TaskStatus) *busv1.TaskRecord {
 	t.Helper()
 	var rec *busv1.TaskRecord
 	bustest.Eventually(t, "the task is "+status.String(), func() bool {
@@ -205,7 +201,7 @@ func TestTaskOutcomes(t *testing.T) {
 			}
 			id := beginAs(t, tasks, name, as)
 			rec := becomes(t, tasks, id, failed)
-			f := bus.TaskError(rec)
+			f := task.Error(rec)
 			if f.Reason != want.Reason || f.Executed != want.Executed || want.Message != "" && f.Message != want.Message || string(f.Data) != string(want.Data) {
 				t.Errorf("got %s, %s, %q, %s", f.Reason, f.Executed, f.Message, f.Data)
 			}
@@ -280,7 +276,7 @@ func TestTaskWorkerWaitsForTheQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ServeTasks(done)
+	task.Serve(s, done)
 	t.Cleanup(func() { _ = s.Drain(context.Background()) })
 	tasks := openTasks(t, url)
 	becomes(t, tasks, begin(t, tasks, "x"), completed)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
@@ -35,7 +36,7 @@ func Connect(t testing.TB, url string) *bus.Conn {
 		t.Fatalf("join the bus: %v", err)
 	}
 	t.Cleanup(conn.Close)
-	if err := conn.EnsureBuckets(ctx); err != nil {
+	if _, err := storage.Ensure(ctx, conn); err != nil {
 		t.Fatalf("prepare the bus: %v", err)
 	}
 	return conn

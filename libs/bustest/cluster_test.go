@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -75,7 +76,7 @@ func TestS2OperatorsSettingsStay(t *testing.T) {
 	if c := config("AUDIT"); c.Replicas != 3 || c.MaxBytes != 2<<30 || !c.DenyDelete {
 		t.Errorf("the stream has %d replicas, %d bytes, deny delete %t", c.Replicas, c.MaxBytes, c.DenyDelete)
 	}
-	if c := config("KV_names"); c.MaxAge != bus.NameTTL || c.MaxBytes != 64<<20 {
+	if c := config("KV_names"); c.MaxAge != storage.NameTTL || c.MaxBytes != 64<<20 {
 		t.Errorf("what this release demands is not set: age %v, %d bytes", c.MaxAge, c.MaxBytes)
 	}
 }
@@ -96,27 +97,25 @@ func TestD4OneServerAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	if err := conn.EnsureBuckets(within(t, 30*time.Second)); err != nil {
+	kept, err := storage.Ensure(within(t, 30*time.Second), conn)
+	if err != nil {
 		t.Fatalf("with one server away: %v", err)
 	}
-	if away := conn.Away(); !slices.Contains(away, "bucket sessions") {
+	if away := kept.Away(); !slices.Contains(away, "bucket sessions") {
 		t.Fatalf("away are said to be %v", away)
 	}
-	bucket, err := conn.Bucket(t.Context(), bus.SessionsBucket)
-	if err != nil {
-		t.Fatalf("a bucket that is away is opened later: %v", err)
-	}
+	bucket := conn.Bucket(bus.SessionsBucket)
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := bucket.Put(short, "k", []byte("v")); err == nil {
 		t.Error("a bucket that is away takes values")
 	}
-	t.Cleanup(conn.KeepBuckets())
+	t.Cleanup(kept.Keep())
 	cluster.Start(down)
 	deadline := time.Now().Add(40 * time.Second)
-	for len(conn.Away()) > 0 {
+	for len(kept.Away()) > 0 {
 		if time.Now().After(deadline) {
-			t.Fatalf("still away after 40 s: %v", conn.Away())
+			t.Fatalf("still away after 40 s: %v", kept.Away())
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

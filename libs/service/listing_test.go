@@ -7,6 +7,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -68,7 +69,7 @@ func TestResourcesUpdated(t *testing.T) {
 	}
 	defer func() { _ = r.Stop(context.Background()) }()
 	heard := make(chan bus.Updated, 200)
-	stop, err := bustest.Connect(t, url).OnUpdated(func(u bus.Updated) { heard <- u })
+	stop, err := edges.OnUpdated(bustest.Connect(t, url), func(u bus.Updated) { heard <- u })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -21,7 +22,7 @@ type client struct {
 	t      *testing.T
 	conn   *bus.Conn
 	caller *bus.Caller
-	watch  *bus.Registry
+	watch  *registry.Registry
 	name   string
 }
 
@@ -47,7 +48,7 @@ func run(t *testing.T, s *service.Service) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = caller.Close() })
-	watch, err := bus.WatchRegistry(t.Context(), edge, func([]bus.Service) {})
+	watch, err := registry.Watch(t.Context(), edge, func([]registry.Service) {})
 	if err != nil {
 		t.Fatal(err)
 	}

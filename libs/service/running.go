@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
@@ -41,7 +43,8 @@ type Running struct {
 	service   *Service
 	conn      *bus.Conn
 	server    *bus.Server
-	announcer *bus.Announcer
+	announcer *registry.Announcer
+	tasks     sync.Once // are served
 
 	// undo takes back what Start did, the last first.
 	undo     []func(context.Context) error
@@ -80,7 +83,7 @@ func (s *Service) Start(ctx context.Context, conn *bus.Conn) (*Running, error) {
 func (r *Running) start(ctx context.Context) (err error) {
 	s := r.service
 	if s.store != "" {
-		claim, err := r.conn.ClaimStore(ctx, s.name, s.store, func() { r.fail(bus.ErrOtherStore) })
+		claim, err := registry.ClaimStore(ctx, r.conn, s.name, s.store, func() { r.fail(registry.ErrOtherStore) })
 		if err != nil {
 			return err
 		}
@@ -140,7 +143,7 @@ func (r *Running) announce() (err error) {
 	s := r.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.announcer, err = bus.Announce(r.conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
+	r.announcer, err = registry.Announce(r.conn, s.name, r.server.Instance(), s.version, s.catalogueLocked())
 	if err == nil {
 		s.running[r] = struct{}{}
 		r.serveTasksLocked()
@@ -170,7 +173,7 @@ func (r *Running) changedLocked() {
 func (r *Running) serveTasksLocked() {
 	for _, t := range r.service.tools {
 		if t.task != TaskNever {
-			r.server.ServeTasks(r.handleTask)
+			r.tasks.Do(func() { task.Serve(r.server, r.handleTask) })
 			return
 		}
 	}

@@ -89,7 +89,7 @@ func New(name string, opts ...Option) *Service {
 	for _, o := range opts {
 		o(s)
 	}
-	if err := bus.ValidService(name); err != nil {
+	if err := bus.ValidName(name); err != nil {
 		s.errs = append(s.errs, fmt.Errorf("service %w", err))
 	}
 	return s

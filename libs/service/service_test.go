@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -174,7 +175,7 @@ func TestServeDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = caller.Close() }()
-	watch, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	watch, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestTwoInstances(t *testing.T) {
 		}
 		running = append(running, r)
 	}
-	watch, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	watch, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
 	if err != nil {
 		t.Fatal(err)
 	}

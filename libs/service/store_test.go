@@ -8,6 +8,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
@@ -80,7 +81,7 @@ func TestB10OneStore(t *testing.T) {
 	if err != nil {
 		t.Fatalf("started again: %v", err)
 	}
-	if took := time.Since(begun); took > bus.BeatTTL/2 {
+	if took := time.Since(begun); took > registry.BeatTTL/2 {
 		t.Errorf("the same store was let in again after %v", took)
 	}
 	for range 20 {

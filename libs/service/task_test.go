@@ -7,7 +7,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -23,16 +23,13 @@ func from(caps, name string) *busv1.Request {
 }
 
 // begin makes a call that must become a task, and the task, as an edge does.
-func (c *client) begin(req *busv1.Request) (*bus.Tasks, string) {
+func (c *client) begin(req *busv1.Request) (*task.Store, string) {
 	c.t.Helper()
 	frame, err := c.do(req, nil)
 	if err != nil || frame.GetTask() == nil {
 		c.t.Fatalf("%s: %v, %v; want a task", req.Name, frame, err)
 	}
-	tasks, err := c.conn.Tasks(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	tasks := task.Open(c.conn)
 	rec, err := tasks.Create(c.t.Context(), c.name, req, frame.GetTask())
 	if err != nil {
 		c.t.Fatal(err)
@@ -40,7 +37,7 @@ func (c *client) begin(req *busv1.Request) (*bus.Tasks, string) {
 	return tasks, rec.Request.Id
 }
 
-func becomes(t *testing.T, tasks *bus.Tasks, id string, status busv1.TaskStatus) *busv1.TaskRecord {
+func becomes(t *testing.T, tasks *task.Store, id string, status busv1.TaskStatus) *busv1.TaskRecord {
 	t.Helper()
 	var rec *busv1.TaskRecord
 	bustest.Eventually(t, "the task is "+status.String(), func() bool {
@@ -175,7 +172,7 @@ func TestTaskProgress(t *testing.T) {
 	}
 	c := run(t, s)
 	ids := map[string]string{}
-	var tasks *bus.Tasks
+	var tasks *task.Store
 	for name, want := range map[string]string{"words": "one of three", "parts": "1 of 3", "number": "1.5"} {
 		tasks, ids[name] = c.begin(from(takesTasks, name))
 		bustest.Eventually(t, "the status message is "+want, func() bool {
@@ -210,7 +207,7 @@ func TestTaskToolAddedWhileRunning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := bus.TaskError(becomes(t, tasks, rec.Request.Id, busv1.TaskStatus_TASK_STATUS_FAILED)); f.Reason != fault.UnknownTool {
+	if f := task.Error(becomes(t, tasks, rec.Request.Id, busv1.TaskStatus_TASK_STATUS_FAILED)); f.Reason != fault.UnknownTool {
 		t.Errorf("failed as %v", f)
 	}
 }
@@ -218,7 +215,7 @@ func TestTaskToolAddedWhileRunning(t *testing.T) {
 func TestTaskTimeoutIsBounded(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")
-	service.AddTool(s, service.Tool{Name: "x", Task: service.TaskOptional, Timeout: bus.MaxTaskTimeout + 1},
+	service.AddTool(s, service.Tool{Name: "x", Task: service.TaskOptional, Timeout: task.MaxTimeout + 1},
 		func(context.Context, *service.Call, struct{}) (string, error) { return "", nil })
 	if _, err := s.Start(t.Context(), bustest.Connect(t, bustest.Server(t))); err == nil || !strings.Contains(err.Error(), "23h") {
 		t.Errorf("started: %v", err)

@@ -15,7 +15,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
@@ -43,7 +43,7 @@ type Tool struct {
 	Annotations mcp.ToolAnnotations
 
 	// Timeout is the longest a call, or a run of a task, may take. 0: the edge's
-	// default, 30 s, for a call, and bus.TaskTimeout for a task.
+	// default, 30 s, for a call, and task.Timeout for a task.
 	Timeout time.Duration
 	// Task says whether calls may go on as tasks. Default: never.
 	Task TaskMode
@@ -148,8 +148,8 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 	if err := validToolName(t.Name); err != nil {
 		return nil, err
 	}
-	if t.Task != TaskNever && t.Timeout > bus.MaxTaskTimeout {
-		return nil, fmt.Errorf("the time limit of a task is at most %v", bus.MaxTaskTimeout)
+	if t.Task != TaskNever && t.Timeout > task.MaxTimeout {
+		return nil, fmt.Errorf("the time limit of a task is at most %v", task.MaxTimeout)
 	}
 	if t.Cache < 0 || t.Cache > 0 && !t.ReadOnly {
 		return nil, errors.New("only a ReadOnly tool may have its results kept")

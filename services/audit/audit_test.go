@@ -20,6 +20,7 @@ import (
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	url    string
 	conn   *bus.Conn
-	log    *bus.AuditLog
+	log    *auditlog.Log
 	caller *bus.Caller
 	sent   int
 }
@@ -51,7 +52,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{url: bustest.Server(t)}
 	w.conn = bustest.Connect(t, w.url)
 	var err error
-	if w.log, err = w.conn.AuditLog("edge1"); err != nil {
+	if w.log, err = auditlog.New(w.conn, "edge1"); err != nil {
 		t.Fatal(err)
 	}
 	if w.caller, err = bus.NewCaller(w.conn); err != nil {
@@ -326,7 +327,7 @@ func TestRedelivery(t *testing.T) {
 	t.Parallel()
 	w, cfg := newWorld(t), engines["sqlite"](t)
 	w.send(t, "a", 20)
-	r := w.conn.AuditReader(time.Second)
+	r := auditlog.NewReader(w.conn, time.Second)
 	for given := 0; given < 20*10; {
 		batch, err := r.Next(t.Context())
 		if err != nil {

@@ -108,21 +108,21 @@ func newWitness(key ed25519.PrivateKey, log *slog.Logger) *witness {
 
 // open waits for the bucket, which an edge makes, and puts the key there.
 func (w *witness) open(ctx context.Context, conn *bus.Conn) error {
-	bucket, err := conn.Bucket(ctx, bus.AuditBucket)
-	for told := false; err != nil; {
+	bucket := conn.Bucket(bus.AuditBucket)
+	for told := false; ; {
+		_, err := bucket.Shared(ctx, keyPrefix+short(w.key), w.key)
+		if err == nil {
+			break
+		}
 		if !told {
 			told = true
 			w.log.Warn("waiting for the bucket of checkpoints; an edge makes it: start one", "error", err)
 		}
 		select {
 		case <-time.After(250 * time.Millisecond):
-			bucket, err = conn.Bucket(ctx, bus.AuditBucket)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
-	if _, err := bucket.Shared(ctx, keyPrefix+short(w.key), w.key); err != nil {
-		return err
 	}
 	w.note(keyPrefix+short(w.key), w.key)
 	w.bucket = bucket

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
@@ -20,7 +21,7 @@ type writer struct {
 
 // run is a service.Loop.
 func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
-	for reader := conn.AuditReader(w.ackWait); ; {
+	for reader := auditlog.NewReader(conn, w.ackWait); ; {
 		batch, err := reader.Next(ctx)
 		if err != nil {
 			return err
@@ -31,7 +32,7 @@ func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
 
 // write tries until the batch is written, or ctx ends. A store that is away is
 // no fault of the events: they stay on the bus, and count as being worked on.
-func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
+func (w *writer) write(ctx context.Context, batch []*auditlog.Delivery) {
 	events := make([]trail.Event, len(batch))
 	for i, d := range batch {
 		events[i] = trail.FromWire(d.Event)
@@ -72,7 +73,7 @@ func (w *writer) write(ctx context.Context, batch []*bus.AuditDelivery) {
 
 // append writes a batch. However long a slow disk takes, the bus hears that it is
 // being worked on, so that no other instance begins with the same.
-func (w *writer) append(ctx context.Context, batch []*bus.AuditDelivery, events []trail.Event) error {
+func (w *writer) append(ctx context.Context, batch []*auditlog.Delivery, events []trail.Event) error {
 	written, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -18,6 +18,9 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
@@ -78,7 +81,8 @@ type Audit struct {
 type Edge struct {
 	cfg      Config
 	conn     *bus.Conn
-	caller   *bus.Caller
+	storage  *storage.Storage
+	caller   *edges.Caller
 	live     *catalogue.Live
 	sessions *session.OnBus
 	cache    *gateway.Cache
@@ -107,11 +111,11 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 			e.Close()
 		}
 	}()
-	if err := conn.EnsureBuckets(ctx); err != nil {
+	if e.storage, err = storage.Ensure(ctx, conn); err != nil {
 		return nil, err
 	}
-	e.stopKeeping = conn.KeepBuckets()
-	if e.caller, err = bus.NewCaller(conn); err != nil {
+	e.stopKeeping = e.storage.Keep()
+	if e.caller, err = edges.NewCaller(conn); err != nil {
 		return nil, err
 	}
 	if e.sessions, err = session.NewOnBus(ctx, conn); err != nil {
@@ -124,14 +128,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer, err := sharedSealer(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := conn.Tasks(ctx)
-	if err != nil {
-		return nil, err
-	}
+	sealer := sharedSealer(e.storage)
+	tasks := task.Open(conn)
 	approvals, err := gateway.NewApprovals(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -180,14 +178,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 // sharedSealer seals with keys that all edges of the bus have, so that a client
 // may come back to any of them. The first edge that needs a period's key makes
 // it; the bucket forgets it when it is of no more use.
-func sharedSealer(ctx context.Context, conn *bus.Conn) (*gateway.Sealer, error) {
-	keys, err := conn.Bucket(ctx, bus.KeysBucket)
-	if err != nil {
-		return nil, err
-	}
+func sharedSealer(st *storage.Storage) *gateway.Sealer {
 	return gateway.NewSealer(func(ctx context.Context, period uint32) ([]byte, error) {
-		return keys.Shared(ctx, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
-	}), nil
+		return st.Shared(ctx, bus.KeysBucket, fmt.Sprintf("request-state.%d", period), gateway.NewKey())
+	})
 }
 
 // measure has the figures of an edge's parts among its metrics.
@@ -203,7 +197,7 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 		return 0
 	})
 	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
-		off, _ := e.conn.ClockOffset()
+		off, _ := e.live.ClockOffset()
 		return off.Seconds()
 	})
 	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
@@ -219,7 +213,7 @@ func (e *Edge) measure(limiter gateway.Limiter) {
 	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
 		return float64(len(e.live.Now().Conflicts()))
 	})
-	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.conn.Away())) })
+	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.storage.Away())) })
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := e.cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := e.cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(e.cache.Size()) })
@@ -239,12 +233,8 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	if e.cfg.Audit.Off {
 		return nil, nil
 	}
-	bucket, err := e.conn.Bucket(ctx, bus.AuditBucket)
-	if err != nil {
-		return nil, err
-	}
-	key, err := bucket.Shared(ctx, "digests", gateway.NewKey())
-	if err != nil && len(e.conn.Away()) > 0 {
+	key, err := e.storage.Shared(ctx, bus.AuditBucket, "digests", gateway.NewKey())
+	if err != nil && len(e.storage.Away()) > 0 {
 		e.cfg.Logger.Warn("the key of the audit trail's digests cannot be read: until this edge is restarted, its digests compare with no other edge's", "error", err)
 		key, err = gateway.NewKey(), nil
 	}
@@ -323,7 +313,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	reader := &audit.Reader{Caller: e.caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
+	reader := &audit.Reader{Caller: e.caller.Caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
 	if e.trail != nil {
 		reader.Record = e.trail.Record
 	}

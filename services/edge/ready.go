@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 )
 
@@ -32,7 +32,7 @@ func (e *Edge) busReady() (string, error) {
 	if !e.conn.Connected() {
 		return "", errors.New("the bus is not reachable")
 	}
-	if away := e.conn.Away(); len(away) > 0 {
+	if away := e.storage.Away(); len(away) > 0 {
 		return "connected; without " + strings.Join(away, ", ") + ", which do not answer", nil
 	}
 	return "connected", nil
@@ -40,7 +40,7 @@ func (e *Edge) busReady() (string, error) {
 
 // clockReady says how far the clock of this machine is off, which no call minds.
 func (e *Edge) clockReady() (string, error) {
-	if off, _ := e.conn.ClockOffset(); off.Abs() > bus.MaxClockOffset {
+	if off, _ := e.live.ClockOffset(); off.Abs() > registry.MaxClockOffset {
 		return fmt.Sprintf("the clock of this edge is off by %.0f s against most of the bus: set it", off.Seconds()), nil
 	}
 	return "in step with the bus", nil
@@ -64,7 +64,7 @@ func (e *Edge) auditReady() (string, error) {
 
 // audited reports whether somebody reads the trail.
 func (e *Edge) audited() bool {
-	return slices.ContainsFunc(e.live.Services(), func(s bus.Service) bool { return s.Name == audit.Service })
+	return slices.ContainsFunc(e.live.Services(), func(s registry.Service) bool { return s.Name == audit.Service })
 }
 
 // Warnings are what whoever starts an edge should know of the bus that it has

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
@@ -25,7 +25,7 @@ func TestB5ServicesCommand(t *testing.T) {
 	t.Cleanup(live.Close)
 	tool := &busv1.Tool{Name: "x", Json: []byte(`{"name":"x","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`)}
 	for _, name := range []string{"zeta", "alpha"} {
-		a, err := bus.Announce(bustest.Connect(t, b), name, "i-"+name, "1.2.3", &busv1.Catalogue{Service: name, Tools: []*busv1.Tool{tool}})
+		a, err := registry.Announce(bustest.Connect(t, b), name, "i-"+name, "1.2.3", &busv1.Catalogue{Service: name, Tools: []*busv1.Tool{tool}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/github"
 	"github.com/busbar-mcp/busbar/services/github/internal/upstream"
@@ -31,7 +32,7 @@ const callTime = 20 * time.Second
 type client struct {
 	t        testing.TB
 	caller   *bus.Caller
-	registry *bus.Registry
+	registry *registry.Registry
 	log      *records
 }
 
@@ -92,7 +93,7 @@ func start(t testing.TB, config github.Env) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.caller.Close() })
-	if c.registry, err = bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {}); err != nil {
+	if c.registry, err = registry.Watch(t.Context(), conn, func([]registry.Service) {}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.registry.Close)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
@@ -109,7 +109,7 @@ func (c *client) outputSchemas() map[string]*schema.Schema {
 	c.t.Helper()
 	var tools []*busv1.Tool
 	bustest.Eventually(c.t, "the service is announced", func() bool {
-		i := slices.IndexFunc(c.registry.Services(), func(s bus.Service) bool { return s.Name == "github" })
+		i := slices.IndexFunc(c.registry.Services(), func(s registry.Service) bool { return s.Name == "github" })
 		if i < 0 {
 			return false
 		}

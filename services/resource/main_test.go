@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -97,7 +98,7 @@ func connect(t *testing.T, url string) *client {
 	}
 	t.Cleanup(func() { _ = caller.Close() })
 	c := &client{t: t, caller: caller, tools: map[string]*busv1.Tool{}}
-	registry, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {})
+	registry, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -299,7 +300,7 @@ func TestOutbox(t *testing.T) {
 
 		url := bustest.Server(t)
 		heard := make(chan bus.Updated, 1000)
-		stop, err := bustest.Connect(t, url).OnUpdated(func(u bus.Updated) { heard <- u })
+		stop, err := edges.OnUpdated(bustest.Connect(t, url), func(u bus.Updated) { heard <- u })
 		if err != nil {
 			t.Fatal(err)
 		}

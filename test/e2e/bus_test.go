@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/test/e2e/testservice"
@@ -58,7 +58,7 @@ func awaitInstances(t testing.TB, nats, name string, n int) {
 	t.Helper()
 	conn := bustest.Connect(t, nats)
 	changed := make(chan struct{}, 64)
-	r, err := bus.WatchRegistry(t.Context(), conn, func([]bus.Service) {
+	r, err := registry.Watch(t.Context(), conn, func([]registry.Service) {
 		select {
 		case changed <- struct{}{}:
 		default:

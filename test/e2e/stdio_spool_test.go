@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 )
@@ -77,7 +78,7 @@ func TestStdioSpool(t *testing.T) {
 		}
 		return true
 	})
-	r, found := bustest.Connect(t, url).AuditReader(0), false
+	r, found := auditlog.NewReader(bustest.Connect(t, url), 0), false
 	for !found {
 		batch, err := r.Next(t.Context())
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -42,7 +42,7 @@ func post(path, body string) *http.Request {
 func newGateway(t *testing.T, url string) (*gateway.Gateway, *catalogue.Live) {
 	t.Helper()
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -77,7 +78,7 @@ func start(dir string) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if err := conn.EnsureBuckets(ctx); err != nil {
+	if _, err := storage.Ensure(ctx, conn); err != nil {
 		return "", nil, err
 	}
 	other, err := connect("echo")

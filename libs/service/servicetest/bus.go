@@ -26,6 +26,9 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
@@ -58,8 +61,8 @@ type Bus struct {
 type shared struct {
 	conn     *bus.Conn
 	caller   *bus.Caller
-	registry *bus.Registry
-	tasks    *bus.Tasks
+	registry *registry.Registry
+	tasks    *task.Store
 	changed  chan struct{} // has a value when the registry may have changed
 
 	mu        sync.Mutex
@@ -96,12 +99,10 @@ func (b *Bus) start(services []*service.Service) error {
 		return err
 	}
 	b.t.Cleanup(s.conn.Close)
-	if err = s.conn.EnsureBuckets(ctx); err != nil {
+	if _, err = storage.Ensure(ctx, s.conn); err != nil {
 		return err
 	}
-	if s.tasks, err = s.conn.Tasks(ctx); err != nil {
-		return err
-	}
+	s.tasks = task.Open(s.conn)
 	if s.caller, err = bus.NewCaller(s.conn); err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (b *Bus) start(services []*service.Service) error {
 			return err
 		}
 	}
-	s.registry, err = bus.WatchRegistry(ctx, s.conn, func([]bus.Service) {
+	s.registry, err = registry.Watch(ctx, s.conn, func([]registry.Service) {
 		select {
 		case s.changed <- struct{}{}:
 		default:
@@ -127,7 +128,7 @@ func (b *Bus) start(services []*service.Service) error {
 	}
 	b.t.Cleanup(s.registry.Close)
 	for _, one := range services {
-		if _, err := b.find(ctx, "service "+one.Name(), func(s bus.Service) bool { return s.Name == one.Name() }); err != nil {
+		if _, err := b.find(ctx, "service "+one.Name(), func(s registry.Service) bool { return s.Name == one.Name() }); err != nil {
 			return err
 		}
 	}
@@ -205,7 +206,7 @@ func (b *Bus) Stub(tool string, f Stubbed) {
 }
 
 // find waits for a service on the bus.
-func (b *Bus) find(ctx context.Context, what string, is func(bus.Service) bool) (bus.Service, error) {
+func (b *Bus) find(ctx context.Context, what string, is func(registry.Service) bool) (registry.Service, error) {
 	for {
 		all := b.shared.registry.Services()
 		if i := slices.IndexFunc(all, is); i >= 0 {
@@ -214,7 +215,7 @@ func (b *Bus) find(ctx context.Context, what string, is func(bus.Service) bool) 
 		select {
 		case <-b.shared.changed:
 		case <-ctx.Done():
-			return bus.Service{}, &missingError{what}
+			return registry.Service{}, &missingError{what}
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (b *Bus) delegate(svc string, depth uint32) ([]byte, error) {
 
 // serveGateway takes the calls that services make.
 func (b *Bus) serveGateway(ctx context.Context) (*bus.Server, error) {
-	return bus.Serve(ctx, b.shared.conn, bus.ServerConfig{Service: bus.Gateway, Handler: b.nested})
+	return bus.ServeGateway(ctx, b.shared.conn, bus.ServerConfig{Handler: b.nested})
 }
 
 func (b *Bus) nested(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {

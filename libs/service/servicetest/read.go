@@ -8,7 +8,7 @@ import (
 	"github.com/yosida95/uritemplate/v3"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -192,4 +192,4 @@ func (b *Bus) ask(svc string, req *busv1.Request) ([]byte, error) {
 }
 
 // Services are those on the bus now, by name.
-func (b *Bus) Services() []bus.Service { return b.shared.registry.Services() }
+func (b *Bus) Services() []registry.Service { return b.shared.registry.Services() }

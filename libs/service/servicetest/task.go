@@ -5,7 +5,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
@@ -79,7 +79,7 @@ func (t *Task) Wait() *Result {
 			t.r.read(t.b, t.tool, rec.Result)
 			return t.r
 		case busv1.TaskStatus_TASK_STATUS_FAILED:
-			t.r.Err = bus.TaskError(rec)
+			t.r.Err = task.Error(rec)
 			return t.r
 		case busv1.TaskStatus_TASK_STATUS_CANCELLED:
 			t.r.Err = fault.New(fault.Cancelled, "the task was cancelled")

@@ -15,6 +15,7 @@ import (
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -66,7 +67,7 @@ type Config struct {
 type Trail struct {
 	cfg  Config
 	conn *bus.Conn
-	log  *bus.AuditLog
+	log  *auditlog.Log
 	// spool and ends are nil for none.
 	spool, ends *spool
 	// orphaned is why spools of other edges could not be taken last; of run only.
@@ -80,9 +81,9 @@ type Trail struct {
 	done     chan struct{}
 
 	mu sync.Mutex
-	// waiting are events by bus.AuditRead and bus.AuditEnd: a flood of the former
+	// waiting are events by auditlog.Read and auditlog.End: a flood of the former
 	// takes no room of the latter.
-	waiting map[bus.AuditUse]*queue
+	waiting map[auditlog.Use]*queue
 	dropped uint64
 	failing error // why the trail took no event last; nil when it did
 	away    error // why it could not be looked at last; nil when it could
@@ -100,13 +101,13 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 	if cfg.RefusalWindow <= 0 {
 		cfg.RefusalWindow = refusalWindow
 	}
-	log, err := conn.AuditLog(cfg.Edge)
+	log, err := auditlog.New(conn, cfg.Edge)
 	if err != nil {
 		return nil, err
 	}
 	t := &Trail{
 		cfg: cfg, conn: conn, log: log, refusals: refusals{seed: maphash.MakeSeed()},
-		waiting: map[bus.AuditUse]*queue{bus.AuditRead: {}, bus.AuditEnd: {}},
+		waiting: map[auditlog.Use]*queue{auditlog.Read: {}, auditlog.End: {}},
 		wake:    make(chan struct{}, 1), look: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	if cfg.SpoolDir != "" {
@@ -171,9 +172,9 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 			err = t.postpone(item{payer, record}, err)
 		}
 	case r.Begun:
-		t.put(bus.AuditEnd, item{payer, record})
+		t.put(auditlog.End, item{payer, record})
 	default:
-		t.put(bus.AuditRead, item{payer, record})
+		t.put(auditlog.Read, item{payer, record})
 	}
 	if err == nil || !r.Effect() {
 		return nil
@@ -193,7 +194,7 @@ func (t *Trail) postpone(i item, why error) error {
 		}
 		why = errors.Join(why, err)
 	}
-	t.put(bus.AuditEnd, i)
+	t.put(auditlog.End, i)
 	return why
 }
 
@@ -215,7 +216,7 @@ func (t *Trail) unready() error {
 	if !t.conn.Connected() {
 		return errBusAway
 	}
-	if err := t.log.Room(bus.AuditBegin); err != nil {
+	if err := t.log.Room(auditlog.Begin); err != nil {
 		t.lookSoon()
 		return err
 	}
@@ -261,7 +262,7 @@ func (t *Trail) lookSoon() {
 }
 
 // put leaves a record to run.
-func (t *Trail) put(use bus.AuditUse, i item) {
+func (t *Trail) put(use auditlog.Use, i item) {
 	t.mu.Lock()
 	first := t.queued() == 0
 	t.waiting[use].put(i)
@@ -291,13 +292,13 @@ func (t *Trail) drop() {
 }
 
 // take removes up to n records from a queue, and back puts them back.
-func (t *Trail) take(use bus.AuditUse, n int) []item {
+func (t *Trail) take(use auditlog.Use, n int) []item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.waiting[use].take(n)
 }
 
-func (t *Trail) back(use bus.AuditUse, batch []item) {
+func (t *Trail) back(use auditlog.Use, batch []item) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting[use].back(batch)

@@ -17,7 +17,8 @@ import (
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -97,7 +98,7 @@ func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 	conn := bustest.Connect(t, w.url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,12 +326,12 @@ func TestStreamIsNearlyFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := w.join(t, "", true)
-	log, err := bustest.Connect(t, w.url).AuditLog("other")
+	log, err := auditlog.New(bustest.Connect(t, w.url), "other")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.resize(t, 1<<20)
-	for n := 0; log.Look(t.Context()) == nil && log.Room(bus.AuditBegin) == nil; n++ {
+	for n := 0; log.Look(t.Context()) == nil && log.Room(auditlog.Begin) == nil; n++ {
 		if err := log.Append(t.Context(), &auditv1.AuditEvent{Id: fmt.Sprint(n), Edge: "other", Arguments: make([]byte, 8<<10)}); err != nil {
 			t.Fatal(err)
 		}

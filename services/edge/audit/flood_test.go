@@ -7,7 +7,7 @@ import (
 
 	"github.com/sourcegraph/conc/pool"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -112,7 +112,7 @@ func TestC1ReadsLeaveRoomForEffects(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			e := w.join(t, spool, true)
-			log, err := bustest.Connect(t, w.url).AuditLog("other")
+			log, err := auditlog.New(bustest.Connect(t, w.url), "other")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func TestC1ReadsLeaveRoomForEffects(t *testing.T) {
 				for range 20 {
 					_, _ = e.Do(t.Context(), call("echo", padding), nil)
 				}
-				return log.Look(t.Context()) == nil && log.Room(bus.AuditRead) != nil
+				return log.Look(t.Context()) == nil && log.Room(auditlog.Read) != nil
 			})
 			for range 200 { // these stay with the edge
 				_, _ = e.Do(t.Context(), call("echo", padding), nil)

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 )
 
 // run sends what was put until the trail is closed.
@@ -71,7 +71,7 @@ func (t *Trail) check() {
 	defer cancel()
 	err := t.log.Look(ctx)
 	if err == nil {
-		err = t.log.Room(bus.AuditBegin) // for the log below
+		err = t.log.Room(auditlog.Begin) // for the log below
 	}
 	t.looked = time.Now()
 	t.mu.Lock()
@@ -89,19 +89,19 @@ func (t *Trail) check() {
 // counted queues the events of calls that were refused alike.
 func (t *Trail) counted(end bool) {
 	for _, i := range t.refusals.due(t.cfg.RefusalWindow, end) {
-		t.put(bus.AuditRead, i)
+		t.put(auditlog.Read, i)
 	}
 }
 
 // uses is what is sent first, and to where it is kept meanwhile.
-func (t *Trail) uses(visit func(bus.AuditUse, *spool) bool) {
-	_ = visit(bus.AuditEnd, t.ends) && visit(bus.AuditRead, t.spool)
+func (t *Trail) uses(visit func(auditlog.Use, *spool) bool) {
+	_ = visit(auditlog.End, t.ends) && visit(auditlog.Read, t.spool)
 }
 
 // forward sends the queues, then the spools: the ends of calls with effects
 // always, the others while they leave room.
 func (t *Trail) forward() {
-	t.uses(func(use bus.AuditUse, s *spool) bool {
+	t.uses(func(use auditlog.Use, s *spool) bool {
 		for t.log.Room(use) == nil {
 			batch := t.take(use, group)
 			if len(batch) == 0 {
@@ -130,7 +130,7 @@ func records(batch []item) [][]byte {
 }
 
 // unload sends what a spool has, as far as there is room.
-func (t *Trail) unload(use bus.AuditUse, s *spool) {
+func (t *Trail) unload(use auditlog.Use, s *spool) {
 	for t.log.Room(use) == nil {
 		batch, end, err := s.read(group)
 		if err != nil {
@@ -184,7 +184,7 @@ func (t *Trail) inherit() {
 	if t.spool == nil || t.unready() != nil {
 		return
 	}
-	t.uses(func(use bus.AuditUse, own *spool) bool {
+	t.uses(func(use auditlog.Use, own *spool) bool {
 		err := own.orphans(func(s *spool) { t.unload(use, s) })
 		if text := fmt.Sprint(use, err); err != nil && text != t.orphaned {
 			t.orphaned = text
@@ -199,7 +199,7 @@ func (t *Trail) spill() {
 	if t.spool == nil {
 		return
 	}
-	t.uses(func(use bus.AuditUse, s *spool) bool {
+	t.uses(func(use auditlog.Use, s *spool) bool {
 		for {
 			batch := t.take(use, group)
 			if len(batch) == 0 {

@@ -80,7 +80,7 @@ func (a *Reader) answer(r *http.Request) (answer []byte, err error) {
 		return nil, err
 	}
 	c := &gateway.Call{
-		ID: bus.NewCallID(), Door: "audit", Method: Method, Name: strings.TrimPrefix(r.URL.Path, "/audit/"), Received: time.Now(),
+		ID: bus.NewID(), Door: "audit", Method: Method, Name: strings.TrimPrefix(r.URL.Path, "/audit/"), Received: time.Now(),
 		Credentials: door.Credentials(r),
 	}
 	defer func() {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -17,7 +17,7 @@ type Stats struct {
 	// were withheld.
 	Dropped uint64
 	// Stream is what waits on the bus for the audit service.
-	Stream bus.AuditState
+	Stream auditlog.State
 }
 
 // Stats returns the counts of now.

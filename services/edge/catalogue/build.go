@@ -6,7 +6,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
@@ -21,7 +21,7 @@ type builder struct {
 
 // build makes a snapshot of services sorted by name. A name that several offer
 // goes to its owner; every edge makes the same snapshot.
-func build(services []bus.Service, owners ownership, known compiled) (*Snapshot, compiled) {
+func build(services []registry.Service, owners ownership, known compiled) (*Snapshot, compiled) {
 	b := &builder{
 		Snapshot: &Snapshot{
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
@@ -42,7 +42,7 @@ func build(services []bus.Service, owners ownership, known compiled) (*Snapshot,
 }
 
 // add adds what a service offers.
-func (b *builder) add(svc bus.Service, r *releases) {
+func (b *builder) add(svc registry.Service, r *releases) {
 	newest := svc.Catalogue
 	at := func(n Name, definition string) Target {
 		_, since := b.owners.of(n)
@@ -81,7 +81,7 @@ func (b *builder) add(svc bus.Service, r *releases) {
 }
 
 // target is where calls of a tool go in the form that one release has it.
-func (b *builder) target(svc bus.Service, r *releases, i int, t *busv1.Tool) (Target, plainTool, error) {
+func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool) (Target, plainTool, error) {
 	sch, err := cached(t.InputSchema, schema.CompileInput, b.known, b.used)
 	if err != nil {
 		return Target{}, plainTool{}, fmt.Errorf("input schema: %w", err)
@@ -102,7 +102,7 @@ func (b *builder) target(svc bus.Service, r *releases, i int, t *busv1.Tool) (Ta
 	}, p, nil
 }
 
-func (b *builder) addTool(svc bus.Service, r *releases, t *busv1.Tool) {
+func (b *builder) addTool(svc registry.Service, r *releases, t *busv1.Tool) {
 	n := Name{ToolName, t.Name}
 	target, p, err := b.target(svc, r, 0, t)
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *builder) addTool(svc bus.Service, r *releases, t *busv1.Tool) {
 
 // addEarlier has tools called, in the form that older releases have them, which
 // still run. Lists do not show these.
-func (b *builder) addEarlier(svc bus.Service, r *releases) {
+func (b *builder) addEarlier(svc registry.Service, r *releases) {
 	for i := 1; i < len(r.all); i++ {
 		for _, t := range r.all[i].Catalogue.GetTools() {
 			n := Name{ToolName, t.Name}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 )
 
 // Change says which lists differ from before.
@@ -26,7 +28,7 @@ const (
 type Live struct {
 	log         *slog.Logger
 	conn        *bus.Conn
-	registry    *bus.Registry
+	registry    *registry.Registry
 	owners      *owners
 	stopUpdates []func()
 	now         atomic.Pointer[Snapshot]
@@ -76,8 +78,8 @@ func follow(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (_
 		return nil, err
 	}
 	for _, listen := range []func() (func(), error){
-		func() (func(), error) { return conn.OnUpdated(l.updated) },
-		func() (func(), error) { return conn.OnNamesAssigned(func() { wake(l.names) }) },
+		func() (func(), error) { return edges.OnUpdated(conn, l.updated) },
+		func() (func(), error) { return edges.OnNamesAssigned(conn, func() { wake(l.names) }) },
 		func() (func(), error) { return conn.OnReconnect(func() { wake(l.names) }), nil },
 	} {
 		stop, err := listen()
@@ -86,7 +88,7 @@ func follow(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (_
 		}
 		l.stopUpdates = append(l.stopUpdates, stop)
 	}
-	if l.registry, err = bus.WatchRegistry(ctx, conn, func([]bus.Service) { wake(l.services) }); err != nil {
+	if l.registry, err = registry.Watch(ctx, conn, func([]registry.Service) { wake(l.services) }); err != nil {
 		return nil, err
 	}
 	l.update()
@@ -164,7 +166,10 @@ func (l *Live) claim() chan func() {
 func (l *Live) Now() *Snapshot { return l.now.Load() }
 
 // Services returns the services on the bus, by name.
-func (l *Live) Services() []bus.Service { return l.now.Load().services }
+func (l *Live) Services() []registry.Service { return l.now.Load().services }
+
+// ClockOffset is that of the registry.
+func (l *Live) ClockOffset() (offset time.Duration, known bool) { return l.registry.ClockOffset() }
 
 // Await waits until every service named is on the bus.
 func (l *Live) Await(ctx context.Context, names ...string) error {
@@ -174,7 +179,7 @@ func (l *Live) Await(ctx context.Context, names ...string) error {
 		l.mu.Unlock()
 		here := l.Services()
 		missing := slices.ContainsFunc(names, func(name string) bool {
-			return !slices.ContainsFunc(here, func(s bus.Service) bool { return s.Name == name })
+			return !slices.ContainsFunc(here, func(s registry.Service) bool { return s.Name == name })
 		})
 		if !missing {
 			return nil
@@ -243,7 +248,7 @@ func (l *Live) Missed(ctx context.Context, tenant, digest string, then time.Time
 	}
 	var updated []string
 	changed := now.since(digest)
-	all, err := l.conn.UpdatedSince(ctx, then, func(u bus.Updated) {
+	all, err := edges.UpdatedSince(ctx, l.conn, then, func(u bus.Updated) {
 		if !concerns(u, tenant) {
 			return
 		}

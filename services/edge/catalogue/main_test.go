@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
@@ -36,7 +37,7 @@ func watch(t *testing.T, url string) *catalogue.Live {
 // not built with our SDK may say anything.
 type announcer struct {
 	t *testing.T
-	*bus.Announcer
+	*registry.Announcer
 	gone bool
 }
 
@@ -47,7 +48,7 @@ func announce(t *testing.T, url string, c *busv1.Catalogue) *announcer {
 
 func announceOn(t *testing.T, conn *bus.Conn, c *busv1.Catalogue) *announcer {
 	t.Helper()
-	a, err := bus.Announce(conn, c.Service, "i1", "1.0.0", c)
+	a, err := registry.Announce(conn, c.Service, "i1", "1.0.0", c)
 	if err != nil {
 		t.Error(err)
 		return nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -105,7 +105,7 @@ func (c Conflict) String() string {
 func (s *Snapshot) Conflicts() []Conflict { return s.conflicts }
 
 // offered are the names that services offer, each with who does, sorted.
-func offered(services []bus.Service) map[Name][]string {
+func offered(services []registry.Service) map[Name][]string {
 	all := map[Name][]string{}
 	for _, svc := range services {
 		add := func(kind NameKind, name string) {

@@ -12,6 +12,9 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -26,14 +29,14 @@ const (
 	// served as long as nobody else offers them.
 	maxClaims = 10_000
 	// renewAfter is the age at which the owner of a name that is there has it for
-	// bus.NameTTL from then on; renewals is how many names one edge does that for
+	// storage.NameTTL from then on; renewals is how many names one edge does that for
 	// at a time.
 	renewAfter = 12 * time.Hour
 	renewals   = 256
 )
 
 // owners say which service has a name: the first that was seen with it, until an
-// operator says otherwise or it was not seen for bus.NameTTL. The bucket "names"
+// operator says otherwise or it was not seen for storage.NameTTL. The bucket "names"
 // is the arbiter between edges: what one of them creates there, all obey.
 type owners struct {
 	bucket *bus.Bucket
@@ -67,11 +70,7 @@ func (c claim) encode() []byte {
 }
 
 func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (*owners, error) {
-	bucket, err := conn.Bucket(ctx, bus.NamesBucket)
-	if err != nil {
-		return nil, err
-	}
-	o := &owners{bucket: bucket, log: log, look: look, known: map[string]claim{}}
+	o := &owners{bucket: conn.Bucket(bus.NamesBucket), log: log, look: look, known: map[string]claim{}}
 	o.reload(ctx)
 	return o, nil
 }
@@ -82,7 +81,7 @@ type ownership struct {
 	offered map[Name][]string
 }
 
-func (o *owners) of(services []bus.Service) ownership {
+func (o *owners) of(services []registry.Service) ownership {
 	return ownership{maps.Clone(o.known), offered(services)}
 }
 
@@ -122,7 +121,7 @@ type keyed struct {
 
 // wants are the claims that are to be made, now that these services are there;
 // none while the bucket is let alone.
-func (o *owners) wants(services []bus.Service) []keyed {
+func (o *owners) wants(services []registry.Service) []keyed {
 	if o.look || time.Since(o.failed) < claimPause {
 		return nil
 	}
@@ -206,7 +205,7 @@ func (o *owners) reload(ctx context.Context) {
 		return
 	}
 	for key, c := range o.known {
-		if _, there := now[key]; there || time.Since(c.Seen) > bus.NameTTL {
+		if _, there := now[key]; there || time.Since(c.Seen) > storage.NameTTL {
 			continue
 		}
 		now[key] = c
@@ -221,7 +220,7 @@ func (o *owners) reload(ctx context.Context) {
 }
 
 // renew has the services that are there keep their names.
-func (o *owners) renew(ctx context.Context, services []bus.Service) {
+func (o *owners) renew(ctx context.Context, services []registry.Service) {
 	if o.look {
 		return
 	}
@@ -258,15 +257,11 @@ var errNotRenewed = errors.New("renewed already, or another's")
 // Assign gives a name to a service, whoever has it. Edges obey within a moment,
 // those that do not hear it within the minute.
 func Assign(ctx context.Context, conn *bus.Conn, n Name, service string) error {
-	if err := bus.ValidService(service); err != nil {
+	if err := bus.ValidName(service); err != nil {
 		return err
 	}
-	bucket, err := conn.Bucket(ctx, bus.NamesBucket)
-	if err != nil {
+	if err := conn.Bucket(bus.NamesBucket).Put(ctx, n.key(), claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}.encode()); err != nil {
 		return err
 	}
-	if err := bucket.Put(ctx, n.key(), claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}.encode()); err != nil {
-		return err
-	}
-	return conn.TellNamesAssigned(ctx)
+	return edges.TellNamesAssigned(ctx, conn)
 }

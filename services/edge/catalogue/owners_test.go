@@ -162,13 +162,8 @@ func TestA3FirstComeKeepsItsURIs(t *testing.T) {
 	announce(t, url, &busv1.Catalogue{Service: "store", ResourcePrefixes: []string{""}})
 	bustest.Eventually(t, "both have their names", func() bool { return reads(early, "doc://a") == "first" && reads(early, "else://a") == "store" })
 	bustest.Eventually(t, "the names are kept, so that an edge that comes later knows who came first", func() bool {
-		conn := bustest.Connect(t, url)
-		bucket, err := conn.Bucket(t.Context(), bus.NamesBucket)
-		if err != nil {
-			t.Fatal(err)
-		}
 		n := 0
-		if err := bucket.All(t.Context(), func(string, []byte) { n++ }); err != nil {
+		if err := bustest.Connect(t, url).Bucket(bus.NamesBucket).All(t.Context(), func(string, []byte) { n++ }); err != nil {
 			t.Fatal(err)
 		}
 		return n == 3

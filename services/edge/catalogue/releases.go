@@ -8,19 +8,19 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 )
 
 // releases are the catalogues of a service that instances have, and the form of
 // each name in each. A service of one release has no more than that.
 type releases struct {
-	all   []bus.Release
+	all   []registry.Release
 	forms []map[Name][sha256.Size]byte
 	// instances is how many there are, those of unknown releases among them.
 	instances int
 }
 
-func releasesOf(svc bus.Service) *releases {
+func releasesOf(svc registry.Service) *releases {
 	r := &releases{all: svc.Releases, instances: len(svc.Instances)}
 	if len(svc.Releases) == 0 || len(svc.Releases[0].Instances) == len(svc.Instances) {
 		return r
@@ -31,7 +31,7 @@ func releasesOf(svc bus.Service) *releases {
 	return r
 }
 
-func (r *releases) version(svc bus.Service, i int) string {
+func (r *releases) version(svc registry.Service, i int) string {
 	if i < len(r.all) {
 		return r.all[i].Version
 	}

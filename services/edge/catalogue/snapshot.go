@@ -6,7 +6,7 @@ package catalogue
 import (
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
@@ -81,7 +81,7 @@ type Snapshot struct {
 	digest           string
 	problems, mended []string
 	conflicts        []Conflict
-	services         []bus.Service
+	services         []registry.Service
 	sampler          Target
 }
 

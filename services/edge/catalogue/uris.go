@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 )
 
 // prefix is what the URIs begin with that a service reads although no entry
@@ -113,7 +113,7 @@ func (b *builder) settleURIs() {
 // URIs as they left them.
 func (b *builder) addAway() {
 	for key, c := range b.owners.known {
-		if slices.ContainsFunc(b.services, func(s bus.Service) bool { return s.Name == c.Service }) {
+		if slices.ContainsFunc(b.services, func(s registry.Service) bool { return s.Name == c.Service }) {
 			continue
 		}
 		n, err := ParseName(c.Name)

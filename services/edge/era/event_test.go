@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 )
 
@@ -14,7 +14,7 @@ import (
 // is written again.
 func FuzzEventID(f *testing.F) {
 	for _, id := range []string{
-		era.EventID("XMU3RBOIGASEOZ75GS7TFSHTXN", bus.Position{Round: 1, Seq: 7}), era.EventID("X", bus.Position{Round: 1<<32 - 1}),
+		era.EventID("XMU3RBOIGASEOZ75GS7TFSHTXN", edges.Position{Round: 1, Seq: 7}), era.EventID("X", edges.Position{Round: 1<<32 - 1}),
 		era.ChangeID(time.Unix(0, 1), "ab12"), "c-1-", "c--1", "c-1-2", "-1-2", "X-4294967296-1", "X-+1-1", "X-1-1-1", "--", "",
 	} {
 		f.Add(id)
@@ -46,7 +46,7 @@ func FuzzEventID(f *testing.F) {
 // An id says where a client is, whatever the numbers.
 func TestEventIDs(t *testing.T) {
 	t.Parallel()
-	for _, at := range []bus.Position{{}, {Round: 1}, {Round: 1, Seq: 1}, {Round: 1<<32 - 1, Seq: 1<<32 - 1}} {
+	for _, at := range []edges.Position{{}, {Round: 1}, {Round: 1, Seq: 1}, {Round: 1<<32 - 1, Seq: 1<<32 - 1}} {
 		id := era.EventID("NAME", at)
 		if name, got, ok := era.ParseEventID(id); !ok || name != "NAME" || got != at || era.IsChangeID(id) {
 			t.Errorf("%v became %q, read as %q %v %v", at, id, name, got, ok)

@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
@@ -44,7 +45,7 @@ type exchange struct {
 
 	// stream keeps what is sent, for a client that may come back for it; nil for
 	// another.
-	stream *bus.Stream
+	stream *edges.Stream
 	// begun says that the client has an event id, or will.
 	begun bool
 	leave context.CancelCauseFunc
@@ -112,7 +113,7 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	keys := slices.Sorted(maps.Keys(requests))
-	open := make([]*bus.Question, 0, len(keys))
+	open := make([]*edges.Question, 0, len(keys))
 	defer func() {
 		for _, q := range open {
 			q.Close()
@@ -149,7 +150,7 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 }
 
 // withdraw tells the client that nobody waits for its answers any more.
-func (e *exchange) withdraw(ctx context.Context, questions []*bus.Question) {
+func (e *exchange) withdraw(ctx context.Context, questions []*edges.Question) {
 	for _, q := range questions {
 		message := notification(mcp.NotifyCancelled, append(appendQuoted([]byte(`{"requestId":`), q.ID), '}'))
 		e.sent(context.WithoutCancel(ctx), message, false)

@@ -11,6 +11,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -54,7 +55,7 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 		return ctx, func() {}
 	}
 	stream, payer := s.gateway.NewStream(), r.Session.Payer
-	if _, err := s.kept.Keep(payer, stream.Name, keptReserve, bus.StreamTTL); err != nil {
+	if _, err := s.kept.Keep(payer, stream.Name, keptReserve, edges.StreamTTL); err != nil {
 		return ctx, func() {} // what else is kept for its payer stays
 	}
 	ctx, e.leave = context.WithCancelCause(ctx)
@@ -68,7 +69,7 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	return ctx, func() {
 		e.leave(nil)
 		if size := stream.Bytes(); size > 0 || e.begun {
-			s.kept.Count(payer, stream.Name, size, bus.StreamTTL)
+			s.kept.Count(payer, stream.Name, size, edges.StreamTTL)
 		} else {
 			s.kept.Release(payer, stream.Name)
 		}
@@ -93,13 +94,13 @@ func (e *exchange) begin(ctx context.Context) {
 	e.begun = true
 	at := e.stream.Last()
 	at.Seq = max(at.Seq, 1) - 1
-	e.stream.MayLeave = e.announce(ctx, at)
+	e.stream.Leavable = e.announce(ctx, at)
 }
 
 // announce tells the client where it is, so that it can be left; false for one
 // of an earlier version: an event without a message is what only clients from
 // 2025-11-25 on expect, and only they expect to be left.
-func (e *exchange) announce(ctx context.Context, at bus.Position) bool {
+func (e *exchange) announce(ctx context.Context, at edges.Position) bool {
 	if e.r.Version < mcp.V20251125 {
 		return false
 	}
@@ -174,7 +175,7 @@ func (s *Server) Resume(ctx context.Context, r *Request, lastEventID string) (re
 }
 
 // carryOn follows an answer and, when nobody serves it any more, serves it.
-func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, at bus.Position) (reply, error) {
+func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, at edges.Position) (reply, error) {
 	s := e.server
 	ctx, e.leave = context.WithCancelCause(ctx)
 	defer e.leave(nil)
@@ -236,7 +237,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, a
 
 // follow has the exchange follow a stream, from its beginning.
 func (e *exchange) follow(n *session.Stream) {
-	e.stream = &bus.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
+	e.stream = &edges.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
 	e.call.Stream = e.stream
 }
 
@@ -281,18 +282,18 @@ func keptRequest(m *mcp.Message) (request jsontext.Value, cut bool) {
 }
 
 // eventID names a place in a stream: <name>-<round>-<frame>.
-func eventID(name string, at bus.Position) string {
+func eventID(name string, at edges.Position) string {
 	b := append(make([]byte, 0, len(name)+16), name...)
 	b = strconv.AppendUint(append(b, '-'), uint64(at.Round), 10)
 	return string(strconv.AppendUint(append(b, '-'), uint64(at.Seq), 10))
 }
 
-func parseEventID(id string) (name string, at bus.Position, ok bool) {
+func parseEventID(id string) (name string, at edges.Position, ok bool) {
 	parts := strings.Split(id, "-")
 	if len(parts) != 3 {
 		return "", at, false
 	}
 	round, err1 := strconv.ParseUint(parts[1], 10, 32)
 	seq, err2 := strconv.ParseUint(parts[2], 10, 32)
-	return parts[0], bus.Position{Round: uint32(round), Seq: uint32(seq)}, err1 == nil && err2 == nil
+	return parts[0], edges.Position{Round: uint32(round), Seq: uint32(seq)}, err1 == nil && err2 == nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -85,7 +85,7 @@ func appendDetail(b []byte, t *busv1.TaskRecord) []byte {
 		}
 		b = append(b, '}')
 	case busv1.TaskStatus_TASK_STATUS_FAILED:
-		_, b = appendError(append(b, `,"error":`...), bus.TaskError(t), mcp.Modern)
+		_, b = appendError(append(b, `,"error":`...), task.Error(t), mcp.Modern)
 	}
 	return b
 }

@@ -30,10 +30,7 @@ const (
 
 // NewApprovals opens the Approvals of the bus.
 func NewApprovals(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
-	bucket, err := conn.Bucket(ctx, bus.ApprovalsBucket)
-	if err != nil {
-		return nil, err
-	}
+	bucket := conn.Bucket(bus.ApprovalsBucket)
 	return &OnBus{bucket, quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}, nil
 }
 

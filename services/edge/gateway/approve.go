@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -99,7 +99,7 @@ const giveBackTime = 2 * time.Second
 //
 // An approval is used up by a call that may have run: one that did not gives it
 // back. It is for the tool as it was when the person was asked.
-func approve(a Approvals, caller *bus.Caller) Link {
+func approve(a Approvals, caller *edges.Caller) Link {
 	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
 		tool := c.Target.Tool
 		switch {

@@ -60,7 +60,7 @@ func audit(a Auditor) Link {
 		if c.Received.IsZero() {
 			c.Received = time.Now()
 		}
-		c.ID, c.begun, c.Ran = bus.NewCallID(), false, bus.Ran{}
+		c.ID, c.begun, c.Ran = bus.NewID(), false, bus.Ran{}
 		if !traceparent(c.Traceparent) {
 			c.Traceparent, c.Tracestate = "", "" // as W3C Trace Context has it
 		}

@@ -10,6 +10,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -45,7 +46,7 @@ type Call struct {
 	IdempotencyKey string
 	// Stream keeps the answer for a client that may come back for it; nil for
 	// none.
-	Stream      *bus.Stream
+	Stream      *edges.Stream
 	Traceparent string
 	Tracestate  string
 

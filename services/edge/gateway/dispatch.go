@@ -6,6 +6,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
@@ -20,7 +21,7 @@ const shareBytes = 8
 // dispatch puts the call on the bus, bounded by the tool's time limit. What may
 // have an effect begins only with this edge's permit; what has none may be made
 // again when its answer is lost.
-func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer) Next {
+func dispatch(caller *edges.Caller, store Tasks, sealer *Sealer) Next {
 	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
 	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 		room := budget.Of(ctx)
@@ -31,8 +32,8 @@ func dispatch(caller *bus.Caller, store Tasks, sealer *Sealer) Next {
 		if req.Delegation, err = sealer.delegate(ctx, c, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 			return nil, err
 		}
-		frame, err := caller.CallWith(ctx, c.Target.Service, req, bus.Options{
-			Stream: c.Stream, OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran, Room: room,
+		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, req, bus.Options{
+			OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran, Room: room,
 		})
 		if err != nil {
 			return nil, err

@@ -134,16 +134,13 @@ func TestD3ACallThatLostItsKeyLeavesTheRecord(t *testing.T) {
 	l := newLedger()
 	edgetest.Serve(t, bustest.Connect(t, url), l.Service)
 	one, _ := keyEdge(t, url)
-	bucket, err := bustest.Connect(t, url).Bucket(t.Context(), bus.OutcomesBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bucket := bustest.Connect(t, url).Bucket(bus.OutcomesBucket)
 	ended := make(chan error, 1)
 	go func() { _, err := hold(t.Context(), one); ended <- err }()
 	<-l.started
 	var at string
 	var record map[string]any
-	err = bucket.Each(t.Context(), "", func(key string, value []byte) {
+	err := bucket.Each(t.Context(), "", func(key string, value []byte) {
 		at = key
 		if err := json.Unmarshal(value, &record); err != nil {
 			t.Error(err)

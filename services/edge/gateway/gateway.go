@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
@@ -13,7 +13,7 @@ import (
 // Config holds the policies of a gateway. A nil policy is open, but for
 // approvals: without any, calls that need one are refused.
 type Config struct {
-	Caller    *bus.Caller
+	Caller    *edges.Caller
 	Catalogue *catalogue.Live
 	Tasks     Tasks
 	Logger    *slog.Logger
@@ -37,7 +37,7 @@ type Config struct {
 
 // Gateway carries calls from doors to services.
 type Gateway struct {
-	caller        *bus.Caller
+	caller        *edges.Caller
 	catalogue     *catalogue.Live
 	tasks         Tasks
 	authenticator Authenticator
@@ -125,7 +125,7 @@ func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func(
 }
 
 // Ask makes room for the answer of a client that is asked for input.
-func (g *Gateway) Ask() *bus.Question { return g.caller.Ask() }
+func (g *Gateway) Ask() *edges.Question { return g.caller.Ask() }
 
 // Answer hands a client's answer to the edge that asked.
 func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
@@ -143,7 +143,7 @@ func (g *Gateway) CancelElsewhere(session string, requestID []byte) error {
 func (g *Gateway) OnTask(id string, f func()) (stop func(), err error) { return g.tasks.OnWrite(id, f) }
 
 // OpenMailbox makes room for what a client posts, at this edge or another.
-func (g *Gateway) OpenMailbox(c Credentials) *bus.Mailbox { return g.caller.OpenMailbox(c.digest()) }
+func (g *Gateway) OpenMailbox(c Credentials) *edges.Mailbox { return g.caller.OpenMailbox(c.digest()) }
 
 // Post hands what a client posted to the edge with the mailbox, if it was opened
 // with the same credentials.

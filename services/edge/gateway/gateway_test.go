@@ -13,7 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -110,7 +111,7 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	conn := bustest.Connect(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +124,7 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	if err := live.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := conn.Tasks(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := task.Open(conn)
 	cfg := gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Auditor: w}
 	if change != nil {
 		change(w, &cfg)

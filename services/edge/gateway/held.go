@@ -79,7 +79,7 @@ type look struct {
 }
 
 func (g *Gateway) look(method, name, door string, credentials Credentials) look {
-	return look{g, &Call{ID: bus.NewCallID(), Door: door, Method: method, Name: name, Credentials: credentials, Received: time.Now()}}
+	return look{g, &Call{ID: bus.NewID(), Door: door, Method: method, Name: name, Credentials: credentials, Received: time.Now()}}
 }
 
 func (l look) authenticate(ctx context.Context) (who Principal, err error) {
@@ -119,7 +119,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 	}
 	if !yes {
 		c.payer = Payer(who, credentials)
-		c.ID, c.Principal, c.Received = bus.NewCallID(), who, time.Now()
+		c.ID, c.Principal, c.Received = bus.NewID(), who, time.Now()
 		return nil, record(ctx, g.auditor, c, nil, NotApproved())
 	}
 	answer, err := g.Do(ctx, c, onFrame)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 )
 
 // maxKeyMemory bounds the keys that an edge remembers itself.
@@ -63,7 +63,7 @@ func (o *Outcomes) recall(ctx context.Context, at string) (*outcome, uint64, err
 	o.memory.mu.Lock()
 	was, known := o.memory.calls[at]
 	o.memory.mu.Unlock()
-	if !known || o.now().Sub(was.at) > bus.OutcomeTTL {
+	if !known || o.now().Sub(was.at) > storage.OutcomeTTL {
 		return nil, 0, nil
 	}
 	raw, err := json.Marshal(&was.record)

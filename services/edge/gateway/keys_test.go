@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -62,7 +64,7 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
+	caller, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +76,7 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	if err := live.Await(ctx, "ledger"); err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := conn.Tasks(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := task.Open(conn)
 	outcomes, err := gateway.NewOutcomes(ctx, conn, caller, tasks)
 	if err != nil {
 		t.Fatal(err)
@@ -277,10 +276,7 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 		}
 	}
 	lose := func() {
-		bucket, err := bustest.Connect(t, url).Bucket(t.Context(), bus.OutcomesBucket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bucket := bustest.Connect(t, url).Bucket(bus.OutcomesBucket)
 		var keys []string
 		if err := bucket.Each(t.Context(), "", func(key string, _ []byte) { keys = append(keys, key) }); err != nil || len(keys) != 2 {
 			t.Fatalf("%d keys, %v", len(keys), err)

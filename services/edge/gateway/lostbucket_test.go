@@ -18,10 +18,7 @@ import (
 // loseKeys empties the outcomes bucket.
 func loseKeys(t *testing.T, url string) {
 	t.Helper()
-	bucket, err := bustest.Connect(t, url).Bucket(t.Context(), bus.OutcomesBucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bucket := bustest.Connect(t, url).Bucket(bus.OutcomesBucket)
 	var keys []string
 	if err := bucket.Each(t.Context(), "", func(key string, _ []byte) { keys = append(keys, key) }); err != nil || len(keys) != 1 {
 		t.Fatalf("%d keys, %v", len(keys), err)

@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -47,7 +49,7 @@ const (
 // that never began leaves none.
 type Outcomes struct {
 	bucket *bus.Bucket
-	caller *bus.Caller
+	caller *edges.Caller
 	tasks  Tasks
 	now    func() time.Time
 	memory keyMemory
@@ -59,11 +61,8 @@ type Outcomes struct {
 }
 
 // NewOutcomes opens the Outcomes of the bus for the edge of a caller.
-func NewOutcomes(ctx context.Context, conn *bus.Conn, caller *bus.Caller, tasks Tasks) (*Outcomes, error) {
-	bucket, err := conn.Bucket(ctx, bus.OutcomesBucket)
-	if err != nil {
-		return nil, err
-	}
+func NewOutcomes(ctx context.Context, conn *bus.Conn, caller *edges.Caller, tasks Tasks) (*Outcomes, error) {
+	bucket := conn.Bucket(bus.OutcomesBucket)
 	return &Outcomes{bucket: bucket, caller: caller, tasks: tasks, now: time.Now, quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), running: map[string]struct{}{}}, nil
 }
 
@@ -119,7 +118,7 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 		return nil, err
 	}
 	// By call, so that one who loses the key gives back what it took itself.
-	if _, err := o.quota.Keep(c.Payer(), c.ID, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL); err != nil {
+	if _, err := o.quota.Keep(c.Payer(), c.ID, len(raw)+len(at)+keyOverhead, storage.OutcomeTTL); err != nil {
 		return nil, err
 	}
 	begun := false
@@ -161,11 +160,11 @@ func (o *Outcomes) first(ctx context.Context, c *Call, at string, same []byte, r
 		// When this cannot be written, the instance still knows, for a while.
 		o.memory.keep(at, record, o.now())
 		size := len(record.Result) + len(record.Meta) + len(raw) + len(at) + keyOverhead
-		if _, full := o.quota.Keep(c.Payer(), c.ID, size, bus.OutcomeTTL); full != nil || !o.quota.Room(c.Payer(), resultsPart) {
+		if _, full := o.quota.Keep(c.Payer(), c.ID, size, storage.OutcomeTTL); full != nil || !o.quota.Room(c.Payer(), resultsPart) {
 			if record.Result != nil {
 				record.Result, record.Meta, record.Ran = nil, nil, true
 			}
-			_, _ = o.quota.Keep(c.Payer(), c.ID, len(raw)+len(at)+keyOverhead, bus.OutcomeTTL)
+			_, _ = o.quota.Keep(c.Payer(), c.ID, len(raw)+len(at)+keyOverhead, storage.OutcomeTTL)
 		}
 		if _, err := o.put(after, at, record, revision); errors.Is(err, errTaken) {
 			o.memory.forget(at, c.ID)

@@ -6,12 +6,13 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // NewStream names a stream for Call.Stream.
-func (g *Gateway) NewStream() *bus.Stream { return g.caller.NewStream() }
+func (g *Gateway) NewStream() *edges.Stream { return g.caller.NewStream() }
 
 // Edge is this edge's name on the bus.
 func (g *Gateway) Edge() string { return g.caller.Edge() }
@@ -20,18 +21,18 @@ func (g *Gateway) Edge() string { return g.caller.Edge() }
 func (g *Gateway) Present(ctx context.Context, edge string) bool { return g.caller.Present(ctx, edge) }
 
 // Keep adds to a stream what the edge sends to the client on its own.
-func (g *Gateway) Keep(ctx context.Context, s *bus.Stream, sent *busv1.Sent) error {
+func (g *Gateway) Keep(ctx context.Context, s *edges.Stream, sent *busv1.Sent) error {
 	return g.caller.Keep(ctx, s, sent)
 }
 
 // CancelStream stops the call that a stream is of.
-func (g *Gateway) CancelStream(s *bus.Stream) { g.caller.CancelOn(s, "cancelled") }
+func (g *Gateway) CancelStream(s *edges.Stream) { g.caller.CancelOn(s, "cancelled") }
 
 // Follow carries on with the stream of a call that an edge made before, after a
 // position; see bus.Caller.Follow. The call passed the chain then; how it ends
 // is recorded, as the end of that call, by every edge that tells a client.
-func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
-	c.Received, c.ID = time.Now(), bus.NewCallID()
+func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
+	c.Received, c.ID = time.Now(), bus.NewID()
 	var err error
 	if c.Principal, err = g.Authenticate(ctx, c.Credentials); err != nil {
 		return nil, err
@@ -62,4 +63,4 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after bus.Position, onFra
 }
 
 // Adopt makes Do work on a stream that another edge made, until it is released.
-func (g *Gateway) Adopt(s *bus.Stream) (release func(), err error) { return g.caller.Adopt(s) }
+func (g *Gateway) Adopt(s *edges.Stream) (release func(), err error) { return g.caller.Adopt(s) }

@@ -3,7 +3,7 @@ package gateway_test
 import (
 	"testing"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
@@ -18,8 +18,8 @@ func TestM16WhatIsFollowedIsRecordedAsTheCallItWas(t *testing.T) {
 	c.Stream.KeepAll = true
 	first.works(t, c)
 	again := toolCall("echo", `{"text":"x"}`)
-	again.Stream = &bus.Stream{Name: c.Stream.Name, Home: c.Stream.Home}
-	answer, err := second.gateway.Follow(t.Context(), again, bus.Position{}, nil, func() bool { return false })
+	again.Stream = &edges.Stream{Name: c.Stream.Name, Home: c.Stream.Home}
+	answer, err := second.gateway.Follow(t.Context(), again, edges.Position{}, nil, func() bool { return false })
 	if err != nil || answer.Result == nil {
 		t.Fatalf("followed to %+v, %v", answer, err)
 	}

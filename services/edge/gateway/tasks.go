@@ -9,6 +9,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -108,7 +109,7 @@ const (
 	maxTasksOfPayer = 1000
 	maxTaskBytes    = 64 << 20
 	maxTaskResult   = 32 << 10
-	taskLife        = bus.TaskTimeout + bus.TaskMargin
+	taskLife        = task.Timeout + task.Margin
 )
 
 // createTask makes the task that a service wants a call to become.

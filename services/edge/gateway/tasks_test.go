@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -110,4 +110,4 @@ func (failing) Get(context.Context, string) (*busv1.TaskRecord, error) {
 	return nil, fault.New(fault.Unavailable, "away")
 }
 
-var _ gateway.Tasks = (*bus.Tasks)(nil)
+var _ gateway.Tasks = (*task.Store)(nil)

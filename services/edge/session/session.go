@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -93,12 +94,10 @@ type OnBus struct {
 
 // NewOnBus opens the store. Close it before the connection.
 func NewOnBus(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
-	bucket, err := conn.Bucket(ctx, bus.SessionsBucket)
-	if err != nil {
-		return nil, err
-	}
+	bucket := conn.Bucket(bus.SessionsBucket)
 	s := &OnBus{bucket: bucket, quota: quota.New("sessions", maxOfPayer, maxBytesOfPayer), cached: map[string]*Session{}}
-	if s.stop, err = bucket.OnWrite(s.forget); err != nil {
+	var err error
+	if s.stop, err = bucket.OnWrite(">", s.forget); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -125,7 +124,7 @@ func (s *OnBus) Create(ctx context.Context, n *Session) error {
 
 // makeRoom ends the oldest sessions of the same payer, if it has too many.
 func (s *OnBus) makeRoom(ctx context.Context, n *Session, size int) error {
-	for _, id := range s.quota.Displace(n.Payer, n.ID, size, bus.SessionTTL) {
+	for _, id := range s.quota.Displace(n.Payer, n.ID, size, storage.SessionTTL) {
 		if err := s.bucket.Delete(ctx, id); err != nil {
 			return err
 		}
@@ -204,7 +203,7 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 		s.mu.Unlock()
 	}
 	switch age := time.Since(n.Renewed); {
-	case age > bus.SessionTTL:
+	case age > storage.SessionTTL:
 		s.forget(id)
 		return nil, Unknown()
 	case age > renewAfter:

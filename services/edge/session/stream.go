@@ -14,7 +14,7 @@ import (
 // Stream is what an edge has to know to carry an answer on that another one
 // began.
 type Stream struct {
-	// Name and Home are those of the bus.Stream.
+	// Name and Home are those of the edges.Stream.
 	Name string `json:"-"`
 	Home string `json:"home"`
 	// Session is the one the answer is for.
@@ -33,10 +33,7 @@ type Streams struct{ bucket *bus.Bucket }
 
 // NewStreams opens the store.
 func NewStreams(ctx context.Context, conn *bus.Conn) (*Streams, error) {
-	bucket, err := conn.Bucket(ctx, bus.StreamsBucket)
-	if err != nil {
-		return nil, err
-	}
+	bucket := conn.Bucket(bus.StreamsBucket)
 	return &Streams{bucket}, nil
 }
 

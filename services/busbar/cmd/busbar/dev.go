@@ -13,6 +13,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
@@ -138,7 +139,7 @@ func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL strin
 		f.members = append(f.members, member{conn: conn})
 	}
 	// A service announces itself as soon as there is where.
-	if err := f.members[0].conn.EnsureBuckets(ctx); err != nil {
+	if _, err := storage.Ensure(ctx, f.members[0].conn); err != nil {
 		return nil, errors.Join(err, f.stop(ctx))
 	}
 	starting := pool.New().WithErrors().WithContext(ctx)

@@ -23,8 +23,8 @@ const concurrency = 1024
 
 // Serve takes calls of services, sharing them with the other edges of the bus.
 func Serve(ctx context.Context, conn *bus.Conn, g *gateway.Gateway) (*bus.Server, error) {
-	return bus.Serve(ctx, conn, bus.ServerConfig{
-		Service: bus.Gateway, Concurrency: concurrency,
+	return bus.ServeGateway(ctx, conn, bus.ServerConfig{
+		Concurrency: concurrency,
 		Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 			ctx, release := g.Hold(ctx)
 			defer release()

@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -247,7 +248,7 @@ func (w *world) delegation(t *testing.T, conn *bus.Conn) []byte {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Drain(context.Background()) })
-	announcer, err := bus.Announce(conn, "raw", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "raw", Tools: []*busv1.Tool{{
+	announcer, err := registry.Announce(conn, "raw", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "raw", Tools: []*busv1.Tool{{
 		Name: "raw", Json: []byte(`{"name":"raw","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`), CallsTools: true,
 	}}})
 	if err != nil {

@@ -1,4 +1,4 @@
-package bus
+package registry
 
 import (
 	"context"
@@ -9,6 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
 // ErrOtherStore means that instances of the service are there whose data is
@@ -22,11 +26,11 @@ const (
 	storeTime = 2 * time.Second
 )
 
-// StoreClaim has all instances of a service work on one store of its data. The
+// Claim has all instances of a service work on one store of its data. The
 // key "store" under the service's name in the registry holds its id, and its
 // instances renew it as they beat.
-type StoreClaim struct {
-	conn        *Conn
+type Claim struct {
+	conn        *bus.Conn
 	service, id string
 	sequence    uint64
 	// quit ends with Release, and what keep asks of the bus with it.
@@ -40,8 +44,8 @@ type StoreClaim struct {
 // store are there; those that are gone are waited for, BeatTTL at most. While the
 // registry cannot be written it waits until ctx ends. lost is called if another
 // store has taken its place, after this process was away for longer than BeatTTL.
-func (c *Conn) ClaimStore(ctx context.Context, service, id string, lost func()) (*StoreClaim, error) {
-	s := &StoreClaim{conn: c, service: service, id: id, done: make(chan struct{})}
+func ClaimStore(ctx context.Context, conn *bus.Conn, service, id string, lost func()) (*Claim, error) {
+	s := &Claim{conn: conn, service: service, id: id, done: make(chan struct{})}
 	var others uint64 // what another store's key was at when it was first seen
 	for said := false; ; {
 		there, sequence, err := s.look(ctx)
@@ -61,7 +65,7 @@ func (c *Conn) ClaimStore(ctx context.Context, service, id string, lost func()) 
 		}
 		if err != nil && !said {
 			said = true
-			c.log.Warn("waiting for the registry, to see which store the service works on; an edge makes it", "service", service, "error", err)
+			conn.Log().Warn("waiting for the registry, to see which store the service works on; an edge makes it", "service", service, "error", err)
 		}
 		select {
 		case <-time.After(storeLook):
@@ -72,22 +76,24 @@ func (c *Conn) ClaimStore(ctx context.Context, service, id string, lost func()) 
 }
 
 // held begins to renew the claim.
-func (s *StoreClaim) held(ctx context.Context, lost func()) *StoreClaim {
+func (s *Claim) held(ctx context.Context, lost func()) *Claim {
 	s.quit, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go s.keep(lost)
 	return s
 }
 
-func (s *StoreClaim) subject() string {
-	return "$KV." + RegistryBucket + "." + registryKey(s.service, "store")
+func (s *Claim) key() string { return key(s.service, "store") }
+
+func (s *Claim) subject() string {
+	return subject.Key(bus.RegistryBucket, s.key())
 }
 
 // look returns the store that counts, empty for none, and the sequence of what
 // says so, with the one permission that this takes.
-func (s *StoreClaim) look(ctx context.Context) (id string, sequence uint64, err error) {
+func (s *Claim) look(ctx context.Context) (id string, sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	msg, err := s.conn.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET.KV_"+RegistryBucket+"."+s.subject(), nil)
+	msg, err := s.conn.NATS().RequestWithContext(ctx, subject.GetKey(bus.RegistryBucket, s.key()), nil)
 	if err != nil {
 		return "", 0, err
 	}
@@ -98,19 +104,19 @@ func (s *StoreClaim) look(ctx context.Context) (id string, sequence uint64, err 
 	default:
 		return "", 0, fmt.Errorf("the registry says %s %s", msg.Header.Get("Status"), msg.Header.Get("Description"))
 	}
-	if sequence, err = strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil || isDeletion(msg.Header) {
+	if sequence, err = strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil || wire.Deleted(msg.Header) {
 		return "", sequence, err
 	}
 	return string(msg.Data), sequence, nil
 }
 
 // write puts the store's id there, unless somebody has written since a sequence.
-func (s *StoreClaim) write(ctx context.Context, after uint64) error {
+func (s *Claim) write(ctx context.Context, after uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	msg := nats.NewMsg(s.subject())
 	msg.Data = []byte(s.id)
-	ack, err := s.conn.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0), jetstream.WithExpectLastSequencePerSubject(after))
+	ack, err := s.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0), jetstream.WithExpectLastSequencePerSubject(after))
 	if err == nil {
 		s.sequence = ack.Sequence
 	}
@@ -118,9 +124,9 @@ func (s *StoreClaim) write(ctx context.Context, after uint64) error {
 }
 
 // keep renews the claim, as the other instances of the store do.
-func (s *StoreClaim) keep(lost func()) {
+func (s *Claim) keep(lost func()) {
 	defer close(s.done)
-	timer := time.NewTimer(jitter(BeatEvery))
+	timer := time.NewTimer(wire.Jitter(BeatEvery))
 	defer timer.Stop()
 	for {
 		select {
@@ -131,7 +137,7 @@ func (s *StoreClaim) keep(lost func()) {
 		if s.write(s.quit, s.sequence) != nil {
 			there, sequence, err := s.look(s.quit)
 			if err == nil && there != "" && there != s.id {
-				s.conn.log.Error("another store of the service's data has taken the place of this one; no more calls are taken", "service", s.service)
+				s.conn.Log().Error("another store of the service's data has taken the place of this one; no more calls are taken", "service", s.service)
 				go lost()
 				return
 			}
@@ -139,13 +145,13 @@ func (s *StoreClaim) keep(lost func()) {
 				s.sequence = sequence
 			}
 		}
-		timer.Reset(jitter(BeatEvery))
+		timer.Reset(wire.Jitter(BeatEvery))
 	}
 }
 
 // Release stops renewing the claim. It stays for as long as other instances
 // renew it, and BeatTTL after that.
-func (s *StoreClaim) Release() {
+func (s *Claim) Release() {
 	s.stop()
 	<-s.done
 }

@@ -1,4 +1,4 @@
-package bus
+package registry
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // maxReleases bounds the catalogues of one service that count at once. Instances
@@ -23,7 +25,7 @@ const maxReleases = 4
 // settle rebuilds the list of services if anything changed, and reports
 // whether it differs. A service whose catalogue cannot be read yet keeps the
 // one it had; a second later it is looked for again.
-func (v *registryView) settle(ctx context.Context) bool {
+func (v *view) settle(ctx context.Context) bool {
 	if !v.dirty {
 		return false
 	}
@@ -33,7 +35,7 @@ func (v *registryView) settle(ctx context.Context) bool {
 	for _, in := range v.instances {
 		all[in.ann.Service] = append(all[in.ann.Service], in.ann)
 	}
-	v.registry.conn.members.set(all)
+	v.registry.conn.SetInstances(all)
 	v.registry.mu.Lock()
 	before := v.registry.services
 	v.registry.mu.Unlock()
@@ -78,7 +80,7 @@ func (v *registryView) settle(ctx context.Context) bool {
 // what is in them. Every edge comes to the same order: first the catalogue that
 // changed last among the instances of the version that started last, then the
 // others by when they changed.
-func (v *registryView) releases() map[string][]Release {
+func (v *view) releases() map[string][]Release {
 	last := map[string]*busv1.Announcement{}
 	for _, in := range v.instances {
 		if old := last[in.ann.Service]; old == nil || later(in.ann, old, (*busv1.Announcement).GetStartedUnixNano) {
@@ -146,7 +148,7 @@ const wantAgain = time.Second
 // catalogue returns a catalogue that an instance announced. One that the bucket
 // does not have, or not within reach, is asked for: its instances then put it
 // there again, and this process hears it as they do.
-func (v *registryView) catalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
+func (v *view) catalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
 	key := catalogueKey(service, digest)
 	if c := v.catalogues[key]; c != nil {
 		return c, nil
@@ -160,27 +162,23 @@ func (v *registryView) catalogue(ctx context.Context, service, digest string) (*
 		return c, nil
 	}
 	r := v.registry
-	r.conn.log.Warn("catalogue not read yet; asking for it", "service", service, "error", err)
+	r.conn.Log().Warn("catalogue not read yet; asking for it", "service", service, "error", err)
 	r.mu.Lock()
 	r.wanted[key] = true
 	r.mu.Unlock()
 	v.again[key] = time.Now().Add(wantAgain)
-	_ = r.conn.nc.Publish(wantCatalogueSubject(service, digest), nil)
+	_ = r.conn.Publish(subject.Catalogue(service, digest), nil)
 	return nil, err
 }
 
-func (v *registryView) readCatalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
+func (v *view) readCatalogue(ctx context.Context, service, digest string) (*busv1.Catalogue, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	kv, err := v.registry.conn.js.KeyValue(ctx, CatalogueBucket)
+	value, err := v.registry.conn.Bucket(bus.CatalogueBucket).Get(ctx, catalogueKey(service, digest))
 	if err != nil {
 		return nil, err
 	}
-	entry, err := kv.Get(ctx, catalogueKey(service, digest))
-	if err != nil {
-		return nil, err
-	}
-	return parseCatalogue(service, digest, entry.Value())
+	return parseCatalogue(service, digest, value)
 }
 
 // parseCatalogue reads a catalogue that has to be the one that was announced.
@@ -200,7 +198,7 @@ func parseCatalogue(service, digest string, data []byte) (*busv1.Catalogue, erro
 
 // heardCatalogue takes a catalogue that is wanted as its service stores it.
 func (r *Registry) heardCatalogue(msg *nats.Msg) {
-	key := strings.TrimPrefix(msg.Subject, "$KV."+CatalogueBucket+".")
+	key := subject.KeyOf(bus.CatalogueBucket, msg.Subject)
 	r.mu.Lock()
 	wanted := r.wanted[key]
 	r.mu.Unlock()
@@ -215,11 +213,11 @@ func (r *Registry) heardCatalogue(msg *nats.Msg) {
 	r.mu.Lock()
 	delete(r.wanted, key)
 	r.mu.Unlock()
-	r.push(registryEvent{key: key, catalogue: c})
+	r.push(event{key: key, catalogue: c})
 }
 
 // forget drops the catalogues that nobody announces any more.
-func (v *registryView) forget(known map[string][]Release) {
+func (v *view) forget(known map[string][]Release) {
 	keep := map[string]bool{}
 	for service, all := range known {
 		for _, r := range all[:min(len(all), maxReleases)] {

@@ -1,4 +1,4 @@
-package bus
+package edges
 
 import (
 	"context"
@@ -11,6 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -45,8 +48,8 @@ type Mailbox struct {
 // OpenMailbox makes room for what a client posts. credentials is the digest of
 // the client's, empty for none. Close the mailbox when done with it.
 func (c *Caller) OpenMailbox(credentials []byte) *Mailbox {
-	token := newID()
-	b := &Mailbox{Address: c.edge + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: credentials}
+	token := bus.NewID()
+	b := &Mailbox{Address: c.Edge() + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: credentials}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mailboxes[token] = b
@@ -87,19 +90,15 @@ func (b *Mailbox) put(m *busv1.ClientMessage) fault.Reason {
 	return ""
 }
 
-// take queues what a client posted and says so. It must not block: what is
+// receive queues what a client posted and says so. It must not block: what is
 // posted to all mailboxes of this edge passes here.
-func (c *Caller) take(msg *nats.Msg) {
+func (c *Caller) receive(msg *nats.Msg) {
 	m := &busv1.ClientMessage{}
-	if !ownReply(edges, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
+	if !subject.OwnReply(subject.Edge, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
 		return
 	}
-	data, err := proto.Marshal(&busv1.ClientMessageTaken{Reason: string(c.queue(m))})
-	if err == nil {
-		err = c.conn.nc.Publish(msg.Reply, data)
-	}
-	if err != nil {
-		c.conn.log.Debug("a client's message was not acknowledged", "error", err)
+	if err := c.conn.Publish(msg.Reply, &busv1.ClientMessageTaken{Reason: string(c.queue(m))}); err != nil {
+		c.conn.Log().Debug("a client's message was not acknowledged", "error", err)
 	}
 }
 
@@ -123,43 +122,32 @@ func (c *Caller) queue(m *busv1.ClientMessage) fault.Reason {
 // whether it has the message.
 func (c *Caller) Post(ctx context.Context, address string, credentials, body []byte) error {
 	edge, token, ok := strings.Cut(address, ".")
-	if !ok || ValidName(edge) != nil || ValidName(token) != nil {
+	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
 		return fault.New(fault.InvalidRequest, "not the address of a mailbox")
 	}
 	data, err := proto.Marshal(&busv1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})
 	if err != nil {
 		return err
 	}
-	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
+	if limit := c.conn.NATS().MaxPayload(); limit > 0 && int64(len(data)) > limit {
 		return fault.New(fault.TooLarge, "the message is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
-	reply := replySubject(edges, c.edge, newID())
-	x := exchanges.Get().(*exchange)
-	x.use(reply, "")
-	c.mu.Lock()
-	c.waiting[reply] = x
-	c.mu.Unlock()
-	defer c.forget(reply, "", x)
-	if err := c.conn.nc.PublishRequest(messageSubject(edge), reply, data); err != nil {
-		return publishFault(err)
+	reply := subject.Reply(subject.Edge, c.Edge(), bus.NewID())
+	word := c.Expect(reply)
+	defer word.Close()
+	if err := c.conn.NATS().PublishRequest(subject.Message(edge), reply, data); err != nil {
+		return wire.NotSent(err)
 	}
-	x.timer.Reset(takeTime)
-	for {
-		select {
-		case <-x.wake:
-		case <-x.timer.C:
-			return fault.New(fault.PeerLost, "the edge that holds the stream does not answer; whether it has the message is unknown")
-		case <-ctx.Done():
-			return fault.New(fault.Cancelled, "cancelled").Because(ctx.Err())
-		}
-		// The wake may be a late one, of who used the exchange before.
-		x.mu.Lock()
-		queue := x.queue
-		x.mu.Unlock()
-		if len(queue) > 0 {
-			return taken(queue[0].msg)
-		}
+	bounded, cancel := context.WithTimeout(ctx, takeTime)
+	defer cancel()
+	msg, err := word.Next(bounded)
+	switch {
+	case err == nil:
+		return taken(msg)
+	case ctx.Err() != nil:
+		return fault.New(fault.Cancelled, "cancelled").Because(ctx.Err())
 	}
+	return fault.New(fault.PeerLost, "the edge that holds the stream does not answer; whether it has the message is unknown")
 }
 
 // taken reads what became of a message.

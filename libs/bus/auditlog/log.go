@@ -1,4 +1,7 @@
-package bus
+// Package auditlog carries the audit trail: edges put events into it (Log), and
+// whoever writes the trail down takes them from there (Reader). NATS keeps in a
+// stream what is not written down yet.
+package auditlog
 
 import (
 	"context"
@@ -13,16 +16,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// AuditQuery is the method that the audit service answers questions on. It is
-// none of MCP, so that no client reaches it.
-const AuditQuery = "busbar/audit"
-
-// deadStream keeps messages that nobody could handle.
-var deadStream = jetstream.StreamConfig{
-	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{deadRoot + ">"},
+// DeadStream keeps messages that nobody could handle.
+var DeadStream = jetstream.StreamConfig{
+	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
 	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
 }
 
@@ -30,60 +31,60 @@ const (
 	// What one message holds, unless one event alone is larger.
 	groupEvents = 128
 	groupBytes  = 128 << 10
-	// auditAckTime is how long a message waits for its acknowledgement.
-	auditAckTime = 2 * time.Second
+	// ackTime is how long a message waits for its acknowledgement.
+	ackTime = 2 * time.Second
 )
 
 // groupField is the number of AuditGroup.events.
 var groupField = (&auditv1.AuditGroup{}).ProtoReflect().Descriptor().Fields().ByName("events").Number()
 
-// AuditLog puts events into the audit trail. It may be used from many
+// Log puts events into the audit trail. It may be used from many
 // goroutines: one message at a time waits for its acknowledgement, and what they
 // append meanwhile is the next one.
-type AuditLog struct {
-	conn    *Conn
+type Log struct {
+	conn    *bus.Conn
 	js      jetstream.JetStream
 	subject string
-	room    *auditRoom
+	room    *room
 
 	mu      sync.Mutex
-	waiting []*auditGroup // not sent yet, in order; the last one may grow
+	waiting []*group // not sent yet, in order; the last one may grow
 	sending bool
 }
 
-// auditGroup is a message that is being filled or sent.
-type auditGroup struct {
+// group is a message that is being filled or sent.
+type group struct {
 	events [][]byte
 	bytes  int
 	err    error         // why it is not known to be stored
 	done   chan struct{} // closed once err is valid
 }
 
-// AuditLog returns the log of an edge, named as Caller.Edge.
-func (c *Conn) AuditLog(edge string) (*AuditLog, error) {
-	if err := ValidName(edge); err != nil {
+// New returns the log of an edge, named as bus.Caller.Edge.
+func New(conn *bus.Conn, edge string) (*Log, error) {
+	if err := bus.ValidName(edge); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(c.nc, jetstream.WithPublishAsyncTimeout(auditAckTime))
+	js, err := jetstream.New(conn.NATS(), jetstream.WithPublishAsyncTimeout(ackTime))
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	return &AuditLog{conn: c, js: js, subject: auditSubject(edge), room: &auditRoom{}}, nil
+	return &Log{conn: conn, js: js, subject: subject.Audit(edge), room: &room{}}, nil
 }
 
 // Of is a log that puts events into the trail as another edge, which left them.
-func (l *AuditLog) Of(edge string) (*AuditLog, error) {
-	if err := ValidName(edge); err != nil {
+func (l *Log) Of(edge string) (*Log, error) {
+	if err := bus.ValidName(edge); err != nil {
 		return nil, err
 	}
-	return &AuditLog{conn: l.conn, js: l.js, subject: auditSubject(edge), room: l.room}, nil
+	return &Log{conn: l.conn, js: l.js, subject: subject.Audit(edge), room: l.room}, nil
 }
 
 // Append adds events and returns when all are safe: stored by NATS. After an
 // error some may be; to append them again is right, since whoever writes the
 // trail down counts an event once. The error is a *fault.Error with reason
 // Unavailable.
-func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) error {
+func (l *Log) Append(ctx context.Context, events ...*auditv1.AuditEvent) error {
 	records := make([][]byte, len(events))
 	for i, e := range events {
 		var err error
@@ -96,13 +97,13 @@ func (l *AuditLog) Append(ctx context.Context, events ...*auditv1.AuditEvent) er
 
 // AppendRecords is Append for events that are marshalled. The log keeps the
 // bytes.
-func (l *AuditLog) AppendRecords(ctx context.Context, events ...[]byte) error {
+func (l *Log) AppendRecords(ctx context.Context, events ...[]byte) error {
 	var first error
 	for _, g := range l.add(events) {
 		select {
 		case <-g.done:
 			first = errors.Join(first, g.err)
-		case <-l.conn.closed:
+		case <-l.conn.Closed():
 			return notRecorded(nats.ErrConnectionClosed)
 		case <-ctx.Done():
 			return notRecorded(ctx.Err())
@@ -115,16 +116,16 @@ func (l *AuditLog) AppendRecords(ctx context.Context, events ...[]byte) error {
 }
 
 // add puts events into groups, and sees that those are sent.
-func (l *AuditLog) add(events [][]byte) (groups []*auditGroup) {
+func (l *Log) add(events [][]byte) (groups []*group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range events {
-		var g *auditGroup
+		var g *group
 		if n := len(l.waiting); n > 0 {
 			g = l.waiting[n-1]
 		}
 		if g == nil || len(g.events) == groupEvents || g.bytes+len(e) > groupBytes {
-			g = &auditGroup{done: make(chan struct{})}
+			g = &group{done: make(chan struct{})}
 			l.waiting = append(l.waiting, g)
 		}
 		g.events, g.bytes = append(g.events, e), g.bytes+len(e)
@@ -140,7 +141,7 @@ func (l *AuditLog) add(events [][]byte) (groups []*auditGroup) {
 }
 
 // send sends groups until none waits.
-func (l *AuditLog) send() {
+func (l *Log) send() {
 	for {
 		l.mu.Lock()
 		if len(l.waiting) == 0 {
@@ -156,11 +157,11 @@ func (l *AuditLog) send() {
 	}
 }
 
-func (l *AuditLog) publish(g *auditGroup) error {
+func (l *Log) publish(g *group) error {
 	msg := nats.NewMsg(l.subject)
 	msg.Data = g.message()
 	// A repetition of what is known to have failed is the caller's business.
-	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(auditStream.Name), jetstream.WithRetryAttempts(0))
+	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(0))
 	if err != nil {
 		return err
 	}
@@ -170,13 +171,13 @@ func (l *AuditLog) publish(g *auditGroup) error {
 		return nil
 	case err := <-ack.Err():
 		return advise(err)
-	case <-l.conn.closed:
+	case <-l.conn.Closed():
 		return nats.ErrConnectionClosed
 	}
 }
 
 // message is an AuditEvent if the group is of one, else an AuditGroup.
-func (g *auditGroup) message() []byte {
+func (g *group) message() []byte {
 	if len(g.events) == 1 {
 		return g.events[0]
 	}
@@ -188,17 +189,14 @@ func (g *auditGroup) message() []byte {
 	return data
 }
 
-// auditEvents are the events of a message, marshalled.
-func auditEvents(data []byte) [][]byte {
+// eventsOf are the events of a message, marshalled.
+func eventsOf(data []byte) [][]byte {
 	var g auditv1.AuditGroup
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, &g); err == nil && len(g.Events) > 0 {
 		return g.Events
 	}
 	return [][]byte{data}
 }
-
-// NewCallID names a call, for Request.Id.
-func NewCallID() string { return newID() }
 
 func notRecorded(err error) error {
 	return fault.New(fault.Unavailable, "the audit trail cannot be written; try again shortly").Because(err)

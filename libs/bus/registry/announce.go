@@ -1,4 +1,6 @@
-package bus
+// Package registry says which services are on the bus, and what they offer: each
+// instance announces itself until it is withdrawn, and edges watch.
+package registry
 
 import (
 	"context"
@@ -6,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -15,11 +16,34 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
+
+// Lifetimes in the registry.
+const (
+	// BeatEvery is how often an instance announces itself, give or take a fifth.
+	BeatEvery = 5 * time.Second
+	// BeatTTL is how long an instance counts as there without a beat.
+	BeatTTL = 15 * time.Second
+	// CatalogueTTL outlives every edge's need to read a catalogue; instances
+	// write theirs again well within it.
+	CatalogueTTL   = time.Hour
+	catalogueEvery = 20 * time.Minute
+)
+
+func key(service, instance string) string { return service + "." + instance }
+
+func catalogueKey(service, digest string) string { return service + "." + digest }
+
+func instanceSubject(ann *busv1.Announcement) string {
+	return subject.Key(bus.RegistryBucket, key(ann.Service, ann.Instance))
+}
 
 // Announcer keeps one instance in the registry until it is withdrawn.
 type Announcer struct {
-	conn     *Conn
+	conn     *bus.Conn
 	stopHook func()
 	poke     chan struct{}
 	quit     chan struct{}
@@ -30,14 +54,14 @@ type Announcer struct {
 	ann       *busv1.Announcement
 	catalogue []byte
 	written   time.Time // when the catalogue was last stored
-	// asked hears that an edge has no such catalogue.
-	asked *nats.Subscription
+	// unasked ends that edges can ask for the catalogue.
+	unasked func()
 }
 
 // Announce tells every edge that the instance is there and what its service
 // offers, and keeps doing so.
-func Announce(conn *Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
-	if err := ValidService(service); err != nil {
+func Announce(conn *bus.Conn, service, instance, version string, c *busv1.Catalogue) (*Announcer, error) {
+	if err := bus.ValidName(service); err != nil {
 		return nil, fmt.Errorf("service %w", err)
 	}
 	a := &Announcer{
@@ -60,7 +84,7 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 	if err != nil {
 		return fmt.Errorf("encode catalogue of %s: %w", a.ann.Service, err)
 	}
-	if limit := a.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit-1024 {
+	if limit := a.conn.NATS().MaxPayload(); limit > 0 && int64(len(data)) > limit-1024 {
 		return fmt.Errorf("catalogue of %s is %d bytes; a bus message carries %d: split the service", a.ann.Service, len(data), limit)
 	}
 	sum := sha256.Sum256(data)
@@ -80,14 +104,14 @@ func (a *Announcer) Update(c *busv1.Catalogue) error {
 // listenLocked has edges ask for the catalogue of a digest. One of the instances
 // that have it answers, by storing it.
 func (a *Announcer) listenLocked(digest string) error {
-	asked, err := a.conn.nc.QueueSubscribe(wantCatalogueSubject(a.ann.Service, digest), a.ann.Service, func(*nats.Msg) { a.again() })
+	sub, err := a.conn.NATS().QueueSubscribe(subject.Catalogue(a.ann.Service, digest), a.ann.Service, func(*nats.Msg) { a.again() })
 	if err != nil {
-		return publishFault(err)
+		return wire.NotSent(err)
 	}
-	if a.asked != nil {
-		_ = a.asked.Unsubscribe()
+	if a.unasked != nil {
+		a.unasked()
 	}
-	a.asked = asked
+	a.unasked = func() { _ = sub.Unsubscribe() }
 	return nil
 }
 
@@ -111,12 +135,12 @@ func (a *Announcer) leave(ctx context.Context) {
 	a.stopHook()
 	close(a.quit)
 	<-a.done
-	_ = a.asked.Unsubscribe()
-	msg := nats.NewMsg("$KV." + RegistryBucket + "." + registryKey(a.ann.Service, a.ann.Instance))
+	a.unasked()
+	msg := nats.NewMsg(instanceSubject(a.ann))
 	msg.Header.Set("KV-Operation", "PURGE")
 	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	if err := a.publish(ctx, msg); err != nil {
-		a.conn.log.Warn("withdrawal not recorded; the registry forgets this instance by itself", "service", a.ann.Service, "error", err)
+		a.conn.Log().Warn("withdrawal not recorded; the registry forgets this instance by itself", "service", a.ann.Service, "error", err)
 	}
 }
 
@@ -139,12 +163,12 @@ func (a *Announcer) run() {
 		case <-a.poke:
 		case <-timer.C:
 		}
-		wait := jitter(BeatEvery)
+		wait := wire.Jitter(BeatEvery)
 		if err := a.beat(); err != nil {
 			if failures++; failures == 3 {
-				a.conn.log.Warn("cannot announce the service; trying on", "service", a.ann.Service, "error", err)
+				a.conn.Log().Warn("cannot announce the service; trying on", "service", a.ann.Service, "error", err)
 			}
-			wait = jitter(min(BeatEvery, time.Duration(failures)*200*time.Millisecond))
+			wait = wire.Jitter(min(BeatEvery, time.Duration(failures)*200*time.Millisecond))
 		} else {
 			failures = 0
 		}
@@ -162,7 +186,7 @@ func (a *Announcer) beat() error {
 	a.mu.Unlock()
 	var stored error
 	if due {
-		msg := nats.NewMsg("$KV." + CatalogueBucket + "." + catalogueKey(ann.Service, ann.CatalogueDigest))
+		msg := nats.NewMsg(subject.Key(bus.CatalogueBucket, catalogueKey(ann.Service, ann.CatalogueDigest)))
 		msg.Data = catalogue
 		if stored = a.publish(context.Background(), msg); stored == nil {
 			a.mu.Lock()
@@ -172,12 +196,12 @@ func (a *Announcer) beat() error {
 			a.mu.Unlock()
 		}
 	}
-	ann.SentUnixNano = uint64(a.conn.now().UnixNano())
+	ann.SentUnixNano = uint64(a.conn.Now().UnixNano())
 	data, err := proto.Marshal(ann)
 	if err != nil {
 		return err
 	}
-	msg := nats.NewMsg("$KV." + RegistryBucket + "." + registryKey(ann.Service, ann.Instance))
+	msg := nats.NewMsg(instanceSubject(ann))
 	msg.Data = data
 	return errors.Join(stored, a.publish(context.Background(), msg))
 }
@@ -187,11 +211,6 @@ func (a *Announcer) beat() error {
 func (a *Announcer) publish(ctx context.Context, msg *nats.Msg) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err := a.conn.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
+	_, err := a.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
 	return err
-}
-
-// jitter spreads d by a fifth either way.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }

@@ -1,4 +1,4 @@
-package bus
+package task
 
 import (
 	"context"
@@ -11,17 +11,21 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// taskRun is one attempt at one run of a task. All but said belongs to one
+// run is one attempt at one run of a task. All but said belongs to one
 // goroutine.
-type taskRun struct {
-	worker *taskWorker
-	tasks  *Tasks
-	msg    jetstream.Msg
-	id     string
-	run    uint32
+type run struct {
+	worker *worker
+	tasks  *Store
+	// stopped ends when the service is to stop at once.
+	stopped context.Context
+	msg     jetstream.Msg
+	id      string
+	number  uint32
 
 	// rec is the record as last read or written here.
 	rec      *busv1.TaskRecord
@@ -37,33 +41,31 @@ type outcome struct {
 }
 
 // carryOut runs the handler and stores what came of it.
-func (r *taskRun) carryOut() {
-	s := r.worker.server
-	deadline := earlier(time.Now().Add(time.Duration(r.rec.TimeoutMs)*time.Millisecond), expiry(r.rec))
-	ctx, abort := context.WithDeadline(s.ctx, deadline)
+func (r *run) carryOut() {
+	w := r.worker
+	deadline := expiry(r.rec)
+	if limit := time.Now().Add(time.Duration(r.rec.TimeoutMs) * time.Millisecond); limit.Before(deadline) {
+		deadline = limit
+	}
+	ctx, abort := context.WithDeadline(r.stopped, deadline)
 	defer abort()
-	s.mu.Lock()
-	s.live[r.id] = &liveCall{abort: abort}
-	s.mu.Unlock()
-	defer s.finish(r.id)
-
 	req := proto.CloneOf(r.rec.Request)
 	req.DeadlineUnixNano = uint64(deadline.UnixNano())
 	ended := make(chan outcome, 1) // the handler may be left behind
 	go func() {
-		body, err := s.invoke(ctx, req, func() (proto.Message, error) { return r.worker.handler(ctx, req, r.say) })
+		body, err := w.server.Run(ctx, req, func(ctx context.Context) (proto.Message, error) { return w.handler(ctx, req, r.say) })
 		ended <- outcome{body, err}
 	}()
-	beat := time.NewTicker(taskBeat)
+	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
-	overdue := time.NewTimer(time.Until(deadline) + stopGrace)
+	overdue := time.NewTimer(time.Until(deadline) + bus.StopGrace)
 	defer overdue.Stop()
-	stopping := s.ctx.Done()
+	stopping := r.stopped.Done()
 	var last <-chan time.Time
 	for {
 		select {
 		case out := <-ended:
-			if out.err != nil && s.ctx.Err() != nil {
+			if out.err != nil && r.stopped.Err() != nil {
 				r.handOver()
 				return
 			}
@@ -77,11 +79,11 @@ func (r *taskRun) carryOut() {
 				return
 			}
 		case <-overdue.C: // it does not mind its context
-			r.conclude(outcome{err: timedOut(s.cfg.Service)})
+			r.conclude(outcome{err: wire.TimedOut(w.service)})
 			<-ended
 			return
 		case <-stopping:
-			stopping, last = nil, time.After(stopGrace/2)
+			stopping, last = nil, time.After(bus.StopGrace/2)
 		case <-last:
 			r.handOver()
 			return
@@ -90,17 +92,16 @@ func (r *taskRun) carryOut() {
 }
 
 // say keeps a status message for the next beat.
-func (r *taskRun) say(message string) {
+func (r *run) say(message string) {
 	message = fault.Clip(strings.ToValidUTF8(message, "\uFFFD"))
 	r.said.Store(&message)
 }
 
 // beat keeps the task. It returns false when the task is not this attempt's
 // any more.
-func (r *taskRun) beat() bool {
+func (r *run) beat() bool {
 	_ = r.msg.InProgress() // while NATS is away nobody else can take it either
-	s := r.worker.server
-	ctx, cancel := context.WithTimeout(s.ctx, taskBeat)
+	ctx, cancel := context.WithTimeout(r.stopped, beatEvery)
 	defer cancel()
 	var held bool
 	var err error
@@ -116,16 +117,16 @@ func (r *taskRun) beat() bool {
 }
 
 // look reads the record, and reports whether it is still this attempt's.
-func (r *taskRun) look(ctx context.Context) (held bool, err error) {
+func (r *run) look(ctx context.Context) (held bool, err error) {
 	rec, revision, err := r.tasks.read(ctx, r.id)
-	if errors.Is(err, ErrNoKey) {
+	if errors.Is(err, bus.ErrNoKey) {
 		r.rec.Status = busv1.TaskStatus_TASK_STATUS_UNSPECIFIED // expired
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	held = rec.Status == busv1.TaskStatus_TASK_STATUS_WORKING && rec.Run == r.run &&
+	held = rec.Status == busv1.TaskStatus_TASK_STATUS_WORKING && rec.Run == r.number &&
 		rec.Attempt == r.rec.Attempt && rec.Worker == r.rec.Worker
 	if held {
 		r.revision = revision
@@ -135,7 +136,7 @@ func (r *taskRun) look(ctx context.Context) (held bool, err error) {
 }
 
 // write changes the record as long as it is this attempt's.
-func (r *taskRun) write(ctx context.Context, change func(*busv1.TaskRecord)) (held bool, err error) {
+func (r *run) write(ctx context.Context, change func(*busv1.TaskRecord)) (held bool, err error) {
 	for {
 		next := proto.CloneOf(r.rec)
 		change(next)
@@ -155,11 +156,11 @@ func (r *taskRun) write(ctx context.Context, change func(*busv1.TaskRecord)) (he
 
 // conclude stores what came of the run, however long that takes: it has had
 // its effect. It tries often enough to keep the task.
-func (r *taskRun) conclude(out outcome) {
-	s := r.worker.server
+func (r *run) conclude(out outcome) {
+	w := r.worker
 	for {
-		ctx, cancel := context.WithTimeout(s.ctx, taskBeat)
-		_, err := r.write(ctx, func(rec *busv1.TaskRecord) { out.apply(rec, s.cfg.Service) })
+		ctx, cancel := context.WithTimeout(r.stopped, beatEvery)
+		_, err := r.write(ctx, func(rec *busv1.TaskRecord) { out.apply(rec, w.service) })
 		cancel()
 		switch {
 		case err == nil:
@@ -171,14 +172,14 @@ func (r *taskRun) conclude(out outcome) {
 		case out.err == nil && fault.Is(err, fault.Internal):
 			out = outcome{err: fault.From(err)}
 			continue
-		case s.conn.nc.IsClosed():
+		case w.server.Conn().NATS().IsClosed():
 			return
 		}
 		_ = r.msg.InProgress()
 		select {
-		case <-time.After(taskBeat / 5):
-		case <-s.ctx.Done():
-			s.conn.log.Error("the outcome of a task was not stored; another instance runs it again", "service", s.cfg.Service, "task", r.id, "error", err)
+		case <-time.After(beatEvery / 5):
+		case <-r.stopped.Done():
+			w.server.Conn().Log().Error("the outcome of a task was not stored; another instance runs it again", "service", w.service, "task", r.id, "error", err)
 			_ = r.msg.Nak()
 			return
 		}
@@ -206,22 +207,22 @@ func (o outcome) apply(rec *busv1.TaskRecord, service string) {
 
 func fail(rec *busv1.TaskRecord, f *fault.Error) {
 	conclude(rec, busv1.TaskStatus_TASK_STATUS_FAILED, fault.Clip(strings.ToValidUTF8(f.Message, "\uFFFD")))
-	rec.Error = errorToWire(f)
+	rec.Error = wire.FromFault(f)
 	rec.Error.Message = strings.ToValidUTF8(f.Message, "\uFFFD")
 }
 
 // settle takes the message out of the queue if its run is over. Where another
 // attempt is on it, that one does.
-func (r *taskRun) settle() {
-	if r.rec.Status != busv1.TaskStatus_TASK_STATUS_WORKING || r.rec.Run != r.run {
+func (r *run) settle() {
+	if r.rec.Status != busv1.TaskStatus_TASK_STATUS_WORKING || r.rec.Run != r.number {
 		_ = r.msg.Ack()
 	}
 }
 
 // handOver gives the task to another instance at once. It does not count as
 // lost.
-func (r *taskRun) handOver() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.worker.server.ctx), stopGrace/2)
+func (r *run) handOver() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.stopped), bus.StopGrace/2)
 	defer cancel()
 	held, err := r.write(ctx, func(rec *busv1.TaskRecord) { rec.Worker = "" })
 	if err == nil && !held {

@@ -1,14 +1,16 @@
-package bus
+package edges
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -19,7 +21,8 @@ type follower struct {
 	after   Position
 	onFrame func(*busv1.Frame)
 
-	answer  answer
+	answer  *bus.Reader  // of the last call
+	read    uint32       // the number of the last frame of it
 	seq     uint64       // in JetStream, of the next message to fetch
 	pending *busv1.Frame // an input_required that nobody has acted on yet
 }
@@ -27,6 +30,8 @@ type follower struct {
 const (
 	// lookAgain is how long a silent stream is left before it is read again.
 	lookAgain = 250 * time.Millisecond
+	// maxLive is how many messages wait here; what is more is read again.
+	maxLive = 1024
 	// askAgain is how often it is asked whether somebody still serves a stream
 	// whose client has a question to answer.
 	askAgain = 2 * time.Second
@@ -43,11 +48,13 @@ const (
 // error's reason is HistoryLost.
 func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame func(*busv1.Frame), served func() bool) (*busv1.Frame, error) {
 	f := &follower{caller: c, stream: s, after: after, onFrame: onFrame, seq: 1}
-	live := make(chan *nats.Msg, maxQueued)
-	for _, subject := range s.subjects() {
-		sub, err := c.conn.nc.ChanSubscribe(subject, live)
+	f.answer = c.Read(s.service, s.call, bus.Options{Stream: s, OnFrame: f.tell})
+	live := make(chan *nats.Msg, maxLive)
+	kept, alive := subject.FramesIn(s.Home, s.Name)
+	for _, at := range []string{kept, alive} {
+		sub, err := c.conn.NATS().ChanSubscribe(at, live)
 		if err != nil {
-			return nil, publishFault(err).Ran(fault.Unknown)
+			return nil, wire.NotSent(err).Ran(fault.Unknown)
 		}
 		defer func() { _ = sub.Unsubscribe() }()
 	}
@@ -70,16 +77,16 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			return frame, err
 		}
 		switch quiet := time.Since(quietSince); {
-		case !missingSince.IsZero() && time.Since(missingSince) > MaxSilence:
+		case !missingSince.IsZero() && time.Since(missingSince) > bus.MaxSilence:
 			return nil, historyLost()
 		case f.pending != nil && !served():
 			return f.pending, nil
-		case s.service == "" && quiet > MaxSilence:
+		case s.service == "" && quiet > bus.MaxSilence:
 			// There was something before the client could come back for the rest.
 			return nil, historyLost()
-		case f.pending == nil && quiet > MaxSilence && !served(),
+		case f.pending == nil && quiet > bus.MaxSilence && !served(),
 			// Who serves it would have said so by now.
-			f.pending == nil && quiet > 4*MaxSilence:
+			f.pending == nil && quiet > 4*bus.MaxSilence:
 			return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
 		}
 		wait := lookAgain
@@ -118,12 +125,12 @@ func historyLost() *fault.Error {
 // take reads one message. gap means that frames before it are missing, which
 // for a live one may only be late.
 func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap bool, err error) {
-	service, round, call, ok := roundOf(msg.Subject)
+	service, round, call, ok := subject.Round(msg.Subject)
 	s := f.stream
 	if !ok || round < s.last.Round {
 		return nil, false, nil
 	}
-	if strings.HasPrefix(msg.Subject, liveRoot) {
+	if !subject.Kept(msg.Subject) {
 		// The first frame of its call is kept before there are any.
 		return nil, round > s.last.Round && f.after.Before(Position{round, 1}), nil
 	}
@@ -136,38 +143,27 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 			return nil, true, nil
 		}
 		s.enter(msg.Subject, service, round, call)
-		f.answer, f.pending = answer{caller: f.caller, service: service, id: call, options: Options{Stream: s}}, nil
+		f.answer = f.caller.Read(service, call, bus.Options{Stream: s, OnFrame: f.tell})
+		f.read, f.pending = 0, nil
 	}
 	switch {
-	case frame.Seq <= f.answer.seq:
+	case frame.Seq <= f.read:
 		return nil, false, nil
-	case frame.Seq > f.answer.seq+1 && !stored:
+	case frame.Seq > f.read+1 && !stored:
 		return nil, true, nil
-	case frame.Seq > f.answer.seq+1 && f.after.Before(Position{round, frame.Seq - 1}):
+	case frame.Seq > f.read+1 && f.after.Before(Position{round, frame.Seq - 1}):
 		return nil, false, historyLost()
 	}
-	f.answer.seq = frame.Seq - 1
-	return f.read(msg, frame)
-}
-
-// read acts on the next frame.
-func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, error) {
-	f.answer.options.OnFrame = nil
-	if f.after.Before(Position{f.stream.last.Round, frame.Seq}) {
-		f.answer.options.OnFrame = f.onFrame
-	}
+	f.read = frame.Seq
 	if sent := frame.GetSent(); sent != nil {
-		f.answer.seq = frame.Seq
-		f.stream.took(msg.Subject, frame.Seq, len(msg.Data))
+		s.Took(msg.Subject, frame.Seq, len(msg.Data))
 		if sent.Response {
 			return frame, false, nil
 		}
-		if f.answer.options.OnFrame != nil {
-			f.answer.options.OnFrame(frame)
-		}
+		f.tell(frame)
 		return nil, false, nil
 	}
-	ended, ferr := f.answer.take(context.Background(), arrival{msg: msg})
+	ended, ferr := f.answer.Take(msg, frame.Seq)
 	switch {
 	case ferr != nil:
 		return nil, false, ferr
@@ -178,10 +174,18 @@ func (f *follower) read(msg *nats.Msg, frame *busv1.Frame) (*busv1.Frame, bool, 
 	return ended, false, nil
 }
 
+// tell passes on a frame that comes after the position.
+func (f *follower) tell(frame *busv1.Frame) {
+	if f.onFrame != nil && f.after.Before(Position{f.stream.last.Round, frame.Seq}) {
+		f.onFrame(frame)
+	}
+}
+
 // fetch reads what the stream keeps beyond what was read, until reading ends.
 // Once ctx has ended nothing is told. It reports whether there was anything.
 func (f *follower) fetch(ctx, reading context.Context) (frame *busv1.Frame, news bool, err error) {
-	stored := f.caller.conn.fetch(reading, query{Seq: f.seq, Subject: f.stream.subjects()[0]}, func(msg *nats.Msg, seq uint64) bool {
+	kept, _ := subject.FramesIn(f.stream.Home, f.stream.Name)
+	stored := fetch(reading, f.caller.conn, query{Seq: f.seq, Subject: kept}, func(msg *nats.Msg, seq uint64) bool {
 		news, f.seq = true, seq+1
 		if ctx.Err() != nil {
 			f.onFrame = nil

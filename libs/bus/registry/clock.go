@@ -1,4 +1,4 @@
-package bus
+package registry
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
 // MaxClockOffset is how far the clock of a process may be from most of the bus
@@ -19,8 +20,8 @@ const beatsCompared = 4
 // clocks compare the clock of this process with those of the instances that it
 // hears.
 type clocks struct {
-	mu    sync.Mutex
-	heard map[string]*beats
+	mu        sync.Mutex
+	instances map[string]*beats
 	// told says that the clock is known to be off.
 	told bool
 }
@@ -32,51 +33,51 @@ type beats struct {
 	ahead []time.Duration
 }
 
-// heardBeat notes an announcement that has just arrived.
-func (c *Conn) heardBeat(key string, ann *busv1.Announcement) {
-	k := &c.clocks
+// heard notes an announcement that has just arrived, nil for a withdrawal.
+func (k *clocks) heard(conn *bus.Conn, key string, ann *busv1.Announcement) {
 	k.mu.Lock()
-	if k.heard == nil {
-		k.heard = map[string]*beats{}
+	if k.instances == nil {
+		k.instances = map[string]*beats{}
 	}
 	if ann == nil {
-		delete(k.heard, key)
+		delete(k.instances, key)
 	} else if ann.SentUnixNano != 0 {
-		b := k.heard[key]
+		b := k.instances[key]
 		if b == nil {
 			b = &beats{}
-			k.heard[key] = b
+			k.instances[key] = b
 		}
 		if len(b.ahead) == beatsCompared {
 			b.ahead = b.ahead[1:]
 		}
-		b.last, b.ahead = time.Now(), append(b.ahead, c.now().Sub(time.Unix(0, int64(ann.SentUnixNano))))
+		b.last, b.ahead = time.Now(), append(b.ahead, conn.Now().Sub(time.Unix(0, int64(ann.SentUnixNano))))
 	}
 	k.mu.Unlock()
-	off, known := c.ClockOffset()
+	off, known := k.offset()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if bad := known && off.Abs() > MaxClockOffset; bad != k.told {
 		k.told = bad
 		if bad {
-			c.log.Warn("the clock of this machine is off against most of the bus; set it", "offset", off)
+			conn.Log().Warn("the clock of this machine is off against most of the bus; set it", "offset", off)
 		} else {
-			c.log.Info("the clock of this machine is that of most of the bus again")
+			conn.Log().Info("the clock of this machine is that of most of the bus again")
 		}
 	}
 }
 
 // ClockOffset is how far the clock of this process is ahead of most instances on
-// the bus; less than nothing is behind. It is known once a registry on this
-// connection has heard one.
-func (c *Conn) ClockOffset() (offset time.Duration, known bool) {
-	k := &c.clocks
+// the bus; less than nothing is behind. It is known once the registry has heard
+// one.
+func (r *Registry) ClockOffset() (offset time.Duration, known bool) { return r.clocks.offset() }
+
+func (k *clocks) offset() (offset time.Duration, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var all []time.Duration
-	for key, b := range k.heard {
+	for key, b := range k.instances {
 		if time.Since(b.last) > BeatTTL {
-			delete(k.heard, key)
+			delete(k.instances, key)
 			continue
 		}
 		all = append(all, slices.Min(b.ahead))

@@ -1,16 +1,17 @@
-package bus
+package registry
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
 // Service is one service as the registry knows it.
@@ -45,11 +46,12 @@ type Release struct {
 // fall silent are dropped after BeatTTL; silence while the bus is away does
 // not count.
 type Registry struct {
-	conn     *Conn
+	conn     *bus.Conn
 	onChange func([]Service)
-	subs     []*nats.Subscription
-	stopHook func()
-	events   chan registryEvent
+	clocks   clocks
+	// stops end what comes from the connection.
+	stops  []func()
+	events chan event
 	// quit ends with Close, and what run asks of the bus with it.
 	quit context.Context
 	stop context.CancelFunc
@@ -61,8 +63,8 @@ type Registry struct {
 	wanted map[string]bool
 }
 
-// registryEvent is an announcement, a withdrawal when ann is nil, or a catalogue.
-type registryEvent struct {
+// event is an announcement, a withdrawal when ann is nil, or a catalogue.
+type event struct {
 	key     string
 	ann     *busv1.Announcement
 	relist  bool
@@ -78,42 +80,40 @@ type instance struct {
 
 const relistEvery = 5 * time.Minute
 
-// WatchRegistry returns once everything in the registry is known, or, where the
+// Watch returns once everything in the registry is known, or, where the
 // bucket cannot be read, once that is clear: announcements tell of everybody
 // within BeatEvery. onChange is called, one call at a time, with every later
 // state whose services differ in name, version, catalogue or number of
 // instances; services are sorted by name.
-func WatchRegistry(ctx context.Context, conn *Conn, onChange func([]Service)) (_ *Registry, err error) {
+func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Registry, err error) {
 	r := &Registry{
 		conn: conn, onChange: onChange, wanted: map[string]bool{},
-		events: make(chan registryEvent, 256), done: make(chan struct{}),
+		events: make(chan event, 256), done: make(chan struct{}),
 	}
 	r.quit, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			r.stop()
-			r.unsubscribe()
+			r.leave()
 		}
 	}()
-	for subject, heard := range map[string]nats.MsgHandler{
-		"$KV." + RegistryBucket + ".>": r.heard, "$KV." + CatalogueBucket + ".>": r.heardCatalogue,
-	} {
-		sub, err := conn.nc.Subscribe(subject, heard)
+	for bucket, heard := range map[string]nats.MsgHandler{bus.RegistryBucket: r.heard, bus.CatalogueBucket: r.heardCatalogue} {
+		stop, err := conn.Subscribe(subject.Key(bucket, ">"), heard)
 		if err != nil {
-			return nil, publishFault(err)
+			return nil, err
 		}
-		r.subs = append(r.subs, sub)
+		r.stops = append(r.stops, stop)
 	}
 	if err := conn.Flush(ctx); err != nil {
 		return nil, err
 	}
-	view := &registryView{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
-	if err := view.listAtStart(ctx); err != nil {
+	v := &view{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
+	if err := v.listAtStart(ctx); err != nil {
 		return nil, err
 	}
-	view.settle(ctx)
-	r.stopHook = conn.OnReconnect(func() { r.push(registryEvent{relist: true, renewed: true}) })
-	go r.run(view)
+	v.settle(ctx)
+	r.stops = append(r.stops, conn.OnReconnect(func() { r.push(event{relist: true, renewed: true}) }))
+	go r.run(v)
 	return r, nil
 }
 
@@ -126,47 +126,47 @@ func (r *Registry) Services() []Service {
 
 // Close stops watching.
 func (r *Registry) Close() {
-	r.stopHook()
-	r.unsubscribe()
+	r.leave()
 	r.stop()
 	<-r.done
 }
 
-func (r *Registry) unsubscribe() {
-	for _, sub := range r.subs {
-		_ = sub.Unsubscribe()
+func (r *Registry) leave() {
+	for _, stop := range r.stops {
+		stop()
 	}
 }
 
 func (r *Registry) heard(msg *nats.Msg) {
-	if ev, ok := parseRegistry(msg.Subject, msg.Header, msg.Data); ok {
-		r.conn.heardBeat(ev.key, ev.ann)
+	at := subject.KeyOf(bus.RegistryBucket, msg.Subject)
+	ev, ok := event{key: at}, true // a withdrawal
+	if !wire.Deleted(msg.Header) {
+		ev, ok = parse(at, msg.Data)
+	}
+	if ok {
+		r.clocks.heard(r.conn, ev.key, ev.ann)
 		r.push(ev)
 	}
 }
 
-func (r *Registry) push(ev registryEvent) {
+func (r *Registry) push(ev event) {
 	select {
 	case r.events <- ev:
 	case <-r.quit.Done():
 	}
 }
 
-// parseRegistry reads one write to the bucket. Writes that do not say what
-// their key says are ignored: a service may write under its own name only.
-func parseRegistry(subject string, header nats.Header, data []byte) (registryEvent, bool) {
-	key := strings.TrimPrefix(subject, "$KV."+RegistryBucket+".")
-	if isDeletion(header) {
-		return registryEvent{key: key}, true
-	}
+// parse reads one write to the bucket. Writes that do not say what their key says
+// are ignored: a service may write under its own name only.
+func parse(at string, data []byte) (event, bool) {
 	ann := &busv1.Announcement{}
-	if err := proto.Unmarshal(data, ann); err != nil || key != registryKey(ann.Service, ann.Instance) || ValidName(ann.Service) != nil {
-		return registryEvent{}, false
+	if err := proto.Unmarshal(data, ann); err != nil || at != key(ann.Service, ann.Instance) || bus.ValidName(ann.Service) != nil {
+		return event{}, false
 	}
-	return registryEvent{key: key, ann: ann}, true
+	return event{key: at, ann: ann}, true
 }
 
-func (r *Registry) run(view *registryView) {
+func (r *Registry) run(v *view) {
 	defer close(r.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -178,36 +178,36 @@ func (r *Registry) run(view *registryView) {
 			return
 		case ev := <-r.events:
 			if ev.renewed {
-				view.touch()
+				v.touch()
 			}
 			relist = ev.relist
 			if !ev.relist {
-				view.apply(ev)
+				v.apply(ev)
 			}
 		case <-tick.C:
 			if r.conn.Connected() {
-				view.expire()
+				v.expire()
 			} else {
-				view.touch()
+				v.touch()
 			}
 			relist = time.Since(listed) > relistEvery
 		}
 		ctx, cancel := context.WithTimeout(r.quit, 2*time.Second)
 		if relist {
 			listed = time.Now()
-			if err := view.list(ctx); err != nil && r.quit.Err() == nil {
-				r.conn.log.Warn("registry not read; announcements still count", "error", err)
+			if err := v.list(ctx); err != nil && r.quit.Err() == nil {
+				r.conn.Log().Warn("registry not read; announcements still count", "error", err)
 			}
 		}
-		if view.settle(ctx) && r.quit.Err() == nil {
+		if v.settle(ctx) && r.quit.Err() == nil {
 			r.onChange(r.Services())
 		}
 		cancel()
 	}
 }
 
-// registryView is the state behind a Registry, used by one goroutine.
-type registryView struct {
+// view is the state behind a Registry, used by one goroutine.
+type view struct {
 	registry   *Registry
 	instances  map[string]instance
 	catalogues map[string]*busv1.Catalogue
@@ -216,7 +216,7 @@ type registryView struct {
 	dirty bool
 }
 
-func (v *registryView) apply(ev registryEvent) {
+func (v *view) apply(ev event) {
 	if ev.catalogue != nil {
 		v.catalogues[ev.key] = ev.catalogue
 		v.dirty = true
@@ -224,7 +224,7 @@ func (v *registryView) apply(ev registryEvent) {
 	}
 	old, known := v.instances[ev.key]
 	if known && ev.ann != nil {
-		v.registry.conn.members.announced(ev.ann.Service, ev.ann.Instance)
+		v.registry.conn.InstanceAnnounced(ev.ann.Service, ev.ann.Instance)
 	}
 	if ev.ann == nil {
 		delete(v.instances, ev.key)
@@ -245,7 +245,7 @@ func sameSaid(a, b *busv1.Announcement) bool {
 	return proto.Equal(a, b)
 }
 
-func (v *registryView) expire() {
+func (v *view) expire() {
 	for key, in := range v.instances {
 		if time.Since(in.seen) > BeatTTL {
 			delete(v.instances, key)
@@ -254,7 +254,7 @@ func (v *registryView) expire() {
 	}
 }
 
-func (v *registryView) touch() {
+func (v *view) touch() {
 	for key, in := range v.instances {
 		in.seen = time.Now()
 		v.instances[key] = in
@@ -264,12 +264,12 @@ func (v *registryView) touch() {
 // listAtStart is list for an edge that starts while a part of the bus is away:
 // a request that nobody answers is made again, since a cluster takes a moment to
 // agree, and then the announcements have to do.
-func (v *registryView) listAtStart(ctx context.Context) (err error) {
+func (v *view) listAtStart(ctx context.Context) (err error) {
 	for attempt := range 3 {
 		one, cancel := context.WithTimeout(ctx, 2*time.Second)
 		err = v.list(one)
 		cancel()
-		if err == nil || !isAway(err) {
+		if err == nil || !wire.NoAnswer(err) {
 			return err
 		}
 		select {
@@ -278,14 +278,14 @@ func (v *registryView) listAtStart(ctx context.Context) (err error) {
 			return ctx.Err()
 		}
 	}
-	v.registry.conn.log.Warn("the bucket of the registry cannot be read; services are known as they announce themselves", "within", BeatEvery, "error", err)
+	v.registry.conn.Log().Warn("the bucket of the registry cannot be read; services are known as they announce themselves", "within", BeatEvery, "error", err)
 	return nil
 }
 
 // list adds what the bucket holds.
-func (v *registryView) list(ctx context.Context) error {
-	return v.registry.conn.lastOfEach(ctx, "KV_"+RegistryBucket, func(msg jetstream.Msg) {
-		if ev, ok := parseRegistry(msg.Subject(), msg.Headers(), msg.Data()); ok && ev.ann != nil {
+func (v *view) list(ctx context.Context) error {
+	return v.registry.conn.Bucket(bus.RegistryBucket).All(ctx, func(at string, value []byte) {
+		if ev, ok := parse(at, value); ok {
 			v.apply(ev)
 		}
 	})

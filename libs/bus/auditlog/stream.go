@@ -1,4 +1,4 @@
-package bus
+package auditlog
 
 import (
 	"context"
@@ -10,29 +10,32 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
-// auditBytes bounds the stream where nobody set another size.
-const auditBytes = 512 << 20
+// streamBytes bounds the stream where nobody set another size.
+const streamBytes = 512 << 20
 
-// auditStream keeps what the audit service has not written yet: what it
+// Stream keeps what the audit service has not written yet: what it
 // acknowledges leaves. Nothing else makes room, so that full means that edges
 // hear so.
-var auditStream = jetstream.StreamConfig{
-	Name: "AUDIT", Description: "the audit trail on its way to the audit service", Subjects: []string{auditRoot + ">"},
-	Storage: jetstream.FileStorage, Retention: jetstream.InterestPolicy, MaxBytes: auditBytes,
+var Stream = jetstream.StreamConfig{
+	Name: "AUDIT", Description: "the audit trail on its way to the audit service", Subjects: []string{subject.Audits},
+	Storage: jetstream.FileStorage, Retention: jetstream.InterestPolicy, MaxBytes: streamBytes,
 	Discard: jetstream.DiscardNew, DenyDelete: true, DenyPurge: true,
 }
 
-// auditReaders is the consumer that all instances of the audit service share. It
+// readers is the consumer that all instances of the audit service share. It
 // is made with the stream: with interest retention, what nobody is interested in
 // is not kept.
-var auditReaders = jetstream.ConsumerConfig{
+var readers = jetstream.ConsumerConfig{
 	Durable: "audit-v1", Description: "writes the audit trail to its database",
-	AckPolicy: jetstream.AckExplicitPolicy, AckWait: auditAckWait, MaxDeliver: -1, MaxAckPending: 8 * auditBatch,
+	AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1, MaxAckPending: 8 * batchEvents,
 }
 
-// ensureAudit creates the stream and its consumer, or brings a stream of an
+// Ensure creates the stream and its consumer, or brings a stream of an
 // earlier release, which kept for a week what was read, to what it is now. NATS
 // changes a stream's retention from limits to interest in place, but never to
 // that of a work queue, and lets no update take DenyPurge back: that is why it is
@@ -40,30 +43,31 @@ var auditReaders = jetstream.ConsumerConfig{
 //
 // At no moment is there a stream with interest retention and without its
 // consumer: it would acknowledge events and keep none.
-func (c *Conn) ensureAudit(ctx context.Context) error {
-	stream, err := c.js.Stream(ctx, auditStream.Name)
+func Ensure(ctx context.Context, conn *bus.Conn) error {
+	js := conn.JetStream()
+	stream, err := js.Stream(ctx, Stream.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		fresh := auditStream
+		fresh := Stream
 		fresh.Retention = jetstream.LimitsPolicy
-		stream, err = c.js.CreateStream(ctx, fresh)
+		stream, err = js.CreateStream(ctx, fresh)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made in between
-			stream, err = c.js.Stream(ctx, auditStream.Name)
+			stream, err = js.Stream(ctx, Stream.Name)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	_, err = c.js.CreateConsumer(ctx, auditStream.Name, auditReaders)
+	_, err = js.CreateConsumer(ctx, Stream.Name, readers)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerExists) {
 		return err
 	}
 	want := stream.CachedInfo().Config
-	want.Description, want.Subjects, want.Retention, want.MaxAge = auditStream.Description, auditStream.Subjects, auditStream.Retention, auditStream.MaxAge
-	want.Discard, want.DenyDelete, want.DenyPurge = auditStream.Discard, true, true
+	want.Description, want.Subjects, want.Retention, want.MaxAge = Stream.Description, Stream.Subjects, Stream.Retention, Stream.MaxAge
+	want.Discard, want.DenyDelete, want.DenyPurge = Stream.Discard, true, true
 	if reflect.DeepEqual(want, stream.CachedInfo().Config) {
 		return nil
 	}
-	_, err = c.js.UpdateStream(ctx, want)
+	_, err = js.UpdateStream(ctx, want)
 	return err
 }
 
@@ -82,48 +86,48 @@ func advise(err error) error {
 	return err
 }
 
-// AuditUse is what an event is about, which decides how much of the stream it
+// Use is what an event is about, which decides how much of the stream it
 // may fill: a flood of reads must leave room for effects, and effects for the
 // ends of those that have begun.
-type AuditUse int
+type Use int
 
 const (
-	// AuditRead is an event of a call without an effect, which is over.
-	AuditRead AuditUse = iota
-	// AuditBegin says that a call with an effect begins.
-	AuditBegin
-	// AuditEnd says how a call that has begun ended.
-	AuditEnd
+	// Read is an event of a call without an effect, which is over.
+	Read Use = iota
+	// Begin says that a call with an effect begins.
+	Begin
+	// End says how a call that has begun ended.
+	End
 )
 
 // room is how much of the stream may be full before such an event.
-func (u AuditUse) room(limit uint64) uint64 {
+func (u Use) room(limit uint64) uint64 {
 	switch u {
-	case AuditRead:
+	case Read:
 		return limit / 4 * 3
-	case AuditBegin:
+	case Begin:
 		return limit / 10 * 9
 	}
 	return limit
 }
 
-// AuditState is what the stream has.
-type AuditState struct {
+// State is what the stream has.
+type State struct {
 	// Bytes and Messages wait to be written down, Limit bytes at most.
 	Bytes, Messages, Limit uint64
 }
 
-// auditRoom is the last state of the stream, and what was sent since.
-type auditRoom struct {
+// room is the last state of the stream, and what was sent since.
+type room struct {
 	mu    sync.Mutex
-	state AuditState
+	state State
 	mend  time.Time // not before
 }
 
 // storedWith is about what NATS stores besides a message's subject and data.
 const storedWith = 100
 
-func (r *auditRoom) sent(bytes int) {
+func (r *room) sent(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state.Bytes += uint64(bytes)
@@ -131,34 +135,34 @@ func (r *auditRoom) sent(bytes int) {
 }
 
 // Look asks the stream for its state. An error means that it cannot be asked.
-func (l *AuditLog) Look(ctx context.Context) error {
-	stream, err := l.conn.js.Stream(ctx, auditStream.Name)
+func (l *Log) Look(ctx context.Context) error {
+	stream, err := l.conn.JetStream().Stream(ctx, Stream.Name)
 	if err != nil {
 		return notRecorded(advise(err))
 	}
 	info := stream.CachedInfo()
 	l.room.mu.Lock()
-	l.room.state = AuditState{Bytes: info.State.Bytes, Messages: info.State.Msgs, Limit: uint64(max(info.Config.MaxBytes, 0))}
-	mend := (info.Config.Retention != auditStream.Retention || info.State.Consumers == 0) && time.Now().After(l.room.mend)
+	l.room.state = State{Bytes: info.State.Bytes, Messages: info.State.Msgs, Limit: uint64(max(info.Config.MaxBytes, 0))}
+	mend := (info.Config.Retention != Stream.Retention || info.State.Consumers == 0) && time.Now().After(l.room.mend)
 	if mend {
-		l.room.mend = time.Now().Add(auditMend)
+		l.room.mend = time.Now().Add(mendEvery)
 	}
 	l.room.mu.Unlock()
 	if !mend {
 		return nil
 	}
 	if info.State.Consumers == 0 {
-		l.conn.log.Error("the consumer of the audit trail was removed; it is made again, and what was recorded meanwhile may be lost", "consumer", auditReaders.Durable)
+		l.conn.Log().Error("the consumer of the audit trail was removed; it is made again, and what was recorded meanwhile may be lost", "consumer", readers.Durable)
 	}
-	return l.conn.ensureAudit(ctx)
+	return Ensure(ctx, l.conn)
 }
 
-// auditMend is how often a stream that is not as it should be is brought to that:
+// mendEvery is how often a stream that is not as it should be is brought to that:
 // an edge of an earlier release changes it back when it starts.
-const auditMend = 5 * time.Second
+const mendEvery = 5 * time.Second
 
 // State is the stream's state as of the last Look, with what this log sent since.
-func (l *AuditLog) State() AuditState {
+func (l *Log) State() State {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	return l.room.state
@@ -166,10 +170,10 @@ func (l *AuditLog) State() AuditState {
 
 // Room returns nil when the stream has room for an event of such a use, as far
 // as is known here. It asks nobody.
-func (l *AuditLog) Room(u AuditUse) error {
+func (l *Log) Room(u Use) error {
 	s := l.State()
 	if s.Limit == 0 || s.Bytes < u.room(s.Limit) {
 		return nil
 	}
-	return notRecorded(fmt.Errorf("stream %s is nearly full: %d of %d bytes wait to be read; is the audit service running?", auditStream.Name, s.Bytes, s.Limit))
+	return notRecorded(fmt.Errorf("stream %s is nearly full: %d of %d bytes wait to be read; is the audit service running?", Stream.Name, s.Bytes, s.Limit))
 }

@@ -1,4 +1,4 @@
-package bus
+package edges
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -31,16 +34,17 @@ type query struct {
 // fetch gives f what the event stream keeps, in order, until there is no more
 // or f returns false. f may take its time. Unlike a consumer fetch leaves
 // nothing behind at the server (ADR 0004).
-func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uint64) bool) error {
-	sub, err := c.nc.SubscribeSync(c.nc.NewInbox())
+func fetch(ctx context.Context, conn *bus.Conn, q query, f func(msg *nats.Msg, seq uint64) bool) error {
+	nc := conn.NATS()
+	sub, err := nc.SubscribeSync(nc.NewInbox())
 	if err != nil {
-		return publishFault(err).Ran(fault.Unknown)
+		return wire.NotSent(err).Ran(fault.Unknown)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	q.Batch = fetchBatch
 	for more := true; more; {
 		var batch []*nats.Msg
-		if batch, more, err = c.fetchSome(ctx, sub, q); err != nil {
+		if batch, more, err = fetchSome(ctx, nc, sub, q); err != nil {
 			return notKept(err)
 		}
 		for _, msg := range batch {
@@ -59,14 +63,14 @@ func (c *Conn) fetch(ctx context.Context, q query, f func(msg *nats.Msg, seq uin
 }
 
 // fetchSome reads one batch, and whether there is another one.
-func (c *Conn) fetchSome(ctx context.Context, sub *nats.Subscription, q query) (batch []*nats.Msg, more bool, err error) {
+func fetchSome(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, q query) (batch []*nats.Msg, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := c.nc.PublishRequest("$JS.API.DIRECT.GET."+eventStream.Name, sub.Subject, body); err != nil {
+	if err := nc.PublishRequest(subject.Get(EventStream.Name), sub.Subject, body); err != nil {
 		return nil, false, err
 	}
 	for {

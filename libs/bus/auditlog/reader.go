@@ -1,4 +1,4 @@
-package bus
+package auditlog
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,56 +13,58 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 const (
 	// An event is tried this often before it is put aside.
-	auditTries = 10
+	tries = 10
 	// A batch is complete with so many events, or so long after its first.
-	auditBatch = 500
-	auditWait  = 250 * time.Millisecond
-	// auditFetch bounds the messages that are asked for at once: how many events
+	batchEvents = 500
+	batchTime   = 250 * time.Millisecond
+	// fetchMessages bounds the messages that are asked for at once: how many events
 	// they hold is known when they are here.
-	auditFetch = 64
+	fetchMessages = 64
 	// idleWait is how long one request waits for a first message. The library
 	// leaves a tenth of it, at most a second, for what is on its way at the end:
 	// that would come again after ackWait only.
 	idleWait = 10 * time.Second
 	// What a reader that died had is given to another after this.
-	auditAckWait = 30 * time.Second
+	ackWait = 30 * time.Second
 )
 
-// AuditReader reads the audit trail for whoever writes it down. All readers of
+// Reader reads the audit trail for whoever writes it down. All readers of
 // a bus share the events. It is used by one goroutine.
-type AuditReader struct {
-	conn     *Conn
+type Reader struct {
+	conn     *bus.Conn
 	ackWait  time.Duration
 	consumer jetstream.Consumer
 }
 
-// AuditReader joins the readers of the trail. What a reader that died had comes
-// to another after ackWait; zero is 30 s.
-func (c *Conn) AuditReader(ackWait time.Duration) *AuditReader {
-	if ackWait <= 0 {
-		ackWait = auditAckWait
+// NewReader joins the readers of the trail. What a reader that died had comes to
+// another after wait; zero is 30 s.
+func NewReader(conn *bus.Conn, wait time.Duration) *Reader {
+	if wait <= 0 {
+		wait = ackWait
 	}
-	return &AuditReader{conn: c, ackWait: ackWait}
+	return &Reader{conn: conn, ackWait: wait}
 }
 
-// AuditDelivery is one event as delivered. The same may come again, here or to
+// Delivery is one event as delivered. The same may come again, here or to
 // another reader, unless it was acknowledged, and with it the others of its
 // message.
-type AuditDelivery struct {
+type Delivery struct {
 	Event *auditv1.AuditEvent
 
 	data []byte
-	from *auditMessage
+	from *message
 }
 
-// auditMessage is what events were delivered in. It is settled when each of them
+// message is what events were delivered in. It is settled when each of them
 // is.
-type auditMessage struct {
-	conn  *Conn
+type message struct {
+	conn  *bus.Conn
 	msg   jetstream.Msg
 	seq   uint64 // in the stream
 	tries uint64
@@ -79,7 +80,7 @@ type auditMessage struct {
 // first; more if a message holds more. An event that does not parse is tried
 // again later and in the end put aside, and is never seen here. The error is
 // ctx's.
-func (r *AuditReader) Next(ctx context.Context) ([]*AuditDelivery, error) {
+func (r *Reader) Next(ctx context.Context) ([]*Delivery, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		batch, err := r.fetch(ctx)
 		if len(batch) > 0 {
@@ -92,7 +93,7 @@ func (r *AuditReader) Next(ctx context.Context) ([]*AuditDelivery, error) {
 			pause = 100 * time.Millisecond
 			continue
 		}
-		r.conn.log.Warn("the audit trail cannot be read; trying on", "error", err)
+		r.conn.Log().Warn("the audit trail cannot be read; trying on", "error", err)
 		r.consumer = nil
 		select {
 		case <-time.After(pause):
@@ -104,7 +105,7 @@ func (r *AuditReader) Next(ctx context.Context) ([]*AuditDelivery, error) {
 
 // fetch asks for what there is, and takes no more than it returns: an event
 // that waited here would count as lost in the end.
-func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err error) {
+func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 	if r.consumer == nil {
 		if err := r.join(ctx); err != nil {
 			return nil, err
@@ -116,8 +117,8 @@ func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err er
 	if err != nil || largest == 0 {
 		return batch, err
 	}
-	for deadline := time.Now().Add(auditWait); len(batch) < auditBatch; {
-		n := min(auditFetch, max(1, (auditBatch-len(batch))/largest))
+	for deadline := time.Now().Add(batchTime); len(batch) < batchEvents; {
+		n := min(fetchMessages, max(1, (batchEvents-len(batch))/largest))
 		left := time.Until(deadline)
 		if left < time.Millisecond {
 			break
@@ -134,7 +135,7 @@ func (r *AuditReader) fetch(ctx context.Context) (batch []*AuditDelivery, err er
 
 // some returns the events of up to n messages, and how many the largest one has.
 // Those that are not for the caller are missing.
-func (r *AuditReader) some(ctx context.Context, n int, how jetstream.FetchOpt) (some []*AuditDelivery, most int, err error) {
+func (r *Reader) some(ctx context.Context, n int, how jetstream.FetchOpt) (some []*Delivery, most int, err error) {
 	msgs, err := r.consumer.Fetch(n, how)
 	if err != nil {
 		return nil, 0, err
@@ -149,32 +150,32 @@ func (r *AuditReader) some(ctx context.Context, n int, how jetstream.FetchOpt) (
 	return some, most, ctx.Err()
 }
 
-func (r *AuditReader) join(ctx context.Context) (err error) {
+func (r *Reader) join(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	// A stream that an earlier release made keeps what was read until this.
-	if err := r.conn.ensureAudit(ctx); err != nil {
+	if err := Ensure(ctx, r.conn); err != nil {
 		return err
 	}
-	cfg := auditReaders
+	cfg := readers
 	cfg.AckWait = r.ackWait
-	r.consumer, err = r.conn.js.CreateOrUpdateConsumer(ctx, auditStream.Name, cfg)
+	r.consumer, err = r.conn.JetStream().CreateOrUpdateConsumer(ctx, Stream.Name, cfg)
 	if err != nil {
-		return fmt.Errorf("read stream %s: %w", auditStream.Name, err)
+		return fmt.Errorf("read stream %s: %w", Stream.Name, err)
 	}
 	return nil
 }
 
 // deliveries reads a message. What is not for the caller is missing.
-func (r *AuditReader) deliveries(ctx context.Context, msg jetstream.Msg) (all []*AuditDelivery) {
-	m := &auditMessage{conn: r.conn, msg: msg, worked: time.Now()}
+func (r *Reader) deliveries(ctx context.Context, msg jetstream.Msg) (all []*Delivery) {
+	m := &message{conn: r.conn, msg: msg, worked: time.Now()}
 	if meta, err := msg.Metadata(); err == nil {
 		m.seq, m.tries = meta.Sequence.Stream, meta.NumDelivered
 	}
-	events := auditEvents(msg.Data())
+	events := eventsOf(msg.Data())
 	m.left = len(events)
 	for _, data := range events {
-		d := &AuditDelivery{Event: &auditv1.AuditEvent{}, data: data, from: m}
+		d := &Delivery{Event: &auditv1.AuditEvent{}, data: data, from: m}
 		err := proto.Unmarshal(data, d.Event)
 		if err == nil && d.Event.Id == "" {
 			err = errors.New("it has no id")
@@ -194,10 +195,10 @@ func (r *AuditReader) deliveries(ctx context.Context, msg jetstream.Msg) (all []
 }
 
 // edge is whose subject the message came on.
-func (m *auditMessage) edge() string { return strings.TrimPrefix(m.msg.Subject(), auditRoot) }
+func (m *message) edge() string { return subject.AuditOf(m.msg.Subject()) }
 
 // settled counts an event of the message, and tells the bus about the last one.
-func (m *auditMessage) settled() {
+func (m *message) settled() {
 	if m.left--; m.left > 0 {
 		return
 	}
@@ -206,22 +207,22 @@ func (m *auditMessage) settled() {
 		return
 	}
 	if err := m.msg.Ack(); err != nil {
-		m.conn.log.Debug("audit events were not acknowledged", "error", err)
+		m.conn.Log().Debug("audit events were not acknowledged", "error", err)
 	}
 }
 
 // comeAgain has the message delivered again after a while.
-func (m *auditMessage) comeAgain(after time.Duration) {
+func (m *message) comeAgain(after time.Duration) {
 	m.again, m.delay = true, max(m.delay, after)
 }
 
 // Ack says that an event is written down. Should this be lost, the event comes
 // again.
-func (d *AuditDelivery) Ack() { d.from.settled() }
+func (d *Delivery) Ack() { d.from.settled() }
 
 // Working says that the event is still being written, so that no other reader
 // gets it.
-func (d *AuditDelivery) Working() {
+func (d *Delivery) Working() {
 	if time.Since(d.from.worked) < 100*time.Millisecond {
 		return // said for another of its message
 	}
@@ -230,24 +231,24 @@ func (d *AuditDelivery) Working() {
 }
 
 // Release gives an event back unwritten, to whichever reader comes next.
-func (d *AuditDelivery) Release() {
+func (d *Delivery) Release() {
 	d.from.comeAgain(0)
 	d.from.settled()
 }
 
 // Reject gives back an event that is at fault itself. It comes again a little
 // later; after ten tries it is put aside, where people find it with the reason.
-func (d *AuditDelivery) Reject(ctx context.Context, why error) { d.reject(ctx, why, false) }
+func (d *Delivery) Reject(ctx context.Context, why error) { d.reject(ctx, why, false) }
 
 // reject puts an event aside at once if it will not get better.
-func (d *AuditDelivery) reject(ctx context.Context, why error, final bool) {
+func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 	m := d.from
 	defer m.settled()
-	if m.tries < auditTries && !final {
+	if m.tries < tries && !final {
 		m.comeAgain(min(10*time.Millisecond<<m.tries, time.Second))
 		return
 	}
-	dead := nats.NewMsg(deadSubject("audit"))
+	dead := nats.NewMsg(subject.Dead("audit"))
 	dead.Data = d.data
 	dead.Header.Set("Busbar-Subject", m.msg.Subject())
 	dead.Header.Set("Busbar-Tries", strconv.FormatUint(m.tries, 10))
@@ -256,12 +257,12 @@ func (d *AuditDelivery) reject(ctx context.Context, why error, final bool) {
 	defer cancel()
 	sum := sha256.Sum256(d.data)
 	id := fmt.Sprintf("audit %d %x", m.seq, sum[:8])
-	if _, err := m.conn.js.PublishMsg(ctx, dead, jetstream.WithMsgID(id)); err != nil {
-		m.conn.log.Error("an audit event that cannot be written cannot be put aside; trying on", "error", err, "because", why)
+	if _, err := m.conn.JetStream().PublishMsg(ctx, dead, jetstream.WithMsgID(id)); err != nil {
+		m.conn.Log().Error("an audit event that cannot be written cannot be put aside; trying on", "error", err, "because", why)
 		m.comeAgain(10 * time.Second)
 		return
 	}
-	m.conn.log.Error("an audit event cannot be written; it is in stream "+deadStream.Name, "because", why)
+	m.conn.Log().Error("an audit event cannot be written; it is in stream "+DeadStream.Name, "because", why)
 }
 
 // header makes a text fit a message's header.

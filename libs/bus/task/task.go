@@ -1,4 +1,7 @@
-package bus
+// Package task keeps calls that go on as tasks: a record each in a bucket, and a
+// queue of the runs that are due. Edges create tasks and look at them (Store);
+// services carry them out (Serve).
+package task
 
 import (
 	"context"
@@ -14,63 +17,63 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Times of tasks.
 const (
-	// TaskTimeout bounds a run of a task whose tool has no limit of its own.
-	TaskTimeout = time.Hour
-	// TaskMargin is how long a task is kept beyond the time of one run, for
+	// Timeout bounds a run of a task whose tool has no limit of its own.
+	Timeout = time.Hour
+	// Margin is how long a task is kept beyond the time of one run, for
 	// answers to its questions and for its result to be fetched.
-	TaskMargin = time.Hour
-	// MaxTaskTimeout is the longest time limit of a tool that becomes a task.
-	MaxTaskTimeout = taskAge - TaskMargin
-	// TaskPoll is how long clients are asked to wait between two looks.
-	TaskPoll = time.Second
-	// taskAge is the age limit of the bucket and the stream: a backstop, as each
+	Margin = time.Hour
+	// MaxTimeout is the longest time limit of a tool that becomes a task.
+	MaxTimeout = Age - Margin
+	// Poll is how long clients are asked to wait between two looks.
+	Poll = time.Second
+	// Age is the age limit of the bucket and the stream: a backstop, as each
 	// record carries its own.
-	taskAge = 24 * time.Hour
+	Age = 24 * time.Hour
 )
 
-// taskStream is the queue of runs that are due. A message leaves it when its
+// Stream is the queue of runs that are due. A message leaves it when its
 // run is over.
-var taskStream = jetstream.StreamConfig{
-	Name: "TASKS", Description: "runs of tasks that are due: mcp.task.<service>", Subjects: []string{taskRoot + "*"},
+var Stream = jetstream.StreamConfig{
+	Name: "TASKS", Description: "runs of tasks that are due: mcp.task.<service>", Subjects: []string{subject.Tasks},
 	Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
-	MaxAge: taskAge, MaxBytes: 64 << 20, MaxMsgSize: 1 << 10, MaxConsumers: 10_000,
+	MaxAge: Age, MaxBytes: 64 << 20, MaxMsgSize: 1 << 10, MaxConsumers: 10_000,
 }
 
-// Tasks are the calls that have become tasks: a record each in a bucket, and a
-// message in a queue for each run that is due.
-type Tasks struct {
-	conn *Conn
-	kv   *openKV
+// Store has the tasks: a record each in a bucket, and a message in a queue for
+// each run that is due.
+type Store struct {
+	conn   *bus.Conn
+	bucket *bus.Bucket
 }
 
-// Tasks opens what EnsureBuckets made.
-func (c *Conn) Tasks(ctx context.Context) (*Tasks, error) {
-	kv, err := c.openKV(ctx, TasksBucket)
-	return &Tasks{conn: c, kv: kv}, err
-}
+// Open returns the tasks of a bus; package storage makes what they need.
+func Open(conn *bus.Conn) *Store { return &Store{conn, conn.Bucket(bus.TasksBucket)} }
 
 // Create makes a task of a call that ended with begun, and returns its record
 // once it is durable and its first run is due; it may have begun already. The
 // error says executed unknown when the run may be due nevertheless.
-func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
-	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTaskTimeout.Milliseconds()))) * time.Millisecond
+func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
+	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTimeout.Milliseconds()))) * time.Millisecond
 	if timeout == 0 {
-		timeout = TaskTimeout
+		timeout = Timeout
 	}
 	// A task has progress and no logs, whatever the call asked for.
 	req = proto.CloneOf(req)
-	req.Id, req.DeadlineUnixNano, req.WantsProgress, req.LogLevel = newTask(service), 0, true, 0
+	req.Id, req.DeadlineUnixNano, req.WantsProgress, req.LogLevel = newID(service), 0, true, 0
 	req.RequestState, req.InputResponses = begun.RequestState, nil
 	req.Stream, req.StreamAll, req.AskFirst, req.RemainingNano = "", false, false, 0
 	rec := &busv1.TaskRecord{
 		Request: req, Status: busv1.TaskStatus_TASK_STATUS_WORKING, Run: 1,
-		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + TaskMargin).Milliseconds()),
-		PollIntervalMs: uint32(TaskPoll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()),
+		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + Margin).Milliseconds()),
+		PollIntervalMs: uint32(Poll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()),
 	}
 	created, err := t.write(ctx, rec, 0)
 	if err != nil {
@@ -84,26 +87,27 @@ func (t *Tasks) Create(ctx context.Context, service string, req *busv1.Request, 
 	// nothing; a worker that took it has written the record, which then stays.
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if t.kv.Purge(undo, req.Id, jetstream.LastRevision(created)) == nil {
+	gone := t.bucket.DeleteAt(undo, req.Id, created)
+	switch taken, revision, lost := t.read(undo, req.Id); {
+	case gone == nil && errors.Is(lost, bus.ErrNoKey):
 		return nil, err
-	}
-	if taken, revision, lost := t.read(undo, req.Id); lost == nil && revision != created && checkTask(taken) == nil {
+	case lost == nil && revision != created && check(taken) == nil:
 		return taken, nil
 	}
 	return nil, fault.From(err).Ran(fault.Unknown)
 }
 
-// Get returns a task, or ErrNoKey when there is none of that id, or no longer.
+// Get returns a task, or bus.ErrNoKey when there is none of that id, or no longer.
 // Whose it is, the caller has to look at.
-func (t *Tasks) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
+func (t *Store) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
 	rec, _, err := t.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTask(rec); err != nil {
-		t.conn.malformed.Add(1)
-		t.conn.log.Warn("a service keeps something malformed of a task", "service", taskService(id), "instance", rec.Worker, "task", id, "error", err)
-		return nil, fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names task %s", taskService(id), id)
+	if err := check(rec); err != nil {
+		t.conn.CountMalformed()
+		t.conn.Log().Warn("a service keeps something malformed of a task", "service", serviceOf(id), "instance", rec.Worker, "task", id, "error", err)
+		return nil, fault.New(fault.Internal, "service %s gave a malformed answer; the log of the edge names task %s", serviceOf(id), id)
 	}
 	return rec, nil
 }
@@ -111,7 +115,7 @@ func (t *Tasks) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
 // Answer adds a client's answers, a JSON object, to those of a task. Answers to
 // questions that are not open are ignored. With the last one the next run is
 // due.
-func (t *Tasks) Answer(ctx context.Context, id string, answers []byte) error {
+func (t *Store) Answer(ctx context.Context, id string, answers []byte) error {
 	var given map[string]jsontext.Value
 	if err := json.Unmarshal(answers, &given); err != nil {
 		return fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
@@ -150,8 +154,8 @@ func (t *Tasks) Answer(ctx context.Context, id string, answers []byte) error {
 		rec.Status, rec.StatusMessage, rec.InputRequests = busv1.TaskStatus_TASK_STATUS_WORKING, "", nil
 		rec.Run++
 		rec.Lost, rec.Worker, rec.Message = 0, "", 0
-		if proto.Size(rec) > t.conn.maxTask() {
-			return false, taskTooLarge()
+		if proto.Size(rec) > t.maxTask() {
+			return false, tooLarge()
 		}
 		// First, so that an edge that dies here loses nothing: the worker waits for
 		// the record, and the client was told nothing and repeats.
@@ -160,7 +164,7 @@ func (t *Tasks) Answer(ctx context.Context, id string, answers []byte) error {
 }
 
 // Cancel ends a task unless it is over, and tells the instance that runs it.
-func (t *Tasks) Cancel(ctx context.Context, id string) error {
+func (t *Store) Cancel(ctx context.Context, id string) error {
 	cancelled := false
 	err := t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
 		cancelled = !terminal(rec)
@@ -172,70 +176,60 @@ func (t *Tasks) Cancel(ctx context.Context, id string) error {
 	if err != nil || !cancelled {
 		return err
 	}
-	data, err := proto.Marshal(&busv1.Cancel{Id: id, Reason: string(fault.Cancelled)})
-	if err == nil {
-		err = t.conn.nc.Publish(cancelSubject(taskService(id)), data)
-	}
-	if err != nil { // the worker's next look finds out
-		t.conn.log.Debug("cancel not sent", "task", id, "error", err)
-	}
+	t.conn.Cancel(serviceOf(id), id, string(fault.Cancelled)) // lost, the worker's next look finds out
 	return nil
 }
 
 // OnWrite calls f at every change of a task from now on, and when NATS is back
 // after an outage, in which there may have been some. f must not block. stop
 // ends that.
-func (t *Tasks) OnWrite(id string, f func()) (stop func(), err error) {
-	if taskService(id) == "" {
+func (t *Store) OnWrite(id string, f func()) (stop func(), err error) {
+	if serviceOf(id) == "" {
 		return func() {}, nil
 	}
-	sub, err := t.conn.nc.Subscribe(taskKeySubject(id), func(*nats.Msg) { f() })
+	unsubscribe, err := t.bucket.OnWrite(id, func(string) { f() })
 	if err != nil {
-		return nil, publishFault(err)
+		return nil, err
 	}
-	if err := t.conn.nc.FlushTimeout(5 * time.Second); err != nil { // from now on, not from soon
-		_ = sub.Unsubscribe()
-		return nil, publishFault(err)
-	}
-	forget := t.conn.OnReconnect(f)
-	return func() { forget(); _ = sub.Unsubscribe() }, nil
+	unhook := t.conn.OnReconnect(f)
+	return func() { unhook(); unsubscribe() }, nil
 }
 
 // due puts a run into the queue. Doing so again changes nothing.
-func (t *Tasks) due(ctx context.Context, id string, run uint32) error {
+func (t *Store) due(ctx context.Context, id string, run uint32) error {
 	data, err := proto.Marshal(&busv1.TaskRun{Id: id, Run: run})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, err = t.conn.js.Publish(ctx, taskSubject(taskService(id)), data, jetstream.WithMsgID(fmt.Sprintf("%s.%d", id, run)))
+	_, err = t.conn.JetStream().Publish(ctx, subject.Task(serviceOf(id)), data, jetstream.WithMsgID(fmt.Sprintf("%s.%d", id, run)))
 	if err != nil {
-		return unreachable(err)
+		return wire.NotReached(err)
 	}
 	return nil
 }
 
 // read returns a record and its revision.
-func (t *Tasks) read(ctx context.Context, id string) (*busv1.TaskRecord, uint64, error) {
-	if taskService(id) == "" {
-		return nil, 0, ErrNoKey
+func (t *Store) read(ctx context.Context, id string) (*busv1.TaskRecord, uint64, error) {
+	if serviceOf(id) == "" {
+		return nil, 0, bus.ErrNoKey
 	}
-	entry, err := t.kv.Get(ctx, id)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return nil, 0, ErrNoKey
-	case err != nil:
-		return nil, 0, unreachable(err)
+	value, revision, err := t.bucket.Look(ctx, id)
+	if err == nil && revision == 0 {
+		err = bus.ErrNoKey
+	}
+	if err != nil {
+		return nil, 0, err
 	}
 	rec := &busv1.TaskRecord{}
-	if err := proto.Unmarshal(entry.Value(), rec); err != nil || rec.GetRequest().GetId() != id {
+	if err := proto.Unmarshal(value, rec); err != nil || rec.GetRequest().GetId() != id {
 		return nil, 0, fault.New(fault.Internal, "the record of the task cannot be read").Because(err)
 	}
 	if !time.Now().Before(expiry(rec)) {
-		return nil, 0, ErrNoKey
+		return nil, 0, bus.ErrNoKey
 	}
-	return rec, entry.Revision(), nil
+	return rec, revision, nil
 }
 
 // errMoved means that somebody else wrote a record in between.
@@ -243,53 +237,53 @@ var errMoved = errors.New("the record has changed")
 
 // write stores a record over the revision given, 0 for none, and returns the
 // new revision. Each write sets the time that is left: the one before lost it.
-func (t *Tasks) write(ctx context.Context, rec *busv1.TaskRecord, revision uint64) (uint64, error) {
+func (t *Store) write(ctx context.Context, rec *busv1.TaskRecord, revision uint64) (uint64, error) {
 	rec.UpdatedUnixNano = uint64(time.Now().UnixNano())
-	if proto.Size(rec) > t.conn.maxTask() {
-		return 0, taskTooLarge()
+	if proto.Size(rec) > t.maxTask() {
+		return 0, tooLarge()
 	}
 	data, err := proto.Marshal(rec)
 	if err != nil {
 		return 0, fault.New(fault.Internal, "the record of the task cannot be written").Because(err)
 	}
-	msg := nats.NewMsg(taskKeySubject(rec.Request.Id))
+	msg := nats.NewMsg(subject.Key(bus.TasksBucket, rec.Request.Id))
 	msg.Data = data
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	ack, err := t.conn.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision),
+	ack, err := t.conn.JetStream().PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision),
 		jetstream.WithMsgTTL(max(0, time.Until(expiry(rec)))+time.Second))
 	switch {
 	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists):
 		return 0, errMoved
 	case err != nil:
-		return 0, unreachable(err)
+		return 0, wire.NotReached(err)
 	}
 	return ack.Sequence, nil
 }
 
 // change replaces a record by what f makes of it; f is called again when
 // somebody else writes in between. It writes nothing when f returns false.
-func (t *Tasks) change(ctx context.Context, id string, f func(*busv1.TaskRecord) (bool, error)) error {
-	const tries = 16
-	for range tries {
+func (t *Store) change(ctx context.Context, id string, f func(*busv1.TaskRecord) (bool, error)) error {
+	return bus.Swap(func() (bool, error) {
 		rec, revision, err := t.read(ctx, id)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if changed, err := f(rec); err != nil || !changed {
-			return err
+			return true, err
 		}
-		if _, err := t.write(ctx, rec, revision); !errors.Is(err, errMoved) {
-			return err
+		_, err = t.write(ctx, rec, revision)
+		if errors.Is(err, errMoved) {
+			return false, nil
 		}
-	}
-	return fault.New(fault.Overloaded, "too many writers of one task; try again shortly")
+		return true, err
+	})
 }
 
 // maxTask is the largest record: a message of the bus less its headers.
-func (c *Conn) maxTask() int { return int(c.nc.MaxPayload()) - 1<<10 }
+func (t *Store) maxTask() int { return int(t.conn.NATS().MaxPayload()) - 1<<10 }
 
-func taskTooLarge() *fault.Error {
+func tooLarge() *fault.Error {
 	return fault.New(fault.TooLarge, "what a task keeps exceeds the limit of about 1 MiB; pass or return less, or a resource link")
 }
 
@@ -310,18 +304,14 @@ func expiry(rec *busv1.TaskRecord) time.Time {
 	return time.Unix(0, int64(rec.CreatedUnixNano)).Add(time.Duration(rec.TtlMs) * time.Millisecond)
 }
 
-func unreachable(err error) *fault.Error {
-	return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
-}
-
-// newTask returns a task's id. It names the service, so that NATS can keep
+// newID returns a task's id. It names the service, so that NATS can keep
 // services from each other's tasks; what follows cannot be guessed.
-func newTask(service string) string { return service + "." + newID() }
+func newID(service string) string { return service + "." + bus.NewID() }
 
-// taskService is the service of a task, empty for an id that is none.
-func taskService(id string) string {
+// serviceOf is the service of a task, empty for an id that is none.
+func serviceOf(id string) string {
 	service, token, _ := strings.Cut(id, ".")
-	if ValidName(service) != nil || len(token) != tokenLength {
+	if !subject.Token(service) || len(token) != tokenLength {
 		return ""
 	}
 	for i := range len(token) {
@@ -332,5 +322,20 @@ func taskService(id string) string {
 	return service
 }
 
-// tokenLength is that of newID.
+// tokenLength is the length of bus.NewID.
 const tokenLength = 26
+
+// check checks what a service keeps of a task.
+func check(rec *busv1.TaskRecord) error {
+	_, err := wire.Fault(rec.Error, "", false)
+	return errors.Join(err, wire.CheckResult(rec.GetRequest().GetMethod(), rec.Result), wire.CheckQuestions(rec.InputRequests))
+}
+
+// Error is why a task failed.
+func Error(rec *busv1.TaskRecord) *fault.Error {
+	f, err := wire.Fault(rec.Error, "", false)
+	if err != nil {
+		return fault.From(err)
+	}
+	return f
+}

@@ -1,0 +1,56 @@
+package edges
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Question is a request an edge has made to a legacy client. The answer may
+// arrive at any edge.
+type Question struct {
+	// ID is unguessable and goes out as the request's id; the client repeats it.
+	ID string
+
+	answers *bus.Replies
+}
+
+// Ask makes room for a client's answer. Close the question when done with it.
+func (c *Caller) Ask() *Question {
+	token := bus.NewID()
+	return &Question{ID: c.Edge() + "." + token, answers: c.Expect(subject.Reply(subject.Client, c.Edge(), token))}
+}
+
+// Wait returns the answer that came from the session given; answers from
+// another are ignored. It ends with ctx.
+func (q *Question) Wait(ctx context.Context, session string) (*busv1.ClientAnswer, error) {
+	for {
+		msg, err := q.answers.Next(ctx)
+		if err != nil {
+			return nil, fault.New(fault.DeadlineExceeded, "the client did not answer in time").Because(err)
+		}
+		answer := &busv1.ClientAnswer{}
+		if proto.Unmarshal(msg.Data, answer) == nil && answer.Session == session {
+			return answer, nil
+		}
+	}
+}
+
+// Close forgets the question; a later answer goes nowhere.
+func (q *Question) Close() { q.answers.Close() }
+
+// Answer hands a client's answer to the edge that asked. An id that no edge
+// gave goes nowhere.
+func (c *Caller) Answer(id string, answer *busv1.ClientAnswer) error {
+	edge, token, ok := strings.Cut(id, ".")
+	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
+		return nil
+	}
+	return c.conn.Publish(subject.Reply(subject.Client, edge, token), answer)
+}

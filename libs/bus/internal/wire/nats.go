@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// NotSent says what a failed publish means to the caller: nothing left this
+// process.
+func NotSent(err error) *fault.Error {
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fault.New(fault.TooLarge, "request exceeds what one bus message carries").Because(err)
+	}
+	return fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+}
+
+// NotReached says that JetStream did not do what it was asked.
+func NotReached(err error) *fault.Error {
+	return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+}
+
+// NoAnswer reports whether an error says that nobody answered who could, rather
+// than that somebody refused.
+func NoAnswer(err error) bool {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) {
+		return refused.Code == 503 || refused.ErrorCode == 10005 // no server has room for it now
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrReconnectBufExceeded)
+}
+
+// Deleted reports whether a message of a bucket says that its key is gone.
+func Deleted(h nats.Header) bool {
+	return h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != ""
+}
+
+// Jitter spreads d by a fifth either way, to keep a fleet from knocking in step.
+func Jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}

@@ -1,0 +1,263 @@
+// Package storage makes the buckets and streams of the bus, and looks after them.
+// Edges do so.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sourcegraph/conc/pool"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+)
+
+const (
+	// ensureTime is how long a bucket or stream may take to be made, or found,
+	// before the others are used without it.
+	ensureTime = 6 * time.Second
+	// keepEvery is how often it is looked after, give or take a fifth, and
+	// keepTime how long one may take to answer.
+	keepEvery = 10 * time.Second
+	keepTime  = 2 * time.Second
+)
+
+// Storage is what this process knows of the buckets and streams of the bus.
+type Storage struct {
+	conn *bus.Conn
+
+	mu sync.Mutex
+	// away are those that do not answer, by what they are called.
+	away map[string]error
+	// created is when each was made.
+	created map[string]time.Time
+	// shared are the values of keys that every process agrees on.
+	shared map[sharedKey]sharedValue
+}
+
+type sharedKey struct{ bucket, key string }
+
+type sharedValue struct {
+	value []byte
+	since time.Time
+}
+
+// Ensure creates the buckets and streams of the bus, or brings them up to date.
+// What an operator has made larger, or put on more servers, stays so. Any number of
+// edges may do so at once.
+//
+// Those that do not answer, because the servers that hold them are down, are
+// logged, and Away tells them; only when none answers is that an error.
+func Ensure(ctx context.Context, conn *bus.Conn) (*Storage, error) {
+	s := &Storage{conn: conn, away: map[string]error{}, created: map[string]time.Time{}, shared: map[sharedKey]sharedValue{}}
+	// All at once: each waits for the server's disk.
+	p := pool.New().WithContext(ctx)
+	for _, one := range stores {
+		p.Go(func(ctx context.Context) error {
+			err := s.ensure(ctx, one)
+			if err != nil && wire.NoAnswer(err) {
+				s.noteAway(one, err)
+				return nil
+			}
+			return err
+		})
+	}
+	if err := p.Wait(); err != nil {
+		return nil, err
+	}
+	if away := s.Away(); len(away) == len(stores) {
+		return nil, fmt.Errorf("no bucket of the bus can be reached; does the NATS server run with JetStream? %w", s.away[away[0]])
+	}
+	return s, ctx.Err()
+}
+
+// ensure makes a store, and asks again while nobody is there to answer.
+func (s *Storage) ensure(ctx context.Context, one store) error {
+	ctx, cancel := context.WithTimeout(ctx, ensureTime)
+	defer cancel()
+	for {
+		err := one.create(ctx, s.conn)
+		if errors.Is(err, jetstream.ErrBucketExists) || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			err = one.adjust(ctx, s.conn.JetStream()) // as another release, or an operator, made it
+		}
+		switch {
+		case err == nil:
+			s.noteBack(one)
+			return nil
+		case !wire.NoAnswer(err):
+			return fmt.Errorf("create %s: %w%s", one.name, err, hint(err))
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// hint says what to do about a refusal.
+func hint(err error) string {
+	var refused *jetstream.APIError
+	if errors.As(err, &refused) && refused.ErrorCode == 10047 {
+		var need int64
+		for _, one := range stores {
+			need += one.demand.MaxBytes
+		}
+		return fmt.Sprintf("; JetStream must be allowed %d MiB (max_file_store)", need>>20)
+	}
+	return ""
+}
+
+// Away are the buckets and streams that did not answer when last asked, sorted.
+// What needs them fails until they are back, which Keep notices.
+func (s *Storage) Away() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.away))
+}
+
+func (s *Storage) noteAway(one store, err error) {
+	s.mu.Lock()
+	_, known := s.away[one.name]
+	s.away[one.name] = err
+	s.mu.Unlock()
+	if !known {
+		s.conn.Log().Warn("a part of the bus's storage does not answer; going on without it", "what", one.name, "error", err)
+	}
+}
+
+func (s *Storage) noteBack(one store) {
+	s.mu.Lock()
+	_, was := s.away[one.name]
+	delete(s.away, one.name)
+	s.mu.Unlock()
+	if was {
+		s.conn.Log().Info("a part of the bus's storage is back", "what", one.name)
+	}
+}
+
+// Keep looks after what Ensure made until stop is called: every few seconds, and
+// when the bus is back. What is gone, with the disk that it was on, is made again,
+// and gets back the shared keys that this process knows.
+func (s *Storage) Keep() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	poke := make(chan struct{}, 1)
+	unhook := s.conn.OnReconnect(func() {
+		select {
+		case poke <- struct{}{}:
+		default:
+		}
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		timer := time.NewTimer(wire.Jitter(keepEvery))
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			case <-poke:
+			}
+			if s.conn.Connected() {
+				s.lookAfter(ctx)
+			}
+			timer.Reset(wire.Jitter(keepEvery))
+		}
+	}()
+	return func() { unhook(); cancel(); <-done }
+}
+
+func (s *Storage) lookAfter(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, one := range stores {
+		all.Go(func() { s.lookAt(ctx, one) })
+	}
+	all.Wait()
+}
+
+func (s *Storage) lookAt(ctx context.Context, one store) {
+	created, err := s.createdAt(ctx, one)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s.conn.Log().Warn("a part of the bus's storage is gone; making it again", "what", one.name)
+		if err = s.ensure(ctx, one); err == nil {
+			created, err = s.createdAt(ctx, one)
+		}
+	}
+	if err != nil {
+		if ctx.Err() == nil && s.conn.Connected() {
+			s.noteAway(one, err)
+		}
+		return
+	}
+	s.noteBack(one)
+	s.mu.Lock()
+	before, known := s.created[one.stream]
+	s.created[one.stream] = created
+	s.mu.Unlock()
+	if bucket, ok := strings.CutPrefix(one.stream, "KV_"); ok && (!known || !before.Equal(created)) {
+		s.shareAgain(ctx, bucket)
+	}
+}
+
+func (s *Storage) createdAt(ctx context.Context, one store) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	found, err := s.conn.JetStream().Stream(ctx, one.stream)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return found.CachedInfo().Created, nil
+}
+
+// Shared is bus.Bucket.Shared. While Keep runs, a bucket that was lost gets the
+// value back.
+func (s *Storage) Shared(ctx context.Context, bucket, key string, fresh []byte) ([]byte, error) {
+	value, err := s.conn.Bucket(bucket).Shared(ctx, key, fresh)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// As long as the bucket does.
+	ttl := time.Duration(0)
+	if i := slices.IndexFunc(stores, func(one store) bool { return one.stream == "KV_"+bucket }); i >= 0 {
+		ttl = stores[i].demand.MaxAge
+	}
+	maps.DeleteFunc(s.shared, func(k sharedKey, v sharedValue) bool {
+		return k.bucket == bucket && ttl > 0 && time.Since(v.since) > ttl
+	})
+	if k := (sharedKey{bucket, key}); s.shared[k].value == nil {
+		s.shared[k] = sharedValue{value, time.Now()}
+	}
+	return value, nil
+}
+
+// shareAgain puts the shared keys into a bucket that may have lost them.
+func (s *Storage) shareAgain(ctx context.Context, bucket string) {
+	s.mu.Lock()
+	shared := maps.Clone(s.shared)
+	s.mu.Unlock()
+	for k, v := range shared {
+		if k.bucket != bucket {
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, keepTime)
+		there, err := s.conn.Bucket(bucket).Shared(one, k.key, v.value)
+		cancel()
+		if err == nil && string(there) != string(v.value) {
+			err = errors.New("another process has another value by now; what this one sealed opens at no other until it is restarted")
+		}
+		if err != nil {
+			s.conn.Log().Error("a shared key is not back in its bucket", "bucket", bucket, "key", k.key, "error", err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
+)
+
+// Lifetimes of what edges keep.
+const (
+	// SessionTTL is how long a legacy session lives without being renewed.
+	SessionTTL = 24 * time.Hour
+	// OutcomeTTL is how long an idempotency key is remembered.
+	OutcomeTTL = 24 * time.Hour
+	// NameTTL is how long a name is kept for a service that is not seen.
+	NameTTL = 7 * 24 * time.Hour
+	// approvalTTL outlives what may refer to an approval.
+	approvalTTL = 2 * time.Hour
+	// keyTTL outlives what edges use a key for.
+	keyTTL = 48 * time.Hour
+)
+
+// stores are the buckets and streams of the bus. Age is a bucket-wide limit and
+// writes are plain puts: a per-key TTL would be dropped by the next write.
+var stores = []store{
+	bucket(jetstream.KeyValueConfig{Bucket: bus.RegistryBucket, Description: "who is there: <service>.<instance>", TTL: registry.BeatTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: edges.StreamTTL, MaxValueSize: 128 << 10, MaxBytes: 256 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, MaxBytes: 64 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, MaxValueSize: 128 << 10, MaxBytes: 128 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, MaxValueSize: 4 << 10, MaxBytes: 1 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", MaxValueSize: 4 << 10, MaxBytes: 16 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}),
+	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
+	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure},
+}
+
+// store is a bucket or a stream.
+type store struct {
+	name string // for people
+	// stream is what JetStream has it as.
+	stream string
+	create func(context.Context, *bus.Conn) error
+	// demand is what it has to be, no more.
+	demand jetstream.StreamConfig
+}
+
+func bucket(cfg jetstream.KeyValueConfig) store {
+	cfg.Storage, cfg.History = jetstream.FileStorage, 1
+	if cfg.TTL > 0 {
+		cfg.LimitMarkerTTL = time.Minute
+	}
+	return store{
+		name: "bucket " + cfg.Bucket, stream: "KV_" + cfg.Bucket,
+		create: func(ctx context.Context, conn *bus.Conn) error {
+			_, err := conn.JetStream().CreateKeyValue(ctx, cfg)
+			return err
+		},
+		demand: jetstream.StreamConfig{
+			Description: cfg.Description, MaxAge: cfg.TTL, MaxMsgsPerSubject: 1, MaxMsgSize: cfg.MaxValueSize,
+			MaxBytes: cfg.MaxBytes, AllowMsgTTL: cfg.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: cfg.LimitMarkerTTL,
+		},
+	}
+}
+
+func stream(cfg jetstream.StreamConfig) store {
+	return store{
+		name: "stream " + cfg.Name, stream: cfg.Name, demand: cfg,
+		create: func(ctx context.Context, conn *bus.Conn) error {
+			_, err := conn.JetStream().CreateStream(ctx, cfg)
+			return err
+		},
+	}
+}
+
+// adjust changes of what there is only what has to be.
+func (s store) adjust(ctx context.Context, js jetstream.JetStream) error {
+	found, err := js.Stream(ctx, s.stream)
+	if err != nil {
+		return err
+	}
+	now := found.CachedInfo().Config
+	want := demanded(now, s.demand)
+	if reflect.DeepEqual(now, want) {
+		return nil
+	}
+	_, err = js.UpdateStream(ctx, want)
+	return err
+}
+
+// demanded is a configuration with what another one says; a limit of size only if
+// it is larger.
+func demanded(now, demand jetstream.StreamConfig) jetstream.StreamConfig {
+	want := now
+	to, from := reflect.ValueOf(&want).Elem(), reflect.ValueOf(demand)
+	for i := range from.NumField() {
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	want.Replicas = max(now.Replicas, demand.Replicas)
+	want.MaxBytes = max(now.MaxBytes, demand.MaxBytes)
+	if demand.MaxMsgSize > 0 {
+		want.MaxMsgSize = max(now.MaxMsgSize, demand.MaxMsgSize)
+	}
+	return want
+}
