@@ -109,7 +109,7 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 	if err := json.Unmarshal(inputRequests, &requests); err != nil {
 		return nil, fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
 	}
-	e.begin(ctx) // for longer than askTime
+	e.begin(ctx) // before ctx is bounded by askTime
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	keys := slices.Sorted(maps.Keys(requests))
