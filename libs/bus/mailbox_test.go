@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -152,7 +152,7 @@ func TestPostToAnOddEdge(t *testing.T) {
 	answers := map[string]func(*nats.Msg){
 		"mute":    func(*nats.Msg) {},
 		"garbage": func(m *nats.Msg) { _ = nc.Publish(m.Reply, []byte("\xff\xff")) },
-		"word":    func(m *nats.Msg) { _ = nc.Publish(m.Reply, encoded(t, &busv1.ClientMessageTaken{Reason: "whatever"})) },
+		"word":    func(m *nats.Msg) { _ = nc.Publish(m.Reply, encoded(t, &edgev1.ClientMessageTaken{Reason: "whatever"})) },
 	}
 	for name, answer := range answers {
 		if _, err := nc.Subscribe("mcp.ctl.edge."+name+".message", answer); err != nil {
@@ -184,7 +184,7 @@ func TestMailboxMindsItsReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, good := "mcp.ctl.edge."+edge+".message", encoded(t, &busv1.ClientMessage{Token: token, Body: []byte("x")})
+	subject, good := "mcp.ctl.edge."+edge+".message", encoded(t, &edgev1.ClientMessage{Token: token, Body: []byte("x")})
 	if err := nc.Publish(subject, good); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -26,7 +26,7 @@ func TestQuestionIsAnsweredThroughAnyEdge(t *testing.T) {
 	if q.ID == unrelated.ID {
 		t.Fatal("two questions have one id")
 	}
-	want := &busv1.ClientAnswer{Session: "mine"}
+	want := &edgev1.ClientAnswer{Session: "mine"}
 	for _, a := range []struct {
 		id      string
 		session string
@@ -34,7 +34,7 @@ func TestQuestionIsAnsweredThroughAnyEdge(t *testing.T) {
 		{unrelated.ID, "mine"}, {q.ID, "another's"}, {q.ID, ""}, {"", "mine"}, {"x", "mine"}, {"a.b", "mine"}, {"*.>", "mine"}, {q.ID + "x", "mine"},
 		{q.ID + ".x", "mine"}, {"a b.c", "mine"}, {q.ID, "mine"},
 	} {
-		if err := other.Answer(a.id, &busv1.ClientAnswer{Session: a.session}); err != nil {
+		if err := other.Answer(a.id, &edgev1.ClientAnswer{Session: a.session}); err != nil {
 			t.Errorf("%q: %v", a.id, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestQuestionWithoutAnswer(t *testing.T) {
 		t.Error("answered though nobody did")
 	}
 	q.Close()
-	if err := caller.Answer(q.ID, &busv1.ClientAnswer{Session: "s"}); err != nil { // too late: nobody is there
+	if err := caller.Answer(q.ID, &edgev1.ClientAnswer{Session: "s"}); err != nil { // too late: nobody is there
 		t.Error(err)
 	}
 }

@@ -78,6 +78,29 @@ func TestImports(t *testing.T) {
 		}
 	})
 
+	t.Run("only rooms of the bus reach into the connection", func(t *testing.T) {
+		for _, s := range code {
+			for _, name := range []string{"NATS", "JetStream"} {
+				if slices.Contains(s.calls, name) && !within(s.dir, "libs/bus", "libs/natsd", "libs/bustest") {
+					t.Errorf("%s calls %s() of a connection; give the room of libs/bus that it belongs to a method", s.path, name)
+				}
+			}
+		}
+	})
+
+	t.Run("what edges say to each other is theirs", func(t *testing.T) {
+		for _, s := range code {
+			for _, dir := range s.ours() {
+				if dir == "libs/bus/edges" && !within(s.dir, "services/edge", "libs/bus/storage") {
+					t.Errorf("%s imports %s, which only services/edge may: services are not to know of sessions and streams", s.path, dir)
+				}
+				if dir == "libs/bus/storage" && !within(s.dir, "services/edge", "services/busbar", "libs/bustest", "libs/service/servicetest", "test") {
+					t.Errorf("%s imports %s: edges make the buckets of a bus, services find them there", s.path, dir)
+				}
+			}
+		}
+	})
+
 	t.Run("doors know neither each other nor the bus", func(t *testing.T) {
 		for _, s := range code {
 			door := doorOf(s.dir)
@@ -113,15 +136,31 @@ func TestImports(t *testing.T) {
 }
 
 func TestSubjects(t *testing.T) {
+	roots := []string{"mcp.audit.", "mcp.call.", "mcp.ctl.", "mcp.dlq.", "mcp.evt.", "mcp.live.", "mcp.reply.", "mcp.task.", "mcp.to."}
+	root := func(text string) bool {
+		return slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(text, root) })
+	}
 	t.Run("only the bus writes subjects", func(t *testing.T) {
 		for _, s := range shipped(sources(t)) {
 			for _, l := range s.literals {
-				for _, subject := range []string{"mcp.call.", "mcp.reply.", "mcp.ctl.", "mcp.evt."} {
-					if strings.HasPrefix(l.text, subject) && !within(s.dir, "libs/bus") {
-						t.Errorf("%s:%d writes subject %q; add a function to libs/bus/subject.go", s.path, l.line, l.text)
-					}
+				if !within(s.dir, "libs/bus/internal/subject", "libs/natsd") && (root(l.text) || strings.HasPrefix(l.text, "$KV.") || strings.HasPrefix(l.text, "$JS.")) {
+					t.Errorf("%s:%d writes subject %q; add a function to libs/bus/internal/subject", s.path, l.line, l.text)
 				}
 			}
+		}
+	})
+	t.Run("these are the roots", func(t *testing.T) {
+		var found []string
+		for _, s := range shipped(sources(t)) {
+			for _, l := range s.literals {
+				if s.dir == "libs/bus/internal/subject" && strings.HasPrefix(l.text, "mcp.") {
+					found = append(found, l.text)
+				}
+			}
+		}
+		slices.Sort(found)
+		if !slices.Equal(found, roots) {
+			t.Errorf("libs/bus/internal/subject has the roots %q; permissions and docs/reference/bus.md know %q", found, roots)
 		}
 	})
 }

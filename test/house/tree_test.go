@@ -30,6 +30,7 @@ type source struct {
 	lines     int
 	imports   []string
 	literals  []literal
+	calls     []string // names of the methods and functions that are called
 }
 
 type literal struct {
@@ -136,6 +137,11 @@ func read(path, rel string) (source, error) {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 			text, _ := strconv.Unquote(lit.Value)
 			s.literals = append(s.literals, literal{files.Position(lit.Pos()).Line, text})
+		}
+		if call, ok := n.(*ast.CallExpr); ok {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+				s.calls = append(s.calls, sel.Sel.Name)
+			}
 		}
 		return true
 	})

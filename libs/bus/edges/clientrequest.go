@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -29,13 +29,13 @@ func (c *Caller) Ask() *ClientRequest {
 
 // Wait returns the answer that came from the session given; answers from
 // another are ignored. It ends with ctx.
-func (r *ClientRequest) Wait(ctx context.Context, session string) (*busv1.ClientAnswer, error) {
+func (r *ClientRequest) Wait(ctx context.Context, session string) (*edgev1.ClientAnswer, error) {
 	for {
 		msg, err := r.answers.Next(ctx)
 		if err != nil {
 			return nil, fault.New(fault.DeadlineExceeded, "the client did not answer in time").Because(err)
 		}
-		answer := &busv1.ClientAnswer{}
+		answer := &edgev1.ClientAnswer{}
 		if proto.Unmarshal(msg.Data, answer) == nil && answer.Session == session {
 			return answer, nil
 		}
@@ -47,7 +47,7 @@ func (r *ClientRequest) Close() { r.answers.Close() }
 
 // Answer hands a client's answer to the edge that asked. An id that no edge
 // gave goes nowhere.
-func (c *Caller) Answer(id string, answer *busv1.ClientAnswer) error {
+func (c *Caller) Answer(id string, answer *edgev1.ClientAnswer) error {
 	edge, token, ok := strings.Cut(id, ".")
 	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
 		return nil

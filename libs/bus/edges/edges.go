@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
@@ -66,14 +66,14 @@ func (c *Caller) Present(ctx context.Context, edge string) bool {
 // CancelElsewhere tells every edge that a client gave up a request, which one
 // of them holds.
 func (c *Caller) CancelElsewhere(session string, requestID []byte) error {
-	return c.conn.Publish(subject.Cancel(subject.Edge), &busv1.ClientCancel{Session: session, RequestId: requestID})
+	return c.conn.Publish(subject.Cancel(subject.Edge), &edgev1.ClientCancel{Session: session, RequestId: requestID})
 }
 
 // OnCancelElsewhere calls f for every request that a client gave up at some
 // edge. f must not block. stop ends that.
 func (c *Caller) OnCancelElsewhere(f func(session string, requestID []byte)) (stop func(), err error) {
 	return c.conn.Subscribe(subject.Cancel(subject.Edge), func(msg *nats.Msg) {
-		gave := &busv1.ClientCancel{}
+		gave := &edgev1.ClientCancel{}
 		if proto.Unmarshal(msg.Data, gave) == nil && gave.Session != "" {
 			f(gave.Session, gave.RequestId)
 		}

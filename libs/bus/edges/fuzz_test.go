@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -81,14 +82,14 @@ func FuzzFollow(f *testing.F) {
 // FuzzClientMessage gives arbitrary bytes to a mailbox, and to who
 // posted. Neither may panic; nothing but a message for the mailbox is taken.
 func FuzzClientMessage(f *testing.F) {
-	f.Add(encode(&busv1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
-	f.Add(encode(&busv1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}))
-	f.Add(encode(&busv1.ClientMessageTaken{Reason: "forbidden"}))
+	f.Add(encode(&edgev1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
+	f.Add(encode(&edgev1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}))
+	f.Add(encode(&edgev1.ClientMessageTaken{Reason: "forbidden"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := taken(&nats.Msg{Data: data}); err != nil && fault.From(err).Message == "" {
 			t.Error("an error without words")
 		}
-		m := &busv1.ClientMessage{}
+		m := &edgev1.ClientMessage{}
 		if proto.Unmarshal(data, m) != nil {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
@@ -73,7 +73,7 @@ func (b *Mailbox) Close() {
 }
 
 // put queues a message, or says why not.
-func (b *Mailbox) put(m *busv1.ClientMessage) fault.Reason {
+func (b *Mailbox) put(m *edgev1.ClientMessage) fault.Reason {
 	if subtle.ConstantTimeCompare(b.owner, m.CredentialsDigest) != 1 {
 		return fault.Forbidden
 	}
@@ -93,17 +93,17 @@ func (b *Mailbox) put(m *busv1.ClientMessage) fault.Reason {
 // receive queues what a client posted and says so. It must not block: what is
 // posted to all mailboxes of this edge passes here.
 func (c *Caller) receive(msg *nats.Msg) {
-	m := &busv1.ClientMessage{}
+	m := &edgev1.ClientMessage{}
 	if !subject.OwnReply(subject.Edge, msg.Reply) || proto.Unmarshal(msg.Data, m) != nil {
 		return
 	}
-	if err := c.conn.Publish(msg.Reply, &busv1.ClientMessageTaken{Reason: string(c.queue(m))}); err != nil {
+	if err := c.conn.Publish(msg.Reply, &edgev1.ClientMessageTaken{Reason: string(c.queue(m))}); err != nil {
 		c.conn.Log().Debug("a client's message was not acknowledged", "error", err)
 	}
 }
 
 // queue returns why a message was not queued, or nothing.
-func (c *Caller) queue(m *busv1.ClientMessage) fault.Reason {
+func (c *Caller) queue(m *edgev1.ClientMessage) fault.Reason {
 	c.mu.Lock()
 	b := c.mailboxes[m.Token]
 	c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *Caller) Post(ctx context.Context, address string, credentials, body []b
 	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
 		return fault.New(fault.InvalidRequest, "not the address of a mailbox")
 	}
-	data, err := proto.Marshal(&busv1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})
+	data, err := proto.Marshal(&edgev1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *Caller) Post(ctx context.Context, address string, credentials, body []b
 
 // taken reads what became of a message.
 func taken(msg *nats.Msg) error {
-	got := &busv1.ClientMessageTaken{}
+	got := &edgev1.ClientMessageTaken{}
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		got.Reason = string(fault.UnknownSession) // its edge is gone
 	} else if err := proto.Unmarshal(msg.Data, got); err != nil {

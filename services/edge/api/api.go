@@ -71,13 +71,13 @@ func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFram
 }
 
 // Batch carries out calls concurrently; see gateway.Batch.
-func (s *Server) Batch(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
+func (s *Server) Batch(ctx context.Context, parallel int, calls gateway.Calls, done func(i int, result jsontext.Value, err error)) {
 	s.gateway.Batch(ctx, parallel, calls, outcomes(done))
 }
 
 // BatchInOrder is Batch with the outcomes in the order of the calls; see
 // gateway.BatchInOrder.
-func (s *Server) BatchInOrder(ctx context.Context, parallel int, calls func(func(*gateway.Call) bool), done func(i int, result jsontext.Value, err error)) {
+func (s *Server) BatchInOrder(ctx context.Context, parallel int, calls gateway.Calls, done func(i int, result jsontext.Value, err error)) {
 	s.gateway.BatchInOrder(ctx, parallel, calls, outcomes(done))
 }
 

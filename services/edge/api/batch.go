@@ -1,6 +1,8 @@
 package api
 
 import (
+	"iter"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,6 +41,15 @@ func ReadBatchCall(b []byte) (*BatchCall, error) {
 	return c, nil
 }
 
+func readBatchCall(raw jsontext.Value, check func(jsontext.Value) error) (*BatchCall, error) {
+	if check != nil {
+		if err := check(raw); err != nil {
+			return nil, err
+		}
+	}
+	return ReadBatchCall(raw)
+}
+
 func (c *BatchCall) arguments() jsontext.Value {
 	for _, v := range []jsontext.Value{c.Parameters, c.Arguments} {
 		if v != nil {
@@ -46,6 +57,25 @@ func (c *BatchCall) arguments() jsontext.Value {
 		}
 	}
 	return c.Args
+}
+
+// BatchCalls reads the calls of a batch as they are asked for. check is nil where
+// the whole batch was checked.
+func BatchCalls(who Caller, check func(jsontext.Value) error, all iter.Seq[jsontext.Value]) gateway.Calls {
+	return func(yield func(*gateway.Call, error) bool) {
+		for raw := range all {
+			c, err := readBatchCall(raw, check)
+			if err != nil {
+				if !yield(nil, err) {
+					return
+				}
+				continue
+			}
+			if !yield(c.Call(who, nil), nil) {
+				return
+			}
+		}
+	}
 }
 
 // Call is the call as its caller makes it; see Caller.Call for onFrame.

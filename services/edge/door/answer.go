@@ -52,6 +52,3 @@ func Answer(w http.ResponseWriter, status int, contentType string, body []byte) 
 // gone. The server's own deadline counts from the request, and a call may take
 // longer.
 func TimeWrite(c *http.ResponseController) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
-
-// KeepAlive is how often an idle stream gets a comment.
-func KeepAlive() time.Duration { return keepAlive }

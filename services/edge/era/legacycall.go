@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -174,7 +174,7 @@ func (s *Server) answered(r *Request) {
 	if err != nil {
 		return // not an id that an edge gives
 	}
-	answer := &busv1.ClientAnswer{Result: m.Result, Error: m.Error}
+	answer := &edgev1.ClientAnswer{Result: m.Result, Error: m.Error}
 	if r.Session != nil {
 		answer.Session = r.Session.ID
 	}

@@ -19,6 +19,10 @@ const (
 	MaxParallel     = 1024
 )
 
+// Calls are the calls of a batch, each with why it cannot be made, nil for one that
+// can: it has its place among the outcomes as well.
+type Calls = iter.Seq2[*Call, error]
+
 // Batch carries out calls concurrently, at most parallel at once, 0 for
 // DefaultParallel. Each passes the whole chain by itself, so that one that fails
 // fails alone. done is given each outcome as it comes, with the call's place
@@ -29,7 +33,7 @@ const (
 // When ctx ends, calls that run are cancelled and those not begun get an error
 // that says nothing ran; so do those not begun when the account of ctx is full.
 // Batch returns when done was called for every call.
-func (g *Gateway) Batch(ctx context.Context, parallel int, calls iter.Seq[*Call], done func(i int, a *Answer, err error)) {
+func (g *Gateway) Batch(ctx context.Context, parallel int, calls Calls, done func(i int, a *Answer, err error)) {
 	g.batch(ctx, parallel, calls, func(o ended) {
 		done(o.place, o.answer, o.err)
 		o.release()
@@ -38,7 +42,7 @@ func (g *Gateway) Batch(ctx context.Context, parallel int, calls iter.Seq[*Call]
 
 // BatchInOrder is Batch with the outcomes in the order of the calls. One that is
 // early waits for those before it.
-func (g *Gateway) BatchInOrder(ctx context.Context, parallel int, calls iter.Seq[*Call], done func(i int, a *Answer, err error)) {
+func (g *Gateway) BatchInOrder(ctx context.Context, parallel int, calls Calls, done func(i int, a *Answer, err error)) {
 	next, early := 0, map[int]ended{}
 	g.batch(ctx, parallel, calls, func(o ended) {
 		early[o.place] = o
@@ -63,7 +67,7 @@ type ended struct {
 	release func()
 }
 
-func (g *Gateway) batch(ctx context.Context, parallel int, calls iter.Seq[*Call], report func(ended)) {
+func (g *Gateway) batch(ctx context.Context, parallel int, calls Calls, report func(ended)) {
 	if parallel <= 0 {
 		parallel = DefaultParallel
 	}
@@ -76,15 +80,15 @@ func (g *Gateway) batch(ctx context.Context, parallel int, calls iter.Seq[*Call]
 		report(o)
 	}
 	i := 0
-	for c := range calls {
+	for c, refused := range calls {
 		o := ended{place: i, release: func() {}}
 		i++
 		p.Go(func() {
 			switch {
 			case ctx.Err() != nil:
 				o.err = notBegun()
-			case c.Refused != nil:
-				o.err = c.Refused
+			case refused != nil:
+				o.err = refused
 			case account.Full():
 				o.err = account.NotBegun()
 			default:

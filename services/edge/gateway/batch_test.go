@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"context"
-	"iter"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -12,10 +11,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-func calls(n int, tool func(i int) *gateway.Call) iter.Seq[*gateway.Call] {
-	return func(yield func(*gateway.Call) bool) {
+func calls(n int, tool func(i int) *gateway.Call) gateway.Calls {
+	return func(yield func(*gateway.Call, error) bool) {
 		for i := range n {
-			if !yield(tool(i)) {
+			if !yield(tool(i), nil) {
 				return
 			}
 		}

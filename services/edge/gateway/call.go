@@ -52,8 +52,6 @@ type Call struct {
 
 	// approved is the held call that a person agreed to; nil for none.
 	approved *HeldCall
-	// Refused is why a call of a batch cannot be made; nil for one that can.
-	Refused error
 
 	// permit is asked right before an instance of the service begins the call, and
 	// may refuse; nil does not. Only for calls with an effect: bus.Options.Permit.

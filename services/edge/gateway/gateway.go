@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
@@ -128,7 +128,7 @@ func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func(
 func (g *Gateway) Ask() *edges.ClientRequest { return g.caller.Ask() }
 
 // Answer hands a client's answer to the edge that asked.
-func (g *Gateway) Answer(id string, answer *busv1.ClientAnswer) error {
+func (g *Gateway) Answer(id string, answer *edgev1.ClientAnswer) error {
 	return g.caller.Answer(id, answer)
 }
 

@@ -6,7 +6,8 @@
 
 // The language of the bus, version 1: what travels on mcp.call, mcp.reply,
 // mcp.evt and mcp.ctl. It carries the stateless semantics of MCP 2026-07-28
-// only; sessions, eras and doors never appear here.
+// only; sessions, eras and doors never appear here. What edges say to each other
+// is in busbar.edge.v1.
 //
 // JSON inside (arguments, results, schemas) is the peer's own bytes and is
 // never decoded on the way.
@@ -1778,243 +1779,6 @@ func (x *Cancel) GetReason() string {
 	return ""
 }
 
-// ClientAnswer is what a legacy client says to a request of the server. The
-// edge that got it publishes it on mcp.reply.client.<edge>.<token>, to the
-// edge that asked.
-type ClientAnswer struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Session it came from; empty for a client whose connection is its session.
-	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// JSON object; empty if the client answered with an error.
-	Result []byte `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// JSON object: the JSON-RPC error.
-	Error         []byte `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClientAnswer) Reset() {
-	*x = ClientAnswer{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClientAnswer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClientAnswer) ProtoMessage() {}
-
-func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
-func (*ClientAnswer) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *ClientAnswer) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-func (x *ClientAnswer) GetResult() []byte {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-func (x *ClientAnswer) GetError() []byte {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-// ClientCancel is a legacy client's notifications/cancelled that arrived at an
-// edge which does not hold the request. Published on mcp.ctl.edge.cancel to
-// every edge.
-type ClientCancel struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// The id as the client wrote it; empty for all requests of a session that
-	// has ended.
-	RequestId     []byte `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClientCancel) Reset() {
-	*x = ClientCancel{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClientCancel) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClientCancel) ProtoMessage() {}
-
-func (x *ClientCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
-func (*ClientCancel) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *ClientCancel) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-func (x *ClientCancel) GetRequestId() []byte {
-	if x != nil {
-		return x.RequestId
-	}
-	return nil
-}
-
-// ClientMessage is what a client posts for its stream, which another edge may
-// hold. The edge that got it publishes it on mcp.ctl.edge.<edge>.message, to
-// the edge that holds the stream, which answers with ClientMessageTaken.
-type ClientMessage struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which of that edge's streams.
-	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// The bytes as the client sent them, unread.
-	Body []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
-	// SHA-256 of the client's credentials, which never enter the bus. Empty for
-	// none. The stream's must be the same.
-	CredentialsDigest []byte `protobuf:"bytes,3,opt,name=credentials_digest,json=credentialsDigest,proto3" json:"credentials_digest,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
-}
-
-func (x *ClientMessage) Reset() {
-	*x = ClientMessage{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClientMessage) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClientMessage) ProtoMessage() {}
-
-func (x *ClientMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClientMessage.ProtoReflect.Descriptor instead.
-func (*ClientMessage) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *ClientMessage) GetToken() string {
-	if x != nil {
-		return x.Token
-	}
-	return ""
-}
-
-func (x *ClientMessage) GetBody() []byte {
-	if x != nil {
-		return x.Body
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetCredentialsDigest() []byte {
-	if x != nil {
-		return x.CredentialsDigest
-	}
-	return nil
-}
-
-// ClientMessageTaken says what became of a ClientMessage. It goes to
-// mcp.reply.edge.<edge>.<token>.
-type ClientMessageTaken struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of the reasons in docs/errors.md; empty when the message was taken.
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ClientMessageTaken) Reset() {
-	*x = ClientMessageTaken{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ClientMessageTaken) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ClientMessageTaken) ProtoMessage() {}
-
-func (x *ClientMessageTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ClientMessageTaken.ProtoReflect.Descriptor instead.
-func (*ClientMessageTaken) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{23}
-}
-
-func (x *ClientMessageTaken) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 // ResourceUpdated says that a resource has changed. A service publishes it on
 // mcp.evt.<service>.updated, to every edge.
 type ResourceUpdated struct {
@@ -2031,7 +1795,7 @@ type ResourceUpdated struct {
 
 func (x *ResourceUpdated) Reset() {
 	*x = ResourceUpdated{}
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[24]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +1807,7 @@ func (x *ResourceUpdated) String() string {
 func (*ResourceUpdated) ProtoMessage() {}
 
 func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_bus_v1_call_proto_msgTypes[24]
+	mi := &file_busbar_bus_v1_call_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +1820,7 @@ func (x *ResourceUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUpdated.ProtoReflect.Descriptor instead.
 func (*ResourceUpdated) Descriptor() ([]byte, []int) {
-	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{24}
+	return file_busbar_bus_v1_call_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResourceUpdated) GetUri() string {
@@ -2202,21 +1966,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\x05 \x01(\rR\fretryAfterMs\"0\n" +
 	"\x06Cancel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"V\n" +
-	"\fClientAnswer\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
-	"\x06result\x18\x02 \x01(\fR\x06result\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\fR\x05error\"G\n" +
-	"\fClientCancel\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x02 \x01(\fR\trequestId\"h\n" +
-	"\rClientMessage\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\x12-\n" +
-	"\x12credentials_digest\x18\x03 \x01(\fR\x11credentialsDigest\",\n" +
-	"\x12ClientMessageTaken\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"S\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"S\n" +
 	"\x0fResourceUpdated\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
@@ -2251,36 +2001,32 @@ func file_busbar_bus_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_busbar_bus_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_busbar_bus_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_busbar_bus_v1_call_proto_goTypes = []any{
-	(LogLevel)(0),              // 0: busbar.bus.v1.LogLevel
-	(Executed)(0),              // 1: busbar.bus.v1.Executed
-	(Outcome_State)(0),         // 2: busbar.bus.v1.Outcome.State
-	(*Request)(nil),            // 3: busbar.bus.v1.Request
-	(*Share)(nil),              // 4: busbar.bus.v1.Share
-	(*Delegation)(nil),         // 5: busbar.bus.v1.Delegation
-	(*Client)(nil),             // 6: busbar.bus.v1.Client
-	(*Identity)(nil),           // 7: busbar.bus.v1.Identity
-	(*Frame)(nil),              // 8: busbar.bus.v1.Frame
-	(*Ready)(nil),              // 9: busbar.bus.v1.Ready
-	(*Permit)(nil),             // 10: busbar.bus.v1.Permit
-	(*Outcome)(nil),            // 11: busbar.bus.v1.Outcome
-	(*Progress)(nil),           // 12: busbar.bus.v1.Progress
-	(*Log)(nil),                // 13: busbar.bus.v1.Log
-	(*Chunk)(nil),              // 14: busbar.bus.v1.Chunk
-	(*Alive)(nil),              // 15: busbar.bus.v1.Alive
-	(*Disconnect)(nil),         // 16: busbar.bus.v1.Disconnect
-	(*Sent)(nil),               // 17: busbar.bus.v1.Sent
-	(*Result)(nil),             // 18: busbar.bus.v1.Result
-	(*InputRequired)(nil),      // 19: busbar.bus.v1.InputRequired
-	(*Task)(nil),               // 20: busbar.bus.v1.Task
-	(*Error)(nil),              // 21: busbar.bus.v1.Error
-	(*Cancel)(nil),             // 22: busbar.bus.v1.Cancel
-	(*ClientAnswer)(nil),       // 23: busbar.bus.v1.ClientAnswer
-	(*ClientCancel)(nil),       // 24: busbar.bus.v1.ClientCancel
-	(*ClientMessage)(nil),      // 25: busbar.bus.v1.ClientMessage
-	(*ClientMessageTaken)(nil), // 26: busbar.bus.v1.ClientMessageTaken
-	(*ResourceUpdated)(nil),    // 27: busbar.bus.v1.ResourceUpdated
+	(LogLevel)(0),           // 0: busbar.bus.v1.LogLevel
+	(Executed)(0),           // 1: busbar.bus.v1.Executed
+	(Outcome_State)(0),      // 2: busbar.bus.v1.Outcome.State
+	(*Request)(nil),         // 3: busbar.bus.v1.Request
+	(*Share)(nil),           // 4: busbar.bus.v1.Share
+	(*Delegation)(nil),      // 5: busbar.bus.v1.Delegation
+	(*Client)(nil),          // 6: busbar.bus.v1.Client
+	(*Identity)(nil),        // 7: busbar.bus.v1.Identity
+	(*Frame)(nil),           // 8: busbar.bus.v1.Frame
+	(*Ready)(nil),           // 9: busbar.bus.v1.Ready
+	(*Permit)(nil),          // 10: busbar.bus.v1.Permit
+	(*Outcome)(nil),         // 11: busbar.bus.v1.Outcome
+	(*Progress)(nil),        // 12: busbar.bus.v1.Progress
+	(*Log)(nil),             // 13: busbar.bus.v1.Log
+	(*Chunk)(nil),           // 14: busbar.bus.v1.Chunk
+	(*Alive)(nil),           // 15: busbar.bus.v1.Alive
+	(*Disconnect)(nil),      // 16: busbar.bus.v1.Disconnect
+	(*Sent)(nil),            // 17: busbar.bus.v1.Sent
+	(*Result)(nil),          // 18: busbar.bus.v1.Result
+	(*InputRequired)(nil),   // 19: busbar.bus.v1.InputRequired
+	(*Task)(nil),            // 20: busbar.bus.v1.Task
+	(*Error)(nil),           // 21: busbar.bus.v1.Error
+	(*Cancel)(nil),          // 22: busbar.bus.v1.Cancel
+	(*ResourceUpdated)(nil), // 23: busbar.bus.v1.ResourceUpdated
 }
 var file_busbar_bus_v1_call_proto_depIdxs = []int32{
 	6,  // 0: busbar.bus.v1.Request.client:type_name -> busbar.bus.v1.Client
@@ -2336,7 +2082,7 @@ func file_busbar_bus_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_bus_v1_call_proto_rawDesc), len(file_busbar_bus_v1_call_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

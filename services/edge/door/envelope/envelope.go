@@ -129,13 +129,9 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	out := door.NewArray(w, "[", "]")
-	h.cfg.API.BatchInOrder(ctx, 0, func(yield func(*gateway.Call) bool) {
+	h.cfg.API.BatchInOrder(ctx, 0, func(yield func(*gateway.Call, error) bool) {
 		for _, action := range actions {
-			call, err := read(action, who)
-			if err != nil {
-				call = &gateway.Call{Refused: err}
-			}
-			if !yield(call) {
+			if !yield(read(action, who)) {
 				return
 			}
 		}

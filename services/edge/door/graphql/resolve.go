@@ -170,13 +170,9 @@ func (m *mutation) ExecuteTools(ctx context.Context, in struct {
 		parallel = int(*in.Parallel)
 	}
 	slots := make([]*toolSlot, len(in.Inputs))
-	m.api.Batch(ctx, parallel, func(yield func(*gateway.Call) bool) {
+	m.api.Batch(ctx, parallel, func(yield func(*gateway.Call, error) bool) {
 		for i := range in.Inputs {
-			call, err := in.Inputs[i].call(ctx, nil)
-			if err != nil {
-				call = &gateway.Call{Refused: err}
-			}
-			if !yield(call) {
+			if !yield(in.Inputs[i].call(ctx, nil)) {
 				return
 			}
 		}

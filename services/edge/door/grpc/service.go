@@ -158,16 +158,14 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 	ctx, stop := context.WithCancel(stream.Context())
 	defer stop()
 	var failed error
-	s.api.Batch(ctx, int(min(first.Parallel, gateway.MaxParallel)), func(yield func(*gateway.Call) bool) {
+	s.api.Batch(ctx, int(min(first.Parallel, gateway.MaxParallel)), func(yield func(*gateway.Call, error) bool) {
 		for r := first; ; {
 			own := who
 			own.IdempotencyKey = r.IdempotencyKey
-			call := own.Call(mcp.MethodToolsCall, r.Name, r.Arguments, nil)
-			call.Refused = object("arguments", r.Arguments)
-			if !yield(call) {
+			err := object("arguments", r.Arguments)
+			if !yield(own.Call(mcp.MethodToolsCall, r.Name, r.Arguments, nil), err) {
 				return
 			}
-			var err error
 			if r, err = stream.Recv(); err != nil {
 				if !errors.Is(err, io.EOF) {
 					failed = err

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"mime"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -56,21 +58,15 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, _ string) error 
 	if len(in.Calls) > maxBatch {
 		return fault.New(fault.TooLarge, "a batch has at most %d calls; send more as %s", maxBatch, ndjson)
 	}
-	calls := func(yield func(jsontext.Value) bool) {
-		for _, c := range in.Calls {
-			if !yield(c) {
-				return
-			}
-		}
-	}
+	calls := slices.Values(in.Calls)
 	if r.Header.Get("Accept") == ndjson {
-		h.run(r.Context(), newLineWriter(w), who, in.Parallel, calls)
+		h.run(r.Context(), newLineWriter(w), who, in.Parallel, nil, calls)
 		return nil
 	}
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	out := door.NewArray(w, `{"results":[`, `]}`)
-	h.each(ctx, h.cfg.API.BatchInOrder, who, in.Parallel, calls, func(_ int, s api.Slot) {
+	h.each(ctx, h.cfg.API.BatchInOrder, who, in.Parallel, nil, calls, func(_ int, s api.Slot) {
 		if !out.Add(s) {
 			stop() // nobody reads
 		}
@@ -86,7 +82,8 @@ func (h *Handler) lines(w http.ResponseWriter, r *http.Request, who api.Caller) 
 	// As long as it goes on; a line must not take longer than a body.
 	in := bufio.NewReaderSize(r.Body, 64<<10)
 	var failed error
-	h.run(r.Context(), out, who, 0, func(yield func(jsontext.Value) bool) {
+	check := func(line jsontext.Value) error { return mcp.Valid(bytes.TrimSpace(line), h.cfg.Limits) }
+	h.run(r.Context(), out, who, 0, check, func(yield func(jsontext.Value) bool) {
 		for {
 			_ = out.control.SetReadDeadline(time.Now().Add(lineTime))
 			line, err := readLine(in, h.cfg.Limits.Bytes)
@@ -126,12 +123,12 @@ func readLine(in *bufio.Reader, limit int) (jsontext.Value, error) {
 }
 
 // run answers with slots as they are done.
-func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, parallel int, calls func(func(jsontext.Value) bool)) {
+func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value]) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ctx, release := h.cfg.API.HoldAny(ctx)
 	defer release()
-	h.each(ctx, h.cfg.API.Batch, who, parallel, calls, func(i int, s api.Slot) {
+	h.each(ctx, h.cfg.API.Batch, who, parallel, check, calls, func(i int, s api.Slot) {
 		s.Index = &i
 		if !out.write(s) {
 			stop() // nobody reads
@@ -140,26 +137,11 @@ func (h *Handler) run(ctx context.Context, out *lineWriter, who api.Caller, para
 }
 
 // runner is api.Server.Batch or BatchInOrder.
-type runner func(context.Context, int, func(func(*gateway.Call) bool), func(int, jsontext.Value, error))
+type runner func(context.Context, int, gateway.Calls, func(int, jsontext.Value, error))
 
 // each carries calls out. One that cannot be read has its slot as well.
-func (h *Handler) each(ctx context.Context, run runner, who api.Caller, parallel int, calls func(func(jsontext.Value) bool), done func(i int, s api.Slot)) {
-	run(ctx, parallel, func(yield func(*gateway.Call) bool) {
-		for raw := range calls {
-			err := mcp.Valid(bytes.TrimSpace(raw), h.cfg.Limits)
-			var c *api.BatchCall
-			if err == nil {
-				c, err = api.ReadBatchCall(raw)
-			}
-			call := &gateway.Call{Refused: err}
-			if err == nil {
-				call = c.Call(who, nil)
-			}
-			if !yield(call) {
-				return
-			}
-		}
-	}, func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err)) })
+func (h *Handler) each(ctx context.Context, run runner, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value], done func(i int, s api.Slot)) {
+	run(ctx, parallel, api.BatchCalls(who, check, calls), func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err)) })
 }
 
 // lineWriter writes values as lines.

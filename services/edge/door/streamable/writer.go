@@ -2,40 +2,30 @@ package streamable
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/busbar-mcp/busbar/services/edge/door"
-)
-
-// That many notifications, and bytes of them, wait for a slow client; more are
-// dropped. The response is not.
-const (
-	maxQueued      = 256
-	maxQueuedBytes = 256 << 10
 )
 
 // writer is the era.Responder of one POST, and a GET's stream. It answers with
 // JSON unless a notification comes first and the client takes a stream. It is
 // used by one goroutine; a second one, its own, writes the stream.
 type writer struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	takes   door.Accept
+	w     http.ResponseWriter
+	takes door.Accept
 
 	mark    string        // id of the next event
-	events  chan []byte   // not nil once it is a stream
-	queued  atomic.Int64  // bytes in events
-	taken   chan struct{} // has a value when queued is less than before
+	events  *door.Events  // not nil once it is a stream
 	ended   chan struct{} // closed when the stream's goroutine has ended
 	written bool
 	closed  bool
 }
 
 func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
-	return &writer{w: w, control: http.NewResponseController(w), takes: takes}
+	return &writer{w: w, takes: takes}
 }
 
 func (o *writer) header() http.Header { return o.w.Header() }
@@ -46,17 +36,7 @@ func (o *writer) Notify(message []byte) {
 		return
 	}
 	o.open()
-	event := o.frame(message)
-	size := int64(len(event))
-	if queued := o.queued.Add(size); queued > maxQueuedBytes && queued > size {
-		o.queued.Add(-size) // too slow: the response matters more
-		return
-	}
-	select {
-	case o.events <- event:
-	default:
-		o.queued.Add(-size)
-	}
+	o.events.Notify(o.frame(message)) // dropped if the client is too slow: the response matters more
 }
 
 // Begin implements era.Resumable.
@@ -95,27 +75,14 @@ func (o *writer) push(event []byte) bool {
 		return false
 	}
 	o.open()
-	size := int64(len(event))
-	for queued := o.queued.Add(size); queued > maxQueuedBytes && queued > size; queued = o.queued.Load() {
-		select {
-		case <-o.taken:
-		case <-o.ended:
-			return false
-		}
-	}
-	select {
-	case o.events <- event:
-		return true
-	case <-o.ended:
-		return false
-	}
+	return o.events.Send(event)
 }
 
 var jsonType = []string{"application/json"}
 
 func (o *writer) write(status int, body []byte) {
 	o.written = true
-	door.TimeWrite(o.control)
+	door.TimeWrite(http.NewResponseController(o.w))
 	o.w.WriteHeader(status)
 	_, _ = o.w.Write(body)
 }
@@ -133,54 +100,12 @@ func (o *writer) open() {
 		return
 	}
 	o.written = true
-	o.events, o.ended = make(chan []byte, maxQueued), make(chan struct{})
-	o.taken = make(chan struct{}, 1)
-	h := o.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
-	go o.stream()
-}
-
-// stream writes events until the channel is closed or the client is gone.
-func (o *writer) stream() {
-	defer close(o.ended)
-	idle := time.NewTicker(door.KeepAlive())
-	defer idle.Stop()
-	door.TimeWrite(o.control)
-	o.w.WriteHeader(http.StatusOK)
-	if o.control.Flush() != nil {
-		return
-	}
-	for {
-		var event []byte
-		select {
-		case next, more := <-o.events:
-			if !more {
-				// For the end that net/http writes: the last write may be long ago.
-				door.TimeWrite(o.control)
-				return
-			}
-			event = next
-			o.queued.Add(-int64(len(event)))
-			select {
-			case o.taken <- struct{}{}:
-			default:
-			}
-		case <-idle.C:
-			event = []byte(":\n\n")
-		}
-		door.TimeWrite(o.control)
-		if _, err := o.w.Write(event); err != nil {
-			return
-		}
-		if len(o.events) > 0 {
-			continue // flush several at once
-		}
-		if o.control.Flush() != nil {
-			return
-		}
-	}
+	o.events, o.ended = door.NewEvents(o.w), make(chan struct{})
+	go func() {
+		defer close(o.ended)
+		// A client that is gone is noticed by a write.
+		o.events.Run(context.Background(), nil)
+	}()
 }
 
 // frame makes a message an event. Messages are single lines.
@@ -204,7 +129,7 @@ func (o *writer) close() {
 		// its own; HTTP still owes an answer.
 		o.status(http.StatusAccepted)
 	default:
-		close(o.events)
+		o.events.End()
 		<-o.ended
 	}
 	o.closed = true

@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -9,7 +10,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // data reads what a request brings strictly.
@@ -108,18 +108,7 @@ func (r *request) batch(ctx context.Context) (any, error) {
 		return nil, fault.New(fault.TooLarge, "a batch has at most %d calls", maxBatch)
 	}
 	failed := 0
-	r.h.cfg.API.Batch(ctx, in.Parallel, func(yield func(*gateway.Call) bool) {
-		for _, raw := range in.Calls {
-			c, err := api.ReadBatchCall(raw)
-			call := &gateway.Call{Refused: err}
-			if err == nil {
-				call = c.Call(r.who, nil)
-			}
-			if !yield(call) {
-				return
-			}
-		}
-	}, func(i int, result jsontext.Value, err error) {
+	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.who, nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
 		slot := api.NewSlot(result, err)
 		slot.Index = &i
 		if slot.IsError {
