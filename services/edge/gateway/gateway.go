@@ -125,7 +125,7 @@ func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func(
 }
 
 // Ask makes room for the answer of a client that is asked for input.
-func (g *Gateway) Ask() *edges.Question { return g.caller.Ask() }
+func (g *Gateway) Ask() *edges.ClientRequest { return g.caller.Ask() }
 
 // Answer hands a client's answer to the edge that asked.
 func (g *Gateway) Answer(id string, answer *edgev1.ClientAnswer) error {
