@@ -17,16 +17,15 @@ var files embed.FS
 
 // Table is a store.Store.
 type Table struct {
-	db   database.Database
-	now  func() time.Time
-	room *room
+	db  database.Database
+	now func() time.Time
 }
 
 var _ store.Store = (*Table)(nil)
 
 // Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
 // needs only the place.
-func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, error) {
+func Open(ctx context.Context, cfg database.Config) (*Table, error) {
 	migrations, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Table{db: db, now: time.Now, room: &room{limits: limits, clock: time.Now}}, nil
+	return &Table{db: db, now: time.Now}, nil
 }
 
 // StoreID is the id of the data: see database.StoreID.
