@@ -245,7 +245,7 @@ func fill(t *testing.T, cfg resource.Env) {
 		INSERT INTO resource (tenant, uri, name, title, description, mime_type, annotations, is_binary, size, revision, created, updated, names, about, words, content)
 		SELECT '', 'many:' || CAST(100000 + i AS text), 'n', '', '', 'text/plain', 'null', false, 0, 1, 0, 0, 'n', '', '', '' FROM n`
 	place := database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db")}
-	s, err := table.Open(t.Context(), place)
+	s, err := table.Open(t.Context(), place, table.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
