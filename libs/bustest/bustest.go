@@ -29,6 +29,18 @@ func Server(t testing.TB) string {
 // in place.
 func Connect(t testing.TB, url string) *bus.Conn {
 	t.Helper()
+	conn := Join(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := storage.Ensure(ctx, conn); err != nil {
+		t.Fatalf("prepare the bus: %v", err)
+	}
+	return conn
+}
+
+// Join is Connect for what needs no buckets.
+func Join(t testing.TB, url string) *bus.Conn {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	conn, err := bus.Connect(ctx, bus.Config{URL: url, Name: t.Name(), Logger: Logger(t)})
@@ -36,9 +48,6 @@ func Connect(t testing.TB, url string) *bus.Conn {
 		t.Fatalf("join the bus: %v", err)
 	}
 	t.Cleanup(conn.Close)
-	if _, err := storage.Ensure(ctx, conn); err != nil {
-		t.Fatalf("prepare the bus: %v", err)
-	}
 	return conn
 }
 
