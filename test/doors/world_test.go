@@ -207,14 +207,14 @@ type policy struct {
 	asked map[string]int // by key
 }
 
-func (*policy) Authorize(_ context.Context, c *gateway.Call) error {
+func (*policy) Authorize(_ context.Context, c gateway.View) error {
 	if c.Name == "private" {
 		return fault.New(fault.Forbidden, "not for you")
 	}
 	return nil
 }
 
-func (p *policy) Acquire(ctx context.Context, c *gateway.Call) (func(), error) {
+func (p *policy) Acquire(ctx context.Context, c gateway.View) (func(), error) {
 	p.mu.Lock()
 	p.asked[keyIn(c.Arguments)]++
 	p.mu.Unlock()

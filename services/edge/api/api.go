@@ -66,8 +66,16 @@ func (c Caller) Call(method, name string, arguments []byte, onFrame gateway.OnFr
 
 // Do carries out a call and returns its result as MCP has it, a JSON object.
 func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (jsontext.Value, error) {
+	result, _, err := s.DoOnce(ctx, c, onFrame)
+	return result, err
+}
+
+// DoOnce is Do, and says whether the result is the one to an earlier call with the
+// same idempotency key.
+func (s *Server) DoOnce(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (_ jsontext.Value, replayed bool, _ error) {
 	answer, err := s.gateway.Do(ctx, c, onFrame)
-	return Outcome(answer, err)
+	result, err := Outcome(answer, err)
+	return result, err == nil && answer.Replayed, err
 }
 
 // Batch carries out calls concurrently; see gateway.Batch.

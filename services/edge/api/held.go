@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Held is a call that waits until its caller agrees to it.
@@ -26,7 +27,7 @@ type Held struct {
 	Expires time.Time `json:"expires"`
 }
 
-func newHeld(h *gateway.HeldCall) Held {
+func newHeld(h *store.HeldCall) Held {
 	return Held{Approval: h.ID, Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
 }
 

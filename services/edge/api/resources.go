@@ -115,9 +115,8 @@ func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jso
 	if _, ok := s.Catalogue().Tool(tool); !ok {
 		return nil, fault.New(fault.Unavailable, "no service stores resources; run the resource service")
 	}
-	call := c.Call(mcp.MethodToolsCall, tool, arguments, nil)
-	result, err := s.Do(ctx, call, nil)
-	if err == nil && call.Replayed && c.Replayed != nil {
+	result, replayed, err := s.DoOnce(ctx, c.Call(mcp.MethodToolsCall, tool, arguments, nil), nil)
+	if replayed && c.Replayed != nil {
 		c.Replayed()
 	}
 	if err != nil {

@@ -126,37 +126,37 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 }
 
 // Ready implements gateway.Auditor. It asks nobody.
-func (t *Trail) Ready(c *gateway.Call) error {
+func (t *Trail) Ready(v gateway.View) error {
 	if err := t.unready(); err != nil {
-		return refused(c, err)
+		return refused(v, err)
 	}
 	return nil
 }
 
 // Begin implements gateway.Auditor.
-func (t *Trail) Begin(ctx context.Context, c *gateway.Call) error {
+func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 	err := t.unready()
 	if err != nil {
-		return refused(c, err)
+		return refused(v, err)
 	}
-	record, err := t.begun(c)
+	record, err := t.begun(v)
 	if err == nil {
 		err = t.append(ctx, record)
 	}
 	if err != nil {
-		return refused(c, err)
+		return refused(v, err)
 	}
 	return nil
 }
 
 // Record implements gateway.Auditor.
 func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
-	payer := r.Call.Payer()
+	payer := r.Payer
 	if payer == "" { // refused before it had one
-		payer = gateway.Payer(gateway.Anonymous, r.Call.Credentials)
+		payer = gateway.Payer(gateway.Anonymous, r.Credentials)
 	}
 	if refusedEarly(r) && !t.refusals.count(payer, r, func() *auditv1.AuditEvent {
-		e := t.brief(r.Call)
+		e := t.brief(r.View)
 		e.Outcome, e.Executed = r.Outcome, executed(r)
 		return e
 	}) {
@@ -200,10 +200,10 @@ func (t *Trail) postpone(i item, why error) error {
 
 // refused says that a call does not run. Of an earlier call with its idempotency
 // key nothing is known here.
-func refused(c *gateway.Call, err error) error {
+func refused(v gateway.View, err error) error {
 	e := fault.New(fault.Unavailable, "the audit trail cannot be written, so calls that may have an effect are refused; read-only calls go on; try again shortly").
 		Ran(fault.No).Because(err)
-	if c.IdempotencyKey != "" {
+	if v.IdempotencyKey != "" {
 		e = fault.New(fault.Unavailable, "the audit trail cannot be written, so this call was not made; whether an earlier one with its idempotency key ran was not looked up; try again shortly with the same key").
 			Ran(fault.Unknown).Because(err)
 	}

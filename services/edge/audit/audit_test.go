@@ -74,6 +74,8 @@ func (w *world) executions() int {
 type edge struct {
 	*gateway.Gateway
 	trail *audit.Trail
+	// ids has the id of each call that was recorded, by method and name.
+	ids sync.Map
 	// close ends it in order, kill takes its connection away.
 	close, kill func()
 }
@@ -117,7 +119,7 @@ func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Auditor = e.trail
+		cfg.Auditor = noting{e.trail, &e.ids}
 	}
 	e.Gateway = gateway.New(cfg)
 	var once sync.Once
@@ -134,6 +136,24 @@ func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 	e.kill = conn.Close
 	t.Cleanup(e.close)
 	return e
+}
+
+// noting notes the ids of calls.
+type noting struct {
+	gateway.Auditor
+	ids *sync.Map
+}
+
+func (n noting) Record(ctx context.Context, r gateway.Record) error {
+	n.ids.Store(r.Method+" "+r.Name, r.ID)
+	return n.Auditor.Record(ctx, r)
+}
+
+// id is that of the last call of a method and name.
+func (e *edge) id(c *gateway.Call) string {
+	id, _ := e.ids.Load(c.Method + " " + c.Name)
+	s, _ := id.(string)
+	return s
 }
 
 const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -220,16 +240,16 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	events := w.events(t)
 	for name, c := range want {
 		outcome, _, _ := strings.Cut(name, ",")
-		got := events[c.ID+"-2"]
-		if got == nil || got.Outcome+" "+got.Executed != outcome || got.Call != c.ID || got.Principal != "anonymous" || got.Method != c.Method || got.Edge != e.Edge() {
+		got := events[e.id(c)+"-2"]
+		if got == nil || got.Outcome+" "+got.Executed != outcome || got.Call != e.id(c) || got.Principal != "anonymous" || got.Method != c.Method || got.Edge != e.Edge() {
 			t.Errorf("%s is recorded as %v", name, got)
 		}
-		first := events[c.ID+"-1"]
+		first := events[e.id(c)+"-1"]
 		if started := name[0] != 'f' && strings.HasSuffix(outcome, "yes") && c.Method == mcp.MethodToolsCall || name == "internal unknown"; started != (first != nil) {
 			t.Errorf("%s: its beginning is %v", name, first)
 		}
 	}
-	got, first := events[full.ID+"-2"], events[full.ID+"-1"]
+	got, first := events[e.id(full)+"-2"], events[e.id(full)+"-1"]
 	if string(got.Arguments) != `{"password":"***REDACTED***","n":1}` || len(got.ArgumentsDigest) != 32 || len(got.IdempotencyDigest) != 32 ||
 		got.ClientName != "cli\uFFFDent" || got.Traceparent != trace || got.Service != "svc" || got.DurationNano == 0 {
 		t.Errorf("%v", got)
@@ -237,7 +257,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	if first.Outcome != audit.Begun || first.Executed != "unknown" || !bytes.Equal(first.ArgumentsDigest, got.ArgumentsDigest) {
 		t.Errorf("%v", first)
 	}
-	if r := events[want["unknown_resource no"].ID+"-2"]; r.Name != "https://u:***REDACTED***@h/x" {
+	if r := events[e.id(want["unknown_resource no"])+"-2"]; r.Name != "https://u:***REDACTED***@h/x" {
 		t.Errorf("%q", r.Name)
 	}
 }
@@ -401,7 +421,7 @@ func TestRecordFailsAfterTheCall(t *testing.T) {
 			}
 			bustest.Connect(t, w.url)
 			w.waitFor(t, 1)
-			if got := w.events(t)[c.ID+"-2"]; got == nil || got.Outcome != "ok" || !got.Delayed {
+			if got := w.events(t)[e.id(c)+"-2"]; got == nil || got.Outcome != "ok" || !got.Delayed {
 				t.Errorf("%v", got)
 			}
 		})

@@ -27,15 +27,15 @@ const (
 const Begun = "begun"
 
 // begun is the record of a call that begins: its event, marshalled.
-func (t *Trail) begun(c *gateway.Call) ([]byte, error) {
-	e := t.event(c, "-1", time.Since(c.Received))
+func (t *Trail) begun(v gateway.View) ([]byte, error) {
+	e := t.event(v, "-1", time.Since(v.Received))
 	e.Outcome, e.Executed = Begun, string(fault.Unknown)
 	return proto.Marshal(e)
 }
 
 // ended is that of one that is over.
 func (t *Trail) ended(r gateway.Record) ([]byte, error) {
-	e := t.event(r.Call, "-2", r.Duration)
+	e := t.event(r.View, "-2", r.Duration)
 	e.Outcome, e.Executed = r.Outcome, executed(r)
 	return proto.Marshal(e)
 }
@@ -44,7 +44,7 @@ func executed(r gateway.Record) string {
 	switch {
 	case r.Err != nil:
 		return string(r.Err.Executed)
-	case r.Call.Replayed:
+	case r.Replayed:
 		return string(fault.No)
 	case r.Outcome == "left":
 		return string(fault.Unknown)
@@ -60,14 +60,14 @@ var delayed, _ = proto.Marshal(&auditv1.AuditEvent{Delayed: true})
 func late(record []byte) []byte { return append(record[:len(record):len(record)], delayed...) }
 
 // event is what every event of a call says.
-func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *auditv1.AuditEvent {
-	e := t.brief(c)
-	e.Id, e.DurationNano = c.ID+suffix, uint64(max(took, 0))
-	e.ClientName, e.ClientVersion = plain(c.Client.GetName(), maxWord), plain(c.Client.GetVersion(), maxWord)
-	e.Traceparent = clean(c.Traceparent, maxWord)
-	e.Effect, e.Parent = c.Effect(), clean(c.Parent, maxWord)
-	e.Instance, e.ServiceVersion = clean(c.Ran.Instance, maxWord), clean(c.Ran.Version, maxWord)
-	if a := c.Approval; a != nil {
+func (t *Trail) event(v gateway.View, suffix string, took time.Duration) *auditv1.AuditEvent {
+	e := t.brief(v)
+	e.Id, e.DurationNano = v.ID+suffix, uint64(max(took, 0))
+	e.ClientName, e.ClientVersion = plain(v.Client.GetName(), maxWord), plain(v.Client.GetVersion(), maxWord)
+	e.Traceparent = clean(v.Traceparent, maxWord)
+	e.Effect, e.Parent = v.Writes(), clean(v.Parent, maxWord)
+	e.Instance, e.ServiceVersion = clean(v.Ran.Instance, maxWord), clean(v.Ran.Version, maxWord)
+	if a := v.Approval; a != nil {
 		e.Approval = "declined"
 		if a.Agreed {
 			e.Approval = "agreed"
@@ -77,22 +77,22 @@ func (t *Trail) event(c *gateway.Call, suffix string, took time.Duration) *audit
 			e.ApprovalTimeUnixNano = uint64(a.Time.UnixNano())
 		}
 	}
-	if len(c.Arguments) > 0 {
-		arguments, note := redact.JSON(c.Arguments, maxArguments)
-		e.Arguments, e.ArgumentsNote, e.ArgumentsDigest = arguments, string(note), t.digest("arguments", c.Arguments)
+	if len(v.Arguments) > 0 {
+		arguments, note := redact.JSON(v.Arguments, maxArguments)
+		e.Arguments, e.ArgumentsNote, e.ArgumentsDigest = arguments, string(note), t.digest("arguments", v.Arguments)
 	}
-	if c.IdempotencyKey != "" {
-		e.IdempotencyDigest = t.digest("idempotency key", []byte(c.IdempotencyKey))
+	if v.IdempotencyKey != "" {
+		e.IdempotencyDigest = t.digest("idempotency key", []byte(v.IdempotencyKey))
 	}
 	return e
 }
 
 // brief is who calls what, without what the client wrote besides.
-func (t *Trail) brief(c *gateway.Call) *auditv1.AuditEvent {
+func (t *Trail) brief(v gateway.View) *auditv1.AuditEvent {
 	return &auditv1.AuditEvent{
-		Call: c.ID, TimeUnixNano: uint64(c.Received.UnixNano()), Edge: t.cfg.Edge,
-		Tenant: clean(c.Principal.Tenant, maxWord), Principal: clean(c.Principal.Name, maxWord), Door: c.Door,
-		Method: clean(c.Method, maxWord), Name: plain(c.Name, maxName), Service: c.Target.Service,
+		Call: v.ID, TimeUnixNano: uint64(v.Received.UnixNano()), Edge: t.cfg.Edge,
+		Tenant: clean(v.Principal.Tenant, maxWord), Principal: clean(v.Principal.Name, maxWord), Door: v.Door,
+		Method: clean(v.Method, maxWord), Name: plain(v.Name, maxName), Service: v.Target.Service,
 	}
 }
 

@@ -36,6 +36,7 @@ func TestC1RefusalsAreCounted(t *testing.T) {
 	}
 	other := from("192.0.2.2", "nope1")
 	_, _ = e.Do(t.Context(), other, nil)
+	otherID := e.id(other)
 	var own, counted, whole int
 	bustest.Eventually(t, "every refusal is recorded or counted", func() bool {
 		own, counted, whole = 0, 0, 0
@@ -46,7 +47,7 @@ func TestC1RefusalsAreCounted(t *testing.T) {
 				if e.Outcome != "unknown_tool" || e.Executed != "no" || e.Call+"-3" != e.Id || e.Edge == "" || e.Principal != "anonymous" && e.Principal != "" {
 					t.Fatalf("%v", e)
 				}
-			case e.Call == other.ID:
+			case e.Call == otherID:
 				own++
 			default:
 				whole++

@@ -79,12 +79,11 @@ func (a *Reader) answer(r *http.Request) (answer []byte, err error) {
 	if err := a.Guard.Check(r); err != nil {
 		return nil, err
 	}
-	c := &gateway.Call{
-		ID: bus.NewID(), Door: "audit", Method: Method, Name: strings.TrimPrefix(r.URL.Path, "/audit/"), Received: time.Now(),
-		Credentials: door.Credentials(r),
-	}
+	c := gateway.View{ID: bus.NewID(), Call: &gateway.Call{
+		Door: "audit", Method: Method, Name: strings.TrimPrefix(r.URL.Path, "/audit/"), Received: time.Now(), Credentials: door.Credentials(r),
+	}}
 	defer func() {
-		record := gateway.Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err)}
+		record := gateway.Record{View: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err)}
 		if err != nil {
 			record.Outcome = string(record.Err.Reason)
 		}

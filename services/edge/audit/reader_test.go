@@ -98,7 +98,7 @@ func TestReader(t *testing.T) {
 	outcomes := map[string]int{}
 	for _, r := range records {
 		outcomes[r.Outcome]++
-		if c := r.Call; c.Method != audit.Method || c.ID == "" || r.Outcome == "ok" && (c.Principal.Name != "operator" || c.Name != "list" || string(c.Arguments) != `{"name":"a&b"}`) {
+		if c := r.View; c.Method != audit.Method || c.ID == "" || r.Outcome == "ok" && (c.Principal.Name != "operator" || c.Name != "list" || string(c.Arguments) != `{"name":"a&b"}`) {
 			t.Errorf("%+v", r.Call)
 		}
 	}

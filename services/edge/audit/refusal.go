@@ -54,13 +54,12 @@ type refusalCount struct {
 // refusedEarly reports whether a call was refused before anything of it was
 // recorded, and so that nothing waits for it.
 func refusedEarly(r gateway.Record) bool {
-	return r.Err != nil && r.Err.Executed == fault.No && !r.Begun && r.Call.Approval == nil && r.Err.Reason != fault.ApprovalRequired
+	return r.Err != nil && r.Err.Executed == fault.No && !r.Begun && r.Approval == nil && r.Err.Reason != fault.ApprovalRequired
 }
 
 // count notes a refused call, and reports whether it has an event of its own.
 func (r *refusals) count(payer string, record gateway.Record, describe func() *auditv1.AuditEvent) bool {
-	c := record.Call
-	kind := refusalKind{payer, record.Outcome, c.Door, c.Method[:min(len(c.Method), maxWord)], maphash.String(r.seed, c.Name)}
+	kind := refusalKind{payer, record.Outcome, record.Door, record.Method[:min(len(record.Method), maxWord)], maphash.String(r.seed, record.Name)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {

@@ -2,13 +2,12 @@ package catalogue
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -16,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 const (
@@ -28,56 +28,32 @@ const (
 	// maxClaims bounds the names that are kept for one service. Further ones are
 	// served as long as nobody else offers them.
 	maxClaims = 10_000
-	// renewAfter is the age at which the owner of a name that is there has it for
-	// storage.NameTTL from then on; renewals is how many names one edge does that for
-	// at a time.
-	renewAfter = 12 * time.Hour
-	renewals   = 256
+	// renewals is how many claims one edge renews at a time.
+	renewals = 256
 )
 
 // owners say which service has a name: the first that was seen with it, until an
-// operator says otherwise or it was not seen for storage.NameTTL. The bucket "names"
-// is the arbiter between edges: what one of them creates there, all obey.
+// operator says otherwise or it was not seen for storage.NameTTL.
 type owners struct {
-	bucket *bus.Bucket
-	log    *slog.Logger
+	names *store.Names
+	log   *slog.Logger
 	// look says that nothing is written.
 	look bool
-	// known are the claims in the bucket, by key.
-	known map[string]claim
+	// known are the claims in the store, by key.
+	known map[string]store.Claim
 	// failed is when the bucket last did not take all claims.
 	failed time.Time
 }
 
-// claim is the value of a key.
-type claim struct {
-	// Name is for people; the key is of the whole one.
-	Name    string `json:"name"`
-	Service string `json:"service"`
-	// Since is when the service was first seen with it; zero where an operator gave
-	// it to the service.
-	Since time.Time `json:"since,omitzero"`
-	// Seen is when it was last renewed, give or take renewAfter.
-	Seen time.Time `json:"seen"`
-}
-
-func (c claim) encode() []byte {
-	raw, err := json.Marshal(c)
-	if err != nil { // only strings and a time
-		return nil
-	}
-	return raw
-}
-
 func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (*owners, error) {
-	o := &owners{bucket: conn.Bucket(bus.NamesBucket), log: log, look: look, known: map[string]claim{}}
+	o := &owners{names: store.NewNames(conn), log: log, look: look, known: map[string]store.Claim{}}
 	o.reload(ctx)
 	return o, nil
 }
 
 // ownership is which of the services that are there has a name.
 type ownership struct {
-	known   map[string]claim
+	known   map[string]store.Claim
 	offered map[Name][]string
 }
 
@@ -116,7 +92,7 @@ func (o ownership) assignedPrefixes(service string) []string {
 // keyed is a claim with its key.
 type keyed struct {
 	key string
-	claim
+	store.Claim
 }
 
 // wants are the claims that are to be made, now that these services are there;
@@ -137,7 +113,7 @@ func (o *owners) wants(services []registry.Service) []keyed {
 			continue
 		}
 		have[by[0]]++
-		wants = append(wants, keyed{key, claim{Name: fault.Clip(n.String()), Service: by[0], Since: now, Seen: now}})
+		wants = append(wants, keyed{key, store.Claim{Name: fault.Clip(n.String()), Service: by[0], Since: now, Seen: now}})
 	}
 	return wants
 }
@@ -153,7 +129,7 @@ func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 			break
 		}
 		p.Go(func(ctx context.Context) (keyed, error) {
-			c, err := o.create(ctx, w.key, w.claim)
+			c, err := o.names.Create(ctx, w.key, w.Claim)
 			return keyed{w.key, c}, err
 		})
 	}
@@ -163,7 +139,7 @@ func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 // made notes the claims that there are. Without any the bucket does not answer.
 func (o *owners) made(claims []keyed, err error) {
 	for _, c := range claims {
-		o.known[c.key] = c.claim
+		o.known[c.key] = c.Claim
 	}
 	if err == nil {
 		return
@@ -174,32 +150,12 @@ func (o *owners) made(claims []keyed, err error) {
 	}
 }
 
-// create returns the claim that is in the bucket in the end.
-func (o *owners) create(ctx context.Context, key string, c claim) (claim, error) {
-	first, err := o.bucket.Create(ctx, key, c.encode())
-	if err != nil || first {
-		return c, err
-	}
-	raw, err := o.bucket.Get(ctx, key)
-	if err != nil {
-		return claim{}, err
-	}
-	err = json.Unmarshal(raw, &c)
-	return c, err
-}
-
 // reload reads all claims again. One that the bucket has lost, and should not
 // have yet, it gets back.
 func (o *owners) reload(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
-	now := map[string]claim{}
-	err := o.bucket.All(ctx, func(key string, value []byte) {
-		var c claim
-		if json.Unmarshal(value, &c) == nil && bus.ValidName(c.Service) == nil {
-			now[key] = c
-		}
-	})
+	now, err := o.names.All(ctx)
 	if err != nil {
 		o.log.Warn("the names of services cannot be read; those known count", "error", err)
 		return
@@ -212,7 +168,7 @@ func (o *owners) reload(ctx context.Context) {
 		if o.look {
 			continue
 		}
-		if c, err = o.create(ctx, key, c); err == nil {
+		if c, err = o.names.Create(ctx, key, c); err == nil {
 			now[key] = c
 		}
 	}
@@ -229,30 +185,17 @@ func (o *owners) renew(ctx context.Context, services []registry.Service) {
 	left := renewals
 	for n, by := range offered(services) {
 		c, ok := o.known[n.key()]
-		if !ok || time.Since(c.Seen) < renewAfter || left == 0 {
+		if !ok || time.Since(c.Seen) < store.RenewAfter || left == 0 {
 			continue
 		}
-		for _, service := range by {
-			if service != c.Service {
-				continue
-			}
+		if slices.Contains(by, c.Service) {
 			left--
-			err := o.bucket.Change(ctx, n.key(), func(raw []byte) ([]byte, error) {
-				if err := json.Unmarshal(raw, &c); err != nil || c.Service != service || time.Since(c.Seen) < renewAfter {
-					return nil, errNotRenewed
-				}
-				c.Seen = time.Now()
-				return c.encode(), nil
-			})
-			if err == nil || errors.Is(err, errNotRenewed) {
+			if c, err := o.names.Renew(ctx, n.key(), c); err == nil {
 				o.known[n.key()] = c
 			}
 		}
 	}
 }
-
-// errNotRenewed says that another edge has.
-var errNotRenewed = errors.New("renewed already, or another's")
 
 // Assign gives a name to a service, whoever has it. Edges obey within a moment,
 // those that do not hear it within the minute.
@@ -260,7 +203,7 @@ func Assign(ctx context.Context, conn *bus.Conn, n Name, service string) error {
 	if err := bus.ValidName(service); err != nil {
 		return err
 	}
-	if err := conn.Bucket(bus.NamesBucket).Put(ctx, n.key(), claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}.encode()); err != nil {
+	if err := store.NewNames(conn).Put(ctx, n.key(), store.Claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}); err != nil {
 		return err
 	}
 	return edges.TellNamesAssigned(ctx, conn)

@@ -30,9 +30,8 @@ const (
 // maxPings is how many pings a client may send between two of ours.
 const maxPings = 100
 
-// Connection is what a protocol does with the messages over a socket. Receive and
-// Drain are for one goroutine.
-type Connection interface {
+// Talk is what is said over a socket. Receive and Drain are for one goroutine.
+type Talk interface {
 	// Receive takes up one message of the client. What takes long goes on beside
 	// it, and ends with ctx.
 	Receive(ctx context.Context, message []byte)
@@ -84,8 +83,8 @@ func (s *Socket) Close(code websocket.StatusCode, reason string) {
 }
 
 // Serve upgrades a request that the Guard has let pass, and serves the client
-// until either ends the connection. open says what takes the messages.
-func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
+// until either ends the connection. open says who it talks with.
+func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Talk) {
 	if err := offers(r.Header, cfg); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -112,7 +111,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 	conn.SetReadLimit(int64(cfg.Limit))
 	socket.conn, socket.Protocol = conn, conn.Subprotocol()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	connection := open(socket)
+	talk := open(socket)
 	var beside conc.WaitGroup
 	messages, gone, written := make(chan []byte), make(chan struct{}), make(chan struct{})
 	beside.Go(func() {
@@ -124,7 +123,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 		socket.write()
 	})
 	beside.Go(func() { socket.watch(ctx, cfg.Check) })
-	end := socket.serve(ctx, connection, cfg.Closing, s.abort, messages, gone, &beside)
+	end := socket.talk(ctx, talk, cfg.Closing, s.abort, messages, gone, &beside)
 	cancel() // calls end with their client
 	socket.End()
 	<-written
@@ -132,7 +131,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 		_ = conn.Close(end.code, end.reason)
 	}
 	_ = conn.CloseNow()
-	connection.Wait()
+	talk.Wait()
 	beside.Wait()
 }
 
@@ -149,22 +148,22 @@ func offers(h http.Header, cfg SocketConfig) error {
 	return fmt.Errorf("the subprotocols here are %s", strings.Join(cfg.Protocols, ", "))
 }
 
-// serve hands messages on until the connection is to end, and says how; a zero
+// talk hands messages on until the connection is to end, and says how; a zero
 // code is one that is gone.
-func (s *Socket) serve(ctx context.Context, c Connection, stopping, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
+func (s *Socket) talk(ctx context.Context, talk Talk, stopping, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
 	idle := make(chan struct{})
 	restart := closing{closeRestart, "this edge is stopping; connect again"}
 	for {
 		select {
 		case m := <-messages:
-			c.Receive(ctx, m)
+			talk.Receive(ctx, m)
 		case <-stopping:
 			// What is in flight is finished first, and what it asks the client still
 			// is answered.
 			stopping = nil
-			c.Drain()
+			talk.Drain()
 			beside.Go(func() {
-				c.Wait()
+				talk.Wait()
 				close(idle)
 			})
 		case <-idle:

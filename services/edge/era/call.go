@@ -23,14 +23,14 @@ func (s *Server) call(ctx context.Context, r *Request, out Sender) (reply, error
 		return reply{}, err
 	}
 	n := newNotifier(r, out)
-	answer, err := s.gateway.Do(s.hold(ctx, r), c, n.forward)
+	answer, err := s.gateway.Do(s.hold(ctx, r), &c, n.forward)
 	return r.reply(answer, err)
 }
 
 // newCall is the call that a request asks for.
-func newCall(r *Request, client *busv1.Client, level string) (*gateway.Call, error) {
+func newCall(r *Request, client *busv1.Client, level string) (gateway.Call, error) {
 	m := r.Message
-	c := &gateway.Call{
+	c := gateway.Call{
 		Door: r.Door, Method: m.Method, Name: m.P.Name, Arguments: m.P.Arguments,
 		Credentials: r.Credentials, Client: client,
 		WantsProgress: m.P.ProgressToken != nil, LogLevel: logLevel(level),
@@ -41,13 +41,13 @@ func newCall(r *Request, client *busv1.Client, level string) (*gateway.Call, err
 	case mcp.MethodResourcesRead:
 		c.Name, c.Arguments = m.P.URI, nil
 		if c.Name == "" {
-			return nil, missing("uri")
+			return c, missing("uri")
 		}
 	case mcp.MethodComplete:
 		c.Name, c.Arguments = "", m.Params
 	default:
 		if c.Name == "" {
-			return nil, missing("name")
+			return c, missing("name")
 		}
 	}
 	return c, nil

@@ -12,14 +12,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Changes sends a legacy client every change of the lists, and updates of the
 // resources its session subscribes to, until ctx ends or the server closes.
 // session returns the session as it is now, nil when it has ended.
 // Changes calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, c gateway.Credentials, out Sender, session func(context.Context) *session.Session, open func()) {
+func (s *Server) Changes(ctx context.Context, c gateway.Credentials, out Sender, session func(context.Context) *store.Session, open func()) {
 	stream := changeStream{server: s, out: out, tenant: s.tenant(ctx, c), session: session}
 	stream.run(ctx, open)
 }
@@ -37,7 +37,7 @@ func (s *Server) tenant(ctx context.Context, c gateway.Credentials) string {
 // ids, and since is the last it got, empty if it was not away. A session has one
 // such stream, its youngest (2025-11-25, basic/transports, Multiple
 // Connections). The error, if any, comes before open is called.
-func (s *Server) ChangesOf(ctx context.Context, n *session.Session, out Resumable, since string, open func()) error {
+func (s *Server) ChangesOf(ctx context.Context, n *store.Session, out Resumable, since string, open func()) error {
 	var then time.Time
 	var digest string
 	if since != "" {
@@ -47,14 +47,14 @@ func (s *Server) ChangesOf(ctx context.Context, n *session.Session, out Resumabl
 		}
 	}
 	name := rand.Text()
-	if err := s.sessions.Change(ctx, n.ID, func(n *session.Session) error {
+	if err := s.sessions.Change(ctx, n.ID, func(n *store.Session) error {
 		n.Stream = name
 		return nil
 	}); err != nil {
 		return err
 	}
 	c := changeStream{server: s, out: out, resumable: out, tenant: gateway.TenantOf(n.Principal)}
-	c.session = func(ctx context.Context) *session.Session {
+	c.session = func(ctx context.Context) *store.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
 		case fault.Is(err, fault.UnknownSession):
@@ -93,7 +93,7 @@ type changeStream struct {
 	resumable Resumable // out, or nil
 	// tenant is empty for a client that may not call.
 	tenant  string
-	session func(context.Context) *session.Session
+	session func(context.Context) *store.Session
 }
 
 func (c *changeStream) run(ctx context.Context, open func()) {
@@ -117,7 +117,7 @@ func (c *changeStream) run(ctx context.Context, open func()) {
 	}
 }
 
-func (c *changeStream) send(changed catalogue.Change, uris []string, now *session.Session) {
+func (c *changeStream) send(changed catalogue.Change, uris []string, now *store.Session) {
 	var messages [][]byte
 	for _, n := range changes {
 		if changed&n.change != 0 {

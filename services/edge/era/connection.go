@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // ConnectionConfig says whose a connection is.
@@ -36,7 +36,7 @@ type Connection struct {
 	base Request
 	out  direct
 	// session is that of a legacy client; nil before initialize.
-	session atomic.Pointer[session.Session]
+	session atomic.Pointer[store.Session]
 
 	running  sync.WaitGroup
 	slots    chan struct{}
@@ -143,7 +143,7 @@ func (c *Connection) run(size int, rest func(), refuse func(error)) {
 }
 
 // batch answers a batch, which 2025-03-26 alone has.
-func (c *Connection) batch(ctx context.Context, s *session.Session, message []byte) {
+func (c *Connection) batch(ctx context.Context, s *store.Session, message []byte) {
 	base := c.base
 	base.Session, base.Version = s, s.Version
 	entries, err := mcp.ParseBatch(message, c.cfg.Limits)
@@ -192,7 +192,7 @@ func (c *Connection) initialize(ctx context.Context, r *Request) {
 	}
 	answered := make(chan struct{})
 	c.running.Go(func() {
-		now := func(context.Context) *session.Session { return c.session.Load() }
+		now := func(context.Context) *store.Session { return c.session.Load() }
 		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.out, now, func() {
 			c.cfg.Out.Send(response)
 			close(answered)
@@ -202,7 +202,7 @@ func (c *Connection) initialize(ctx context.Context, r *Request) {
 }
 
 // change changes the session.
-func (c *Connection) change(f func(*session.Session) error) error {
+func (c *Connection) change(f func(*store.Session) error) error {
 	for {
 		old := c.session.Load()
 		changed := *old
@@ -218,7 +218,7 @@ func (c *Connection) change(f func(*session.Session) error) error {
 // versionOf says under which version a message is: its own, or the one that
 // initialize settled for this connection. Before either, methods that only one
 // era has tell; for the rest the oldest reading does no harm.
-func versionOf(m *mcp.Message, s *session.Session) string {
+func versionOf(m *mcp.Message, s *store.Session) string {
 	switch {
 	case m.P.ProtocolVersion != "":
 		return m.P.ProtocolVersion

@@ -19,7 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Sender is where messages go to a client.
@@ -50,7 +50,7 @@ type Request struct {
 	Version string
 	// Session is a legacy client's; nil before initialize, or where the
 	// transport has none.
-	Session *session.Session
+	Session *store.Session
 	// InFlight are the requests of the client's connection or session, in which
 	// request ids are unique; nil where each request stands alone.
 	InFlight *InFlight
@@ -75,16 +75,16 @@ type Config struct {
 	Info         mcp.Implementation
 	Instructions string
 	Gateway      *gateway.Gateway
-	Sessions     session.Store
-	Streams      *session.Streams
+	Sessions     *store.Sessions
+	Streams      *store.Streams
 	Logger       *slog.Logger
 }
 
 // Server answers messages of both eras.
 type Server struct {
 	gateway  *gateway.Gateway
-	sessions session.Store
-	streams  *session.Streams
+	sessions *store.Sessions
+	streams  *store.Streams
 	log      *slog.Logger
 	// Parts of messages: the server's name alone and as a member of _meta, the
 	// result of server/discover, capabilities, and members of initialize's result.

@@ -13,7 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // defaultLogLevel is what a client gets that never sent logging/setLevel.
@@ -28,7 +28,7 @@ const (
 
 // Initialize handles initialize. It returns the session it opens, which the
 // door keeps, and the response to send then.
-func (s *Server) Initialize(r *Request) (*session.Session, []byte, error) {
+func (s *Server) Initialize(r *Request) (*store.Session, []byte, error) {
 	p := r.Message.P
 	if p.InitVersion == "" {
 		return nil, nil, missing("protocolVersion")
@@ -45,7 +45,7 @@ func (s *Server) Initialize(r *Request) (*session.Session, []byte, error) {
 			return nil, nil, fault.New(fault.InvalidParams, "params.clientInfo needs name and version, both strings").Because(err)
 		}
 	}
-	n := &session.Session{Version: version, ClientName: about.Name, ClientVer: about.Version, Capabilities: slices.Clone(p.InitCapabilities)}
+	n := &store.Session{Version: version, ClientName: about.Name, ClientVer: about.Version, Capabilities: slices.Clone(p.InitCapabilities)}
 	b := openResponse(nil, r.Message.ID)
 	b = appendQuoted(append(b, `,"result":{"protocolVersion":`...), version)
 	b = append(b, `,"capabilities":{"logging":{},`...)
@@ -95,7 +95,7 @@ func (s *Server) setLevel(ctx context.Context, r *Request, _ Sender) (reply, err
 	if r.Session == nil {
 		return result(nil), nil
 	}
-	return result(nil), s.changeSession(ctx, r, func(n *session.Session) error {
+	return result(nil), s.changeSession(ctx, r, func(n *store.Session) error {
 		n.LogLevel = level
 		return nil
 	})
@@ -115,7 +115,7 @@ func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, er
 			return reply{}, gateway.UnknownResource(uri)
 		}
 	}
-	return result(nil), s.changeSession(ctx, r, func(n *session.Session) error {
+	return result(nil), s.changeSession(ctx, r, func(n *store.Session) error {
 		rest := slices.DeleteFunc(slices.Clone(n.Subscribed), func(u string) bool { return u == uri })
 		if on {
 			rest = append(rest, uri)
@@ -137,7 +137,7 @@ func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, er
 
 // changeSession changes a session where it is kept: in the connection that it
 // is, or on the bus.
-func (s *Server) changeSession(ctx context.Context, r *Request, f func(*session.Session) error) error {
+func (s *Server) changeSession(ctx context.Context, r *Request, f func(*store.Session) error) error {
 	if r.connection != nil {
 		return r.connection.change(f)
 	}

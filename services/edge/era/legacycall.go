@@ -16,7 +16,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -38,9 +37,8 @@ type exchange struct {
 	r      *Request
 	// out takes what goes ahead of the response.
 	out Sender
-	// call is as the client made it; each round is a copy, on which the chain
-	// leaves its marks.
-	call    *gateway.Call
+	// call is as the client made it.
+	call    gateway.Call
 	onFrame gateway.OnFrame
 
 	// stream keeps what is sent, for a client that may come back for it; nil for
@@ -65,7 +63,7 @@ func (s *Server) legacyCall(ctx context.Context, r *Request, out Sender) (reply,
 	}
 	ctx, end := e.keep(s.hold(ctx, r))
 	defer end()
-	answer, err := e.round(ctx, *e.call)
+	answer, err := e.round(ctx, &e.call)
 	if err == nil {
 		answer, err = e.rounds(ctx, answer)
 	}
@@ -73,10 +71,10 @@ func (s *Server) legacyCall(ctx context.Context, r *Request, out Sender) (reply,
 }
 
 // round makes the call once.
-func (e *exchange) round(ctx context.Context, c gateway.Call) (*gateway.Answer, error) {
-	answer, err := e.server.gateway.Do(ctx, &c, e.onFrame)
+func (e *exchange) round(ctx context.Context, c *gateway.Call) (*gateway.Answer, error) {
+	answer, err := e.server.gateway.Do(ctx, c, e.onFrame)
 	if err == nil {
-		objectsOnly(c.Target.Tool, answer)
+		objectsOnly(answer)
 	}
 	return answer, err
 }
@@ -87,13 +85,13 @@ func (e *exchange) rounds(ctx context.Context, answer *gateway.Answer) (*gateway
 		if answer.InputRequired == nil {
 			return answer, nil
 		}
-		next := *e.call
+		next := e.call
 		next.RequestState = answer.InputRequired.RequestState
 		var err error
 		if next.InputResponses, err = e.ask(ctx, answer.InputRequired.InputRequests); err != nil {
 			return nil, err
 		}
-		if answer, err = e.round(ctx, next); err != nil {
+		if answer, err = e.round(ctx, &next); err != nil {
 			return nil, err
 		}
 	}
@@ -109,20 +107,20 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 	if err := json.Unmarshal(inputRequests, &requests); err != nil {
 		return nil, fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
 	}
-	e.begin(ctx) // before ctx is bounded by askTime
+	e.begin(ctx) // for longer than this question
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	keys := slices.Sorted(maps.Keys(requests))
-	open := make([]*edges.ClientRequest, 0, len(keys))
+	open := make([]*edges.Question, 0, len(keys))
 	defer func() {
-		for _, asked := range open {
-			asked.Close()
+		for _, q := range open {
+			q.Close()
 		}
 	}()
 	for _, key := range keys {
-		asked := e.server.gateway.Ask()
-		open = append(open, asked)
-		message := request(asked.ID, requests[key].Method, requests[key].Params)
+		q := e.server.gateway.Ask()
+		open = append(open, q)
+		message := request(q.ID, requests[key].Method, requests[key].Params)
 		e.sent(ctx, message, false)
 		// A client that is gone may come back for it.
 		if !e.out.Send(message) && !e.begun {
@@ -150,8 +148,8 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 }
 
 // withdraw tells the client that nobody waits for its answers any more.
-func (e *exchange) withdraw(ctx context.Context, requests []*edges.ClientRequest) {
-	for _, q := range requests {
+func (e *exchange) withdraw(ctx context.Context, questions []*edges.Question) {
+	for _, q := range questions {
 		message := notification(mcp.NotifyCancelled, append(appendQuoted([]byte(`{"requestId":`), q.ID), '}'))
 		e.sent(context.WithoutCancel(ctx), message, false)
 		e.out.Notify(message)
@@ -185,8 +183,8 @@ func (s *Server) answered(r *Request) {
 
 // objectsOnly takes structured content away that is not an object, which
 // clients before 2026-07-28 do not take. The text content says the same.
-func objectsOnly(tool *catalogue.Tool, a *gateway.Answer) {
-	if tool == nil || !tool.LooseOutput || a.Result == nil {
+func objectsOnly(a *gateway.Answer) {
+	if a.Tool == nil || !a.Tool.LooseOutput || a.Result == nil {
 		return
 	}
 	var members map[string]jsontext.Value

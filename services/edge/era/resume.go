@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Resumable is a Responder whose client can come back, at any edge, for what
@@ -83,7 +83,7 @@ func (e *exchange) begin(ctx context.Context) {
 		return
 	}
 	e.stream.KeepAll = true
-	n := &session.Stream{Name: e.stream.Name, Home: e.stream.Home, Session: e.r.Session.ID, Edge: e.server.gateway.Edge()}
+	n := &store.Stream{Name: e.stream.Name, Home: e.stream.Home, Session: e.r.Session.ID, Edge: e.server.gateway.Edge()}
 	n.Request, n.Cut = keptRequest(e.r.Message)
 	store, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -175,7 +175,7 @@ func (s *Server) Resume(ctx context.Context, r *Request, lastEventID string) (re
 }
 
 // carryOn follows an answer and, when nobody serves it any more, serves it.
-func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, at edges.Position) (reply, error) {
+func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at edges.Position) (reply, error) {
 	s := e.server
 	ctx, e.leave = context.WithCancelCause(ctx)
 	defer e.leave(nil)
@@ -207,7 +207,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, a
 	defer stop()
 	defer context.AfterFunc(connection, stop)()
 	for {
-		answer, err := s.gateway.Follow(both, e.call, at, e.onFrame, served)
+		answer, err := s.gateway.Follow(both, &e.call, at, e.onFrame, served)
 		switch {
 		case errors.Is(context.Cause(ctx), ErrCancelled):
 			s.gateway.CancelStream(e.stream)
@@ -221,7 +221,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, a
 			e.begun = false // only the edge that serves an answer adds to it
 			return e.end(ctx, nil, err)
 		case answer.InputRequired == nil:
-			objectsOnly(e.call.Target.Tool, answer)
+			objectsOnly(answer)
 			return e.end(ctx, answer, nil)
 		}
 		taken, err := s.streams.Take(ctx, n.Name, server, s.gateway.Edge())
@@ -236,14 +236,14 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *session.Stream, a
 }
 
 // follow has the exchange follow a stream, from its beginning.
-func (e *exchange) follow(n *session.Stream) {
+func (e *exchange) follow(n *store.Stream) {
 	e.stream = &edges.Stream{Name: n.Name, Home: n.Home, KeepAll: true}
 	e.call.Stream = e.stream
 }
 
 // takeOver asks the client what the edge before would have asked, and goes on
 // from there.
-func (e *exchange) takeOver(ctx context.Context, n *session.Stream, answer *gateway.Answer) (*gateway.Answer, error) {
+func (e *exchange) takeOver(ctx context.Context, n *store.Stream, answer *gateway.Answer) (*gateway.Answer, error) {
 	if n.Cut {
 		return nil, fault.New(fault.PeerLost, "the edge that served this call is gone, and its arguments were too large to keep; send it again")
 	}

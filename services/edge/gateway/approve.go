@@ -13,50 +13,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
-
-// ApprovalLife is how long a person has to agree to a call. Who says nothing
-// has not agreed.
-const ApprovalLife = 10 * time.Minute
 
 // Approvals remember the calls that wait for a person, and which agreements
 // were used.
 type Approvals interface {
-	// Hold keeps a call until it is taken, or for ApprovalLife.
-	Hold(ctx context.Context, held *HeldCall) error
+	// Hold keeps a call until it is taken, or for store.ApprovalLife.
+	Hold(ctx context.Context, held *store.HeldCall) error
 	// Held visits the calls of a principal that are held, in no order.
-	Held(ctx context.Context, principal string, each func(*HeldCall)) error
-	// Look returns a held call of a principal. For an id that is none, or another
-	// principal's, or was taken, its error has reason UnknownApproval.
-	Look(ctx context.Context, principal, id string) (*HeldCall, error)
+	Held(ctx context.Context, principal string, each func(*store.HeldCall)) error
+	// Look returns a held call of a principal. For an unknown id, another
+	// principal's, or a call that was taken, its error has reason UnknownApproval.
+	Look(ctx context.Context, principal, id string) (*store.HeldCall, error)
 	// Take is Look, but returns each call only once.
-	Take(ctx context.Context, principal, id string) (*HeldCall, error)
+	Take(ctx context.Context, principal, id string) (*store.HeldCall, error)
 	// Return undoes Take for a call that did not run.
-	Return(ctx context.Context, held *HeldCall) error
+	Return(ctx context.Context, held *store.HeldCall) error
 	// Use reports whether a name is used for the first time.
 	Use(ctx context.Context, name string) (bool, error)
 	// Unuse undoes Use for an agreement to a call that did not run.
 	Unuse(ctx context.Context, name string) error
-}
-
-// HeldCall is a call that waits for a person.
-type HeldCall struct {
-	ID        string `json:"-"`
-	Principal string `json:"principal"`
-	// Payer is whose share of the room it takes.
-	Payer  string `json:"payer,omitzero"`
-	Door   string `json:"door"`
-	Method string `json:"method"`
-	Name   string `json:"name"`
-	Title  string `json:"title,omitzero"`
-	// Tool is the digest of what the name stood for when the call was held.
-	Tool           []byte         `json:"tool,omitzero"`
-	Arguments      jsontext.Value `json:"arguments,omitzero"`
-	Capabilities   jsontext.Value `json:"capabilities,omitzero"`
-	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
-	Expires        time.Time      `json:"expires"`
 }
 
 // Approval is what a person said to a call.
@@ -86,9 +64,6 @@ const (
 // The length of the name, that of rand.Text, and of the digest.
 const approvalName, approvalDigest = 26, sha256.Size
 
-// maxHeldArguments bounds the arguments of a call that is held, bytes.
-const maxHeldArguments = 64 << 10
-
 // giveBackTime bounds giving an approval back after a call that did not run,
 // which goes on when the client has left.
 const giveBackTime = 2 * time.Second
@@ -99,42 +74,41 @@ const giveBackTime = 2 * time.Second
 //
 // An approval is used up by a call that may have run: one that did not gives it
 // back. It is for the tool as it was when the person was asked.
-func approve(a Approvals, caller *edges.Caller) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		tool := c.Target.Tool
-		switch {
-		case tool == nil || !tool.RequiresUserApproval:
-			return next(ctx, c, onFrame)
-		case c.approved != nil && !bytes.Equal(c.approved.Tool, toolDigest(c)):
-			return nil, changed()
-		case c.approved != nil:
-			return next(ctx, c, onFrame)
-		case a == nil:
-			return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(c.Name))
-		case !canElicit(c.Client):
-			return nil, hold(ctx, a, c)
-		case len(c.RequestState) == 0:
-			question, err := ask(c)
-			if err == nil && c.Stream != nil {
-				caller.Asked(ctx, c.Stream, question)
+func approve(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			switch {
+			case r.approved != nil && !bytes.Equal(r.approved.Tool, r.toolDigest()):
+				return nil, changed()
+			case r.approved != nil:
+				return next(ctx, r)
+			case cfg.Approvals == nil:
+				return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(r.Name))
+			case !canElicit(r.Client):
+				return nil, r.hold(ctx, cfg.Approvals)
+			case len(r.RequestState) == 0:
+				question, err := r.ask()
+				if err == nil && r.Stream != nil {
+					cfg.Caller.Asked(ctx, r.Stream, question)
+				}
+				return &Answer{InputRequired: question}, err
 			}
-			return &Answer{InputRequired: question}, err
+			used, err := r.proceed(ctx, cfg.Approvals)
+			if err != nil {
+				return nil, err
+			}
+			answer, err := next(ctx, r)
+			switch {
+			case err == nil && answer.InputRequired != nil:
+				answer.InputRequired.RequestState = r.approvalState(agreedAt, append(r.Approval.state(), answer.InputRequired.RequestState...))
+			case nothingRan(err):
+				after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+				defer cancel()
+				// One that cannot be given back counts as used, which is safe.
+				_ = cfg.Approvals.Unuse(after, used)
+			}
+			return answer, err
 		}
-		used, err := proceed(ctx, a, c)
-		if err != nil {
-			return nil, err
-		}
-		answer, err := next(ctx, c, onFrame)
-		switch {
-		case err == nil && answer.InputRequired != nil:
-			answer.InputRequired.RequestState = approvalState(agreedAt, c, append(c.Approval.state(), answer.InputRequired.RequestState...))
-		case nothingRan(err):
-			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
-			defer cancel()
-			// One that cannot be given back counts as used, which is safe.
-			_ = a.Unuse(after, used)
-		}
-		return answer, err
 	}
 }
 
@@ -156,8 +130,8 @@ func readAgreed(by Principal, state []byte) (*Approval, []byte) {
 // nothingRan reports whether a call failed before it had any effect.
 func nothingRan(err error) bool { return err != nil && fault.From(err).Executed == fault.No }
 
-// toolDigest is that of what a person agrees to run.
-func toolDigest(c *Call) []byte { return digest(c.Target.Service, c.Target.Definition) }
+// toolDigest is the digest of what a person agrees to run.
+func (r *run) toolDigest() []byte { return digest(r.Target.Service, r.Target.Definition) }
 
 // errChanged marks an approval of a tool that is another one by now.
 var errChanged = errors.New("the tool has changed since the approval was asked for")
@@ -167,18 +141,18 @@ func changed() error {
 		Because(errChanged)
 }
 
-func approvalState(what byte, c *Call, state []byte) []byte {
+func (r *run) approvalState(what byte, state []byte) []byte {
 	b := append([]byte{what}, rand.Text()...)
-	return append(append(b, toolDigest(c)...), state...)
+	return append(append(b, r.toolDigest()...), state...)
 }
 
 // ask asks the client's user.
-func ask(c *Call) (*busv1.InputRequired, error) {
+func (r *run) ask() (*busv1.InputRequired, error) {
 	requests, err := json.Marshal(map[string]any{approvalKey: map[string]any{
 		"method": "elicitation/create",
 		"params": map[string]any{
 			"mode":    "form",
-			"message": Show(c.Name, c.Target.Tool.Title, c.Arguments),
+			"message": Show(r.Name, r.Target.Tool.Title, r.Arguments),
 			"requestedSchema": map[string]any{
 				"type":       "object",
 				"properties": map[string]any{"approve": map[string]any{"type": "boolean", "title": "Let it run"}},
@@ -189,45 +163,45 @@ func ask(c *Call) (*busv1.InputRequired, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &busv1.InputRequired{InputRequests: requests, RequestState: approvalState(asking, c, nil)}, nil
+	return &busv1.InputRequired{InputRequests: requests, RequestState: r.approvalState(asking, nil)}, nil
 }
 
 // proceed reads what was said and leaves the call as its service expects it. It
 // returns the name of the approval, which is used from now on.
-func proceed(ctx context.Context, a Approvals, c *Call) (used string, err error) {
+func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error) {
 	bad := fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
-	if len(c.RequestState) < 1+approvalName+approvalDigest {
+	if len(r.RequestState) < 1+approvalName+approvalDigest {
 		return "", bad
 	}
-	what, id, rest := c.RequestState[0], string(c.RequestState[1:1+approvalName]), c.RequestState[1+approvalName:]
+	what, id, rest := r.RequestState[0], string(r.RequestState[1:1+approvalName]), r.RequestState[1+approvalName:]
 	tool, rest := rest[:approvalDigest], rest[approvalDigest:]
 	var answers map[string]jsontext.Value
-	if len(c.InputResponses) > 0 {
-		if err := json.Unmarshal(c.InputResponses, &answers); err != nil {
+	if len(r.InputResponses) > 0 {
+		if err := json.Unmarshal(r.InputResponses, &answers); err != nil {
 			return "", fault.New(fault.InvalidParams, "params.inputResponses must be an object").Because(err)
 		}
 	}
 	switch what {
 	case asking:
 		err := readApproval(answers[approvalKey])
-		c.Approval = &Approval{Agreed: err == nil, By: c.Principal, Door: c.Door, Time: time.Now()}
+		r.Approval = &Approval{Agreed: err == nil, By: r.Principal, Door: r.Door, Time: time.Now()}
 		if err != nil {
 			if !fault.Is(err, fault.Forbidden) {
-				c.Approval = nil // it says neither yes nor no
+				r.Approval = nil // it says neither yes nor no
 			}
 			return "", err
 		}
 		delete(answers, approvalKey)
 	case agreed:
-		c.Approval = &Approval{Agreed: true, By: c.Principal, Door: c.Door}
+		r.Approval = &Approval{Agreed: true, By: r.Principal, Door: r.Door}
 	case agreedAt:
-		if c.Approval, rest = readAgreed(c.Principal, rest); c.Approval == nil {
+		if r.Approval, rest = readAgreed(r.Principal, rest); r.Approval == nil {
 			return "", bad
 		}
 	default:
 		return "", bad
 	}
-	if !bytes.Equal(tool, toolDigest(c)) {
+	if !bytes.Equal(tool, r.toolDigest()) {
 		return "", changed()
 	}
 	var left []byte
@@ -243,7 +217,7 @@ func proceed(ctx context.Context, a Approvals, c *Call) (used string, err error)
 	if !first {
 		return "", fault.New(fault.Conflict, "the approval was used already; call again without params.requestState")
 	}
-	c.RequestState, c.InputResponses = rest, left
+	r.RequestState, r.InputResponses = rest, left
 	return id, nil
 }
 
@@ -266,28 +240,6 @@ func readApproval(answer jsontext.Value) error {
 // NotApproved refuses a call that a person did not agree to.
 func NotApproved() *fault.Error {
 	return fault.New(fault.Forbidden, "the user did not approve the call")
-}
-
-// hold keeps the call for a person. The text of the error is what a model reads:
-// it does not say how to agree, which the error's data does.
-func hold(ctx context.Context, a Approvals, c *Call) error {
-	if len(c.Arguments) > maxHeldArguments {
-		return fault.New(fault.TooLarge, "the arguments are %d bytes, and of a call that waits for a person at most %d are kept; "+
-			"have the tool take a link to the data, or call from a client that asks its user (elicitation)", len(c.Arguments), maxHeldArguments)
-	}
-	held := &HeldCall{
-		ID: rand.Text(), Principal: c.Principal.ID(), Payer: c.Payer(), Door: c.Door, Method: c.Method, Name: c.Name, Title: c.Target.Tool.Title, Tool: toolDigest(c), Arguments: c.Arguments,
-		Capabilities: c.Client.GetCapabilities(), IdempotencyKey: c.IdempotencyKey, Expires: time.Now().Add(ApprovalLife).UTC(),
-	}
-	if err := a.Hold(ctx, held); err != nil {
-		return err
-	}
-	data, err := json.Marshal(map[string]any{"approval": held.ID, "expires": held.Expires.Format(time.RFC3339)})
-	if err != nil {
-		return err
-	}
-	return fault.New(fault.ApprovalRequired, "a person has to approve this call of tool %s; it is held until %s",
-		fault.Clip(c.Name), held.Expires.Format("15:04 UTC")).With(data)
 }
 
 // canElicit reports whether a client's user can be asked with a form.

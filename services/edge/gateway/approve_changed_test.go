@@ -10,6 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // H8: what a person agreed to is what runs: the same tool of the same service.
@@ -29,10 +30,7 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	}
 	var other *gateway.Gateway
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
-		approvals, err := gateway.NewApprovals(t.Context(), bustest.Connect(t, url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		approvals := store.NewApprovals(bustest.Connect(t, url))
 		cfg.Approvals, cfg.Sealer = approvals, sealer(t, 1)
 		other = gateway.New(*cfg)
 	})

@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // approving is a gateway with approvals, and another on the same bus.
@@ -21,12 +21,7 @@ func approving(t *testing.T) (w *world, other *gateway.Gateway) {
 	t.Helper()
 	url := bustest.Server(t)
 	return startOn(t, url, func(w *world, cfg *gateway.Config) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		approvals, err := gateway.NewApprovals(ctx, bustest.Connect(t, url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		approvals := store.NewApprovals(bustest.Connect(t, url))
 		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals, w, sealer(t, 1)
 		other = gateway.New(*cfg)
 	}), other
@@ -98,7 +93,7 @@ func TestApprovalOfHeldCall(t *testing.T) {
 		if err := json.Unmarshal(w.fails(t, c, fault.ApprovalRequired, fault.No).Data, &data); err != nil {
 			t.Fatal(err)
 		}
-		if left := time.Until(data.Expires); left <= 0 || left > gateway.ApprovalLife {
+		if left := time.Until(data.Expires); left <= 0 || left > store.ApprovalLife {
 			t.Errorf("expires in %v", left)
 		}
 		return data.Approval
@@ -132,7 +127,7 @@ func TestApprovalOfHeldCall(t *testing.T) {
 	if ids := list(w.gateway, "bob"); len(ids) != 0 {
 		t.Errorf("somebody else sees %v", ids)
 	}
-	find := func(who, id string) (*gateway.HeldCall, error) {
+	find := func(who, id string) (*store.HeldCall, error) {
 		return other.FindHeld(t.Context(), "desk", gateway.Credentials{Bearer: who}, id)
 	}
 	if h, err := find("ada", id); err != nil || h.ID != id || h.Name != "approved" || string(h.Arguments) != `{"a":1}` {
@@ -163,7 +158,7 @@ func TestApprovalOfHeldCall(t *testing.T) {
 	if err := approve(w.gateway, "ada", id, false); !fault.Is(err, fault.Forbidden) {
 		t.Errorf("denied: %v", err)
 	}
-	if r := w.last(t); r.Outcome != "forbidden" || r.Call.Name != "approved" || r.Call.Principal.Name != "user of ada" || r.Call.ID == "" {
+	if r := w.last(t); r.Outcome != "forbidden" || r.Name != "approved" || r.Principal.Name != "user of ada" || r.ID == "" {
 		t.Errorf("the denial was audited as %+v", r)
 	}
 	if err := approve(w.gateway, "ada", id, true); !fault.Is(err, fault.UnknownApproval) {

@@ -6,19 +6,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Auditor keeps the record of calls.
 type Auditor interface {
-	// Ready is asked early for calls with an effect, and returns at once. Its
+	// Ready is asked early for calls that may write, and returns at once. Its
 	// *fault.Error says why Begin would refuse the call.
-	Ready(c *Call) error
-	// Begin is asked before a call with an effect runs, and returns when it is
+	Ready(v View) error
+	// Begin is asked before a call that may write runs, and returns when it is
 	// safe that this call was made. Its *fault.Error refuses the call.
-	Begin(ctx context.Context, c *Call) error
+	Begin(ctx context.Context, v View) error
 	// Record is told of every call that is over, refused ones included. For one
 	// that may have had an effect it returns when that is safe; its *fault.Error
 	// says that it is not, and takes the place of the answer.
@@ -27,7 +26,7 @@ type Auditor interface {
 
 // Record is what is known of a call when it is over.
 type Record struct {
-	Call     *Call
+	View
 	Duration time.Duration
 	// Outcome is "ok", "tool_error", "input_required", "task", "left", "replayed"
 	// or a fault.Reason.
@@ -36,39 +35,40 @@ type Record struct {
 	Err *fault.Error
 	// Begun says that the record of the call's beginning was asked for.
 	Begun bool
+	// Replayed: see Answer.
+	Replayed bool
 }
 
 // Effect reports whether the call may have changed something.
 func (r Record) Effect() bool {
-	return r.Call.Effect() && !r.Call.Replayed && (r.Err == nil || r.Err.Executed != fault.No)
+	return r.Writes() && !r.Replayed && (r.Err == nil || r.Err.Executed != fault.No)
 }
 
-// Effect reports whether the call may change something when it runs. Of a tool
+// Writes reports whether the call may change something when it runs. Of a tool
 // that is known once its target is.
-func (c *Call) Effect() bool {
-	switch c.Method {
+func (v *View) Writes() bool {
+	switch v.Method {
 	case mcp.MethodToolsCall:
-		return c.Target.Tool != nil && !c.Target.Tool.ReadOnly
+		return v.Target.Tool != nil && !v.Target.Tool.ReadOnly
 	case mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
 		return true
 	}
 	return false
 }
 
-func audit(a Auditor) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		if c.Received.IsZero() {
-			c.Received = time.Now()
+// audit records every call, whatever becomes of it.
+func audit(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			if !traceparent(r.Traceparent) {
+				r.Traceparent, r.Tracestate = "", "" // as W3C Trace Context has it
+			}
+			answer, err := next(ctx, r)
+			if err = record(ctx, cfg.Auditor, r, answer, err); err != nil {
+				return nil, err
+			}
+			return answer, nil
 		}
-		c.ID, c.begun, c.Ran = bus.NewID(), false, bus.Ran{}
-		if !traceparent(c.Traceparent) {
-			c.Traceparent, c.Tracestate = "", "" // as W3C Trace Context has it
-		}
-		answer, err := next(ctx, c, onFrame)
-		if err = record(ctx, a, c, answer, err); err != nil {
-			return nil, err
-		}
-		return answer, nil
 	}
 }
 
@@ -98,51 +98,51 @@ func traceparent(s string) bool {
 // maxTraceparent bounds a traceparent of a later version.
 const maxTraceparent = 128
 
-// gate refuses calls with an effect at once while they would not be recorded,
-// before anything else on the bus is asked about them.
-func gate(a Auditor) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		if c.Effect() {
-			if err := a.Ready(c); err != nil {
+// gate refuses calls at once while they would not be recorded, before anything
+// else on the bus is asked about them.
+func gate(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			if err := cfg.Auditor.Ready(r.View); err != nil {
 				return nil, err
 			}
+			return next(ctx, r)
 		}
-		return next(ctx, c, onFrame)
 	}
 }
 
-// begin has it recorded that a call is made, before it has its effect.
-func begin(a Auditor) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		if c.Effect() && !c.begun {
-			c.begun = true
-			if err := a.Begin(ctx, c); err != nil {
+// begin records that a call is made, before it has its effect.
+func begin(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			r.begun = true
+			if err := cfg.Auditor.Begin(ctx, r.View); err != nil {
 				return nil, err
 			}
+			return next(ctx, r)
 		}
-		return next(ctx, c, onFrame)
 	}
 }
 
 // record says how a call ended, and returns its error as clients may see it.
-func record(ctx context.Context, a Auditor, c *Call, answer *Answer, err error) error {
-	r := Record{Call: c, Duration: time.Since(c.Received), Outcome: "ok", Err: fault.From(err), Begun: c.begun}
+func record(ctx context.Context, a Auditor, r *run, answer *Answer, err error) error {
+	end := Record{View: r.View, Duration: time.Since(r.Received), Outcome: "ok", Err: fault.From(err), Begun: r.begun}
 	switch {
 	case err != nil:
-		r.Outcome = string(r.Err.Reason)
-		err = r.Err
-	case c.Replayed:
-		r.Outcome = "replayed"
+		end.Outcome = string(end.Err.Reason)
+		err = end.Err
+	case answer.Replayed:
+		end.Outcome, end.Replayed = "replayed", true
 	case answer.InputRequired != nil:
-		r.Outcome = "input_required"
+		end.Outcome = "input_required"
 	case answer.Task != nil:
-		r.Outcome = "task"
+		end.Outcome = "task"
 	case answer.Disconnect != nil:
-		r.Outcome = "left"
+		end.Outcome = "left"
 	case answer.Result != nil && answer.Result.IsError:
-		r.Outcome = "tool_error"
+		end.Outcome = "tool_error"
 	}
-	if unsafe := a.Record(ctx, r); err == nil {
+	if unsafe := a.Record(ctx, end); err == nil {
 		return unsafe
 	}
 	return err
@@ -155,18 +155,18 @@ type logged struct {
 	trail Auditor
 }
 
-func (l logged) Ready(c *Call) error {
+func (l logged) Ready(v View) error {
 	if l.trail == nil {
 		return nil
 	}
-	return l.trail.Ready(c)
+	return l.trail.Ready(v)
 }
 
-func (l logged) Begin(ctx context.Context, c *Call) error {
+func (l logged) Begin(ctx context.Context, v View) error {
 	if l.trail == nil {
 		return nil
 	}
-	return l.trail.Begin(ctx, c)
+	return l.trail.Begin(ctx, v)
 }
 
 func (l logged) Record(ctx context.Context, r Record) error {
@@ -189,9 +189,9 @@ func (l logged) line(ctx context.Context, r Record) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("door", r.Call.Door), slog.String("method", r.Call.Method), slog.String("name", fault.Clip(r.Call.Name)),
-		slog.String("service", r.Call.Target.Service), slog.String("instance", r.Call.Ran.Instance), slog.String("version", r.Call.Ran.Version),
-		slog.String("principal", r.Call.Principal.Name),
+		slog.String("door", r.Door), slog.String("method", r.Method), slog.String("name", fault.Clip(r.Name)),
+		slog.String("service", r.Target.Service), slog.String("instance", r.Ran.Instance), slog.String("version", r.Ran.Version),
+		slog.String("principal", r.Principal.Name),
 		slog.String("outcome", r.Outcome), slog.Duration("duration", r.Duration),
 	}
 	if r.Err != nil {

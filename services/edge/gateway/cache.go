@@ -11,7 +11,6 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
@@ -58,53 +57,53 @@ func (c *Cache) Counts() (hits, misses int64) { return c.hits.Load(), c.misses.L
 // Size is how many bytes the kept results have, about.
 func (c *Cache) Size() uint64 { return c.results.WeightedSize() }
 
-// cached answers from the cache where it may. It stands after all that decides
-// whether the caller may call.
-func cached(cache *Cache) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		key, life := keyOf(c)
-		if cache == nil || life == 0 {
-			return next(ctx, c, onFrame)
-		}
-		if k, ok := cache.results.GetIfPresent(key); ok {
-			cache.hits.Add(1)
-			room := budget.Of(ctx)
-			room.For(c.Payer())
-			if err := room.Take(len(k.result.Json)); err != nil {
-				return nil, err
+// cached answers from the cache where it may.
+func cached(cfg *Config) link {
+	cache := cfg.Cache
+	if cache == nil {
+		return nil
+	}
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			key, ok := r.cacheKey()
+			if !ok {
+				return next(ctx, r)
 			}
-			// A copy: what follows may change the result.
-			return &Answer{Result: &busv1.Result{Json: slices.Clone(k.result.Json), Meta: k.result.Meta}}, nil
+			if k, ok := cache.results.GetIfPresent(key); ok {
+				cache.hits.Add(1)
+				room := budget.Of(ctx)
+				room.For(r.Payer)
+				if err := room.Take(len(k.result.Json)); err != nil {
+					return nil, err
+				}
+				// A copy: what follows may change the result.
+				return &Answer{Result: &busv1.Result{Json: slices.Clone(k.result.Json), Meta: k.result.Meta}}, nil
+			}
+			cache.misses.Add(1)
+			answer, err := next(ctx, r)
+			if err == nil && answer.Result != nil && !answer.Result.IsError && len(answer.Result.Json) <= maxCachedResult {
+				cache.results.Set(key, kept{&busv1.Result{Json: slices.Clone(answer.Result.Json), Meta: answer.Result.Meta}, r.Target.Tool.Cache})
+			}
+			return answer, err
 		}
-		cache.misses.Add(1)
-		answer, err := next(ctx, c, onFrame)
-		if err == nil && answer.Result != nil && !answer.Result.IsError && len(answer.Result.Json) <= maxCachedResult {
-			cache.results.Set(key, kept{&busv1.Result{Json: slices.Clone(answer.Result.Json), Meta: answer.Result.Meta}, life})
-		}
-		return answer, err
 	}
 }
 
-// keyOf is what a call's result is kept under, and how long; 0 for one that is
-// not kept.
-func keyOf(c *Call) (key cacheKey, life time.Duration) {
-	t := c.Target.Tool
-	if c.Method != mcp.MethodToolsCall || t == nil || t.Cache == 0 || !t.ReadOnly || len(c.RequestState) > 0 || len(c.InputResponses) > 0 {
-		return key, 0
-	}
+// cacheKey is what a call's result is kept under.
+func (r *run) cacheKey() (key cacheKey, ok bool) {
 	// Members in any order and strings in any spelling are the same arguments.
 	// Numbers are not: the tool gets them as they were written, and 64-bit ids that
 	// differ would be one as the doubles of RFC 8785.
-	arguments := jsontext.Value(slices.Clone(c.Arguments))
+	arguments := jsontext.Value(slices.Clone(r.Arguments))
 	if len(arguments) == 0 {
 		arguments = jsontext.Value("{}")
 	}
 	if arguments.Format(jsontext.ReorderRawObjects(true), jsontext.Multiline(false)) != nil {
-		return key, 0
+		return key, false
 	}
 	whose := ""
-	if !t.CacheShared {
-		whose = c.Principal.ID()
+	if !r.Target.Tool.CacheShared {
+		whose = r.Principal.ID()
 	}
-	return cacheKey(digest(whose, c.Target.Service, c.Name, string(arguments))), t.Cache
+	return cacheKey(digest(whose, r.Target.Service, r.Name, string(arguments))), true
 }

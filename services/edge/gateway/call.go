@@ -1,21 +1,18 @@
-// Package gateway is the one way a call takes from any door to the bus: a
-// chain of links, each one policy in one file. Doors differ in wire format
-// only; every call gets the same treatment here.
 package gateway
 
 import (
-	"context"
-	"crypto/sha256"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Call is one request of a client, whatever door it came through. Byte slices
-// are the client's own and are not changed.
+// Call is what a door says of a client's request. Nothing changes it, neither
+// the chain nor the door once it is given to Do, so the same call can be made
+// again. Byte slices are the client's own.
 type Call struct {
 	// Door names the front door, for audit and metrics.
 	Door string
@@ -32,11 +29,9 @@ type Call struct {
 
 	// Credentials are what the door found; empty for none.
 	Credentials Credentials
-	// Delegation takes the place of credentials and of Client where a service
+	// Delegation takes the place of Credentials and of Client where a service
 	// calls on behalf of its caller. Not nil for any such call.
 	Delegation []byte
-	// Principal is set by the authenticate link.
-	Principal Principal
 
 	Client         *busv1.Client
 	WantsProgress  bool
@@ -50,68 +45,12 @@ type Call struct {
 	Traceparent string
 	Tracestate  string
 
-	// approved is the held call that a person agreed to; nil for none.
-	approved *HeldCall
-
-	// permit is asked right before an instance of the service begins the call, and
-	// may refuse; nil does not. Only for calls with an effect: bus.Options.Permit.
-	permit func(ctx context.Context, instance string) error
-
-	// Target is set by the validate link: what the call reaches.
-	Target catalogue.Target
-	// Ran says which instance carried the call out, or was asked to last; set by
-	// dispatch, empty where none was.
-	Ran bus.Ran
-	// Received is when the door had the whole request.
+	// Received is when the door had the whole request; zero for the moment of Do.
 	Received time.Time
-	// ID names this run of the chain; set by the audit link. begun says that it
-	// is in the audit trail.
-	ID    string
-	begun bool
-	// Replayed says that the answer is that of an earlier call with the same
-	// idempotency key; set by the deduplicate link.
-	Replayed bool
-	// Parent is the ID of the call of a tool that made this one; empty for a
-	// client's own.
-	Parent string
-	// Approval is what a person said to the call; nil when nobody was asked.
-	Approval *Approval
-	// depth is how many calls of services stand above this one.
-	depth uint32
-	// payer is what Payer returns; set by the authenticate link.
-	payer string
 }
 
-// Credentials are what a door knows of who calls.
-type Credentials struct {
-	// Bearer is an OAuth 2.1 access token.
-	Bearer string
-	// Address is that of the client's connection, without its port; empty for a
-	// client of this machine, over stdio. It proves nothing.
-	Address string
-}
-
-// digest stands for the token on the bus, which tokens never enter. Nil without
-// one.
-func (c Credentials) digest() []byte {
-	if c.Bearer == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(c.Bearer))
-	return sum[:]
-}
-
-// Principal is who calls.
-type Principal struct {
-	Name   string
-	Tenant string
-	Scopes []string
-}
-
-// Anonymous is the principal of an edge without authentication.
-var Anonymous = Principal{Name: "anonymous"}
-
-// Answer is how a call ended that did not fail: exactly one member is set.
+// Answer is how a call ended that did not fail: exactly one of Result,
+// InputRequired, Task, Disconnect and Sent is set.
 type Answer struct {
 	Result        *busv1.Result
 	InputRequired *busv1.InputRequired
@@ -121,23 +60,55 @@ type Answer struct {
 	Disconnect *busv1.Disconnect
 	// Sent is the response as another edge sent it.
 	Sent *busv1.Sent
-}
 
-// answerOf is the answer of a terminal frame that begins no task.
-func answerOf(f *busv1.Frame) *Answer {
-	return &Answer{
-		Result: f.GetResult(), InputRequired: f.GetInputRequired(),
-		Disconnect: f.GetDisconnect(), Sent: f.GetSent(),
-	}
+	// Tool is what was called; nil but for tools/call.
+	Tool *catalogue.Tool
+	// Replayed says that the answer is the one to an earlier call with the same
+	// idempotency key.
+	Replayed bool
 }
 
 // OnFrame is given each progress and log frame of a call, in order. It must
 // not block.
 type OnFrame func(*busv1.Frame)
 
-// Next is the rest of the chain.
-type Next func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error)
+// View is a call as policies and auditors see it: what the door said, and what
+// the chain has found out so far. It is theirs to read, not to change.
+type View struct {
+	*Call
+	// ID names this run of the chain.
+	ID string
+	// Principal is who calls, and Payer whose use of shared room the call counts
+	// for; see Payer. Empty before the link authenticate.
+	Principal Principal
+	Payer     string
+	// Parent is the ID of the call of a tool that made this one; empty for a
+	// client's own.
+	Parent string
+	// Target is what the call reaches; empty before the link validate.
+	Target catalogue.Target
+	// Approval is what a person said to the call; nil when nobody was asked.
+	Approval *Approval
+	// Ran says which instance carried the call out, or was asked to last; empty
+	// where none was.
+	Ran bus.Ran
+}
 
-// Link is one policy. It refuses a call by returning a *fault.Error without
-// calling next.
-type Link func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error)
+// run is a call on its way through the chain.
+type run struct {
+	View
+	// said is what View.Call points to: a copy of the door's call, in which links
+	// put what the service is to get in place of what the client said.
+	said    Call
+	onFrame OnFrame
+
+	// begun says that it is in the audit trail that the call begins.
+	begun bool
+	// depth is how many calls of services stand above this one.
+	depth uint32
+	// approved is the held call that a person agreed to; nil for none.
+	approved *store.HeldCall
+	// permit is asked right before an instance of the service begins a call that
+	// may have an effect, and may refuse; nil does not. See bus.Options.Permit.
+	permit Permit
+}

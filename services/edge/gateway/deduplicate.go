@@ -1,24 +1,221 @@
 package gateway
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// Permit is asked right before an instance of a service begins a call. Its error
+// refuses that.
+type Permit func(ctx context.Context, instance string) error
 
 // Deduplicator makes a repeated call with the same idempotency key return the
 // first one's answer.
 type Deduplicator interface {
-	// Once runs the call, or returns the answer of the same call made before and
-	// sets c.Replayed. The same key with other parameters is a *fault.Error with
+	// Once runs the call, or returns the answer to the same call made before with
+	// Replayed set. The same key with other parameters is a *fault.Error with
 	// reason Conflict.
-	Once(ctx context.Context, c *Call, run func(context.Context) (*Answer, error)) (*Answer, error)
+	Once(ctx context.Context, v View, run func(context.Context, Permit) (*Answer, error)) (*Answer, error)
 }
 
-// deduplicate stands before approval: what was done need not be agreed to
-// again. Calls without an effect may run again, and some services keep keys
-// better than an edge can, with their data.
-func deduplicate(d Deduplicator) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		if c.IdempotencyKey == "" || !c.Effect() || c.Target.Tool == nil || c.Target.Tool.KeepsKeys {
-			return next(ctx, c, onFrame)
+// deduplicate runs a call once for each idempotency key.
+func deduplicate(cfg *Config) link {
+	if cfg.Deduplicator == nil {
+		return nil
+	}
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			return cfg.Deduplicator.Once(ctx, r.View, func(ctx context.Context, p Permit) (*Answer, error) {
+				r.permit = p
+				return next(ctx, r)
+			})
 		}
-		return d.Once(ctx, c, func(ctx context.Context) (*Answer, error) { return next(ctx, c, onFrame) })
 	}
 }
+
+const (
+	// maxOutcome bounds a result that is kept, bytes.
+	maxOutcome = 96 << 10
+	// beginTime bounds the making of a record, for which an instance waits.
+	beginTime = 2 * time.Second
+	// outcomeTime bounds the writing of an outcome, which goes on when the client
+	// has left.
+	outcomeTime = 2 * time.Second
+	// outcomeMargin is how long after a call's time limit its edge may still
+	// write how it ended.
+	outcomeMargin = 5 * time.Second
+)
+
+// Keys is the Deduplicator by records that all edges share: one is made when an
+// instance may begin the call, and written again when the call is over (ADR
+// 0021).
+type Keys struct {
+	outcomes *store.Outcomes
+	caller   *edges.Caller
+	tasks    Tasks
+
+	mu sync.Mutex
+	// running are the calls of this edge that have a record, by id.
+	running map[string]struct{}
+}
+
+// NewKeys makes the Deduplicator of the edge of a caller.
+func NewKeys(outcomes *store.Outcomes, caller *edges.Caller, tasks Tasks) *Keys {
+	return &Keys{outcomes: outcomes, caller: caller, tasks: tasks, running: map[string]struct{}{}}
+}
+
+// keyed is a call with an idempotency key.
+type keyed struct {
+	View
+	// at is the key of its record, same the digest of what is called with what.
+	at   string
+	same []byte
+}
+
+// Once implements Deduplicator.
+func (k *Keys) Once(ctx context.Context, v View, run func(context.Context, Permit) (*Answer, error)) (*Answer, error) {
+	c := &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), v.Arguments)}
+	earlier, revision, err := k.outcomes.Find(ctx, c.at)
+	if err != nil {
+		return nil, err
+	}
+	if earlier != nil {
+		var again bool
+		var answer *Answer
+		if answer, revision, again, err = k.replay(ctx, c, earlier, revision); !again {
+			return answer, err
+		}
+	}
+	answer, err := k.first(ctx, c, revision, run)
+	if !errors.Is(err, store.ErrTaken) {
+		return answer, err
+	}
+	// Another call with the key began first. What it comes to is the answer.
+	if earlier, revision, err = k.outcomes.Look(ctx, c.at); err != nil {
+		return nil, err
+	}
+	if earlier == nil {
+		return nil, underWay() // it has just ended without running
+	}
+	answer, _, again, err := k.replay(ctx, c, earlier, revision)
+	if again {
+		return nil, underWay()
+	}
+	return answer, err
+}
+
+// first runs a call. The record takes the place of the revision, 0 for none.
+func (k *Keys) first(ctx context.Context, c *keyed, revision uint64, run func(context.Context, Permit) (*Answer, error)) (*Answer, error) {
+	record := &store.Outcome{
+		Digest: c.same, Edge: k.caller.Edge(), Service: c.Target.Service, Call: c.ID,
+		Until: time.Now().Add(c.timeLimit() + outcomeMargin).UTC(),
+	}
+	if err := k.outcomes.Admit(c.Payer, c.at, record); err != nil {
+		return nil, err
+	}
+	begun := false
+	defer k.over(c.ID)
+	answer, err := run(ctx, func(ctx context.Context, instance string) error {
+		record.Instance = instance
+		// Not the client's time: a record of which nobody knows whether it was made
+		// would stay when the client leaves.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beginTime)
+		defer cancel()
+		begin := k.outcomes.Begin
+		if begun {
+			begin = k.outcomes.BeginAgain
+		}
+		k.begins(c.ID)
+		now, err := begin(ctx, c.at, record, revision)
+		if err == nil {
+			begun, revision = true, now
+		}
+		return err
+	})
+	if !begun {
+		k.outcomes.Release(c.Payer, record)
+		return answer, err
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
+	defer cancel()
+	switch note(record, answer, err) {
+	case free:
+		k.outcomes.Drop(after, c.Payer, c.at, record, revision)
+	case done:
+		k.outcomes.End(after, c.Payer, c.at, record, revision)
+	case goesOn:
+	}
+	return answer, err
+}
+
+func (k *Keys) begins(call string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running[call] = struct{}{}
+}
+
+func (k *Keys) over(call string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.running, call)
+}
+
+// ending is what the end of a call means for its record.
+type ending int
+
+const (
+	// done: the record says how it ended, or why nobody knows.
+	done ending = iota
+	// free: nothing ran, or the call is not over; its key may be used again.
+	free
+	// goesOn: it goes on without this edge.
+	goesOn
+)
+
+// note writes into a record how its call ended.
+func note(o *store.Outcome, a *Answer, err error) ending {
+	switch f := fault.From(err); {
+	case f != nil && f.Executed == fault.No:
+		return free
+	case f != nil && f.Reason == fault.ResultTooLarge:
+		o.Large = true
+	case f != nil:
+		o.Reason = f.Reason
+	case a.InputRequired != nil:
+		return free // nothing has an effect before the last question
+	case a.Task != nil:
+		o.Task = a.Task.Request.GetId()
+	case a.Result == nil:
+		return goesOn // for a client that comes back elsewhere
+	case len(a.Result.Json)+len(a.Result.Meta) > maxOutcome:
+		o.Large = true
+	default:
+		o.Result, o.IsError = a.Result.Json, a.Result.IsError
+		if len(a.Result.Meta) > 0 {
+			o.Meta = a.Result.Meta
+		}
+	}
+	return done
+}
+
+// noteFrame writes into a record how its call ended by the answer that its
+// instance kept.
+func noteFrame(o *store.Outcome, frame *busv1.Frame, err error) ending {
+	if err == nil && frame.GetTask() != nil {
+		// Whether its edge has made the task is not known.
+		o.Reason = fault.PeerLost
+		return done
+	}
+	return note(o, answerOf(frame), err)
+}
+
+func sameCall(o *store.Outcome, digest []byte) bool { return bytes.Equal(o.Digest, digest) }

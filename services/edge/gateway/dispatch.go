@@ -6,10 +6,10 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // SamplingTimeout bounds a call of sampling/createMessage: models think.
@@ -20,33 +20,47 @@ const shareBytes = 8
 
 // dispatch puts the call on the bus, bounded by the tool's time limit. What may
 // have an effect begins only with this edge's permit; what has none may be made
-// again when its answer is lost.
-func dispatch(caller *edges.Caller, store Tasks, sealer *Sealer) Next {
+// again when its answer is lost. Requests about tasks need no service.
+func dispatch(cfg *Config) link {
 	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
-	return func(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
-		room := budget.Of(ctx)
-		room.For(c.Payer())
-		deadline := time.Now().Add(timeLimit(c))
-		req := request(c, deadline)
-		var err error
-		if req.Delegation, err = sealer.delegate(ctx, c, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
-			return nil, err
-		}
-		frame, err := caller.CallOn(ctx, c.Stream, c.Target.Service, req, bus.Options{
-			OnFrame: onFrame, Permit: c.permit, Harmless: harmless(c), Only: c.Target.Instances, Ran: &c.Ran, Room: room,
-		})
-		if err != nil {
-			return nil, err
-		}
-		c.Replayed = c.Target.Tool != nil && c.Target.Tool.KeepsKeys && c.IdempotencyKey != "" && frame.GetResult().GetReplayed()
-		if begun := frame.GetTask(); begun != nil {
-			task := request(c, deadline)
-			if task.Delegation, err = sealer.delegate(ctx, c, time.Now().Add(keyLife)); err != nil {
+	return func(handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			if r.Target.Service == "" {
+				return r.useTask(ctx, cfg.Tasks)
+			}
+			room := budget.Of(ctx)
+			room.For(r.Payer)
+			deadline := time.Now().Add(r.timeLimit())
+			req := r.request(deadline)
+			var err error
+			if req.Delegation, err = r.delegate(ctx, cfg.Sealer, earlier(deadline, time.Now().Add(maxDelegation))); err != nil {
 				return nil, err
 			}
-			return createTask(ctx, c, store, shares, task, begun)
+			frame, err := cfg.Caller.CallOn(ctx, r.Stream, r.Target.Service, req, bus.Options{
+				OnFrame: r.onFrame, Permit: r.permit, Harmless: r.harmless(), Only: r.Target.Instances, Ran: &r.Ran, Room: room,
+			})
+			if err != nil {
+				return nil, err
+			}
+			if begun := frame.GetTask(); begun != nil {
+				task := r.request(deadline)
+				if task.Delegation, err = r.delegate(ctx, cfg.Sealer, time.Now().Add(store.KeyLife)); err != nil {
+					return nil, err
+				}
+				return r.createTask(ctx, cfg.Tasks, shares, task, begun)
+			}
+			answer := answerOf(frame)
+			answer.Replayed = r.Target.Tool != nil && r.Target.Tool.KeepsKeys && r.IdempotencyKey != "" && answer.Result.GetReplayed()
+			return answer, nil
 		}
-		return answerOf(frame), nil
+	}
+}
+
+// answerOf is the answer of a terminal frame that begins no task.
+func answerOf(f *busv1.Frame) *Answer {
+	return &Answer{
+		Result: f.GetResult(), InputRequired: f.GetInputRequired(),
+		Disconnect: f.GetDisconnect(), Sent: f.GetSent(),
 	}
 }
 
@@ -58,33 +72,33 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // timeLimit is the longest a call may take.
-func timeLimit(c *Call) time.Duration {
-	switch t := c.Target.Tool; {
+func (v *View) timeLimit() time.Duration {
+	switch t := v.Target.Tool; {
 	case t != nil && t.Timeout > 0:
 		return t.Timeout
-	case c.Method == mcp.MethodSample:
+	case v.Method == mcp.MethodSample:
 		return SamplingTimeout
 	}
 	return bus.DefaultTimeout
 }
 
-func request(c *Call, deadline time.Time) *busv1.Request {
+func (r *run) request(deadline time.Time) *busv1.Request {
 	return &busv1.Request{
-		Id: c.ID, DeadlineUnixNano: uint64(deadline.UnixNano()),
-		Method: c.Method, Name: c.Name, Arguments: c.Arguments, Client: c.Client,
-		WantsProgress: c.WantsProgress, LogLevel: c.LogLevel,
-		InputResponses: c.InputResponses, RequestState: c.RequestState, IdempotencyKey: c.IdempotencyKey,
-		Identity:    identity(c.Principal),
-		Traceparent: c.Traceparent, Tracestate: c.Tracestate,
-		AskFirst: c.Effect(),
-		Share:    &busv1.Share{Payer: digest([]byte("share"), []byte(c.Payer()))[:shareBytes], Depth: c.depth},
+		Id: r.ID, DeadlineUnixNano: uint64(deadline.UnixNano()),
+		Method: r.Method, Name: r.Name, Arguments: r.Arguments, Client: r.Client,
+		WantsProgress: r.WantsProgress, LogLevel: r.LogLevel,
+		InputResponses: r.InputResponses, RequestState: r.RequestState, IdempotencyKey: r.IdempotencyKey,
+		Identity:    identity(r.Principal),
+		Traceparent: r.Traceparent, Tracestate: r.Tracestate,
+		AskFirst: r.Writes(),
+		Share:    &busv1.Share{Payer: digest("share", r.Payer)[:shareBytes], Depth: r.depth},
 	}
 }
 
 // harmless reports whether a call may run twice unasked.
-func harmless(c *Call) bool {
-	if c.Method == mcp.MethodSample {
+func (r *run) harmless() bool {
+	if r.Method == mcp.MethodSample {
 		return false // no effect, but somebody pays for each
 	}
-	return !c.Effect()
+	return !r.Writes()
 }

@@ -111,13 +111,13 @@ func TestD3AnEdgeThatIsBackLeavesTheKeyThatAnotherTook(t *testing.T) {
 	}()
 	bustest.Eventually(t, "the edge is cut off", c.cut.Load)
 	bustest.Eventually(t, "another edge has run it", func() bool {
-		_, a, err := repeat(t, two, "note", `{}`, "k")
+		a, err := repeat(t, two, "note", `{}`, "k")
 		return err == nil && a.Result != nil
 	})
 	t.Log("the first edge said:", <-ended)
 	// What it wrote meanwhile, if it could, came before this call.
 	c.cut.Store(false)
-	if _, _, err := repeat(t, one, "note", `{}`, "another"); err != nil {
+	if _, err := repeat(t, one, "note", `{}`, "another"); err != nil {
 		t.Fatal(err)
 	}
 	replayed(t, two, "note", `{}`, "k")

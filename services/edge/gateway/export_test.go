@@ -4,27 +4,28 @@ import (
 	"context"
 	"time"
 
-	"github.com/busbar-mcp/busbar/services/edge/quota"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// KeyLife is how long a key seals.
-const KeyLife = keyLife
-
-// SetNow gives a Sealer another clock.
-func (s *Sealer) SetNow(now func() time.Time) { s.now = now }
-
-// Delegate and Accept seal and open what a call's service calls others with.
-func (s *Sealer) Delegate(ctx context.Context, c *Call, until time.Time) ([]byte, error) {
-	return s.delegate(ctx, c, until)
+// Order has the names of the links.
+func Order() (names []string) {
+	for _, l := range order {
+		names = append(names, l.name)
+	}
+	return names
 }
 
-func (s *Sealer) Accept(ctx context.Context, c *Call) error { return s.accept(ctx, c) }
+// Delegate and Accept seal and open what a call's service calls others with.
+func Delegate(ctx context.Context, s *store.Sealer, target catalogue.Target, until time.Time) ([]byte, error) {
+	r := newRun(&Call{}, nil)
+	r.Target = target
+	return r.delegate(ctx, s, until)
+}
+
+func Accept(ctx context.Context, s *store.Sealer, delegation []byte) error {
+	return newRun(&Call{Delegation: delegation}, nil).accept(ctx, s)
+}
 
 // Over is the error of a held call whose time has passed.
-func (h *HeldCall) Over() error { return h.over() }
-
-// SetQuota gives Outcomes another quota.
-func (o *Outcomes) SetQuota(q *quota.Quota) { o.quota = q }
-
-// SetQuota gives Approvals another quota.
-func (o *OnBus) SetQuota(q *quota.Quota) { o.quota = q }
+func Over(held *store.HeldCall) error { return over(held) }

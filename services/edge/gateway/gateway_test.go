@@ -21,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +32,7 @@ type policies struct {
 	asked   []string
 	refuse  map[string]error
 	records []gateway.Record
-	once    func(c *gateway.Call, run func(context.Context) (*gateway.Answer, error)) (*gateway.Answer, error)
+	once    func(v gateway.View, run func(context.Context, gateway.Permit) (*gateway.Answer, error)) (*gateway.Answer, error)
 }
 
 func (p *policies) ask(link string) error {
@@ -44,35 +45,35 @@ func (p *policies) ask(link string) error {
 func (p *policies) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
 	return gateway.Principal{Name: "user of " + c.Bearer, Tenant: "t", Scopes: []string{"s"}}, p.ask("authenticate")
 }
-func (p *policies) Authorize(context.Context, *gateway.Call) error { return p.ask("authorize") }
-func (p *policies) Hold(context.Context, *gateway.HeldCall) error  { return p.ask("approve") }
-func (p *policies) Held(context.Context, string, func(*gateway.HeldCall)) error {
+func (p *policies) Authorize(context.Context, gateway.View) error { return p.ask("authorize") }
+func (p *policies) Hold(context.Context, *store.HeldCall) error   { return p.ask("approve") }
+func (p *policies) Held(context.Context, string, func(*store.HeldCall)) error {
 	return p.ask("approve")
 }
-func (p *policies) Look(context.Context, string, string) (*gateway.HeldCall, error) {
+func (p *policies) Look(context.Context, string, string) (*store.HeldCall, error) {
 	return nil, p.ask("approve")
 }
-func (p *policies) Take(context.Context, string, string) (*gateway.HeldCall, error) {
+func (p *policies) Take(context.Context, string, string) (*store.HeldCall, error) {
 	return nil, p.ask("approve")
 }
-func (p *policies) Return(context.Context, *gateway.HeldCall) error { return nil }
-func (p *policies) Unuse(context.Context, string) error             { return nil }
-func (p *policies) Use(context.Context, string) (bool, error)       { return true, p.ask("approve") }
-func (p *policies) Acquire(context.Context, *gateway.Call) (func(), error) {
+func (p *policies) Return(context.Context, *store.HeldCall) error { return nil }
+func (p *policies) Unuse(context.Context, string) error           { return nil }
+func (p *policies) Use(context.Context, string) (bool, error)     { return true, p.ask("approve") }
+func (p *policies) Acquire(context.Context, gateway.View) (func(), error) {
 	return func() { _ = p.ask("release") }, p.ask("limit")
 }
-func (p *policies) Once(ctx context.Context, c *gateway.Call, run func(context.Context) (*gateway.Answer, error)) (*gateway.Answer, error) {
+func (p *policies) Once(ctx context.Context, v gateway.View, run func(context.Context, gateway.Permit) (*gateway.Answer, error)) (*gateway.Answer, error) {
 	if err := p.ask("deduplicate"); err != nil {
 		return nil, err
 	}
 	if p.once != nil {
-		return p.once(c, run)
+		return p.once(v, run)
 	}
-	return run(ctx)
+	return run(ctx, nil)
 }
-func (p *policies) Ready(*gateway.Call) error { return nil }
+func (p *policies) Ready(gateway.View) error { return nil }
 
-func (p *policies) Begin(context.Context, *gateway.Call) error { return p.ask("begin") }
+func (p *policies) Begin(context.Context, gateway.View) error { return p.ask("begin") }
 func (p *policies) Record(_ context.Context, r gateway.Record) error {
 	err := p.ask("audit")
 	p.mu.Lock()
@@ -153,7 +154,7 @@ func (w *world) fails(t *testing.T, c *gateway.Call, reason fault.Reason, execut
 	if f.Reason != reason || f.Executed != executed {
 		t.Fatalf("got %s, executed %s (%v); want %s, %s", f.Reason, f.Executed, err, reason, executed)
 	}
-	if r := w.last(t); r.Outcome != string(reason) || r.Err == nil || r.Call != c {
+	if r := w.last(t); r.Outcome != string(reason) || r.Err == nil || r.Door != c.Door || r.Method != c.Method || r.Name != c.Name {
 		t.Errorf("audited %+v", r)
 	}
 	return f
@@ -194,7 +195,7 @@ func TestChainOrder(t *testing.T) {
 	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit deduplicate approve begin release audit" {
 		t.Errorf("asked in the order %s", got)
 	}
-	if r := w.last(t); r.Outcome != "ok" || r.Call.Principal.Name != "user of x" || r.Call.Target.Service != "svc" || r.Duration <= 0 || r.Call.Received.IsZero() {
+	if r := w.last(t); r.Outcome != "ok" || r.Principal.Name != "user of x" || r.Target.Service != "svc" || r.Duration <= 0 || r.Received.IsZero() {
 		t.Errorf("audited %+v of %+v", r, r.Call)
 	}
 }
@@ -333,13 +334,13 @@ func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := start(t, all)
 	var first *gateway.Answer
-	w.once = func(c *gateway.Call, run func(context.Context) (*gateway.Answer, error)) (*gateway.Answer, error) {
+	w.once = func(c gateway.View, run func(context.Context, gateway.Permit) (*gateway.Answer, error)) (*gateway.Answer, error) {
 		if c.IdempotencyKey != "k" || c.Name != "safe" {
 			t.Errorf("asked about key %q of %s", c.IdempotencyKey, c.Name)
 		}
 		var err error
 		if first == nil {
-			first, err = run(t.Context())
+			first, err = run(t.Context(), nil)
 		}
 		return first, err
 	}

@@ -3,28 +3,59 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// maxHeld bounds a list of held calls.
-const maxHeld = 1000
+const (
+	// maxHeld bounds a list of held calls.
+	maxHeld = 1000
+	// maxHeldArguments bounds the arguments of a call that is held, bytes.
+	maxHeldArguments = 64 << 10
+)
+
+// hold keeps the call for a person. The text of the error is what a model reads:
+// it does not say how to agree, which the error's data does.
+func (r *run) hold(ctx context.Context, a Approvals) error {
+	if len(r.Arguments) > maxHeldArguments {
+		return fault.New(fault.TooLarge, "the arguments are %d bytes, and of a call that waits for a person at most %d are kept; "+
+			"have the tool take a link to the data, or call from a client that asks its user (elicitation)", len(r.Arguments), maxHeldArguments)
+	}
+	held := &store.HeldCall{
+		ID: rand.Text(), Principal: r.Principal.ID(), Payer: r.Payer,
+		Door: r.Door, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Tool: r.toolDigest(), Arguments: r.Arguments,
+		Capabilities: r.Client.GetCapabilities(), IdempotencyKey: r.IdempotencyKey, Expires: time.Now().Add(store.ApprovalLife).UTC(),
+	}
+	if err := a.Hold(ctx, held); err != nil {
+		return err
+	}
+	data, err := json.Marshal(map[string]any{"approval": held.ID, "expires": held.Expires.Format(time.RFC3339)})
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.ApprovalRequired, "a person has to approve this call of tool %s; it is held until %s",
+		fault.Clip(r.Name), held.Expires.Format("15:04 UTC")).With(data)
+}
 
 // Held returns the calls of a principal that wait for its agreement, the oldest
 // first and at most 1,000, without their arguments.
-func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials) (all []*HeldCall, err error) {
+func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
 	look := g.look(MethodApprovalsList, "", door, credentials)
 	defer func() { look.done(ctx, err) }()
 	who, err := look.authenticate(ctx)
-	if err != nil || g.approvals == nil {
+	if err != nil || g.cfg.Approvals == nil {
 		return nil, err
 	}
-	now := time.Now().Add(-clockSlack)
-	err = g.approvals.Held(ctx, who.ID(), func(held *HeldCall) {
+	now := time.Now().Add(-store.ClockSlack)
+	err = g.cfg.Approvals.Held(ctx, who.ID(), func(held *store.HeldCall) {
 		if held.Expires.After(now) {
 			held.Arguments = nil // each may be large
 			all = append(all, held)
@@ -33,7 +64,7 @@ func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b *HeldCall) int {
+	slices.SortFunc(all, func(a, b *store.HeldCall) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID))
 	})
 	return all[:min(len(all), maxHeld)], nil
@@ -41,26 +72,26 @@ func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials
 
 // FindHeld returns a call that waits for its principal's agreement, so that it
 // may know what it agrees to. The error has reason UnknownApproval if none does.
-func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credentials, id string) (held *HeldCall, err error) {
+func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
 	look := g.look(MethodApprovalsGet, id, door, credentials)
 	defer func() { look.done(ctx, err) }()
 	who, err := look.authenticate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if g.approvals == nil {
-		return nil, unknownApproval()
+	if g.cfg.Approvals == nil {
+		return nil, store.UnknownApproval()
 	}
-	if held, err = g.approvals.Look(ctx, who.ID(), id); err != nil {
+	if held, err = g.cfg.Approvals.Look(ctx, who.ID(), id); err != nil {
 		return nil, err
 	}
-	return held, held.over()
+	return held, over(held)
 }
 
-// over is the error of a call whose time has passed.
-func (h *HeldCall) over() error {
-	if time.Now().Add(-clockSlack).After(h.Expires) {
-		return unknownApproval()
+// over is the error of a held call whose time has passed.
+func over(held *store.HeldCall) error {
+	if time.Now().Add(-store.ClockSlack).After(held.Expires) {
+		return store.UnknownApproval()
 	}
 	return nil
 }
@@ -75,60 +106,58 @@ const (
 // look is somebody looking at held calls, for the record.
 type look struct {
 	g *Gateway
-	c *Call
+	r *run
 }
 
 func (g *Gateway) look(method, name, door string, credentials Credentials) look {
-	return look{g, &Call{ID: bus.NewID(), Door: door, Method: method, Name: name, Credentials: credentials, Received: time.Now()}}
+	return look{g, newRun(&Call{Door: door, Method: method, Name: name, Credentials: credentials}, nil)}
 }
 
-func (l look) authenticate(ctx context.Context) (who Principal, err error) {
-	l.c.Principal, err = l.g.Authenticate(ctx, l.c.Credentials)
-	if err == nil {
-		l.c.payer = Payer(l.c.Principal, l.c.Credentials)
+func (l look) authenticate(ctx context.Context) (Principal, error) {
+	if err := l.r.authenticate(ctx, &l.g.cfg); err != nil {
+		return Principal{}, fault.From(err)
 	}
-	return l.c.Principal, err
+	return l.r.Principal, nil
 }
 
 func (l look) done(ctx context.Context, err error) {
-	_ = record(ctx, l.g.auditor, l.c, &Answer{Result: &busv1.Result{}}, err)
+	_ = record(ctx, l.g.cfg.Auditor, l.r, &Answer{Result: &busv1.Result{}}, err)
 }
 
-// Approve carries out a held call, as who made it, if its principal agrees. That
-// it does not is recorded as the end of a call, too. A call that fails before
-// it runs is held again, for the rest of its time.
+// Approve carries out a held call as its caller made it, if its principal
+// agrees; a refusal is recorded as the end of a call, too. A call that fails
+// before it runs is held again, for the rest of its time.
 func (g *Gateway) Approve(ctx context.Context, door string, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
 	who, err := g.Authenticate(ctx, credentials)
 	if err != nil {
 		return nil, err
 	}
-	if g.approvals == nil {
-		return nil, unknownApproval()
+	if g.cfg.Approvals == nil {
+		return nil, store.UnknownApproval()
 	}
-	held, err := g.approvals.Take(ctx, who.ID(), id)
+	held, err := g.cfg.Approvals.Take(ctx, who.ID(), id)
 	if err == nil {
-		err = held.over()
+		err = over(held)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c := &Call{
+	r := newRun(&Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
-		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, approved: held,
-		WantsProgress: onFrame != nil, Approval: &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()},
-	}
+		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, WantsProgress: onFrame != nil,
+	}, onFrame)
+	r.approved, r.Approval = held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
 	if !yes {
-		c.payer = Payer(who, credentials)
-		c.ID, c.Principal, c.Received = bus.NewID(), who, time.Now()
-		return nil, record(ctx, g.auditor, c, nil, NotApproved())
+		r.Principal, r.Payer = who, Payer(who, credentials)
+		return nil, record(ctx, g.cfg.Auditor, r, nil, NotApproved())
 	}
-	answer, err := g.Do(ctx, c, onFrame)
+	answer, err := g.chain(ctx, r)
 	if nothingRan(err) && !errors.Is(err, errChanged) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		// One that cannot be held again, also because its caller has no room left, has
 		// to be made again, which is safe.
-		_ = g.approvals.Return(after, held)
+		_ = g.cfg.Approvals.Return(after, held)
 	}
 	return answer, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // ledger is a service whose tools note each effect by its key.
@@ -77,32 +78,29 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 		t.Fatal(err)
 	}
 	tasks := task.Open(conn)
-	outcomes, err := gateway.NewOutcomes(ctx, conn, caller, tasks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: outcomes}), conn.Close
+	outcomes := store.NewOutcomes(conn)
+	return gateway.New(gateway.Config{Caller: caller, Catalogue: live, Tasks: tasks, Logger: bustest.Logger(t), Deduplicator: gateway.NewKeys(outcomes, caller, tasks)}), conn.Close
 }
 
 // repeat makes a call until it is not refused for a reason that passes: the
 // machine is slow.
-func repeat(t *testing.T, g *gateway.Gateway, name, arguments, key string) (*gateway.Call, *gateway.Answer, error) {
+func repeat(t *testing.T, g *gateway.Gateway, name, arguments, key string) (*gateway.Answer, error) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; {
 		c := toolCall(name, arguments)
 		c.IdempotencyKey = key
 		a, err := g.Do(t.Context(), c, nil)
 		if !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Overloaded) || time.Now().After(end) {
-			return c, a, err
+			return a, err
 		}
 	}
 }
 
 func replayed(t *testing.T, g *gateway.Gateway, name, arguments, key string) {
 	t.Helper()
-	c, a, err := repeat(t, g, name, arguments, key)
-	if err != nil || a.Result == nil || !c.Replayed {
-		t.Fatalf("repeated: %v, %v, replayed: %t", a, err, c.Replayed)
+	a, err := repeat(t, g, name, arguments, key)
+	if err != nil || a.Result == nil || !a.Replayed {
+		t.Fatalf("repeated: %v, %v", a, err)
 	}
 }
 
@@ -125,7 +123,7 @@ func TestM1NoKeyIsBurntByAClientThatLeaves(t *testing.T) {
 	burnt := 0
 	for i := range keys {
 		key := fmt.Sprint("k", i)
-		_, a, err := repeat(t, two, "note", `{}`, key)
+		a, err := repeat(t, two, "note", `{}`, key)
 		if err != nil || a.Result == nil {
 			burnt++
 			t.Logf("%s: %v, ran %d times before", key, err, l.ran(key))
@@ -224,7 +222,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 				case <-t.Context().Done():
 				}
 			}()
-			_, a, err := repeat(t, two, name, `{"hold":true}`, "k")
+			a, err := repeat(t, two, name, `{"hold":true}`, "k")
 			if runs == 2 && (err != nil || a.Result == nil) {
 				t.Errorf("an idempotent tool: %v, %v", a, err)
 			}
@@ -252,7 +250,7 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 		if err := <-ended; !fault.Is(err, fault.Cancelled) {
 			t.Fatal(err)
 		}
-		_, _, err := repeat(t, two, "note", `{"hold":true}`, "k")
+		_, err := repeat(t, two, "note", `{"hold":true}`, "k")
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Executed != fault.Unknown {
 			t.Errorf("what may have run: %v", err)
@@ -271,7 +269,7 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 	stop := edgetest.Serve(t, bustest.Connect(t, url), l.Service)
 	one, _ := keyEdge(t, url)
 	for _, key := range []string{"instance lives", "instance died"} {
-		if _, a, err := repeat(t, one, "note", `{}`, key); err != nil || a.Result == nil {
+		if a, err := repeat(t, one, "note", `{}`, key); err != nil || a.Result == nil {
 			t.Fatal(err)
 		}
 	}
@@ -296,7 +294,7 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 	next := newLedger()
 	edgetest.Serve(t, bustest.Connect(t, url), next.Service)
 	bustest.Eventually(t, "the instance that ran it is gone", func() bool {
-		_, _, err := repeat(t, one, "note", `{}`, "instance died")
+		_, err := repeat(t, one, "note", `{}`, "instance died")
 		var f *fault.Error
 		return errors.As(err, &f) && f.Executed == fault.Yes
 	})

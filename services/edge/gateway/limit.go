@@ -6,37 +6,45 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/services/edge/budget"
 )
 
 // Limiter protects the edge and the services behind it.
 type Limiter interface {
 	// Acquire admits a call and returns what releases its place, or a
 	// *fault.Error with reason RateLimited or Overloaded. It must not block.
-	Acquire(ctx context.Context, c *Call) (release func(), err error)
+	Acquire(ctx context.Context, v View) (release func(), err error)
 }
 
-func limit(l Limiter) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		release, err := l.Acquire(ctx, c)
-		if err != nil {
-			return nil, err
+// limit bounds the calls in flight, and the bytes they have brought, for all and
+// for each payer.
+func limit(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			release, err := cfg.Limiter.Acquire(ctx, r.View)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
+			unload, err := cfg.Budget.Carry(r.Payer, len(r.Arguments)+len(r.InputResponses)+len(r.RequestState))
+			if err != nil {
+				return nil, err
+			}
+			defer unload()
+			return next(ctx, r)
 		}
-		defer release()
-		return next(ctx, c, onFrame)
 	}
 }
 
-// carry bounds what the calls in flight have brought, for all and for each party.
-func carry(b *budget.Budget) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		release, err := b.Carry(c.payer, len(c.Arguments)+len(c.InputResponses)+len(c.RequestState))
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		return next(ctx, c, onFrame)
-	}
+// Hold opens an account for the results of a request that a client makes. Doors
+// release it when the answer is written, or nobody waits for it.
+func (g *Gateway) Hold(ctx context.Context) (_ context.Context, release func()) {
+	return g.cfg.Budget.Open(ctx, g.cfg.Budget.MaxRequest())
+}
+
+// HoldAny is Hold for requests that are answered bit by bit, however much that is
+// in all; each bit is a budget.Part.
+func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func()) {
+	return g.cfg.Budget.Open(ctx, 0)
 }
 
 // DefaultInFlight is how many calls one edge carries at once.
@@ -60,7 +68,7 @@ func NewInFlight(n int) *InFlight {
 func (l *InFlight) Now() int64 { return l.current.Load() }
 
 // Acquire implements Limiter.
-func (l *InFlight) Acquire(context.Context, *Call) (func(), error) {
+func (l *InFlight) Acquire(context.Context, View) (func(), error) {
 	if l.current.Add(1) > l.limit {
 		l.current.Add(-1)
 		e := fault.New(fault.Overloaded, "the edge carries %d calls already; try again shortly", l.limit)

@@ -19,7 +19,7 @@ const listTime = 10 * time.Second
 func (g *Gateway) ListResources(ctx context.Context, c *Call, cursor []byte, limit int) (entries [][]byte, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	return g.catalogue.Now().ListResources(ctx, cursor, limit, func(ctx context.Context, service, cursor string, limit int) ([]byte, error) {
+	return g.cfg.Catalogue.Now().ListResources(ctx, cursor, limit, func(ctx context.Context, service, cursor string, limit int) ([]byte, error) {
 		arguments := strconv.AppendInt([]byte(`{"limit":`), int64(limit), 10)
 		if cursor != "" {
 			arguments = append(append(arguments, `,"cursor":`...), quote(cursor)...)

@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // from is a call of an anonymous client at an address.
@@ -25,11 +26,8 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		approvals, err := gateway.NewApprovals(t.Context(), bustest.Connect(t, url))
-		if err != nil {
-			t.Fatal(err)
-		}
-		approvals.SetQuota(quota.New("calls", 3, 4<<20))
+		approvals := store.NewApprovals(bustest.Connect(t, url))
+		approvals.Quota = quota.New("calls", 3, 4<<20)
 		cfg.Approvals = approvals
 	})
 	var last string
@@ -52,14 +50,11 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	approvals, err := gateway.NewApprovals(t.Context(), bustest.Connect(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	approvals.SetQuota(quota.New("calls", 3, 4<<20))
-	var held []*gateway.HeldCall
+	approvals := store.NewApprovals(bustest.Connect(t, url))
+	approvals.Quota = quota.New("calls", 3, 4<<20)
+	var held []*store.HeldCall
 	hold := func() error {
-		h := &gateway.HeldCall{ID: rand.Text(), Principal: "ada", Payer: "ada", Arguments: []byte(`{}`), Expires: time.Now().Add(time.Minute)}
+		h := &store.HeldCall{ID: rand.Text(), Principal: "ada", Payer: "ada", Arguments: []byte(`{}`), Expires: time.Now().Add(time.Minute)}
 		err := approvals.Hold(t.Context(), h)
 		if err == nil {
 			held = append(held, h)
@@ -109,15 +104,12 @@ func TestH1HeldCallsThatAreGivenBackAreCounted(t *testing.T) {
 func TestH1KeysOfOnePayerAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	var outcomes *gateway.Outcomes
+	var outcomes *store.Outcomes
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
-		var err error
-		if outcomes, err = gateway.NewOutcomes(t.Context(), bustest.Connect(t, url), cfg.Caller, cfg.Tasks); err != nil {
-			t.Fatal(err)
-		}
-		cfg.Deduplicator = outcomes
+		outcomes = store.NewOutcomes(bustest.Connect(t, url))
+		cfg.Deduplicator = gateway.NewKeys(outcomes, cfg.Caller, cfg.Tasks)
 	})
-	outcomes.SetQuota(quota.New("keys", 3, 4<<20))
+	outcomes.Quota = quota.New("keys", 3, 4<<20)
 	for i := range 3 {
 		w.works(t, from("192.0.2.1", "safe", `{}`, fmt.Sprint(i)))
 	}
@@ -130,7 +122,7 @@ func TestH1KeysOfOnePayerAreBounded(t *testing.T) {
 		t.Errorf("%d calls ran, want 4", n)
 	}
 
-	outcomes.SetQuota(quota.New("keys", 100, 100<<10))
+	outcomes.Quota = quota.New("keys", 100, 100<<10)
 	large := `{"x":"` + strings.Repeat("x", 30<<10) + `"}`
 	for i := range 6 {
 		w.works(t, from("192.0.2.3", "mirror", large, fmt.Sprint("l", i)))

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // replayEvery is how often a repetition looks whether the first call is over.
@@ -18,24 +17,24 @@ const replayEvery = 100 * time.Millisecond
 // replay answers a call that began before, and waits for its end if need be.
 // again says that it did not run, so that this one may, in place of the
 // revision of its record.
-func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte, r *outcome, revision uint64) (_ *Answer, _ uint64, again bool, _ error) {
-	patience := time.NewTimer(timeLimit(c))
+func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision uint64) (_ *Answer, _ uint64, again bool, _ error) {
+	patience := time.NewTimer(c.timeLimit())
 	defer patience.Stop()
 	tick := time.NewTicker(replayEvery)
 	defer tick.Stop()
 	for {
 		switch {
-		case !sameCall(r, same):
+		case !sameCall(r, c.same):
 			return nil, 0, false, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
-		case r.settled():
-			answer, err := o.settled(ctx, c, r)
+		case r.Settled():
+			answer, err := k.settled(ctx, r)
 			return answer, 0, false, err
 		}
-		switch o.ask(ctx, c, at, r, revision) {
+		switch k.ask(ctx, c, r, revision) {
 		case ranNot:
 			return nil, revision, true, nil
 		case nobodyKnows:
-			if revision == 0 && r.Reason == "" && r.Edge == o.caller.Edge() {
+			if revision == 0 && r.Reason == "" && r.Edge == k.caller.Edge() {
 				return nil, 0, true, nil // this edge would remember it had it run
 			}
 			if r.Reason == "" {
@@ -53,10 +52,7 @@ func (o *Outcomes) replay(ctx context.Context, c *Call, at string, same []byte, 
 		case <-ctx.Done():
 			return nil, 0, false, underWay()
 		}
-		now, written, err := o.look(ctx, at)
-		if err == nil && now == nil {
-			now, written, err = o.recall(ctx, at)
-		}
+		now, written, err := k.outcomes.Find(ctx, c.at)
 		switch {
 		case err != nil:
 		case now != nil:
@@ -80,36 +76,33 @@ const (
 )
 
 // ask finds out what became of a call whose record does not say.
-func (o *Outcomes) ask(ctx context.Context, c *Call, at string, r *outcome, revision uint64) asked {
+func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uint64) asked {
 	state := bus.CallUnknown
 	var frame *busv1.Frame
 	var err error
 	if r.Instance != "" {
-		state, frame, err = o.caller.Outcome(ctx, r.Service, r.Instance, r.Call)
+		state, frame, err = k.caller.Outcome(ctx, r.Service, r.Instance, r.Call)
 	}
 	switch state {
 	case bus.CallRunning:
 		return waits
 	case bus.CallNeverBegun:
-		if o.edgeHas(ctx, r) {
+		if k.edgeHas(ctx, r) {
 			return waits // its edge may be about to try another instance
 		}
 		return ranNot
 	case bus.CallEnded:
-		switch r.takeFrame(frame, err) {
+		switch noteFrame(r, frame, err) {
 		case free:
-			if o.edgeHas(ctx, r) {
+			if k.edgeHas(ctx, r) {
 				return waits
 			}
 			return ranNot
 		case done:
 			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 			defer cancel()
-			if raw, err := json.Marshal(r); err == nil {
-				// Its edge may write the same.
-				_, _ = o.bucket.Replace(after, at, raw, revision)
-			}
-			if !r.settled() {
+			k.outcomes.Learn(after, c.at, r, revision)
+			if !r.Settled() {
 				return nobodyKnows
 			}
 			return learned
@@ -119,11 +112,11 @@ func (o *Outcomes) ask(ctx context.Context, c *Call, at string, r *outcome, revi
 	}
 	// The instance is gone, or knows nothing. Its edge may.
 	switch {
-	case r.Reason == "" && o.edgeHas(ctx, r) && o.now().Before(r.Until):
+	case r.Reason == "" && k.edgeHas(ctx, r) && time.Now().Before(r.Until):
 		return waits
 	case state == bus.CallGone && c.Target.Tool.Idempotent && !r.Ran:
 		return ranNot // or did, which does no harm once more
-	case r.Reason == "" && o.written(ctx, at, revision):
+	case r.Reason == "" && k.written(ctx, c.at, revision):
 		return waits
 	}
 	if r.Ran {
@@ -134,40 +127,38 @@ func (o *Outcomes) ask(ctx context.Context, c *Call, at string, r *outcome, revi
 }
 
 // edgeHas reports whether the edge that made a call may still write its end.
-func (o *Outcomes) edgeHas(ctx context.Context, r *outcome) bool {
+func (k *Keys) edgeHas(ctx context.Context, r *store.Outcome) bool {
 	if r.Reason != "" || r.Ran || r.Edge == "" {
 		return false
 	}
-	if r.Edge == o.caller.Edge() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		_, running := o.running[r.Call]
+	if r.Edge == k.caller.Edge() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		_, running := k.running[r.Call]
 		return running
 	}
-	return o.caller.Present(ctx, r.Edge)
+	return k.caller.Present(ctx, r.Edge)
 }
 
 // written reports whether a record was written since.
-func (o *Outcomes) written(ctx context.Context, at string, revision uint64) bool {
-	_, now, err := o.look(ctx, at)
+func (k *Keys) written(ctx context.Context, at string, revision uint64) bool {
+	_, now, err := k.outcomes.Look(ctx, at)
 	return err == nil && now != revision
 }
 
 // settled answers from a record that says how its call ended.
-func (o *Outcomes) settled(ctx context.Context, c *Call, r *outcome) (*Answer, error) {
+func (k *Keys) settled(ctx context.Context, r *store.Outcome) (*Answer, error) {
 	switch {
 	case r.Large:
 		return nil, fault.New(fault.ResultTooLarge, "the call with this idempotency key ran, and its result is too large to be kept, or is not kept any more")
 	case r.Task != "":
-		c.Replayed = true
-		task, err := o.tasks.Get(ctx, r.Task)
+		task, err := k.tasks.Get(ctx, r.Task)
 		if errors.Is(err, bus.ErrNoKey) {
 			return nil, unknownTask()
 		}
-		return &Answer{Task: task}, err
+		return &Answer{Task: task, Replayed: true}, err
 	}
-	c.Replayed = true
-	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}}, nil
+	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}, Replayed: true}, nil
 }
 
 func underWay() error {

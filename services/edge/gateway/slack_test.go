@@ -9,6 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Edges whose clocks differ take what each other gave a time: for as long, and
@@ -22,12 +23,12 @@ func TestM18ClocksOfEdgesDiffer(t *testing.T) {
 	}{"in time": {0, true}, "a bit ahead": {bit, true}, "long after": {2 * bit, false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			now := time.Now().Truncate(gateway.KeyLife).Add(gateway.KeyLife / 2)
+			now := time.Now().Truncate(store.KeyLife).Add(store.KeyLife / 2)
 			giving, taking := sealer(t, 1), sealer(t, 1)
-			giving.SetNow(func() time.Time { return now })
+			giving.Now = func() time.Time { return now }
 
 			t.Run("state", func(t *testing.T) {
-				taking.SetNow(func() time.Time { return now.Add(time.Hour + c.ahead) })
+				taking.Now = func() time.Time { return now.Add(time.Hour + c.ahead) }
 				var other *gateway.Gateway
 				w := start(t, func(_ *world, cfg *gateway.Config) {
 					cfg.Sealer = taking
@@ -41,25 +42,22 @@ func TestM18ClocksOfEdgesDiffer(t *testing.T) {
 				}
 			})
 			t.Run("delegation", func(t *testing.T) {
-				call := toolCall("relay", "{}")
-				call.Target = catalogue.Target{Service: "svc", Tool: &catalogue.Tool{CallsTools: true}}
-				sealed, err := giving.Delegate(t.Context(), call, now.Add(time.Minute))
+				target := catalogue.Target{Service: "svc", Tool: &catalogue.Tool{CallsTools: true}}
+				sealed, err := gateway.Delegate(t.Context(), giving, target, now.Add(time.Minute))
 				if err != nil {
 					t.Fatal(err)
 				}
-				taking.SetNow(func() time.Time { return now.Add(time.Minute + c.ahead) })
-				inner := toolCall("echo", "{}")
-				inner.Delegation = sealed
-				err = taking.Accept(t.Context(), inner)
+				taking.Now = func() time.Time { return now.Add(time.Minute + c.ahead) }
+				err = gateway.Accept(t.Context(), taking, sealed)
 				if c.opens && err != nil || !c.opens && !fault.Is(err, fault.Forbidden) {
 					t.Errorf("%v after it was given a minute: %v", c.ahead, err)
 				}
 			})
 			t.Run("held call", func(t *testing.T) {
 				// The clock is the machine's own; half a minute is for a slow one.
-				held := &gateway.HeldCall{Expires: time.Now().Add(30*time.Second - c.ahead)}
-				if c.opens == fault.Is(held.Over(), fault.UnknownApproval) {
-					t.Errorf("%v after its time: %v", c.ahead, held.Over())
+				held := &store.HeldCall{Expires: time.Now().Add(30*time.Second - c.ahead)}
+				if c.opens == fault.Is(gateway.Over(held), fault.UnknownApproval) {
+					t.Errorf("%v after its time: %v", c.ahead, gateway.Over(held))
 				}
 			})
 		})

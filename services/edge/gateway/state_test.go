@@ -11,11 +11,12 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-func sealer(t *testing.T, key byte) *gateway.Sealer {
+func sealer(t *testing.T, key byte) *store.Sealer {
 	t.Helper()
-	return gateway.NewSealer(func(_ context.Context, period uint32) ([]byte, error) {
+	return store.NewSealer(func(_ context.Context, period uint32) ([]byte, error) {
 		return bytes.Repeat([]byte{key, byte(period)}, 16), nil
 	})
 }
@@ -106,15 +107,15 @@ func TestStateAtAnotherEdge(t *testing.T) {
 func TestStateOutlivesItsKey(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
-	now.Store(time.Now().Truncate(gateway.KeyLife).Add(gateway.KeyLife - time.Minute).UnixNano())
+	now.Store(time.Now().Truncate(store.KeyLife).Add(store.KeyLife - time.Minute).UnixNano())
 	s := sealer(t, 1)
-	s.SetNow(func() time.Time { return time.Unix(0, now.Load()) })
+	s.Now = func() time.Time { return time.Unix(0, now.Load()) }
 	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Sealer = s })
 	state := bytes.Clone(w.works(t, remembering("{}", nil)).InputRequired.GetRequestState())
 	for _, c := range []struct {
 		later time.Duration
 		opens bool
-	}{{0, true}, {30 * time.Minute, true}, {time.Hour, false}, {gateway.KeyLife, false}, {3 * gateway.KeyLife, false}} {
+	}{{0, true}, {30 * time.Minute, true}, {time.Hour, false}, {store.KeyLife, false}, {3 * store.KeyLife, false}} {
 		now.Add(int64(c.later))
 		again := remembering("{}", bytes.Clone(state))
 		if c.opens {

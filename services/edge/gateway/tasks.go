@@ -30,48 +30,35 @@ type Tasks interface {
 	OnWrite(id string, f func()) (stop func(), err error)
 }
 
-// tasks answers the methods of tasks, which need no service.
-func tasks(store Tasks) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		switch c.Method {
-		case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
-		default:
-			return next(ctx, c, onFrame)
-		}
-		if store == nil {
-			return nil, fault.New(fault.MethodNotFound, "this edge keeps no tasks")
-		}
-		a, err := useTask(ctx, c, store)
-		if errors.Is(err, bus.ErrNoKey) {
-			err = unknownTask()
-		}
-		return a, err
+// useTask answers the methods of tasks.
+func (r *run) useTask(ctx context.Context, store Tasks) (*Answer, error) {
+	if store == nil {
+		return nil, fault.New(fault.MethodNotFound, "this edge keeps no tasks")
 	}
-}
-
-func useTask(ctx context.Context, c *Call, store Tasks) (*Answer, error) {
-	rec, err := store.Get(ctx, c.Name)
-	if err != nil {
-		return nil, err
-	}
+	rec, err := store.Get(ctx, r.Name)
 	// Somebody else's task is as unknown as one that never was.
-	if of := rec.Request.GetIdentity(); of.GetPrincipal() != c.Principal.Name || of.GetTenant() != c.Principal.Tenant {
-		return nil, unknownTask()
+	if of := rec.GetRequest().GetIdentity(); err == nil && (of.GetPrincipal() != r.Principal.Name || of.GetTenant() != r.Principal.Tenant) {
+		err = bus.ErrNoKey
 	}
-	switch c.Method {
-	case mcp.MethodTasksUpdate:
-		if err = checkAnswers(rec.InputRequests, c.InputResponses); err == nil {
-			err = store.Answer(ctx, c.Name, c.InputResponses)
+	answer := &Answer{Result: &busv1.Result{Json: []byte("{}")}}
+	switch {
+	case err != nil:
+	case r.Method == mcp.MethodTasksUpdate:
+		if err = checkAnswers(rec.InputRequests, r.InputResponses); err == nil {
+			err = store.Answer(ctx, r.Name, r.InputResponses)
 		}
-	case mcp.MethodTasksCancel:
-		err = store.Cancel(ctx, c.Name)
+	case r.Method == mcp.MethodTasksCancel:
+		err = store.Cancel(ctx, r.Name)
 	default:
-		return &Answer{Task: rec}, nil
+		answer = &Answer{Task: rec}
+	}
+	if errors.Is(err, bus.ErrNoKey) {
+		err = unknownTask()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Answer{Result: &busv1.Result{Json: []byte("{}")}}, nil
+	return answer, nil
 }
 
 // checkAnswers requires that answers to open questions fit them: a wrong one
@@ -113,19 +100,19 @@ const (
 )
 
 // createTask makes the task that a service wants a call to become.
-func createTask(ctx context.Context, c *Call, store Tasks, room *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
+func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, req *busv1.Request, begun *busv1.Task) (*Answer, error) {
 	switch {
 	case store == nil:
 		return nil, fault.New(fault.Internal, "the service began a task, and this edge keeps none")
-	case !mcp.Declares(c.Client.GetCapabilities(), mcp.ExtensionTasks):
+	case !mcp.Declares(r.Client.GetCapabilities(), mcp.ExtensionTasks):
 		return nil, NeedsTasks("this call ends as a task")
 	}
-	if _, err := room.Keep(c.Payer(), c.ID, len(c.Arguments)+maxTaskResult, taskLife); err != nil {
+	if _, err := room.Keep(r.Payer, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
 		return nil, err
 	}
-	rec, err := store.Create(ctx, c.Target.Service, req, begun)
+	rec, err := store.Create(ctx, r.Target.Service, req, begun)
 	if err != nil {
-		room.Release(c.Payer(), c.ID)
+		room.Release(r.Payer, r.ID)
 		return nil, err
 	}
 	return &Answer{Task: rec}, nil

@@ -16,21 +16,23 @@ import (
 
 // validate finds what the call is for and checks its arguments, so that
 // nothing reaches the bus that its service would refuse.
-func validate(live *catalogue.Live) Link {
-	return func(ctx context.Context, c *Call, onFrame OnFrame, next Next) (*Answer, error) {
-		if c.IdempotencyKey != "" {
-			if err := mcp.CheckIdempotencyKey(c.IdempotencyKey); err != nil {
+func validate(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			if r.IdempotencyKey != "" {
+				if err := mcp.CheckIdempotencyKey(r.IdempotencyKey); err != nil {
+					return nil, err
+				}
+			}
+			target, err := find(cfg.Catalogue.Now(), r.Call)
+			if err != nil {
 				return nil, err
 			}
+			if r.Target, err = fitting(target, r.Arguments); err != nil {
+				return nil, err
+			}
+			return next(ctx, r)
 		}
-		target, err := find(live.Now(), c)
-		if err != nil {
-			return nil, err
-		}
-		if c.Target, err = fitting(target, c.Arguments); err != nil {
-			return nil, err
-		}
-		return next(ctx, c, onFrame)
 	}
 }
 
@@ -84,6 +86,8 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		return findReference(now, c.Arguments)
 	case mcp.MethodSample:
 		return findModel(now, c.Arguments)
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		return catalogue.Target{}, nil // the edge's own
 	}
 	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(c.Method))
 }
@@ -157,4 +161,45 @@ func quote(s string) []byte {
 		return []byte(`""`)
 	}
 	return b
+}
+
+// check logs where what a tool returns is not what its output schema says.
+// Clients that check it throw the result away. The result is passed on as it is:
+// the tool ran.
+func check(cfg *Config) link {
+	if !cfg.CheckResults {
+		return nil
+	}
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			answer, err := next(ctx, r)
+			t := r.Target.Tool
+			if err != nil || t == nil || t.Output == nil || answer.Result == nil || answer.Result.IsError {
+				return answer, err
+			}
+			if problem := misfit(t.Output, answer.Result.Json); problem != "" {
+				cfg.Logger.Warn("tool "+r.Name+" returns what its schema forbids", "service", r.Target.Service, "call", r.ID, "problem", problem)
+			}
+			return answer, nil
+		}
+	}
+}
+
+// misfit says how a result differs from its schema; empty where it does not.
+func misfit(s *schema.Schema, raw []byte) string {
+	var result struct {
+		Structured jsontext.Value `json:"structuredContent"`
+	}
+	err := json.Unmarshal(raw, &result)
+	switch {
+	case err != nil:
+	case result.Structured == nil:
+		return "it has no structuredContent"
+	default:
+		err = s.Validate(result.Structured)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }

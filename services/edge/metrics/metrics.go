@@ -88,19 +88,19 @@ type auditor struct {
 }
 
 // Ready implements gateway.Auditor.
-func (a *auditor) Ready(c *gateway.Call) error {
+func (a *auditor) Ready(v gateway.View) error {
 	if a.next == nil {
 		return nil
 	}
-	return a.next.Ready(c)
+	return a.next.Ready(v)
 }
 
 // Begin implements gateway.Auditor.
-func (a *auditor) Begin(ctx context.Context, c *gateway.Call) error {
+func (a *auditor) Begin(ctx context.Context, v gateway.View) error {
 	if a.next == nil {
 		return nil
 	}
-	return a.next.Begin(ctx, c)
+	return a.next.Begin(ctx, v)
 }
 
 // Record implements gateway.Auditor. A call whose record cannot be made is
@@ -113,14 +113,14 @@ func (a *auditor) Record(ctx context.Context, r gateway.Record) (err error) {
 		}
 	}
 	tool := ""
-	if r.Call.Target.Tool != nil {
-		tool = r.Call.Name
+	if r.Target.Tool != nil {
+		tool = r.Name
 	}
-	method := r.Call.Method
-	if r.Call.Target.Service == "" && !mcp.IsMethod(method) && method != mcp.MethodSample {
+	method := r.Method
+	if r.Target.Service == "" && !mcp.IsMethod(method) && method != mcp.MethodSample {
 		method = "other" // a client made it up
 	}
-	a.metrics.calls.WithLabelValues(r.Call.Door, method, r.Call.Target.Service, tool, outcome).Inc()
-	a.metrics.duration.WithLabelValues(method, r.Call.Target.Service).Observe(r.Duration.Seconds())
+	a.metrics.calls.WithLabelValues(r.Door, method, r.Target.Service, tool, outcome).Inc()
+	a.metrics.duration.WithLabelValues(method, r.Target.Service).Observe(r.Duration.Seconds())
 	return err
 }

@@ -45,13 +45,13 @@ func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
 	}
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
 		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Check: check,
-	}, func(s *door.Socket) door.Connection {
-		return &connection{h: h, who: who, out: s, operations: map[string]context.CancelFunc{}}
+	}, func(s *door.Socket) door.Talk {
+		return &talk{h: h, who: who, out: s, operations: map[string]context.CancelFunc{}}
 	})
 }
 
-// connection is a socket of one client.
-type connection struct {
+// talk is the protocol with one client.
+type talk struct {
 	h        *Handler
 	who      api.Caller
 	out      *door.Socket
@@ -69,100 +69,100 @@ type frame struct {
 	Payload jsontext.Value `json:"payload,omitzero"`
 }
 
-// Drain implements door.Connection.
-func (c *connection) Drain() { c.draining = true }
+// Drain implements door.Talk.
+func (t *talk) Drain() { t.draining = true }
 
-// Wait implements door.Connection.
-func (c *connection) Wait() { c.running.Wait() }
+// Wait implements door.Talk.
+func (t *talk) Wait() { t.running.Wait() }
 
-// Receive implements door.Connection.
-func (c *connection) Receive(ctx context.Context, b []byte) {
+// Receive implements door.Talk.
+func (t *talk) Receive(ctx context.Context, b []byte) {
 	var f frame
-	if err := mcp.Valid(b, c.h.cfg.Limits); err != nil {
-		c.out.Close(closeInvalid, string(fault.From(err).Reason))
+	if err := mcp.Valid(b, t.h.cfg.Limits); err != nil {
+		t.out.Close(closeInvalid, string(fault.From(err).Reason))
 		return
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
-		c.out.Close(closeInvalid, "not a message of "+protocol)
+		t.out.Close(closeInvalid, "not a message of "+protocol)
 		return
 	}
 	switch f.Type {
 	case "connection_init":
-		if c.begun {
-			c.out.Close(closeTwice, "connection_init came twice")
+		if t.begun {
+			t.out.Close(closeTwice, "connection_init came twice")
 			return
 		}
-		c.begun = true
-		c.send(frame{Type: "connection_ack"})
+		t.begun = true
+		t.send(frame{Type: "connection_ack"})
 	case "ping":
-		c.send(frame{Type: "pong", Payload: f.Payload})
+		t.send(frame{Type: "pong", Payload: f.Payload})
 	case "pong":
 	case "complete":
-		c.stop(f.ID)
+		t.stop(f.ID)
 	case "subscribe":
-		c.subscribe(ctx, f)
+		t.subscribe(ctx, f)
 	default:
-		c.out.Close(closeInvalid, "there is no message of this type")
+		t.out.Close(closeInvalid, "there is no message of this type")
 	}
 }
 
-func (c *connection) subscribe(ctx context.Context, f frame) {
-	if !c.begun {
-		c.out.Close(closeUnauthorized, "connection_init comes first")
+func (t *talk) subscribe(ctx context.Context, f frame) {
+	if !t.begun {
+		t.out.Close(closeUnauthorized, "connection_init comes first")
 		return
 	}
 	if f.ID == "" || len(f.ID) > maxID {
-		c.out.Close(closeInvalid, "an id has 1 to 128 bytes")
+		t.out.Close(closeInvalid, "an id has 1 to 128 bytes")
 		return
 	}
-	op, err := c.h.read(c.who, f.Payload)
-	c.mu.Lock()
-	_, taken := c.operations[f.ID]
+	op, err := t.h.read(t.who, f.Payload)
+	t.mu.Lock()
+	_, taken := t.operations[f.ID]
 	switch {
 	case taken:
-		c.mu.Unlock()
-		c.out.Close(closeTaken, "Subscriber for this id already exists")
+		t.mu.Unlock()
+		t.out.Close(closeTaken, "Subscriber for this id already exists")
 		return
 	case err != nil:
-	case c.draining:
+	case t.draining:
 		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
-	case len(c.operations) >= maxOperations:
+	case len(t.operations) >= maxOperations:
 		err = fault.New(fault.Overloaded, "%d operations are in flight already", maxOperations)
 	}
 	if err != nil {
-		c.mu.Unlock()
-		c.fail(f.ID, refusal(err))
+		t.mu.Unlock()
+		t.fail(f.ID, refusal(err))
 		return
 	}
-	ctx, c.operations[f.ID] = context.WithCancel(ctx)
-	c.mu.Unlock()
-	c.running.Go(func() {
+	ctx, t.operations[f.ID] = context.WithCancel(ctx)
+	t.mu.Unlock()
+	t.running.Go(func() {
 		var end frame
-		caught := panics.Try(func() { end = c.run(ctx, f.ID, op) })
+		caught := panics.Try(func() { end = t.run(ctx, f.ID, op) })
 		if caught != nil {
-			c.h.LogPanic(ctx, caught.Value)
+			t.h.LogPanic(ctx, caught.Value)
 			end = failed(f.ID, refusal(fault.New(fault.Internal, "internal error")))
 		}
 		left := ctx.Err() != nil
-		c.stop(f.ID)
-		c.mu.Lock()
-		delete(c.operations, f.ID)
-		c.mu.Unlock()
+		t.stop(f.ID)
+		t.mu.Lock()
+		delete(t.operations, f.ID)
+		t.mu.Unlock()
 		if !left { // who completed it hears nothing more
-			c.send(end)
+			t.send(end)
 		}
 	})
 }
 
 // run carries an operation out and returns its last message.
-func (c *connection) run(ctx context.Context, id string, op *operation) frame {
+func (t *talk) run(ctx context.Context, id string, op *operation) frame {
 	var sources sync.WaitGroup
 	defer sources.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, release := c.h.cfg.API.Hold(ctx)
+	ctx, release := t.h.cfg.API.Hold(ctx)
 	defer release()
-	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, c.who), runningKey{}, &sources)
+	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, t.who), runningKey{}, &sources)
 	responses, err := op.schema.Subscribe(ctx, op.query, op.name, op.variables)
 	if err != nil {
 		return failed(id, refusal(err))
@@ -180,7 +180,7 @@ func (c *connection) run(ctx context.Context, id string, op *operation) frame {
 		if err != nil {
 			return failed(id, refusal(err))
 		}
-		if !c.send(frame{ID: id, Type: "next", Payload: payload}) {
+		if !t.send(frame{ID: id, Type: "next", Payload: payload}) {
 			break
 		}
 	}
@@ -188,20 +188,20 @@ func (c *connection) run(ctx context.Context, id string, op *operation) frame {
 }
 
 // stop ends an operation.
-func (c *connection) stop(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if stop := c.operations[id]; stop != nil {
+func (t *talk) stop(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if stop := t.operations[id]; stop != nil {
 		stop()
 	}
 }
 
-func (c *connection) send(f frame) bool {
+func (t *talk) send(f frame) bool {
 	b, err := json.Marshal(f)
-	return err == nil && c.out.Send(b)
+	return err == nil && t.out.Send(b)
 }
 
-func (c *connection) fail(id string, r *gql.Response) { c.send(failed(id, r)) }
+func (t *talk) fail(id string, r *gql.Response) { t.send(failed(id, r)) }
 
 // failed is the message that ends an operation which was not carried out.
 func failed(id string, r *gql.Response) frame {

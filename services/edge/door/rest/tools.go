@@ -84,12 +84,11 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 		h.stream(w, r, who, method, name, arguments, show)
 		return nil
 	}
-	call := who.Call(method, name, arguments, nil)
-	result, err := h.cfg.API.Do(r.Context(), call, nil)
+	result, again, err := h.cfg.API.DoOnce(r.Context(), who.Call(method, name, arguments, nil), nil)
 	if err != nil {
 		return err
 	}
-	if call.Replayed {
+	if again {
 		replayed(w)
 	}
 	v, err := show(result)

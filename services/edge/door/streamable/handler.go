@@ -12,14 +12,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Config says what the door stands before.
 type Config struct {
 	Server   *era.Server
 	Gateway  *gateway.Gateway
-	Sessions session.Store
+	Sessions *store.Sessions
 	Guard    door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits

@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // legacy handles a POST of 2025-11-25 or earlier.
@@ -89,7 +89,7 @@ func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer)
 }
 
 // create keeps the session of who asks for it.
-func (h *Handler) create(ctx context.Context, req *era.Request, s *session.Session) error {
+func (h *Handler) create(ctx context.Context, req *era.Request, s *store.Session) error {
 	who, err := h.cfg.Gateway.Authenticate(ctx, req.Credentials)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (h *Handler) create(ctx context.Context, req *era.Request, s *session.Sessi
 }
 
 // session returns the session a request names, nil if it names none.
-func (h *Handler) session(r *http.Request) (*session.Session, error) {
+func (h *Handler) session(r *http.Request) (*store.Session, error) {
 	ids := r.Header[mcp.HeaderSessionID]
 	switch {
 	case len(ids) == 0 || ids[0] == "":
@@ -113,7 +113,7 @@ func (h *Handler) session(r *http.Request) (*session.Session, error) {
 	}
 	who, err := h.cfg.Gateway.Authenticate(r.Context(), door.Credentials(r))
 	if err == nil && who.ID() != s.Principal {
-		err = session.Unknown() // another principal's is as good as none
+		err = store.UnknownSession() // another principal's is as good as none
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (h *Handler) session(r *http.Request) (*session.Session, error) {
 }
 
 // named is session for requests that make no sense without one.
-func (h *Handler) named(r *http.Request) (*session.Session, error) {
+func (h *Handler) named(r *http.Request) (*store.Session, error) {
 	s, err := h.session(r)
 	if s == nil && err == nil {
 		err = fault.New(fault.InvalidRequest, "header %s is missing; send initialize first", mcp.HeaderSessionID)
@@ -157,7 +157,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 const headerLastEventID = "Last-Event-Id"
 
 // resume is a legacy client's way back to an answer.
-func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *session.Session, id string) {
+func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Session, id string) {
 	out := newWriter(w, door.Accept{Events: true})
 	inFlight, release := h.cfg.Server.InFlight(s.ID)
 	defer release()

@@ -74,59 +74,58 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
 		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Check: check,
-	}, func(s *door.Socket) door.Connection {
+	}, func(s *door.Socket) door.Talk {
 		t := &undecided{h: h, who: who, socket: s}
 		switch s.Protocol {
 		case Busbar:
-			t.Connection = newConnection(h, who, s)
+			t.Talk = newTalk(h, who, s)
 		case MCP:
-			t.Connection = t.mcp()
+			t.Talk = t.mcp()
 		}
 		return t
 	})
 }
 
-// undecided becomes a connection of one protocol or the other with its first
-// message.
+// undecided becomes one talk or the other with its first message.
 type undecided struct {
-	door.Connection
+	door.Talk
 	h      *Handler
 	who    api.Caller
 	socket *door.Socket
 }
 
-func (u *undecided) mcp() door.Connection {
+func (u *undecided) mcp() door.Talk {
 	return era.NewConnection(era.ConnectionConfig{
 		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Credentials: u.who.Credentials,
 	})
 }
 
-// Receive implements door.Connection.
+// Receive implements door.Talk.
 func (u *undecided) Receive(ctx context.Context, message []byte) {
-	if u.Connection == nil {
+	if u.Talk == nil {
 		var first struct {
 			Version jsontext.Value `json:"jsonrpc,omitzero"`
 		}
 		if json.Unmarshal(message, &first) == nil && first.Version != nil || mcp.IsBatch(message) {
-			u.Connection = u.mcp()
+			u.Talk = u.mcp()
 		} else {
-			u.Connection = newConnection(u.h, u.who, u.socket)
+			u.Talk = newTalk(u.h, u.who, u.socket)
 		}
 	}
-	u.Connection.Receive(ctx, message)
+	u.Talk.Receive(ctx, message)
 }
 
-// Drain implements door.Connection.
+// Drain implements door.Talk.
 func (u *undecided) Drain() {
-	if u.Connection == nil {
-		u.Connection = newConnection(u.h, u.who, u.socket) // it is too late to choose
+	if u.Talk == nil {
+		u.Talk = newTalk(u.h, u.who, u.socket) // it is too late to choose
 	}
-	u.Connection.Drain()
+	u.Talk.Drain()
 }
 
-// Wait implements door.Connection.
+// Wait implements door.Talk.
 func (u *undecided) Wait() {
-	if u.Connection != nil {
-		u.Connection.Wait()
+	if u.Talk != nil {
+		u.Talk.Wait()
 	}
 }

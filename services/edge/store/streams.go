@@ -1,4 +1,4 @@
-package session
+package store
 
 import (
 	"context"
@@ -32,10 +32,7 @@ type Stream struct {
 type Streams struct{ bucket *bus.Bucket }
 
 // NewStreams opens the store.
-func NewStreams(ctx context.Context, conn *bus.Conn) (*Streams, error) {
-	bucket := conn.Bucket(bus.StreamsBucket)
-	return &Streams{bucket}, nil
-}
+func NewStreams(conn *bus.Conn) *Streams { return &Streams{conn.Bucket(bus.StreamsBucket)} }
 
 // Put stores what is known of a stream, or an *fault.Error with reason
 // Unavailable.

@@ -11,24 +11,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // keeping are gateways of one bus that remember keys. Each is of another edge;
 // their services have different handlers of the same tools.
-func keeping(t *testing.T, url string) (*world, *gateway.Outcomes) {
+func keeping(t *testing.T, url string) (*world, *store.Outcomes) {
 	t.Helper()
-	var outcomes *gateway.Outcomes
+	var outcomes *store.Outcomes
 	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
 		cfg.Authenticator = w
 		conn := bustest.Connect(t, url)
-		var err error
-		if outcomes, err = gateway.NewOutcomes(t.Context(), conn, cfg.Caller, cfg.Tasks); err != nil {
-			t.Fatal(err)
-		}
-		if cfg.Approvals, err = gateway.NewApprovals(t.Context(), conn); err != nil {
-			t.Fatal(err)
-		}
-		cfg.Deduplicator = outcomes
+		outcomes, cfg.Approvals = store.NewOutcomes(conn), store.NewApprovals(conn)
+		cfg.Deduplicator = gateway.NewKeys(outcomes, cfg.Caller, cfg.Tasks)
 	})
 	return w, outcomes
 }
@@ -50,12 +45,11 @@ func TestOnce(t *testing.T) {
 		t.Helper()
 		before := ran()
 		for i, g := range []*world{w, other, w} {
-			call := c()
-			a := g.works(t, call)
-			if got := string(a.Result.GetJson()); got != want || call.Replayed != (i > 0) {
-				t.Errorf("call %d: %s, replayed: %t", i, got, call.Replayed)
+			a := g.works(t, c())
+			if got := string(a.Result.GetJson()); got != want || a.Replayed != (i > 0) {
+				t.Errorf("call %d: %s, replayed: %t", i, got, a.Replayed)
 			}
-			if r := g.last(t); call.Replayed != (r.Outcome == "replayed") || call.Replayed == r.Effect() {
+			if r := g.last(t); a.Replayed != (r.Outcome == "replayed") || a.Replayed == r.Effect() {
 				t.Errorf("call %d: recorded as %s, with an effect: %t", i, r.Outcome, r.Effect())
 			}
 		}
@@ -93,7 +87,7 @@ func TestOnce(t *testing.T) {
 	// Without an effect there is nothing to keep.
 	before = ran()
 	for range 2 {
-		if c := keyed("echo", `{}`, "ada", "e"); w.works(t, c) == nil || c.Replayed {
+		if w.works(t, keyed("echo", `{}`, "ada", "e")).Replayed {
 			t.Error("a read-only call was kept")
 		}
 	}
@@ -156,8 +150,7 @@ func TestOnceHeld(t *testing.T) {
 	if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: "ada"}, id, true, nil); err != nil {
 		t.Fatal(err)
 	}
-	again := c()
-	if a := w.works(t, again); !strings.Contains(string(a.Result.GetJson()), "done") || !again.Replayed {
+	if a := w.works(t, c()); !strings.Contains(string(a.Result.GetJson()), "done") || !a.Replayed {
 		t.Errorf("%v", a)
 	}
 }

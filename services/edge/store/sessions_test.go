@@ -1,4 +1,4 @@
-package session_test
+package store_test
 
 import (
 	"context"
@@ -11,28 +11,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/services/edge/session"
-	"github.com/busbar-mcp/busbar/services/edge/session/sessiontest"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t *testing.T, conn *bus.Conn) *session.OnBus {
+func open(t *testing.T, conn *bus.Conn) *store.Sessions {
 	t.Helper()
-	s, err := session.NewOnBus(t.Context(), conn)
+	s, err := store.NewSessions(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
 	return s
-}
-
-func TestOnBus(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	sessiontest.Run(t, func(t *testing.T) (one, two session.Store) {
-		return open(t, bustest.Connect(t, url)), open(t, bustest.Connect(t, url))
-	})
 }
 
 // An id is a key and so part of a subject: asking for any must not cost the
@@ -60,7 +51,7 @@ func TestRenewal(t *testing.T) {
 	bucket := conn.Bucket(bus.SessionsBucket)
 	// put stores a session last renewed some time ago, as another edge might have.
 	put := func(age time.Duration) string {
-		n := &session.Session{Version: "2025-06-18"}
+		n := &store.Session{Version: "2025-06-18"}
 		if err := s.Create(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -98,12 +89,12 @@ func TestBusAway(t *testing.T) {
 	defer cancel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	s := open(t, conn)
-	n := &session.Session{Version: "2025-06-18"}
+	n := &store.Session{Version: "2025-06-18"}
 	if err := s.Create(ctx, n); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()
-	if err := s.Create(ctx, &session.Session{}); !fault.Is(err, fault.Unavailable) {
+	if err := s.Create(ctx, &store.Session{}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("create: %v", err)
 	}
 	if _, err := s.Get(ctx, n.ID); !fault.Is(err, fault.Unavailable) {

@@ -1,7 +1,8 @@
-// Package session keeps what legacy clients said in initialize, where any
-// edge finds it: a session is a key in a bucket on the bus, not a place in one
-// process.
-package session
+// Package store is what the edges of one bus keep together, in its buckets:
+// sessions and streams of legacy clients, calls that wait for a person, what
+// became of calls with idempotency keys, whose the names are, and the keys that
+// seal. Any edge finds what another one wrote. The policies are elsewhere.
+package store
 
 import (
 	"context"
@@ -41,49 +42,37 @@ type Session struct {
 	Renewed time.Time `json:"renewed"`
 }
 
-// Store keeps sessions. Its methods may be used from any goroutine.
-type Store interface {
-	// Create stores a new session and sets its ID.
-	Create(ctx context.Context, s *Session) error
-	// Get returns a session, or a *fault.Error with reason UnknownSession when
-	// there is none of that id, or no longer. Don't change what it returns.
-	Get(ctx context.Context, id string) (*Session, error)
-	// Change lets f change a session, as one step: changes made at the same time
-	// are all kept, and f may be called more than once. An error of f is
-	// returned and changes nothing. UnknownSession when there is no session.
-	Change(ctx context.Context, id string, f func(*Session) error) error
-	// Delete ends a session; UnknownSession when there is none.
-	Delete(ctx context.Context, id string) error
-}
+// renewSessionAfter is how old a session may get before its use stores it again.
+const renewSessionAfter = time.Hour
 
-// renewAfter is how old a session may get before its use stores it again.
-const renewAfter = time.Hour
-
-// maxCached bounds the sessions one edge remembers.
-const maxCached = 100_000
+// maxCachedSessions bounds the sessions one edge remembers.
+const maxCachedSessions = 100_000
 
 // idLength is that of rand.Text.
 const idLength = 26
 
-// maxSize bounds one session, most of which is what the client says of itself.
-const maxSize = 32 << 10
+// maxSession bounds one session, most of which is what the client says of itself.
+const maxSession = 32 << 10
 
 // maxAbout bounds what a client says of itself, which is kept for a day.
 const maxAbout = 4 << 10
 
-// maxOfPayer and maxBytesOfPayer bound the sessions that one payer has through
-// one edge. Of more, the one that was opened or changed longest ago ends.
+// Bounds of Quota.
 const (
-	maxOfPayer      = 10_000
-	maxBytesOfPayer = 16 << 20
+	maxSessionsOfPayer = 10_000
+	maxSessionBytes    = 16 << 20
 )
 
-// OnBus is the Store in the bus's sessions bucket. Each edge remembers the
-// sessions it has seen and forgets one as soon as anyone writes its key.
-type OnBus struct {
+// Sessions are what legacy clients said in initialize. A session is a key in a
+// bucket on the bus, not a place in one process: any edge finds it. Each edge
+// remembers the sessions it has seen and forgets one as soon as anyone writes its
+// key. The methods may be used from any goroutine.
+type Sessions struct {
 	bucket *bus.Bucket
-	quota  *quota.Quota
-	stop   func()
+	// Quota bounds the sessions that one payer has through one edge. Of more, the one
+	// that was opened or changed longest ago ends.
+	Quota *quota.Quota
+	stop  func()
 
 	mu     sync.Mutex
 	cached map[string]*Session
@@ -92,11 +81,10 @@ type OnBus struct {
 	writes uint64
 }
 
-// NewOnBus opens the store. Close it before the connection.
-func NewOnBus(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
+// NewSessions opens the store. Close it before the connection.
+func NewSessions(conn *bus.Conn) (_ *Sessions, err error) {
 	bucket := conn.Bucket(bus.SessionsBucket)
-	s := &OnBus{bucket: bucket, quota: quota.New("sessions", maxOfPayer, maxBytesOfPayer), cached: map[string]*Session{}}
-	var err error
+	s := &Sessions{bucket: bucket, Quota: quota.New("sessions", maxSessionsOfPayer, maxSessionBytes), cached: map[string]*Session{}}
 	if s.stop, err = bucket.OnWrite(">", s.forget); err != nil {
 		return nil, err
 	}
@@ -104,10 +92,10 @@ func NewOnBus(ctx context.Context, conn *bus.Conn) (*OnBus, error) {
 }
 
 // Close stops following writes.
-func (s *OnBus) Close() { s.stop() }
+func (s *Sessions) Close() { s.stop() }
 
-// Create implements Store.
-func (s *OnBus) Create(ctx context.Context, n *Session) error {
+// Create stores a new session and sets its ID.
+func (s *Sessions) Create(ctx context.Context, n *Session) error {
 	if about := len(n.ClientName) + len(n.ClientVer) + len(n.Capabilities); about > maxAbout {
 		return fault.New(fault.TooLarge, "clientInfo and capabilities are %d bytes; the limit is %d", about, maxAbout)
 	}
@@ -123,8 +111,8 @@ func (s *OnBus) Create(ctx context.Context, n *Session) error {
 }
 
 // makeRoom ends the oldest sessions of the same payer, if it has too many.
-func (s *OnBus) makeRoom(ctx context.Context, n *Session, size int) error {
-	for _, id := range s.quota.Displace(n.Payer, n.ID, size, storage.SessionTTL) {
+func (s *Sessions) makeRoom(ctx context.Context, n *Session, size int) error {
+	for _, id := range s.Quota.Displace(n.Payer, n.ID, size, storage.SessionTTL) {
 		if err := s.bucket.Delete(ctx, id); err != nil {
 			return err
 		}
@@ -133,10 +121,12 @@ func (s *OnBus) makeRoom(ctx context.Context, n *Session, size int) error {
 	return nil
 }
 
-// Change implements Store.
-func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) error {
+// Change lets f change a session, as one step: changes made at the same time are
+// all kept, and f may be called more than once. An error of f is returned and
+// changes nothing. The error has reason UnknownSession when there is no session.
+func (s *Sessions) Change(ctx context.Context, id string, f func(*Session) error) error {
 	if !validID(id) {
-		return Unknown()
+		return UnknownSession()
 	}
 	// Not left to OnWrite, which may come after this client's next request.
 	defer s.forget(id)
@@ -154,7 +144,7 @@ func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) e
 		return raw, err
 	})
 	if errors.Is(err, bus.ErrNoKey) {
-		return Unknown()
+		return UnknownSession()
 	}
 	if err != nil {
 		return err
@@ -166,17 +156,18 @@ func (s *OnBus) Change(ctx context.Context, id string, f func(*Session) error) e
 func encode(n *Session) ([]byte, error) {
 	n.Renewed = time.Now().UTC()
 	raw, err := json.Marshal(n)
-	if err == nil && len(raw) > maxSize {
-		err = fault.New(fault.TooLarge, "what the session would hold is %d bytes; the limit is %d", len(raw), maxSize)
+	if err == nil && len(raw) > maxSession {
+		err = fault.New(fault.TooLarge, "what the session would hold is %d bytes; the limit is %d", len(raw), maxSession)
 	}
 	return raw, err
 }
 
-// Get implements Store.
-func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
+// Get returns a session, or a *fault.Error with reason UnknownSession when there
+// is none of that id, or no longer. Do not change what it returns.
+func (s *Sessions) Get(ctx context.Context, id string) (*Session, error) {
 	// An id becomes part of a subject, and NATS hangs up on one that is too long.
 	if !validID(id) {
-		return nil, Unknown()
+		return nil, UnknownSession()
 	}
 	s.mu.Lock()
 	n, before := s.cached[id], s.writes
@@ -184,7 +175,7 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 	if n == nil {
 		raw, err := s.bucket.Get(ctx, id)
 		if errors.Is(err, bus.ErrNoKey) {
-			return nil, Unknown()
+			return nil, UnknownSession()
 		}
 		if err != nil {
 			return nil, err
@@ -194,7 +185,7 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 			return nil, err
 		}
 		s.mu.Lock()
-		if len(s.cached) >= maxCached {
+		if len(s.cached) >= maxCachedSessions {
 			clear(s.cached)
 		}
 		if s.writes == before {
@@ -205,8 +196,8 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 	switch age := time.Since(n.Renewed); {
 	case age > storage.SessionTTL:
 		s.forget(id)
-		return nil, Unknown()
-	case age > renewAfter:
+		return nil, UnknownSession()
+	case age > renewSessionAfter:
 		renewed := *n
 		return &renewed, s.Change(ctx, id, func(now *Session) error {
 			renewed = *now
@@ -217,15 +208,15 @@ func (s *OnBus) Get(ctx context.Context, id string) (*Session, error) {
 	return n, nil
 }
 
-// Delete implements Store.
-func (s *OnBus) Delete(ctx context.Context, id string) error {
+// Delete ends a session; the error has reason UnknownSession when there is none.
+func (s *Sessions) Delete(ctx context.Context, id string) error {
 	n, err := s.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	// After it is gone: a Get on the way might else remember it again.
 	defer s.forget(id)
-	s.quota.Release(n.Payer, id)
+	s.Quota.Release(n.Payer, id)
 	return s.bucket.Delete(ctx, id)
 }
 
@@ -242,14 +233,14 @@ func validID(id string) bool {
 	return true
 }
 
-func (s *OnBus) forget(id string) {
+func (s *Sessions) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.cached, id)
 	s.writes++
 }
 
-// Unknown is the error for a session that is not there.
-func Unknown() error {
+// UnknownSession is the error for a session that is not there.
+func UnknownSession() error {
 	return fault.New(fault.UnknownSession, "no such session, or it has ended; send initialize again")
 }

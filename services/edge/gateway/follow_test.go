@@ -23,7 +23,7 @@ func TestM16WhatIsFollowedIsRecordedAsTheCallItWas(t *testing.T) {
 	if err != nil || answer.Result == nil {
 		t.Fatalf("followed to %+v, %v", answer, err)
 	}
-	if was, is := first.last(t), second.last(t); is.Call.ID == "" || is.Call.ID != was.Call.ID || is.Outcome != was.Outcome {
-		t.Errorf("recorded is %s %s, which was %s %s", is.Call.ID, is.Outcome, was.Call.ID, was.Outcome)
+	if was, is := first.last(t), second.last(t); is.ID == "" || is.ID != was.ID || is.Outcome != was.Outcome {
+		t.Errorf("recorded is %s %s, which was %s %s", is.ID, is.Outcome, was.ID, was.Outcome)
 	}
 }

@@ -1,5 +1,4 @@
-// Package sessiontest is what any session.Store must do, as tests.
-package sessiontest
+package store_test
 
 import (
 	"context"
@@ -10,36 +9,36 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/services/edge/session"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Run tests a kind of store. newStores makes two of them, as two edges have
-// that share their sessions.
-func Run(t *testing.T, newStores func(t *testing.T) (one, two session.Store)) {
-	t.Helper()
-	for name, test := range map[string]func(t *testing.T, one, two session.Store){
+// TestSessions is what two edges rely on that share their sessions.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	for name, test := range map[string]func(t *testing.T, one, two *store.Sessions){
 		"keeps what it is given": keeps, "saves": saves, "deletes": deletes, "ids": ids, "knows its ids": badIDs,
 		"reads its own writes": ownWrites, "bounds a session": bounds, "serves many at once": many,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			one, two := newStores(t)
-			test(t, one, two)
+			test(t, open(t, bustest.Connect(t, url)), open(t, bustest.Connect(t, url)))
 		})
 	}
 }
 
-func create(t *testing.T, s session.Store) *session.Session {
+func create(t *testing.T, s *store.Sessions) *store.Session {
 	t.Helper()
-	n := &session.Session{Version: "2025-06-18", ClientName: "näme", ClientVer: "1", Capabilities: jsontext.Value(`{"roots":{}}`)}
+	n := &store.Session{Version: "2025-06-18", ClientName: "näme", ClientVer: "1", Capabilities: jsontext.Value(`{"roots":{}}`)}
 	if err := s.Create(t.Context(), n); err != nil {
 		t.Fatalf("create: %v", err)
 	}
 	return n
 }
 
-func get(t *testing.T, s session.Store, id string) *session.Session {
+func get(t *testing.T, s *store.Sessions, id string) *store.Session {
 	t.Helper()
 	n, err := s.Get(t.Context(), id)
 	if err != nil {
@@ -65,9 +64,9 @@ func soon(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func keeps(t *testing.T, one, two session.Store) {
+func keeps(t *testing.T, one, two *store.Sessions) {
 	n := create(t, one)
-	for _, s := range []session.Store{one, two, one, two} {
+	for _, s := range []*store.Sessions{one, two, one, two} {
 		got := get(t, s, n.ID)
 		if got.ID != n.ID || got.Version != n.Version || got.ClientName != n.ClientName || got.ClientVer != n.ClientVer ||
 			string(got.Capabilities) != string(n.Capabilities) || got.LogLevel != "" {
@@ -76,10 +75,10 @@ func keeps(t *testing.T, one, two session.Store) {
 	}
 }
 
-func saves(t *testing.T, one, two session.Store) {
+func saves(t *testing.T, one, two *store.Sessions) {
 	n := create(t, one)
 	get(t, two, n.ID) // known to both
-	if err := one.Change(t.Context(), n.ID, func(s *session.Session) error { s.LogLevel = "error"; return nil }); err != nil {
+	if err := one.Change(t.Context(), n.ID, func(s *store.Session) error { s.LogLevel = "error"; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got := get(t, one, n.ID); got.LogLevel != "error" || got.ClientName != n.ClientName {
@@ -88,7 +87,7 @@ func saves(t *testing.T, one, two session.Store) {
 	soon(t, "the other edge has what was saved", func() bool { return get(t, two, n.ID).LogLevel == "error" })
 }
 
-func deletes(t *testing.T, one, two session.Store) {
+func deletes(t *testing.T, one, two *store.Sessions) {
 	n, other := create(t, one), create(t, one)
 	get(t, one, n.ID)
 	get(t, two, n.ID)
@@ -106,11 +105,11 @@ func deletes(t *testing.T, one, two session.Store) {
 }
 
 // ids are unguessable: 128 bits at the least, and no pattern to be seen.
-func ids(t *testing.T, one, two session.Store) {
+func ids(t *testing.T, one, two *store.Sessions) {
 	seen := map[string]bool{}
 	var at [64]map[byte]bool
 	for range 100 {
-		for _, s := range []session.Store{one, two} {
+		for _, s := range []*store.Sessions{one, two} {
 			id := create(t, s).ID
 			if len(id) < 22 || len(id) > 64 || seen[id] {
 				t.Fatalf("id %q", id)
@@ -134,7 +133,7 @@ func ids(t *testing.T, one, two session.Store) {
 	}
 }
 
-func badIDs(t *testing.T, one, _ session.Store) {
+func badIDs(t *testing.T, one, _ *store.Sessions) {
 	n := create(t, one)
 	for name, id := range map[string]string{
 		"never made": strings.Repeat("A", len(n.ID)), "empty": "", "wildcard": "*", "all": ">", "tokens": "a.b", "wild token": n.ID + ".*",
@@ -149,11 +148,11 @@ func badIDs(t *testing.T, one, _ session.Store) {
 	get(t, one, n.ID) // and the store lives on
 }
 
-func ownWrites(t *testing.T, one, _ session.Store) {
+func ownWrites(t *testing.T, one, _ *store.Sessions) {
 	n := create(t, one)
 	for range 50 {
 		for _, level := range []string{"debug", "error"} {
-			if err := one.Change(t.Context(), n.ID, func(s *session.Session) error { s.LogLevel = level; return nil }); err != nil {
+			if err := one.Change(t.Context(), n.ID, func(s *store.Session) error { s.LogLevel = level; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if got := get(t, one, n.ID).LogLevel; got != level {
@@ -168,21 +167,21 @@ func ownWrites(t *testing.T, one, _ session.Store) {
 	unknown(t, "get after delete", err)
 }
 
-func bounds(t *testing.T, one, _ session.Store) {
-	n := &session.Session{Version: "2025-06-18", Capabilities: jsontext.Value(`{"x":"` + strings.Repeat("x", 100<<10) + `"}`)}
+func bounds(t *testing.T, one, _ *store.Sessions) {
+	n := &store.Session{Version: "2025-06-18", Capabilities: jsontext.Value(`{"x":"` + strings.Repeat("x", 100<<10) + `"}`)}
 	if err := one.Create(t.Context(), n); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("100 KiB of capabilities: %v", err)
 	}
 }
 
-func many(t *testing.T, one, two session.Store) {
+func many(t *testing.T, one, two *store.Sessions) {
 	shared := create(t, one)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			ctx := context.WithoutCancel(t.Context())
 			for range 10 {
-				n := &session.Session{Version: "2025-06-18"}
+				n := &store.Session{Version: "2025-06-18"}
 				if err := one.Create(ctx, n); err != nil {
 					t.Error(err)
 					return

@@ -1,0 +1,154 @@
+// Package gateway is the one way a call takes from any door to the bus: a chain
+// of links, each of them one policy. Doors differ in wire format only; every call
+// gets the same treatment here. The order of the links is the list order.
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// handler carries out a call, or the rest of its way.
+type handler func(ctx context.Context, r *run) (*Answer, error)
+
+// link is one policy. It hands the call on to next, or refuses it by returning a
+// *fault.Error.
+type link func(next handler) handler
+
+// only is the link for the calls that some reports, if not nil, and next for all
+// others.
+func (l link) only(some func(*run) bool, next handler) handler {
+	with := l(next)
+	if some == nil {
+		return with
+	}
+	return func(ctx context.Context, r *run) (*Answer, error) {
+		if some(r) {
+			return with(ctx, r)
+		}
+		return next(ctx, r)
+	}
+}
+
+// order is the way of every call, from the door to the bus. A link is for some
+// calls only, or for all where that is nil. One whose constructor returns nil is
+// not configured.
+var order = []struct {
+	name string
+	link func(cfg *Config) link
+	only func(*run) bool
+}{
+	{"audit", audit, nil},                      // records the call, whatever becomes of it
+	{"authenticate", authenticate, nil},        // finds out who calls
+	{"authorize", authorize, nil},              // decides whether they may
+	{"limit", limit, nil},                      // bounds the calls in flight, and their bytes
+	{"validate", validate, nil},                // finds what the call reaches, and checks its arguments
+	{"gate", gate, (*run).Writes},              // refuses what could not be recorded
+	{"state", state, nil},                      // seals what travels through the client
+	{"deduplicate", deduplicate, (*run).keyed}, // before approve: what was done needs no second word
+	{"approve", approve, (*run).wantsApproval}, // asks a person
+	{"cache", cached, (*run).cacheable},        // after all that decides whether the caller may call
+	{"begin", begin, (*run).Writes},            // records the call before its effect
+	{"check", check, nil},                      // logs results that their schemas forbid
+	{"dispatch", dispatch, nil},                // puts the call on the bus
+}
+
+// keyed reports whether an edge keeps the idempotency key of the call. Calls that
+// do not write may run again, and some services keep keys better than an edge
+// can, with their data.
+func (r *run) keyed() bool {
+	return r.IdempotencyKey != "" && r.Writes() && r.Target.Tool != nil && !r.Target.Tool.KeepsKeys
+}
+
+func (r *run) wantsApproval() bool { return r.Target.Tool != nil && r.Target.Tool.RequiresUserApproval }
+
+func (r *run) cacheable() bool {
+	t := r.Target.Tool
+	return t != nil && t.Cache > 0 && t.ReadOnly && len(r.RequestState) == 0 && len(r.InputResponses) == 0
+}
+
+// Config holds the policies of a gateway. A nil policy is open, but for
+// approvals: without any, calls that need one are refused.
+type Config struct {
+	Caller    *edges.Caller
+	Catalogue *catalogue.Live
+	Tasks     Tasks
+	Logger    *slog.Logger
+
+	Authenticator Authenticator
+	Authorizer    Authorizer
+	Limiter       Limiter
+	Approvals     Approvals
+	Deduplicator  Deduplicator
+	// Budget bounds the results that are held for clients; nil is one of
+	// budget.DefaultLimit.
+	Budget *budget.Budget
+	// Cache keeps results of tools that let it; nil keeps none.
+	Cache   *Cache
+	Auditor Auditor
+	// Sealer defaults to one whose key dies with the process.
+	Sealer *store.Sealer
+	// CheckResults logs where a tool's result is not what its output schema says.
+	CheckResults bool
+}
+
+// Gateway carries calls from doors to services.
+type Gateway struct {
+	cfg   Config
+	chain handler
+}
+
+// New builds the chain.
+func New(cfg Config) *Gateway {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Authenticator == nil {
+		cfg.Authenticator = everybody{}
+	}
+	if cfg.Limiter == nil {
+		cfg.Limiter = NewInFlight(DefaultInFlight)
+	}
+	if cfg.Budget == nil {
+		cfg.Budget = budget.New(0)
+	}
+	if cfg.Sealer == nil {
+		cfg.Sealer = store.NewSealer(store.OwnKeys())
+	}
+	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
+	g := &Gateway{cfg: cfg}
+	for i := len(order) - 1; i >= 0; i-- {
+		if l := order[i].link(&g.cfg); l != nil {
+			g.chain = l.only(order[i].only, g.chain)
+		}
+	}
+	return g
+}
+
+// Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
+// result counts for the account of ctx until that is released; see Hold.
+func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
+	r := newRun(c, onFrame)
+	answer, err := g.chain(ctx, r)
+	if err == nil {
+		answer.Tool = r.Target.Tool
+	}
+	return answer, err
+}
+
+// newRun is a call at the beginning of the chain.
+func newRun(c *Call, onFrame OnFrame) *run {
+	r := &run{said: *c, onFrame: onFrame}
+	r.Call, r.ID = &r.said, bus.NewID()
+	if r.Received.IsZero() {
+		r.Received = time.Now()
+	}
+	return r
+}

@@ -1,0 +1,27 @@
+package gateway_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// docs/architecture.md shows the links in the order that they have.
+func TestDocumentedOrder(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^ +gateway +(audit.*) \)$`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("docs/architecture.md does not show the chain as: gateway  audit( … )")
+	}
+	names := gateway.Order()
+	if want := names[0] + "( " + strings.Join(names[1:], " · "); string(line[1]) != want {
+		t.Errorf("docs/architecture.md shows\n%s ), the chain is\n%s )", line[1], want)
+	}
+}

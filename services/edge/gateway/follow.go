@@ -1,0 +1,41 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// Follow carries on with the stream of a call that an edge made before, after a
+// position; see edges.Caller.Follow. The call passed the chain then; how it ends
+// is recorded, as the end of that call, by every edge that tells a client.
+func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onFrame OnFrame, served func() bool) (*Answer, error) {
+	r := newRun(c, onFrame)
+	err := r.authenticate(ctx, &g.cfg)
+	if err != nil {
+		return nil, fault.From(err)
+	}
+	if r.Target, err = find(g.cfg.Catalogue.Now(), c); err != nil && r.Method == mcp.MethodToolsCall {
+		r.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
+	}
+	frame, err := g.cfg.Caller.Follow(ctx, r.Stream, after, onFrame, served)
+	if call := r.Stream.Call(); call != "" {
+		r.ID = call
+	}
+	if err != nil {
+		return nil, record(ctx, g.cfg.Auditor, r, nil, err)
+	}
+	answer := answerOf(frame)
+	answer.Tool = r.Target.Tool
+	if asked := answer.InputRequired; asked != nil && !r.Stream.AskedByEdge() && r.Target.Tool != nil && r.Target.Tool.RequiresUserApproval {
+		// Its service asks only in a call that a person has agreed to.
+		asked.RequestState = r.approvalState(agreed, asked.RequestState)
+	}
+	if err := record(ctx, g.cfg.Auditor, r, answer, nil); err != nil {
+		return nil, err
+	}
+	return answer, r.sealState(ctx, g.cfg.Sealer, answer)
+}

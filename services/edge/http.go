@@ -1,0 +1,158 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sourcegraph/conc/pool"
+
+	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
+	"github.com/busbar-mcp/busbar/services/edge/door/graphql"
+	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
+	"github.com/busbar-mcp/busbar/services/edge/door/rest"
+	"github.com/busbar-mcp/busbar/services/edge/door/sse"
+	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
+)
+
+// Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
+// rest.Roots, /v1, /graphql, /ws, /audit/, /healthz and /readyz.
+func (e *Edge) Handler(guard door.Guard) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", streamable.New(streamable.Config{
+		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard,
+	}))
+	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
+	mux.HandleFunc(sse.StreamPath, old.Stream)
+	mux.HandleFunc(sse.MessagesPath, old.Messages)
+	reader := &audit.Reader{Caller: e.caller.Caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
+	if e.trail != nil {
+		reader.Record = e.trail.Record
+	}
+	mux.Handle("/audit/", reader)
+	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
+	mux.Handle(graphql.Path, graphql.New(graphql.Config{
+		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
+	}))
+	mux.Handle(websocket.Path, websocket.New(websocket.Config{
+		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
+	}))
+	web := rest.New(rest.Config{API: e.api, Guard: guard})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", e.ready)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, release := e.gateway.Hold(r.Context())
+		defer release()
+		r = r.WithContext(ctx)
+		// Not through the mux, which tidies paths: a resource's URI is part of one.
+		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
+			web.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// MetricsHandler serves the edge's figures to anybody: put it where clients and
+// proxies do not come.
+func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Handler() }
+
+// ServeAll is Serve for every listener there is. It closes them.
+func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
+	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.HTTP) })
+	if l.GRPC != nil {
+		s := grpc.New(grpc.Config{
+			API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
+		})
+		e.metrics.Gauge("busbar_grpc_streams", "gRPC streams, with those whose client has not read its answer yet.", func() float64 { return float64(s.Streams()) })
+		p.Go(func(ctx context.Context) error { return s.Serve(ctx, l.GRPC, drainTime) })
+	}
+	if l.Metrics != nil {
+		p.Go(func(ctx context.Context) error { return e.metrics.Serve(ctx, l.Metrics) })
+	}
+	return p.Wait()
+}
+
+// drainTime bounds how long Serve waits for calls in flight at its end.
+const drainTime = 35 * time.Second
+
+// Serve serves HTTP on l until ctx ends, then closes the listener, finishes
+// the calls in flight, and returns. It closes l.
+func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
+	guard := e.cfg.Guard
+	guard.Loopback = guard.Loopback || isLoopback(l)
+	srv := &http.Server{
+		Handler:           unambiguous(e.Handler(guard)),
+		ConnContext:       framedContext,
+		ReadHeaderTimeout: 5 * time.Second,
+		// Of short answers; the door sets its own for each write of long ones.
+		WriteTimeout:   10 * time.Second,
+		IdleTimeout:    120 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(e.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	srv.RegisterOnShutdown(e.server.Close)
+	unused := &unusedConns{conns: map[net.Conn]struct{}{}}
+	srv.ConnState = unused.note
+	srv.RegisterOnShutdown(unused.close)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(framed{l}) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	err := srv.Shutdown(drain)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("some requests did not finish in %v: %w", drainTime, err), srv.Close())
+	}
+	<-ended
+	e.sockets.End(drain)
+	if e.inner != nil {
+		err = errors.Join(err, e.inner.Drain(drain))
+	}
+	return err
+}
+
+// unusedConns are the connections that have not brought a request yet. Clients
+// open some ahead of need, and Shutdown would wait five seconds for each.
+type unusedConns struct {
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+func (u *unusedConns) note(c net.Conn, s http.ConnState) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case s != http.StateNew:
+		delete(u.conns, c)
+	case u.closed:
+		_ = c.Close()
+	default:
+		u.conns[c] = struct{}{}
+	}
+}
+
+func (u *unusedConns) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	for c := range u.conns {
+		_ = c.Close()
+	}
+}

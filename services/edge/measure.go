@@ -1,0 +1,51 @@
+package edge
+
+import (
+	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// measure adds the figures of an edge's parts to its metrics.
+func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
+	m := e.metrics
+	m.Gauge("busbar_results_held_bytes", "Results that clients have not read yet.", func() float64 { return float64(held.Held()) })
+	if l, ok := e.cfg.Limiter.(*gateway.InFlight); ok {
+		m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(l.Now()) })
+	}
+	m.Gauge("busbar_bus_connected", "1 while the bus is reachable.", func() float64 {
+		if e.conn.Connected() {
+			return 1
+		}
+		return 0
+	})
+	m.Gauge("busbar_clock_offset_seconds", "How far the clock of this edge is ahead of most of the bus.", func() float64 {
+		off, _ := e.live.ClockOffset()
+		return off.Seconds()
+	})
+	m.Counter("busbar_malformed_answers_total", "What services said that is not of the protocol, such as results that are no JSON objects.", func() float64 {
+		return float64(e.conn.Malformed())
+	})
+	m.Gauge("busbar_services", "Services on the bus.", func() float64 { return float64(len(e.live.Services())) })
+	m.Gauge("busbar_catalogue_problems", "Things in the services' catalogues that are not served, such as a name that two have.", func() float64 {
+		return float64(len(e.live.Now().Problems()))
+	})
+	m.Gauge("busbar_catalogue_mended", "Places in the schemas of tools that were true or false, which clients do not take.", func() float64 {
+		return float64(len(e.live.Now().Mended()))
+	})
+	m.Gauge("busbar_catalogue_conflicts", "Names that a service offers and another one has.", func() float64 {
+		return float64(len(e.live.Now().Conflicts()))
+	})
+	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.storage.Away())) })
+	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := cache.Counts(); return float64(hits) })
+	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
+	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(cache.Size()) })
+	if e.trail == nil {
+		return
+	}
+	m.Gauge("busbar_audit_stream_bytes", "Size of the audit events on the bus that are not written down yet.", func() float64 { return float64(e.trail.Stats().Stream.Bytes) })
+	m.Gauge("busbar_audit_stream_limit_bytes", "Size at which the bus takes no more audit events. Calls with effects are refused from 90 % of it.", func() float64 { return float64(e.trail.Stats().Stream.Limit) })
+	m.Gauge("busbar_audit_stream_pending", "Messages with audit events on the bus that are not written down yet.", func() float64 { return float64(e.trail.Stats().Stream.Messages) })
+	m.Gauge("busbar_audit_queued_events", "Audit events that wait in memory.", func() float64 { return float64(e.trail.Stats().Queued) })
+	m.Gauge("busbar_audit_spooled_bytes", "Audit events that wait on disk, while the bus does not take them.", func() float64 { return float64(e.trail.Stats().Spooled) })
+	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
+}

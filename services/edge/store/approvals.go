@@ -1,0 +1,200 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
+)
+
+// ApprovalLife is how long a person has to agree to a call. Who says nothing
+// has not agreed.
+const ApprovalLife = 10 * time.Minute
+
+// HeldCall is a call that waits for a person.
+type HeldCall struct {
+	ID        string `json:"-"`
+	Principal string `json:"principal"`
+	// Payer is whose share of the room it takes.
+	Payer  string `json:"payer,omitzero"`
+	Door   string `json:"door"`
+	Method string `json:"method"`
+	Name   string `json:"name"`
+	Title  string `json:"title,omitzero"`
+	// Tool is the digest of what the name stood for when the call was held.
+	Tool           []byte         `json:"tool,omitzero"`
+	Arguments      jsontext.Value `json:"arguments,omitzero"`
+	Capabilities   jsontext.Value `json:"capabilities,omitzero"`
+	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
+	Expires        time.Time      `json:"expires"`
+}
+
+// Approvals are the calls that wait for a person, and the agreements that were
+// used: a gateway.Approvals. They outlive the edge and are the same for all.
+type Approvals struct {
+	bucket *bus.Bucket
+	// Quota bounds the calls that one payer has held at one edge.
+	Quota *quota.Quota
+}
+
+// Bounds of Quota.
+const (
+	maxHeldOfPayer = 256
+	maxHeldBytes   = 4 << 20
+)
+
+// NewApprovals opens the store.
+func NewApprovals(conn *bus.Conn) *Approvals {
+	return &Approvals{conn.Bucket(bus.ApprovalsBucket), quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}
+}
+
+// Keys: a held call, which only its principal finds, and a name that was used.
+func heldBy(principal string) string {
+	sum := sha256.Sum256([]byte(principal))
+	return "held." + hex.EncodeToString(sum[:16]) + "."
+}
+func usedKey(name string) string { return "used." + name }
+
+// heldKey is the key of a held call. The error has reason UnknownApproval for
+// what no call was ever held as.
+func heldKey(principal, id string) (string, error) {
+	if len(id) != 26 || bus.ValidName(id) != nil {
+		return "", UnknownApproval()
+	}
+	return heldBy(principal) + id, nil
+}
+
+// UnknownApproval is the error for a held call that is not there.
+func UnknownApproval() error {
+	return fault.New(fault.UnknownApproval, "no such approval, or it is over")
+}
+
+func readHeld(id string, value []byte) (*HeldCall, error) {
+	if len(value) == 0 { // taken
+		return nil, UnknownApproval()
+	}
+	held := &HeldCall{ID: id}
+	return held, json.Unmarshal(value, held)
+}
+
+// Hold implements gateway.Approvals.
+func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
+	raw, err := json.Marshal(held)
+	if err != nil {
+		return err
+	}
+	key, err := heldKey(held.Principal, held.ID)
+	if err != nil {
+		return err
+	}
+	over, err := a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife)
+	for _, old := range over {
+		// What nobody decided on in time; else it goes with the age of the bucket.
+		_ = a.bucket.Delete(ctx, old)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.bucket.Put(ctx, key, raw); err != nil {
+		a.Quota.Release(held.Payer, key)
+		return err
+	}
+	return nil
+}
+
+// Held implements gateway.Approvals.
+func (a *Approvals) Held(ctx context.Context, principal string, each func(*HeldCall)) error {
+	prefix := heldBy(principal)
+	var malformed error
+	err := a.bucket.Each(ctx, prefix, func(key string, value []byte) {
+		held, err := readHeld(strings.TrimPrefix(key, prefix), value)
+		switch {
+		case err == nil:
+			each(held)
+		case !fault.Is(err, fault.UnknownApproval):
+			malformed = err
+		}
+	})
+	return errors.Join(err, malformed)
+}
+
+// Look implements gateway.Approvals.
+func (a *Approvals) Look(ctx context.Context, principal, id string) (*HeldCall, error) {
+	key, err := heldKey(principal, id)
+	if err != nil {
+		return nil, err
+	}
+	value, err := a.bucket.Get(ctx, key)
+	if errors.Is(err, bus.ErrNoKey) {
+		return nil, UnknownApproval()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readHeld(id, value)
+}
+
+// Take implements gateway.Approvals.
+func (a *Approvals) Take(ctx context.Context, principal, id string) (*HeldCall, error) {
+	key, err := heldKey(principal, id)
+	if err != nil {
+		return nil, err
+	}
+	var held *HeldCall
+	err = a.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
+		held, err = readHeld(id, value)
+		return nil, err
+	})
+	if errors.Is(err, bus.ErrNoKey) {
+		return nil, UnknownApproval()
+	}
+	if err == nil {
+		a.Quota.Release(held.Payer, key)
+	}
+	return held, err
+}
+
+// Return implements gateway.Approvals.
+func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
+	key, err := heldKey(held.Principal, held.ID)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(held)
+	if err != nil {
+		return err
+	}
+	// Take gave its room back, which may be somebody else's by now.
+	if _, err := a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife); err != nil {
+		return err
+	}
+	err = a.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
+		if len(value) != 0 {
+			return nil, fault.New(fault.Conflict, "the call is held already")
+		}
+		return raw, nil
+	})
+	if err != nil && !fault.Is(err, fault.Conflict) {
+		a.Quota.Release(held.Payer, key)
+	}
+	return err
+}
+
+// Unuse implements gateway.Approvals.
+func (a *Approvals) Unuse(ctx context.Context, name string) error {
+	return a.bucket.Delete(ctx, usedKey(name))
+}
+
+// Use implements gateway.Approvals.
+func (a *Approvals) Use(ctx context.Context, name string) (bool, error) {
+	return a.bucket.Create(ctx, usedKey(name), []byte("1"))
+}

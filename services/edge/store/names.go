@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// Claim says which service has a name, such as a tool's.
+type Claim struct {
+	// Name is for people; the key is of the whole one.
+	Name    string `json:"name"`
+	Service string `json:"service"`
+	// Since is when the service was first seen with it; zero where an operator gave
+	// it to the service.
+	Since time.Time `json:"since,omitzero"`
+	// Seen is when the service was last seen to offer it, give or take RenewAfter.
+	Seen time.Time `json:"seen"`
+}
+
+func (c Claim) encode() []byte {
+	raw, err := json.Marshal(c)
+	if err != nil { // only strings and a time
+		return nil
+	}
+	return raw
+}
+
+// RenewAfter is the age at which the claim of a service that is there is renewed,
+// for storage.NameTTL from then on.
+const RenewAfter = 12 * time.Hour
+
+// Names are the claims of services, by the key of the name. They are the arbiter
+// between edges: the claim that one of them creates, all obey.
+type Names struct{ bucket *bus.Bucket }
+
+// NewNames opens the store.
+func NewNames(conn *bus.Conn) *Names { return &Names{conn.Bucket(bus.NamesBucket)} }
+
+// All returns all claims. Malformed ones are left out.
+func (s *Names) All(ctx context.Context) (map[string]Claim, error) {
+	all := map[string]Claim{}
+	err := s.bucket.All(ctx, func(key string, value []byte) {
+		var c Claim
+		if json.Unmarshal(value, &c) == nil && bus.ValidName(c.Service) == nil {
+			all[key] = c
+		}
+	})
+	return all, err
+}
+
+// Create makes a claim, unless the name is claimed, and returns the claim there is
+// in the end.
+func (s *Names) Create(ctx context.Context, key string, c Claim) (Claim, error) {
+	first, err := s.bucket.Create(ctx, key, c.encode())
+	if err != nil || first {
+		return c, err
+	}
+	raw, err := s.bucket.Get(ctx, key)
+	if err != nil {
+		return Claim{}, err
+	}
+	err = json.Unmarshal(raw, &c)
+	return c, err
+}
+
+// Put gives a name to a service, whoever has it.
+func (s *Names) Put(ctx context.Context, key string, c Claim) error {
+	return s.bucket.Put(ctx, key, c.encode())
+}
+
+// Renew renews a service's claim that is old enough, and returns the claim there
+// is in the end.
+func (s *Names) Renew(ctx context.Context, key string, c Claim) (Claim, error) {
+	service := c.Service
+	err := s.bucket.Change(ctx, key, func(raw []byte) ([]byte, error) {
+		if err := json.Unmarshal(raw, &c); err != nil || c.Service != service || time.Since(c.Seen) < RenewAfter {
+			return nil, errNotRenewed
+		}
+		c.Seen = time.Now()
+		return c.encode(), nil
+	})
+	if errors.Is(err, errNotRenewed) {
+		err = nil
+	}
+	return c, err
+}
+
+// errNotRenewed says that another edge has renewed the claim, or that it is
+// another service's.
+var errNotRenewed = errors.New("renewed already, or another's")

@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
+)
+
+// Outcome is the record of a call that began with an idempotency key. Of Task,
+// Large and Result one at most is set; none while the call runs, or when nobody
+// knows how it ended.
+type Outcome struct {
+	// Digest is that of what is called, and with what.
+	Digest []byte `json:"digest"`
+	// Edge made the call, which has the id Call, and permitted it to Instance of
+	// Service; empty for one that does not ask.
+	Edge     string `json:"edge,omitzero"`
+	Service  string `json:"service,omitzero"`
+	Instance string `json:"instance,omitzero"`
+	Call     string `json:"call,omitzero"`
+	// Until is when the call is over in any case.
+	Until time.Time `json:"until"`
+
+	// Reason is why its edge does not know how it ended.
+	Reason fault.Reason `json:"reason,omitzero"`
+	Task   string       `json:"task,omitzero"`
+	// Ran says that it ran, and that only its instance may still have the result.
+	Ran bool `json:"ran,omitzero"`
+	// Large says that it ran, and that its result is too large to be kept, or is
+	// not kept any more.
+	Large   bool           `json:"large,omitzero"`
+	Result  jsontext.Value `json:"result,omitzero"`
+	Meta    jsontext.Value `json:"meta,omitzero"`
+	IsError bool           `json:"isError,omitzero"`
+}
+
+// Settled reports whether the record says how the call ended.
+func (o *Outcome) Settled() bool { return o.Task != "" || o.Large || o.Result != nil }
+
+// forgetResult leaves only that the call ran.
+func (o *Outcome) forgetResult() {
+	if o.Result != nil {
+		o.Result, o.Meta, o.Ran = nil, nil, true
+	}
+}
+
+const (
+	// lookTime bounds the reading of a record: without it nothing runs.
+	lookTime = 250 * time.Millisecond
+	// keyOverhead is about what a record costs besides its value, bytes.
+	keyOverhead = 100
+	// maxRemembered bounds the keys that an edge remembers itself.
+	maxRemembered = 50_000
+)
+
+// Bounds of the records that one payer has through one edge. Results are kept in
+// three quarters of that room; beyond, only that the call ran.
+const (
+	maxKeysOfPayer = 50_000
+	maxKeyBytes    = 16 << 20
+	resultsPart    = 0.75
+)
+
+// Outcomes are the records of calls with idempotency keys, by the digest of
+// principal and key; see ADR 0021. A call that never began leaves none.
+//
+// An edge also remembers the keys whose calls it permitted, without their
+// results, so that it does not make them again when the bucket is lost.
+type Outcomes struct {
+	bucket *bus.Bucket
+	// Quota bounds the records that one payer has through one edge.
+	Quota *quota.Quota
+
+	mu         sync.Mutex
+	remembered map[string]remembered
+	// ages has the keys remembered by age, and some that were forgotten.
+	ages []string
+}
+
+type remembered struct {
+	outcome Outcome
+	at      time.Time
+}
+
+// NewOutcomes opens the store.
+func NewOutcomes(conn *bus.Conn) *Outcomes {
+	return &Outcomes{bucket: conn.Bucket(bus.OutcomesBucket), Quota: quota.New("idempotency keys", maxKeysOfPayer, maxKeyBytes), remembered: map[string]remembered{}}
+}
+
+// ErrTaken is the cause of the error for a key that another call has.
+var ErrTaken = errors.New("another call with the key has begun")
+
+func taken() error {
+	return fault.New(fault.Conflict, "another call with this idempotency key has begun; ask again with the same key").Because(ErrTaken)
+}
+
+// Look returns the record of a key and its revision; nil for none.
+func (s *Outcomes) Look(ctx context.Context, key string) (*Outcome, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	raw, revision, err := s.bucket.Look(ctx, key)
+	if err != nil || raw == nil {
+		return nil, 0, err
+	}
+	o := &Outcome{}
+	if err := json.Unmarshal(raw, o); err != nil {
+		return nil, 0, err
+	}
+	return o, revision, nil
+}
+
+// Find is Look, but puts a record that the bucket has lost, and this edge
+// remembers, there again.
+func (s *Outcomes) Find(ctx context.Context, key string) (*Outcome, uint64, error) {
+	o, revision, err := s.Look(ctx, key)
+	if err != nil || o != nil {
+		return o, revision, err
+	}
+	s.mu.Lock()
+	was, known := s.remembered[key]
+	s.mu.Unlock()
+	if !known || time.Since(was.at) > storage.OutcomeTTL {
+		return nil, 0, nil
+	}
+	raw, err := json.Marshal(&was.outcome)
+	if err != nil {
+		return nil, 0, err
+	}
+	again, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if _, err := s.bucket.Create(again, key, raw); err != nil {
+		return nil, 0, err
+	}
+	return s.Look(again, key) // another edge may have made it
+}
+
+// Admit counts a record that is about to be made for its payer. The error has
+// reason RateLimited when there is no room.
+func (s *Outcomes) Admit(payer, key string, o *Outcome) error {
+	size, err := size(key, o)
+	if err != nil {
+		return err
+	}
+	// By call, so that one who loses the key gives back what it took itself.
+	_, err = s.Quota.Keep(payer, o.Call, size, storage.OutcomeTTL)
+	return err
+}
+
+func size(key string, o *Outcome) (int, error) {
+	raw, err := json.Marshal(o)
+	return len(raw) + len(key) + keyOverhead, err
+}
+
+// Begin makes the record of a call that is about to run in place of a revision, 0
+// for none, and returns its own. The error has cause ErrTaken when another call
+// has the key.
+func (s *Outcomes) Begin(ctx context.Context, key string, o *Outcome, revision uint64) (uint64, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return 0, err
+	}
+	made, err := s.bucket.Replace(ctx, key, raw, revision)
+	if made == 0 {
+		// Another one's, or the acknowledgement was lost. A record that is made later
+		// than this looks does no harm: the instance knows that the call did not begin.
+		there, now, looked := s.Look(context.WithoutCancel(ctx), key)
+		switch {
+		case looked == nil && there != nil && there.Call == o.Call:
+			made = now
+		case err == nil || looked == nil && there != nil:
+			return 0, taken()
+		default:
+			return 0, err
+		}
+	}
+	s.remember(key, o)
+	return made, nil
+}
+
+// BeginAgain is Begin for a call whose record is made: the instance before did not
+// begin it.
+func (s *Outcomes) BeginAgain(ctx context.Context, key string, o *Outcome, revision uint64) (uint64, error) {
+	now, err := s.put(ctx, key, o, revision)
+	if err == nil {
+		s.remember(key, o)
+	}
+	return now, err
+}
+
+// Learn writes what an instance said of a call that another edge made. That edge
+// may write the same.
+func (s *Outcomes) Learn(ctx context.Context, key string, o *Outcome, revision uint64) {
+	if raw, err := json.Marshal(o); err == nil {
+		_, _ = s.bucket.Replace(ctx, key, raw, revision)
+	}
+}
+
+// End writes how a call ended, with as much of its result as its payer has room
+// for. When that cannot be written, the instance still knows, for a while.
+func (s *Outcomes) End(ctx context.Context, payer, key string, o *Outcome, revision uint64) {
+	s.remember(key, o)
+	full, err := size(key, o)
+	if err == nil {
+		_, err = s.Quota.Keep(payer, o.Call, full, storage.OutcomeTTL)
+	}
+	if err != nil || !s.Quota.Room(payer, resultsPart) {
+		o.forgetResult()
+		_ = s.Admit(payer, key, o)
+	}
+	if _, err := s.put(ctx, key, o, revision); errors.Is(err, ErrTaken) {
+		s.forget(payer, key, o)
+	}
+}
+
+// Drop removes the record of a call that did not run after all. When that fails,
+// the instance knows that nothing came of it.
+func (s *Outcomes) Drop(ctx context.Context, payer, key string, o *Outcome, revision uint64) {
+	s.forget(payer, key, o)
+	_ = s.bucket.DeleteAt(ctx, key, revision)
+}
+
+// Release gives back the room of a call that was admitted and did not begin.
+func (s *Outcomes) Release(payer string, o *Outcome) { s.Quota.Release(payer, o.Call) }
+
+// put writes a record in place of an earlier one of the same call, and returns
+// its revision. Its error has cause ErrTaken when another call has the key: one
+// that was told that this one did not begin.
+func (s *Outcomes) put(ctx context.Context, key string, o *Outcome, revision uint64) (uint64, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		now, err := s.bucket.Replace(ctx, key, raw, revision)
+		if now != 0 || err != nil {
+			return now, err
+		}
+		// Another edge may have written what the instance told it; or the bucket was
+		// lost.
+		var there *Outcome
+		if there, revision, err = s.Look(ctx, key); err != nil {
+			return 0, err
+		}
+		if there != nil && there.Call != o.Call {
+			return 0, taken()
+		}
+	}
+}
+
+// remember keeps what this edge itself knows of a key.
+func (s *Outcomes) remember(key string, o *Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.remembered[key]; !known {
+		s.ages = append(s.ages, key)
+	}
+	small := *o
+	small.forgetResult()
+	s.remembered[key] = remembered{small, time.Now()}
+	for len(s.ages) > maxRemembered {
+		delete(s.remembered, s.ages[0])
+		s.ages = s.ages[1:]
+	}
+}
+
+// forget forgets a key, unless it is another call's by now, and gives back the
+// room of the call.
+func (s *Outcomes) forget(payer, key string, o *Outcome) {
+	s.Release(payer, o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.remembered[key].outcome.Call == o.Call {
+		delete(s.remembered, key)
+	}
+}
