@@ -143,9 +143,11 @@ func (a *answer) choose() *member {
 
 // ran tells the caller which instance has the call.
 func (a *answer) ran(instance string) {
-	if r := a.options.Ran; r != nil {
-		r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
+	r := a.options.Ran
+	if r == nil || r.Instance == instance && r.Version != "" {
+		return // an instance that leaves meanwhile has the version that it had
 	}
+	r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
 }
 
 // wait returns the terminal frame, or why there will be none.

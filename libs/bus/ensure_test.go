@@ -58,7 +58,10 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 		}
 	}
 	begun := time.Now()
-	next := bustest.Connect(t, url) // makes the buckets, empty
+	next := bustest.Connect(t, url)
+	if _, err := storage.Ensure(t.Context(), next); err != nil { // empty
+		t.Fatal(err)
+	}
 	v := watch(t, next)
 	for v.now() != want {
 		if time.Since(begun) > 30*time.Second {

@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -166,4 +169,106 @@ func (k *keptCalls) outcome(id string) *busv1.Outcome {
 		return &busv1.Outcome{State: busv1.Outcome_STATE_FORGOTTEN}
 	}
 	return &busv1.Outcome{State: busv1.Outcome_STATE_ENDED, Answer: c.answer}
+}
+
+// callOutcome is the call that asks an instance what became of another one.
+const callOutcome = "busbar/outcome"
+
+// outcomeTime bounds that question, which waits for no slot.
+const outcomeTime = 250 * time.Millisecond
+
+// CallState is what an instance knows of a call with an idempotency key.
+type CallState int
+
+const (
+	// CallUnknown: nobody answers, or the instance does not know any more.
+	CallUnknown CallState = iota
+	// CallGone: the instance is not there, and its memory with it.
+	CallGone
+	// CallRunning: it waits for its permit, or runs.
+	CallRunning
+	// CallNeverBegun: it did not begin there, and will not.
+	CallNeverBegun
+	// CallEnded: with the answer returned.
+	CallEnded
+)
+
+// Outcome asks the instance of a service what became of a call: frame or err is
+// how it ended, of one that has. It takes 250 ms at most.
+func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
+	if !subject.Token(service) || !subject.Token(instance) {
+		return CallUnknown, nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, outcomeTime)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	id := NewID()
+	data, err := proto.Marshal(&busv1.Request{Id: id, Method: callOutcome, Name: call, DeadlineUnixNano: uint64(deadline.UnixNano()), RemainingNano: uint64(outcomeTime)})
+	if err != nil {
+		return CallUnknown, nil, err
+	}
+	reply := subject.Reply(service, c.edge, id)
+	x := c.expect(reply, "")
+	defer c.forget(x)
+	if err := c.conn.nc.PublishRequest(subject.To(service, instance, callOutcome), reply, data); err != nil {
+		return CallUnknown, nil, nil
+	}
+	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}
+	said, failed := a.wait(ctx, x)
+	switch {
+	case failed != nil && errors.Is(failed, ErrNoInstance):
+		return CallGone, nil, nil
+	case failed != nil || said.GetOutcome() == nil:
+		return CallUnknown, nil, nil // also an instance that does not know the question
+	}
+	switch o := said.GetOutcome(); o.State {
+	case busv1.Outcome_STATE_RUNNING:
+		return CallRunning, nil, nil
+	case busv1.Outcome_STATE_NEVER_BEGUN:
+		return CallNeverBegun, nil, nil
+	case busv1.Outcome_STATE_ENDED:
+		if frame, failed = a.checked(o.Answer); failed != nil {
+			return CallEnded, nil, failed
+		}
+		return CallEnded, frame, nil
+	}
+	return CallUnknown, nil, nil
+}
+
+// outcomeOf answers who asks for a call that was made to this instance.
+func (s *Server) outcomeOf(call string, out *Responder) {
+	out.end(s.kept.outcome(call))
+}
+
+// recentCalls remembers the ids of calls until their deadlines, after which a
+// copy of the request is refused for being late, and longer than that no more
+// than maxRecent. Two generations replace a timer per call: an id is forgotten
+// at the second turn after its deadline, or when that many came after it.
+type recentCalls struct {
+	young, old map[string]struct{}
+	// until is the latest deadline in each generation.
+	youngUntil, oldUntil time.Time
+}
+
+// generation is how many ids are kept at least, maxRecent at most, in bytes some
+// 20 MiB.
+const generation, maxRecent = 4096, 128 << 10
+
+// add reports whether the id is new.
+func (r *recentCalls) add(id string, deadline time.Time) bool {
+	if _, seen := r.young[id]; seen {
+		return false
+	}
+	if _, seen := r.old[id]; seen {
+		return false
+	}
+	if len(r.young) >= generation && time.Now().After(r.oldUntil) || len(r.young) >= maxRecent/2 || r.young == nil {
+		r.old, r.oldUntil = r.young, r.youngUntil
+		r.young, r.youngUntil = make(map[string]struct{}, generation), time.Time{}
+	}
+	r.young[id] = struct{}{}
+	if deadline.After(r.youngUntil) {
+		r.youngUntil = deadline
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"sync"
 	"testing"
@@ -27,6 +28,14 @@ func TestMain(m *testing.M) {
 		serveUntilKilled(url)
 		return
 	}
+	// Most tests wait for most of their time, so that more of them run at once than
+	// there are processors.
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "6")
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -34,7 +43,7 @@ func TestMain(m *testing.M) {
 // it when the test ends.
 func serve(t *testing.T, url string, cfg bus.ServerConfig) (*bus.Server, *bus.Conn) {
 	t.Helper()
-	conn := bustest.Connect(t, url)
+	conn := bustest.Join(t, url)
 	s, err := bus.Serve(t.Context(), conn, cfg)
 	if err != nil {
 		t.Fatalf("serve %s: %v", cfg.Service, err)

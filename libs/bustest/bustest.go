@@ -29,6 +29,18 @@ func Server(t testing.TB) string {
 // in place.
 func Connect(t testing.TB, url string) *bus.Conn {
 	t.Helper()
+	conn := Join(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := storage.Ensure(ctx, conn); err != nil {
+		t.Fatalf("prepare the bus: %v", err)
+	}
+	return conn
+}
+
+// Join is Connect for what needs no buckets.
+func Join(t testing.TB, url string) *bus.Conn {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	conn, err := bus.Connect(ctx, bus.Config{URL: url, Name: t.Name(), Logger: Logger(t)})
@@ -36,10 +48,18 @@ func Connect(t testing.TB, url string) *bus.Conn {
 		t.Fatalf("join the bus: %v", err)
 	}
 	t.Cleanup(conn.Close)
-	if _, err := storage.Ensure(ctx, conn); err != nil {
-		t.Fatalf("prepare the bus: %v", err)
-	}
 	return conn
+}
+
+// Caller calls over a connection for the length of the test.
+func Caller(t testing.TB, conn *bus.Conn) *bus.Caller {
+	t.Helper()
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatalf("call over the bus: %v", err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
+	return caller
 }
 
 // Logger writes the test's logs when run with -v, and drops them otherwise.

@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -150,7 +151,7 @@ func (AssignName) Help() string {
 
 The service that offers a name first has it, until it was not seen for 7 days.
 This gives the name to another. It takes a NATS user that may write the bucket
-"names".`
+"names", and the audit trail, which has it.`
 }
 
 // Run moves the name, and says so.
@@ -166,7 +167,8 @@ func (c *AssignName) Run(ctx context.Context, out io.Writer) error {
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := catalogue.Assign(ctx, conn, name, c.Service); err != nil {
+	err = audit.Operation(ctx, conn, "busbar/names.assign", name.String(), c.Service, func() error { return catalogue.Assign(ctx, conn, name, c.Service) })
+	if err != nil {
 		return fmt.Errorf("assign %s: %w", name, err)
 	}
 	_, err = fmt.Fprintf(out, "%s is that of service %s now\n", name, c.Service)

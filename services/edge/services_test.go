@@ -8,9 +8,11 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
@@ -53,6 +55,15 @@ func TestB5ServicesCommand(t *testing.T) {
 	assign.NATS = b
 	if err := assign.Run(t.Context(), &out); err != nil || out.String() != "tools/x is that of service alpha now\n" {
 		t.Fatalf("%q %v", out.String(), err)
+	}
+	events, err := auditlog.NewReader(bustest.Connect(t, b), 0).Next(t.Context())
+	if err != nil || len(events) != 2 {
+		t.Fatalf("the trail has %v, %v", events, err)
+	}
+	for i, want := range []string{audit.Begun, "ok"} {
+		if e := events[i].Event; e.Outcome != want || e.Method != "busbar/names.assign" || e.Name != "tools/x" || e.Service != "alpha" || e.Principal != "operator" || !e.Effect {
+			t.Errorf("the trail has %v", e)
+		}
 	}
 	bustest.Eventually(t, "the edge obeys", func() bool { target, _ := live.Now().Tool("x"); return target.Service == "alpha" })
 	var said struct {

@@ -29,6 +29,9 @@ type Env struct {
 	FileRoots string   `env:"BUSBAR_RESOURCE_FILE_ROOTS" placeholder:"DIRS" help:"Directories whose files file:// URIs may read, separated as in PATH."`
 	HTTPAllow []string `env:"BUSBAR_RESOURCE_HTTP_ALLOW" placeholder:"HOST" help:"Hosts that https:// URIs may read: example.com, example.com:8443, *.example.com."`
 	GitRoots  string   `env:"BUSBAR_RESOURCE_GIT_ROOTS" placeholder:"DIRS" help:"Repositories, or directories of repositories, that git:// URIs may read, separated as in PATH."`
+	// MaxResources and MaxBytes bound what one tenant keeps; 0 is no bound.
+	MaxResources int64 `name:"max-resources" default:"100000" env:"BUSBAR_RESOURCE_MAX" placeholder:"N" help:"Most resources that are kept for one tenant; 0 is no bound (default ${default})."`
+	MaxBytes     int64 `name:"max-bytes" default:"1073741824" env:"BUSBAR_RESOURCE_MAX_BYTES" placeholder:"N" help:"Most bytes of resources that are kept for one tenant; 0 is no bound (default ${default})."`
 }
 
 // resources is the service.
@@ -64,7 +67,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 }
 
 func (r *resources) open(ctx context.Context, env Env) error {
-	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")})
+	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")}, table.Limits{Resources: env.MaxResources, Bytes: env.MaxBytes})
 	if err != nil {
 		return err
 	}

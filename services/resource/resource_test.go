@@ -284,7 +284,7 @@ func TestConfig(t *testing.T) {
 // order.
 func TestOutbox(t *testing.T) {
 	onBoth(t, func(t *testing.T, cfg resource.Env) {
-		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db")})
+		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db")}, table.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ const writers = 16
 func BenchmarkResources(b *testing.B) {
 	server := databasetest.Own(b, "fsync=on", "shared_buffers=256MB")
 	url := server.URL() + "&pool_max_conns=" + strconv.Itoa(writers)
-	s, err := table.Open(b.Context(), database.Config{URL: url})
+	s, err := table.Open(b.Context(), database.Config{URL: url}, table.Limits{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,8 +30,9 @@ const (
 // maxPings is how many pings a client may send between two of ours.
 const maxPings = 100
 
-// Talk is what is said over a socket. Receive and Drain are for one goroutine.
-type Talk interface {
+// Connection is what a protocol does with the messages over a socket. Receive and
+// Drain are for one goroutine.
+type Connection interface {
 	// Receive takes up one message of the client. What takes long goes on beside
 	// it, and ends with ctx.
 	Receive(ctx context.Context, message []byte)
@@ -83,8 +84,8 @@ func (s *Socket) Close(code websocket.StatusCode, reason string) {
 }
 
 // Serve upgrades a request that the Guard has let pass, and serves the client
-// until either ends the connection. open says who it talks with.
-func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Talk) {
+// until either ends the connection. open says what takes the messages.
+func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
 	if err := offers(r.Header, cfg); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -111,7 +112,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 	conn.SetReadLimit(int64(cfg.Limit))
 	socket.conn, socket.Protocol = conn, conn.Subprotocol()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	talk := open(socket)
+	connection := open(socket)
 	var beside conc.WaitGroup
 	messages, gone, written := make(chan []byte), make(chan struct{}), make(chan struct{})
 	beside.Go(func() {
@@ -123,7 +124,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 		socket.write()
 	})
 	beside.Go(func() { socket.watch(ctx, cfg.Check) })
-	end := socket.talk(ctx, talk, cfg.Closing, s.abort, messages, gone, &beside)
+	end := socket.serve(ctx, connection, cfg.Closing, s.abort, messages, gone, &beside)
 	cancel() // calls end with their client
 	socket.End()
 	<-written
@@ -131,7 +132,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 		_ = conn.Close(end.code, end.reason)
 	}
 	_ = conn.CloseNow()
-	talk.Wait()
+	connection.Wait()
 	beside.Wait()
 }
 
@@ -148,22 +149,22 @@ func offers(h http.Header, cfg SocketConfig) error {
 	return fmt.Errorf("the subprotocols here are %s", strings.Join(cfg.Protocols, ", "))
 }
 
-// talk hands messages on until the connection is to end, and says how; a zero
+// serve hands messages on until the connection is to end, and says how; a zero
 // code is one that is gone.
-func (s *Socket) talk(ctx context.Context, talk Talk, stopping, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
+func (s *Socket) serve(ctx context.Context, c Connection, stopping, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
 	idle := make(chan struct{})
 	restart := closing{closeRestart, "this edge is stopping; connect again"}
 	for {
 		select {
 		case m := <-messages:
-			talk.Receive(ctx, m)
+			c.Receive(ctx, m)
 		case <-stopping:
 			// What is in flight is finished first, and what it asks the client still
 			// is answered.
 			stopping = nil
-			talk.Drain()
+			c.Drain()
 			beside.Go(func() {
-				talk.Wait()
+				c.Wait()
 				close(idle)
 			})
 		case <-idle:

@@ -107,20 +107,20 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 	if err := json.Unmarshal(inputRequests, &requests); err != nil {
 		return nil, fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
 	}
-	e.begin(ctx) // for longer than this question
+	e.begin(ctx) // before ctx is bounded by askTime
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	keys := slices.Sorted(maps.Keys(requests))
-	open := make([]*edges.Question, 0, len(keys))
+	open := make([]*edges.ClientRequest, 0, len(keys))
 	defer func() {
-		for _, q := range open {
-			q.Close()
+		for _, asked := range open {
+			asked.Close()
 		}
 	}()
 	for _, key := range keys {
-		q := e.server.gateway.Ask()
-		open = append(open, q)
-		message := request(q.ID, requests[key].Method, requests[key].Params)
+		asked := e.server.gateway.Ask()
+		open = append(open, asked)
+		message := request(asked.ID, requests[key].Method, requests[key].Params)
 		e.sent(ctx, message, false)
 		// A client that is gone may come back for it.
 		if !e.out.Send(message) && !e.begun {
@@ -148,8 +148,8 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 }
 
 // withdraw tells the client that nobody waits for its answers any more.
-func (e *exchange) withdraw(ctx context.Context, questions []*edges.Question) {
-	for _, q := range questions {
+func (e *exchange) withdraw(ctx context.Context, requests []*edges.ClientRequest) {
+	for _, q := range requests {
 		message := notification(mcp.NotifyCancelled, append(appendQuoted([]byte(`{"requestId":`), q.ID), '}'))
 		e.sent(context.WithoutCancel(ctx), message, false)
 		e.out.Notify(message)

@@ -10,7 +10,7 @@ import (
 )
 
 // Ask makes room for the answer of a client that is asked for input.
-func (g *Gateway) Ask() *edges.Question { return g.cfg.Caller.Ask() }
+func (g *Gateway) Ask() *edges.ClientRequest { return g.cfg.Caller.Ask() }
 
 // Answer hands a client's answer to the edge that asked.
 func (g *Gateway) Answer(id string, answer *edgev1.ClientAnswer) error {

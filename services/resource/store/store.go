@@ -99,7 +99,8 @@ const (
 type Store interface {
 	// Create adds a resource; of r, what the store gives itself is ignored (Size,
 	// Revision, times). Conflict with the present revision when the URI is taken,
-	// InvalidParams and TooLarge as CheckURI, Resource.Check and Content.Check say.
+	// InvalidParams and TooLarge as CheckURI, Resource.Check and Content.Check say;
+	// TooLarge also when more would be kept for the tenant than may be.
 	Create(ctx context.Context, r Resource, c Content, once Once) (Resource, error)
 
 	// Stat returns a resource without its content; UnknownResource when there is

@@ -45,13 +45,13 @@ func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
 	}
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
 		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Check: check,
-	}, func(s *door.Socket) door.Talk {
-		return &talk{h: h, who: who, out: s, operations: map[string]context.CancelFunc{}}
+	}, func(s *door.Socket) door.Connection {
+		return &connection{h: h, who: who, out: s, operations: map[string]context.CancelFunc{}}
 	})
 }
 
-// talk is the protocol with one client.
-type talk struct {
+// connection is a socket of one client.
+type connection struct {
 	h        *Handler
 	who      api.Caller
 	out      *door.Socket
@@ -69,100 +69,100 @@ type frame struct {
 	Payload jsontext.Value `json:"payload,omitzero"`
 }
 
-// Drain implements door.Talk.
-func (t *talk) Drain() { t.draining = true }
+// Drain implements door.Connection.
+func (c *connection) Drain() { c.draining = true }
 
-// Wait implements door.Talk.
-func (t *talk) Wait() { t.running.Wait() }
+// Wait implements door.Connection.
+func (c *connection) Wait() { c.running.Wait() }
 
-// Receive implements door.Talk.
-func (t *talk) Receive(ctx context.Context, b []byte) {
+// Receive implements door.Connection.
+func (c *connection) Receive(ctx context.Context, b []byte) {
 	var f frame
-	if err := mcp.Valid(b, t.h.cfg.Limits); err != nil {
-		t.out.Close(closeInvalid, string(fault.From(err).Reason))
+	if err := mcp.Valid(b, c.h.cfg.Limits); err != nil {
+		c.out.Close(closeInvalid, string(fault.From(err).Reason))
 		return
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
-		t.out.Close(closeInvalid, "not a message of "+protocol)
+		c.out.Close(closeInvalid, "not a message of "+protocol)
 		return
 	}
 	switch f.Type {
 	case "connection_init":
-		if t.begun {
-			t.out.Close(closeTwice, "connection_init came twice")
+		if c.begun {
+			c.out.Close(closeTwice, "connection_init came twice")
 			return
 		}
-		t.begun = true
-		t.send(frame{Type: "connection_ack"})
+		c.begun = true
+		c.send(frame{Type: "connection_ack"})
 	case "ping":
-		t.send(frame{Type: "pong", Payload: f.Payload})
+		c.send(frame{Type: "pong", Payload: f.Payload})
 	case "pong":
 	case "complete":
-		t.stop(f.ID)
+		c.stop(f.ID)
 	case "subscribe":
-		t.subscribe(ctx, f)
+		c.subscribe(ctx, f)
 	default:
-		t.out.Close(closeInvalid, "there is no message of this type")
+		c.out.Close(closeInvalid, "there is no message of this type")
 	}
 }
 
-func (t *talk) subscribe(ctx context.Context, f frame) {
-	if !t.begun {
-		t.out.Close(closeUnauthorized, "connection_init comes first")
+func (c *connection) subscribe(ctx context.Context, f frame) {
+	if !c.begun {
+		c.out.Close(closeUnauthorized, "connection_init comes first")
 		return
 	}
 	if f.ID == "" || len(f.ID) > maxID {
-		t.out.Close(closeInvalid, "an id has 1 to 128 bytes")
+		c.out.Close(closeInvalid, "an id has 1 to 128 bytes")
 		return
 	}
-	op, err := t.h.read(t.who, f.Payload)
-	t.mu.Lock()
-	_, taken := t.operations[f.ID]
+	op, err := c.h.read(c.who, f.Payload)
+	c.mu.Lock()
+	_, taken := c.operations[f.ID]
 	switch {
 	case taken:
-		t.mu.Unlock()
-		t.out.Close(closeTaken, "Subscriber for this id already exists")
+		c.mu.Unlock()
+		c.out.Close(closeTaken, "Subscriber for this id already exists")
 		return
 	case err != nil:
-	case t.draining:
+	case c.draining:
 		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
-	case len(t.operations) >= maxOperations:
+	case len(c.operations) >= maxOperations:
 		err = fault.New(fault.Overloaded, "%d operations are in flight already", maxOperations)
 	}
 	if err != nil {
-		t.mu.Unlock()
-		t.fail(f.ID, refusal(err))
+		c.mu.Unlock()
+		c.fail(f.ID, refusal(err))
 		return
 	}
-	ctx, t.operations[f.ID] = context.WithCancel(ctx)
-	t.mu.Unlock()
-	t.running.Go(func() {
+	ctx, c.operations[f.ID] = context.WithCancel(ctx)
+	c.mu.Unlock()
+	c.running.Go(func() {
 		var end frame
-		caught := panics.Try(func() { end = t.run(ctx, f.ID, op) })
+		caught := panics.Try(func() { end = c.run(ctx, f.ID, op) })
 		if caught != nil {
-			t.h.LogPanic(ctx, caught.Value)
+			c.h.LogPanic(ctx, caught.Value)
 			end = failed(f.ID, refusal(fault.New(fault.Internal, "internal error")))
 		}
 		left := ctx.Err() != nil
-		t.stop(f.ID)
-		t.mu.Lock()
-		delete(t.operations, f.ID)
-		t.mu.Unlock()
+		c.stop(f.ID)
+		c.mu.Lock()
+		delete(c.operations, f.ID)
+		c.mu.Unlock()
 		if !left { // who completed it hears nothing more
-			t.send(end)
+			c.send(end)
 		}
 	})
 }
 
 // run carries an operation out and returns its last message.
-func (t *talk) run(ctx context.Context, id string, op *operation) frame {
+func (c *connection) run(ctx context.Context, id string, op *operation) frame {
 	var sources sync.WaitGroup
 	defer sources.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, release := t.h.cfg.API.Hold(ctx)
+	ctx, release := c.h.cfg.API.Hold(ctx)
 	defer release()
-	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, t.who), runningKey{}, &sources)
+	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, c.who), runningKey{}, &sources)
 	responses, err := op.schema.Subscribe(ctx, op.query, op.name, op.variables)
 	if err != nil {
 		return failed(id, refusal(err))
@@ -180,7 +180,7 @@ func (t *talk) run(ctx context.Context, id string, op *operation) frame {
 		if err != nil {
 			return failed(id, refusal(err))
 		}
-		if !t.send(frame{ID: id, Type: "next", Payload: payload}) {
+		if !c.send(frame{ID: id, Type: "next", Payload: payload}) {
 			break
 		}
 	}
@@ -188,20 +188,20 @@ func (t *talk) run(ctx context.Context, id string, op *operation) frame {
 }
 
 // stop ends an operation.
-func (t *talk) stop(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if stop := t.operations[id]; stop != nil {
+func (c *connection) stop(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if stop := c.operations[id]; stop != nil {
 		stop()
 	}
 }
 
-func (t *talk) send(f frame) bool {
+func (c *connection) send(f frame) bool {
 	b, err := json.Marshal(f)
-	return err == nil && t.out.Send(b)
+	return err == nil && c.out.Send(b)
 }
 
-func (t *talk) fail(id string, r *gql.Response) { t.send(failed(id, r)) }
+func (c *connection) fail(id string, r *gql.Response) { c.send(failed(id, r)) }
 
 // failed is the message that ends an operation which was not carried out.
 func failed(id string, r *gql.Response) frame {

@@ -65,11 +65,11 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 	posts := d.cfg.Gateway.OpenMailbox(credentials)
 	ctx, cancel := context.WithCancel(r.Context())
 	events := door.NewEvents(w)
-	talk := era.NewConnection(era.ConnectionConfig{
+	connection := era.NewConnection(era.ConnectionConfig{
 		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Credentials: credentials,
 	})
 	var reading conc.WaitGroup
-	defer talk.Wait()
+	defer connection.Wait()
 	defer reading.Wait()
 	defer posts.Close()
 	defer cancel() // the client is gone, and its calls with it
@@ -80,15 +80,15 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-posts.C:
 				for _, message := range posts.Take() {
-					talk.Receive(ctx, message)
+					connection.Receive(ctx, message)
 				}
 			case <-closing:
 				// What is in flight is finished first, and answers to what the client
 				// was asked still come by post.
 				closing = nil
-				talk.Drain()
+				connection.Drain()
 				reading.Go(func() {
-					talk.Wait()
+					connection.Wait()
 					close(idle)
 				})
 			case <-idle:

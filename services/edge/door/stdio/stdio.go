@@ -29,8 +29,8 @@ type Config struct {
 
 // Door serves one client.
 type Door struct {
-	cfg  Config
-	talk *era.Connection
+	cfg        Config
+	connection *era.Connection
 
 	// output is held while a message is written. A channel, because who waits
 	// for it must hear of broken.
@@ -49,7 +49,7 @@ func New(cfg Config) *Door {
 	}
 	d := &Door{cfg: cfg, output: make(chan struct{}, 1)}
 	d.broken, d.fail = context.WithCancelCause(context.Background())
-	d.talk = era.NewConnection(era.ConnectionConfig{Server: cfg.Server, Out: d, Door: "stdio", Limits: cfg.Limits, Modern: true})
+	d.connection = era.NewConnection(era.ConnectionConfig{Server: cfg.Server, Out: d, Door: "stdio", Limits: cfg.Limits, Modern: true})
 	return d
 }
 
@@ -69,7 +69,7 @@ func (d *Door) Run(ctx context.Context) error {
 		defer close(done)
 		d.serve(calls, reading, lines)
 		stop()
-		d.talk.Wait()
+		d.connection.Wait()
 	}()
 	select {
 	case <-reading.Done():
@@ -156,9 +156,9 @@ func (d *Door) read(ctx context.Context, lines chan<- line) {
 func (d *Door) line(ctx context.Context, l line) {
 	switch {
 	case l.long:
-		d.talk.Refuse(fault.New(fault.TooLarge, "a line is longer than %d bytes", d.cfg.Limits.Bytes))
+		d.connection.Refuse(fault.New(fault.TooLarge, "a line is longer than %d bytes", d.cfg.Limits.Bytes))
 	case len(bytes.TrimSpace(l.text)) > 0:
-		d.talk.Receive(ctx, l.text)
+		d.connection.Receive(ctx, l.text)
 	}
 }
 

@@ -74,58 +74,59 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
 		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Check: check,
-	}, func(s *door.Socket) door.Talk {
+	}, func(s *door.Socket) door.Connection {
 		t := &undecided{h: h, who: who, socket: s}
 		switch s.Protocol {
 		case Busbar:
-			t.Talk = newTalk(h, who, s)
+			t.Connection = newConnection(h, who, s)
 		case MCP:
-			t.Talk = t.mcp()
+			t.Connection = t.mcp()
 		}
 		return t
 	})
 }
 
-// undecided becomes one talk or the other with its first message.
+// undecided becomes a connection of one protocol or the other with its first
+// message.
 type undecided struct {
-	door.Talk
+	door.Connection
 	h      *Handler
 	who    api.Caller
 	socket *door.Socket
 }
 
-func (u *undecided) mcp() door.Talk {
+func (u *undecided) mcp() door.Connection {
 	return era.NewConnection(era.ConnectionConfig{
 		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Credentials: u.who.Credentials,
 	})
 }
 
-// Receive implements door.Talk.
+// Receive implements door.Connection.
 func (u *undecided) Receive(ctx context.Context, message []byte) {
-	if u.Talk == nil {
+	if u.Connection == nil {
 		var first struct {
 			Version jsontext.Value `json:"jsonrpc,omitzero"`
 		}
 		if json.Unmarshal(message, &first) == nil && first.Version != nil || mcp.IsBatch(message) {
-			u.Talk = u.mcp()
+			u.Connection = u.mcp()
 		} else {
-			u.Talk = newTalk(u.h, u.who, u.socket)
+			u.Connection = newConnection(u.h, u.who, u.socket)
 		}
 	}
-	u.Talk.Receive(ctx, message)
+	u.Connection.Receive(ctx, message)
 }
 
-// Drain implements door.Talk.
+// Drain implements door.Connection.
 func (u *undecided) Drain() {
-	if u.Talk == nil {
-		u.Talk = newTalk(u.h, u.who, u.socket) // it is too late to choose
+	if u.Connection == nil {
+		u.Connection = newConnection(u.h, u.who, u.socket) // it is too late to choose
 	}
-	u.Talk.Drain()
+	u.Connection.Drain()
 }
 
-// Wait implements door.Talk.
+// Wait implements door.Connection.
 func (u *undecided) Wait() {
-	if u.Talk != nil {
-		u.Talk.Wait()
+	if u.Connection != nil {
+		u.Connection.Wait()
 	}
 }

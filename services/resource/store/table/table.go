@@ -17,15 +17,16 @@ var files embed.FS
 
 // Table is a store.Store.
 type Table struct {
-	db  database.Database
-	now func() time.Time
+	db   database.Database
+	now  func() time.Time
+	room *room
 }
 
 var _ store.Store = (*Table)(nil)
 
 // Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
 // needs only the place.
-func Open(ctx context.Context, cfg database.Config) (*Table, error) {
+func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, error) {
 	migrations, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func Open(ctx context.Context, cfg database.Config) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Table{db: db, now: time.Now}, nil
+	return &Table{db: db, now: time.Now, room: &room{limits: limits, clock: time.Now}}, nil
 }
 
 // StoreID is the id of the data: see database.StoreID.

@@ -1,13 +1,16 @@
 package table_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 	"github.com/busbar-mcp/busbar/services/resource/store/storetest"
 	"github.com/busbar-mcp/busbar/services/resource/store/table"
@@ -17,7 +20,12 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 
 func open(t testing.TB, cfg database.Config) store.Store {
 	t.Helper()
-	s, err := table.Open(t.Context(), cfg)
+	return openWithin(t, cfg, table.Limits{})
+}
+
+func openWithin(t testing.TB, cfg database.Config, limits table.Limits) store.Store {
+	t.Helper()
+	s, err := table.Open(t.Context(), cfg, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,5 +66,71 @@ func TestReopened(t *testing.T) {
 			t.Errorf("%q %v", c.Bytes, err)
 		}
 		s.Close()
+	}
+}
+
+// TestH1RoomOfATenant fills what one tenant may keep.
+func TestH1RoomOfATenant(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]func(t *testing.T) database.Config{
+		"postgres": func(t *testing.T) database.Config { return database.Config{URL: databasetest.Postgres(t)} },
+		"sqlite": func(t *testing.T) database.Config {
+			return database.Config{File: filepath.Join(t.TempDir(), "resource.db")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openWithin(t, place(t), table.Limits{Resources: 4, Bytes: 1000})
+			create := func(tenant, uri string, size int, once store.Once) error {
+				_, err := s.Create(t.Context(), store.Resource{Tenant: tenant, URI: uri, Name: "n", MIMEType: "text/plain"}, storetest.Text(strings.Repeat("x", size)), once)
+				return err
+			}
+			update := func(uri string, size int) error {
+				_, err := s.Update(t.Context(), "a", uri, 0, store.Change{Content: &store.Content{Bytes: make([]byte, size), Binary: true}}, store.Once{})
+				return err
+			}
+			once := store.Once{Caller: "c", Key: "k", Digest: []byte("d")}
+			if err := create("a", "memo://keyed", 100, once); err != nil {
+				t.Fatal(err)
+			}
+			all := make(chan error, 20)
+			for i := range cap(all) {
+				go func() { all <- create("a", fmt.Sprintf("memo://%d", i), 100, store.Once{}) }()
+			}
+			made := 0
+			for range cap(all) {
+				switch err := <-all; {
+				case err == nil:
+					made++
+				case !fault.Is(err, fault.TooLarge):
+					t.Errorf("a further one: %v", err)
+				}
+			}
+			page, _, err := s.List(t.Context(), "a", store.Query{}, "", 100)
+			if err != nil || made != 3 || len(page) != 4 {
+				t.Fatalf("%d of 20 were created, %d are there, %v", made, len(page), err)
+			}
+			if err := create("b", "memo://x", 900, store.Once{}); err != nil {
+				t.Errorf("another tenant: %v", err)
+			}
+			if err := create("a", "memo://keyed", 100, once); err != nil {
+				t.Errorf("a repetition of what was done: %v", err)
+			}
+			if err := create("a", "memo://keyed", 100, store.Once{}); !fault.Is(err, fault.Conflict) {
+				t.Errorf("a URI that is taken: %v", err)
+			}
+			if err := update("memo://keyed", 701); !fault.Is(err, fault.TooLarge) {
+				t.Errorf("an update beyond the bytes: %v", err)
+			}
+			if err := update("memo://keyed", 700); err != nil {
+				t.Errorf("an update up to the bytes: %v", err)
+			}
+			if _, err := s.Delete(t.Context(), "a", "memo://keyed", 0, store.Once{}); err != nil {
+				t.Errorf("delete: %v", err)
+			}
+			if err := create("a", "memo://again", 100, store.Once{}); err != nil {
+				t.Errorf("after a delete: %v", err)
+			}
+		})
 	}
 }

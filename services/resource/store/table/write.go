@@ -44,6 +44,9 @@ func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, o
 			}
 			return r, store.Taken(r.URI, present.Revision)
 		}
+		if err := t.room.take(ctx, tx, r.Tenant, 1, r.Size); err != nil {
+			return r, err
+		}
 		return r, event(ctx, tx, r, store.Created, true)
 	})
 }
@@ -99,6 +102,9 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 				r.Binary, r.Size, r.Revision, r.Updated.UnixMicro(), names, about}, args...)...); err != nil {
 			return r, err
 		}
+		if err := t.room.take(ctx, tx, tenant, 0, r.Size-was.Size); err != nil {
+			return r, err
+		}
 		listed := r.Name != was.Name || r.Title != was.Title || r.Description != was.Description || r.MIMEType != was.MIMEType || c.Annotations != nil
 		return r, event(ctx, tx, r, store.Updated, listed)
 	})
@@ -128,6 +134,9 @@ func (t *Table) Delete(ctx context.Context, tenant, uri string, expected int64, 
 			return r, err
 		}
 		if _, err := tx.Exec(ctx, `DELETE FROM resource WHERE tenant = $1 AND uri = $2`, tenant, uri); err != nil {
+			return r, err
+		}
+		if err := t.room.take(ctx, tx, tenant, -1, -r.Size); err != nil {
 			return r, err
 		}
 		return r, event(ctx, tx, r, store.Deleted, true)

@@ -55,7 +55,7 @@ type failure struct {
 
 // request is a message being answered.
 type request struct {
-	*talk
+	*connection
 	message
 }
 
@@ -77,8 +77,8 @@ var kinds = map[string]kind{
 	"approval_response": {"tool_response", (*request).approve},
 }
 
-// talk is the API of version 1.0.0 over one socket.
-type talk struct {
+// connection is the API of version 1.0.0 over one socket.
+type connection struct {
 	h        *Handler
 	who      api.Caller
 	out      *door.Socket
@@ -90,48 +90,48 @@ type talk struct {
 	bytes    int // of the requests in flight
 }
 
-func newTalk(h *Handler, who api.Caller, out *door.Socket) *talk {
-	return &talk{h: h, who: who, out: out, inFlight: map[string]context.CancelFunc{}}
+func newConnection(h *Handler, who api.Caller, out *door.Socket) *connection {
+	return &connection{h: h, who: who, out: out, inFlight: map[string]context.CancelFunc{}}
 }
 
-// Drain implements door.Talk.
-func (t *talk) Drain() { t.draining = true }
+// Drain implements door.Connection.
+func (c *connection) Drain() { c.draining = true }
 
-// Wait implements door.Talk.
-func (t *talk) Wait() { t.running.Wait() }
+// Wait implements door.Connection.
+func (c *connection) Wait() { c.running.Wait() }
 
-// Receive implements door.Talk.
-func (t *talk) Receive(ctx context.Context, b []byte) {
-	m, err := t.read(b)
-	r := &request{t, m}
+// Receive implements door.Connection.
+func (c *connection) Receive(ctx context.Context, b []byte) {
+	m, err := c.read(b)
+	r := &request{c, m}
 	if err != nil {
 		r.fail(err)
 		return
 	}
 	if m.Type == "cancel" {
-		t.cancel(m.ID)
+		c.cancel(m.ID)
 		return
 	}
 	k, known := kinds[m.Type]
 	switch {
 	case !known:
 		err = fault.New(fault.MethodNotFound, "there is no message of type %s", fault.Clip(m.Type))
-	case t.draining:
+	case c.draining:
 		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
 	default:
-		ctx, err = t.begin(ctx, m.ID, len(b))
+		ctx, err = c.begin(ctx, m.ID, len(b))
 	}
 	if err != nil {
 		r.fail(err)
 		return
 	}
-	ctx, release := t.h.cfg.API.HoldAny(ctx) // of which each result is one message
-	t.running.Go(func() {
+	ctx, release := c.h.cfg.API.HoldAny(ctx) // of which each result is one message
+	c.running.Go(func() {
 		defer release()
 		var v any
 		var err error
 		caught := panics.Try(func() { v, err = k.do(r, ctx) })
-		t.end(m.ID, len(b)) // before the answer, after which the id may be used again
+		c.end(m.ID, len(b)) // before the answer, after which the id may be used again
 		switch {
 		case caught != nil:
 			r.fail(fault.From(caught.AsError()))
@@ -144,8 +144,8 @@ func (t *talk) Receive(ctx context.Context, b []byte) {
 }
 
 // read reads a message strictly. Of one that it refuses, the id may be there.
-func (t *talk) read(b []byte) (m message, err error) {
-	if err := mcp.Valid(b, t.h.cfg.Limits); err != nil {
+func (c *connection) read(b []byte) (m message, err error) {
+	if err := mcp.Valid(b, c.h.cfg.Limits); err != nil {
 		return m, err
 	}
 	if err := json.Unmarshal(b, &m, json.RejectUnknownMembers(true)); err != nil || m.Type == "" {
@@ -175,36 +175,36 @@ func validID(id jsontext.Value) bool {
 }
 
 // begin makes room for a request.
-func (t *talk) begin(ctx context.Context, id jsontext.Value, size int) (context.Context, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, there := t.inFlight[string(id)]; there {
+func (c *connection) begin(ctx context.Context, id jsontext.Value, size int) (context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, there := c.inFlight[string(id)]; there {
 		return nil, fault.New(fault.InvalidRequest, "a request with this id is in flight")
 	}
-	if len(t.inFlight) >= MaxInFlight {
+	if len(c.inFlight) >= MaxInFlight {
 		return nil, fault.New(fault.Overloaded, "%d requests are in flight already; wait for an answer", MaxInFlight)
 	}
-	if t.bytes+size > maxInFlightBytes {
+	if c.bytes+size > maxInFlightBytes {
 		return nil, fault.New(fault.Overloaded, "the requests in flight have %d bytes together already; wait for an answer", maxInFlightBytes)
 	}
-	t.bytes += size
-	ctx, t.inFlight[string(id)] = context.WithCancel(ctx)
+	c.bytes += size
+	ctx, c.inFlight[string(id)] = context.WithCancel(ctx)
 	return ctx, nil
 }
 
-func (t *talk) end(id jsontext.Value, size int) {
-	t.cancel(id)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.inFlight, string(id))
-	t.bytes -= size
+func (c *connection) end(id jsontext.Value, size int) {
+	c.cancel(id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.inFlight, string(id))
+	c.bytes -= size
 }
 
 // cancel gives a request up. It is answered all the same, with what it came to.
-func (t *talk) cancel(id jsontext.Value) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if stop := t.inFlight[string(id)]; stop != nil {
+func (c *connection) cancel(id jsontext.Value) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if stop := c.inFlight[string(id)]; stop != nil {
 		stop()
 	}
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Question is a request an edge has made to a legacy client. The answer may
+// ClientRequest is a request that an edge has made to a legacy client. The answer may
 // arrive at any edge.
-type Question struct {
+type ClientRequest struct {
 	// ID is unguessable and goes out as the request's id; the client repeats it.
 	ID string
 
 	answers *bus.Replies
 }
 
-// Ask makes room for a client's answer. Close the question when done with it.
-func (c *Caller) Ask() *Question {
+// Ask makes room for a client's answer. Close it when done with it.
+func (c *Caller) Ask() *ClientRequest {
 	token := bus.NewID()
-	return &Question{ID: c.Edge() + "." + token, answers: c.Expect(subject.Reply(subject.Client, c.Edge(), token))}
+	return &ClientRequest{ID: c.Edge() + "." + token, answers: c.Expect(subject.Reply(subject.Client, c.Edge(), token))}
 }
 
 // Wait returns the answer that came from the session given; answers from
 // another are ignored. It ends with ctx.
-func (q *Question) Wait(ctx context.Context, session string) (*edgev1.ClientAnswer, error) {
+func (r *ClientRequest) Wait(ctx context.Context, session string) (*edgev1.ClientAnswer, error) {
 	for {
-		msg, err := q.answers.Next(ctx)
+		msg, err := r.answers.Next(ctx)
 		if err != nil {
 			return nil, fault.New(fault.DeadlineExceeded, "the client did not answer in time").Because(err)
 		}
@@ -42,8 +42,8 @@ func (q *Question) Wait(ctx context.Context, session string) (*edgev1.ClientAnsw
 	}
 }
 
-// Close forgets the question; a later answer goes nowhere.
-func (q *Question) Close() { q.answers.Close() }
+// Close forgets the request; a later answer goes nowhere.
+func (r *ClientRequest) Close() { r.answers.Close() }
 
 // Answer hands a client's answer to the edge that asked. An id that no edge
 // gave goes nowhere.

@@ -1,0 +1,42 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Operation does what an operator does on the bus itself, past all edges, and
+// records that it begins and how it ended, as a call. What the trail does not take
+// is not begun.
+func Operation(ctx context.Context, conn *bus.Conn, method, name, service string, do func() error) error {
+	log, err := auditlog.New(conn, "operator")
+	if err != nil {
+		return err
+	}
+	id, began := bus.NewID(), time.Now()
+	record := func(suffix, outcome string, executed fault.Executed) error {
+		return log.Append(ctx, &auditv1.AuditEvent{
+			Id: id + suffix, Call: id, TimeUnixNano: uint64(began.UnixNano()), Edge: "operator", Principal: "operator", Door: "command line",
+			Method: method, Name: plain(name, maxName), Service: service, Effect: true,
+			Outcome: outcome, Executed: string(executed), DurationNano: uint64(time.Since(began)),
+		})
+	}
+	if err := record("-1", Begun, fault.Unknown); err != nil {
+		return err
+	}
+	outcome, executed := "ok", fault.Yes
+	failed := do()
+	if failed != nil {
+		f := fault.From(failed)
+		outcome, executed = string(f.Reason), f.Executed
+	}
+	if err := record("-2", outcome, executed); failed == nil {
+		return err
+	}
+	return failed
+}
