@@ -51,6 +51,17 @@ func Join(t testing.TB, url string) *bus.Conn {
 	return conn
 }
 
+// Caller calls over a connection for the length of the test.
+func Caller(t testing.TB, conn *bus.Conn) *bus.Caller {
+	t.Helper()
+	caller, err := bus.NewCaller(conn)
+	if err != nil {
+		t.Fatalf("call over the bus: %v", err)
+	}
+	t.Cleanup(func() { _ = caller.Close() })
+	return caller
+}
+
 // Logger writes the test's logs when run with -v, and drops them otherwise.
 func Logger(t testing.TB) *slog.Logger {
 	var w io.Writer = io.Discard

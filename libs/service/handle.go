@@ -108,28 +108,3 @@ func (s *Service) handleOther(ctx context.Context, call *Call) (*busv1.Result, e
 func methodNotFound(method string) error {
 	return fault.New(fault.MethodNotFound, "the service does not serve %s", fault.Clip(method))
 }
-
-// look finds a member of the service under its lock.
-func look[V any](s *Service, f func() V) V {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return f()
-}
-
-func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, error) {
-	t := look(s, func() *tool { return s.tools[call.req.Name] })
-	if t == nil {
-		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(call.req.Name))
-	}
-	call.tool = t
-	if t.task != TaskNever {
-		if err := call.becomes(t.task); err != nil {
-			return nil, err
-		}
-	}
-	result, err := t.invoke(ctx, call, call.req.Arguments)
-	if err == nil {
-		result.Replayed = call.replayed.Load()
-	}
-	return result, err
-}

@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -63,44 +62,6 @@ func (s *Service) prefixReaderLocked(uri string) (read ReadFunc) {
 		}
 	}
 	return read
-}
-
-// ResourceUpdate says that a resource of this service has changed.
-type ResourceUpdate struct {
-	URI string
-	// Tenant is whose resource it is; the clients of others do not hear of it.
-	// Empty: everybody's.
-	Tenant string
-	// Listed says that what ListResources gives has changed with it: the resource
-	// was made, removed, or is described otherwise.
-	Listed bool
-}
-
-// ResourcesUpdated is ResourceUpdated of several, in their order. It returns nil
-// when the bus has them on its disk, so that no client that is away for a while
-// misses them. After an error some may have been told. Unavailable while the
-// service does not run.
-func (s *Service) ResourcesUpdated(ctx context.Context, updates ...ResourceUpdate) error {
-	conn := s.anyConn()
-	if conn == nil {
-		return fault.New(fault.Unavailable, "service %s is not on the bus", s.name)
-	}
-	all := make([]bus.Updated, len(updates))
-	for i, u := range updates {
-		all[i] = bus.Updated{Service: s.name, URI: u.URI, Tenant: u.Tenant, Listed: u.Listed}
-	}
-	return conn.RecordUpdated(ctx, all)
-}
-
-// anyConn is a connection of a running instance, whichever: every edge hears
-// each of them. nil when none runs.
-func (s *Service) anyConn() *bus.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for r := range s.running {
-		return r.conn
-	}
-	return nil
 }
 
 func (s *Service) listResources(ctx context.Context, call *Call) (*busv1.Result, error) {

@@ -43,11 +43,7 @@ func run(t *testing.T, s *service.Service) *client {
 		}
 	})
 	edge := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(edge)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, edge)
 	watch, err := registry.Watch(t.Context(), edge, func([]registry.Service) {})
 	if err != nil {
 		t.Fatal(err)

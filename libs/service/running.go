@@ -13,13 +13,10 @@ import (
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
-// Loop is work of a service besides its calls. It returns soon after ctx has
-// ended; an error before that stops the instance.
-type Loop func(ctx context.Context, conn *bus.Conn) error
-
-// Go has f run in every instance, from when it is on the bus until it has left.
-// Call it before the service starts.
-func (s *Service) Go(f Loop) { s.loops = append(s.loops, f) }
+// Go has f run in every instance besides its calls, from when the instance is on
+// the bus until it leaves. f returns soon after ctx has ended; an error before
+// that stops the instance. Call Go before the service starts.
+func (s *Service) Go(f func(ctx context.Context, conn *bus.Conn) error) { s.loops = append(s.loops, f) }
 
 // OnStop has f close something that the service has open, once no instance runs
 // any more, or none could be started. The last one added is called first. Call it
@@ -231,6 +228,17 @@ func (r *Running) stop(ctx context.Context, cause error) {
 		r.err = errors.Join(errs...)
 		close(r.stopped)
 	})
+}
+
+// anyConn is a connection of a running instance, whichever: every edge hears
+// each of them. nil when none runs.
+func (s *Service) anyConn() *bus.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.running {
+		return r.conn
+	}
+	return nil
 }
 
 // callers returns what the instance makes calls of its own with.

@@ -20,6 +20,7 @@ package service
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -58,7 +59,7 @@ type Service struct {
 	closers   []func()
 
 	// loops do not change once an instance runs.
-	loops []Loop
+	loops []func(context.Context, *bus.Conn) error
 }
 
 // Option configures a Service.
@@ -156,4 +157,20 @@ func (s *Service) catalogueLocked() *busv1.Catalogue {
 	}
 	c.Samples = s.sample != nil
 	return c
+}
+
+// sorted returns a map's values in the order of their keys.
+func sorted[V any](m map[string]V) []V {
+	out := make([]V, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, m[k])
+	}
+	return out
+}
+
+// look finds a member of the service under its lock.
+func look[V any](s *Service, f func() V) V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
 }

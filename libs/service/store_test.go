@@ -7,7 +7,6 @@ import (
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -53,11 +52,7 @@ func TestB10OneStore(t *testing.T) {
 		t.Errorf("the refusal is %q", text)
 	}
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, conn)
 	where := func() string {
 		t.Helper()
 		frame, err := caller.Call(t.Context(), "notes", &busv1.Request{Method: "tools/call", Name: "where", Arguments: []byte(`{}`)}, nil)

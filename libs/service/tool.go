@@ -2,17 +2,9 @@ package service
 
 import (
 	"context"
-	"encoding"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
@@ -73,26 +65,6 @@ type tool struct {
 	task   TaskMode
 	invoke func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error)
 }
-
-// Result is what a handler returns that wants to say more than a value: other
-// content than text, or no structured content.
-type Result struct {
-	Content []mcp.Content
-	// Structured is marshalled as structuredContent unless nil.
-	Structured any
-	// IsError marks the tool's own failure; Content says what went wrong.
-	IsError bool
-}
-
-// Errorf is a handler's own failure: its text goes to the client. That of a tool is
-// for the model, which may try again with better arguments; that of a prompt, a
-// resource or a completion is invalid_params, and nothing ran. Any other error a
-// handler returns is logged here and hidden from the client.
-func Errorf(format string, args ...any) error { return &toolError{fmt.Sprintf(format, args...)} }
-
-type toolError struct{ text string }
-
-func (e *toolError) Error() string { return e.text }
 
 // AddTool adds a tool whose arguments are In and whose result is Out.
 //
@@ -208,100 +180,20 @@ func validToolName(name string) error {
 	return nil
 }
 
-// decode reads arguments strictly: names are compared case-sensitively, which
-// encoding/json does not do.
-func decode[In any](arguments []byte) (In, error) {
-	var in In
-	if len(arguments) == 0 {
-		arguments = []byte("{}")
+func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, error) {
+	t := look(s, func() *tool { return s.tools[call.req.Name] })
+	if t == nil {
+		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(call.req.Name))
 	}
-	if raw, ok := any(&in).(*[]byte); ok {
-		*raw = arguments
-		return in, nil
-	}
-	if err := json.Unmarshal(arguments, &in, durations); err != nil {
-		return in, fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
-	}
-	return in, nil
-}
-
-func encode(out any, options json.Options) (*busv1.Result, error) {
-	switch out := out.(type) {
-	case *Result:
-		if out == nil {
-			return nil, errors.New("handler returned a nil *Result")
+	call.tool = t
+	if t.task != TaskNever {
+		if err := call.becomes(t.task); err != nil {
+			return nil, err
 		}
-		return encodeResult(out)
-	case Result:
-		return encodeResult(&out)
 	}
-	structured, err := json.Marshal(out, options)
-	if err != nil {
-		return nil, err
+	result, err := t.invoke(ctx, call, call.req.Arguments)
+	if err == nil {
+		result.Replayed = call.replayed.Load()
 	}
-	// The value goes out twice, as the specification asks: as text for clients
-	// that read only that, and as structured content.
-	data := append(make([]byte, 0, 2*len(structured)+len(structured)/4+80), `{"content":[{"type":"text","text":`...)
-	if data, err = jsontext.AppendQuote(data, structured); err != nil {
-		return nil, err
-	}
-	data = append(data, `}],"structuredContent":`...)
-	data = append(append(data, structured...), '}')
-	return &busv1.Result{Json: data}, nil
-}
-
-func encodeResult(r *Result) (*busv1.Result, error) {
-	content := r.Content
-	if content == nil {
-		content = []mcp.Content{}
-	}
-	data, err := marshal(struct {
-		Content    []mcp.Content `json:"content"`
-		Structured any           `json:"structuredContent,omitzero"`
-		IsError    bool          `json:"isError,omitzero"`
-	}{content, r.Structured, r.IsError})
-	if err != nil {
-		return nil, err
-	}
-	return &busv1.Result{Json: data, IsError: r.IsError}, nil
-}
-
-// marshal is deterministic, so that equal values have equal bytes everywhere.
-func marshal(v any) ([]byte, error) { return json.Marshal(v, plainly) }
-
-var plainly = json.JoinOptions(json.Deterministic(true), durations)
-
-// marshalOptions are those for values of a type. Where it has errors, one that
-// says nothing as JSON is its text.
-func marshalOptions[T any]() json.Options {
-	types := asMarshalled{}
-	types.add(reflect.TypeFor[T](), map[reflect.Type]bool{})
-	if types[reflect.TypeFor[error]()] == nil {
-		return plainly
-	}
-	return json.JoinOptions(plainly, json.WithMarshalers(json.MarshalToFunc(func(to *jsontext.Encoder, err error) error {
-		t := reflect.TypeOf(err)
-		if implements[json.MarshalerTo](t) || implements[json.Marshaler](t) || implements[encoding.TextMarshaler](t) || implements[encoding.TextAppender](t) {
-			return errors.ErrUnsupported
-		}
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		if t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() && !f.Anonymous }) {
-			return errors.ErrUnsupported
-		}
-		return to.WriteToken(jsontext.String(err.Error()))
-	})))
-}
-
-// durations are nanoseconds, as inferred schemas say.
-var durations = jsonv1.FormatDurationAsNano(true)
-
-// sorted returns a map's values in the order of their keys.
-func sorted[V any](m map[string]V) []V {
-	out := make([]V, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, m[k])
-	}
-	return out
+	return result, err
 }

@@ -30,7 +30,7 @@ type keeper struct {
 	log             *slog.Logger
 }
 
-// run is a service.Loop.
+// run is for service.Service.Go.
 func (k *keeper) run(ctx context.Context, conn *bus.Conn) error {
 	if err := k.witness.open(ctx, conn); err != nil {
 		return err

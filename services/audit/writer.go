@@ -19,7 +19,7 @@ type writer struct {
 	ackWait time.Duration
 }
 
-// run is a service.Loop.
+// run is for service.Service.Go.
 func (w *writer) run(ctx context.Context, conn *bus.Conn) error {
 	for reader := auditlog.NewReader(conn, w.ackWait); ; {
 		batch, err := reader.Next(ctx)

@@ -2,7 +2,6 @@ package planning_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
@@ -28,24 +28,8 @@ type client struct {
 func start(t *testing.T) *client {
 	t.Helper()
 	conn := bustest.Connect(t, bustest.Server(t))
-	s, err := planning.New(t.Context(), service.Env{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := s.Start(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	servicetest.Join(t, conn, servicetest.Build(t, planning.New, service.Env{}))
+	caller := bustest.Caller(t, conn)
 	return &client{t, caller}
 }
 

@@ -92,11 +92,7 @@ type client struct {
 func connect(t *testing.T, url string) *client {
 	t.Helper()
 	conn := bustest.Connect(t, url)
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, conn)
 	c := &client{t: t, caller: caller, tools: map[string]*busv1.Tool{}}
 	registry, err := registry.Watch(t.Context(), conn, func([]registry.Service) {})
 	if err != nil {

@@ -31,7 +31,7 @@ func (r *resources) written() {
 	}
 }
 
-// relay is a service.Loop that publishes the events of the outbox.
+// relay publishes the events of the outbox; it is for service.Service.Go.
 func (r *resources) relay(ctx context.Context, _ *bus.Conn) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

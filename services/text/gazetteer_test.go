@@ -1,16 +1,15 @@
 package text_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
@@ -21,24 +20,8 @@ func TestGazetteerOfTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := bustest.Connect(t, bustest.Server(t))
-	s, err := text.New(t.Context(), text.Env{Gazetteer: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := s.Start(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	servicetest.Join(t, conn, servicetest.Build(t, text.New, text.Env{Gazetteer: path}))
+	caller := bustest.Caller(t, conn)
 	frame, err := caller.Call(t.Context(), "text", &busv1.Request{Method: mcp.MethodToolsCall, Name: "extractEntities",
 		Arguments: []byte(`{"text":"Time travel needs a flux capacitor and a server."}`)}, nil)
 	if err != nil {

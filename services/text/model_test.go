@@ -1,7 +1,6 @@
 package text_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -9,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/text"
 )
 
@@ -28,24 +27,8 @@ type result struct {
 func serve(t *testing.T) func(*busv1.Request) *busv1.Frame {
 	t.Helper()
 	conn := bustest.Connect(t, bustest.Server(t))
-	s, err := text.New(t.Context(), text.Env{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := s.Start(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	servicetest.Join(t, conn, servicetest.Build(t, text.New, text.Env{}))
+	caller := bustest.Caller(t, conn)
 	return func(r *busv1.Request) *busv1.Frame {
 		t.Helper()
 		r.Method, r.Name = mcp.MethodToolsCall, "summarizeText"

@@ -11,10 +11,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 )
 
@@ -194,24 +194,8 @@ func TestStopsWhenCancelled(t *testing.T) {
 func TestOnTheBus(t *testing.T) {
 	t.Parallel()
 	conn := bustest.Connect(t, bustest.Server(t))
-	s, err := New(t.Context(), Env{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := s.Start(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	servicetest.Join(t, conn, servicetest.Build(t, New, Env{}))
+	caller := bustest.Caller(t, conn)
 	for name, tt := range map[string]struct{ arguments, want string }{
 		"analyzeText":     {`{"text":"One two."}`, `"structuredContent":{"statistics":{"sentenceCount":1,"wordCount":2`},
 		"summarizeText":   {`{"text":"One two.","maxLength":5}`, `"structuredContent":{"summary":"One…","length":4,`},

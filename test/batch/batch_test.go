@@ -18,6 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/batch"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -61,21 +62,12 @@ func start(t *testing.T) *world {
 	w := &world{
 		bus: bustest.Server(t), slowStarted: make(chan struct{}, 1000), slowEnded: make(chan struct{}, 1000), release: make(chan struct{}),
 	}
-	run := func(s *service.Service, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = running.Stop(context.Background()) })
-	}
+	run := func(s *service.Service) { servicetest.Join(t, bustest.Connect(t, w.bus), s) }
 	env := service.DataEnv{Env: service.Env{Log: bustest.Logger(t)}, DataDir: t.TempDir()}
-	run(w.service(t), nil)
-	run(batch.New(t.Context(), env.Env))
-	run(planning.New(t.Context(), env.Env))
-	run(resource.New(t.Context(), resource.Env{DataEnv: env}))
+	run(w.service(t))
+	run(servicetest.Build(t, batch.New, env.Env))
+	run(servicetest.Build(t, planning.New, env.Env))
+	run(servicetest.Build(t, resource.New, resource.Env{DataEnv: env}))
 	for range 2 {
 		e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), edge.Config{Version: "1", Authenticator: users{}, Logger: bustest.Logger(t)})
 		if err != nil {

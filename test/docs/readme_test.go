@@ -178,15 +178,18 @@ func eventually(t *testing.T, what string, try func() error) {
 	}
 }
 
-// TestReadmeService keeps the README's service that of examples/hello.
+// TestReadmeService keeps the README's service and its test those of examples/hello.
 func TestReadmeService(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile(filepath.Join(root, "examples/hello/main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := only(blocks(t, "README.md"), "go"); len(got) != 1 || got[0] != string(source) {
-		t.Error("the README's service differs from examples/hello/main.go; copy it there")
+	shown := only(blocks(t, "README.md"), "go")
+	for i, file := range []string{"main.go", "main_test.go"} {
+		source, err := os.ReadFile(filepath.Join(root, "examples/hello", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(shown) != 2 || shown[i] != string(source) {
+			t.Errorf("the README differs from examples/hello/%s; copy it there", file)
+		}
 	}
 }
 

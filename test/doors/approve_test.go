@@ -44,11 +44,11 @@ var approvers = []func(ctx context.Context, t *testing.T, w *world, id string) o
 // approve agrees to a call that came through a door, which is good once.
 func (c testcase) approve(ctx context.Context, t *testing.T, w *world, r door, id string) {
 	t.Helper()
-	if n := w.ledger.of(c.key(r)); n != 0 {
+	if n := w.ledger.Runs(c.key(r)); n != 0 {
 		t.Errorf("the tool ran %d times before anybody agreed", n)
 	}
 	by := approvers[slices.IndexFunc(doors, func(d door) bool { return d.name == r.name })%len(approvers)]
-	if o := by(ctx, t, w, id); o.text != "done\nü" || o.isError || o.reason != "" {
+	if o := by(ctx, t, w, id); o.text != `{"runs":1}` || o.isError || o.reason != "" {
 		t.Errorf("agreed to, it came to %+v", o)
 	}
 	if o := by(ctx, t, w, id); o.reason != "unknown_approval" || o.executed != "no" {

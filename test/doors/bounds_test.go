@@ -172,7 +172,7 @@ func TestBounds(t *testing.T) {
 	t.Run("L2 a key of 256 bytes", func(t *testing.T) { everyWay(t, keys, strings.Repeat("k", 256), "1 to 255 bytes") })
 	t.Run("L2 an empty key", func(t *testing.T) { everyWay(t, keys, "", "1 to 255 bytes") })
 	t.Run("L2 none of these ran", func(t *testing.T) {
-		if n := w.ledger.of("bounds"); n != 0 {
+		if n := w.ledger.Runs("bounds"); n != 0 {
 			t.Errorf("%d calls ran", n)
 		}
 	})

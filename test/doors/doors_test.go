@@ -58,7 +58,7 @@ var cases = []testcase{
 		want: outcome{text: `{"said":"done","n":9007199254740993}`, structured: `{"said":"done","n":9007199254740993}`}, runs: 1, rows: "begun ok"},
 	{name: "a large result", tool: "big", arguments: `{"bytes":131072,"key":"KEY"}`,
 		want: outcome{text: strings.Repeat("x", 128<<10)}, runs: 1, rows: "begun ok"},
-	{name: "the tool's own failure", tool: "fail", arguments: secretly, want: outcome{text: "no such city", isError: true}, runs: 1, rows: "begun tool_error"},
+	{name: "the tool's own failure", tool: "fail", arguments: secretly, want: outcome{text: "failed on purpose: ", isError: true}, runs: 1, rows: "begun tool_error"},
 	{name: "a defect", tool: "panic", arguments: secretly, want: outcome{reason: "internal", executed: "unknown"}, runs: 1, rows: "begun internal"},
 	{name: "no time left", tool: "stuck", arguments: secretly, want: outcome{reason: "deadline_exceeded", executed: "unknown"}, runs: 1, rows: "begun deadline_exceeded"},
 	{name: "an unknown tool", tool: "nope", arguments: secretly, want: outcome{reason: "unknown_tool", executed: "no"}, rows: "unknown_tool", unfound: true},
@@ -80,7 +80,7 @@ var cases = []testcase{
 	{name: "too many at once", tool: "crowded", arguments: secretly, want: outcome{reason: "overloaded", executed: "no", retryMs: 1000}, rows: "overloaded", unfound: true},
 	{name: "a tool that asks", tool: "ask", arguments: secretly, runs: 1,
 		want: outcome{reason: "missing_capability", executed: "no", data: map[string]string{"requiredCapabilities": anything}}, rows: "begun missing_capability"},
-	{name: "a tool that needs approval", tool: "careful", arguments: secretly, runs: 1, asked: 2,
+	{name: "a tool that needs approval", tool: "approved", arguments: secretly, runs: 1, asked: 2,
 		want: outcome{reason: "approval_required", executed: "no", data: map[string]string{"approval": anything, "expires": anything}}, rows: "approval_required begun ok"},
 }
 
@@ -138,10 +138,10 @@ func (c testcase) through(t *testing.T, d document, w *world, r door) {
 	defer cancel()
 	got := r.call(ctx, t, w, c.call(r))
 	c.compare(t, d, r, got)
-	if got.data["approval"] != "" && c.tool == "careful" {
+	if got.data["approval"] != "" && c.tool == "approved" {
 		c.approve(ctx, t, w, r, got.data["approval"])
 	}
-	if n := w.ledger.of(c.key(r)); n != c.runs {
+	if n := w.ledger.Runs(c.key(r)); n != c.runs {
 		t.Errorf("the tool ran %d times, want %d", n, c.runs)
 	}
 	asked := max(1, c.asked)

@@ -142,7 +142,7 @@ func TestC2ResultsOfOneRequest(t *testing.T) {
 			if want := sizedCalls / 2; c.whole && results != sizedCalls || !c.whole && (results >= want || results < want/2) {
 				t.Errorf("%d results, all: %t", results, c.whole)
 			}
-			if n := w.ledger.of(key); n != ran {
+			if n := w.ledger.Runs(key); n != ran {
 				t.Errorf("%d calls ran, and %d are said to", n, ran)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
@@ -17,14 +18,16 @@ func TestM16WhatTheTrailSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	nests := service.New("nests", service.WithLogger(bustest.Logger(t)))
-	service.AddTool(nests, service.Tool{Name: "nest", CallsTools: true}, func(ctx context.Context, c *service.Call, in keyed) (string, error) {
+	service.AddTool(nests, service.Tool{Name: "nest", CallsTools: true}, func(ctx context.Context, c *service.Call, in struct {
+		Key string `json:"key"`
+	}) (string, error) {
 		r, err := c.CallTool(ctx, service.ToolCall{Name: "plain", Arguments: map[string]any{"key": in.Key}})
 		if err != nil {
 			return "", err
 		}
 		return r.Text(), nil
 	})
-	serve(t, bustest.Connect(t, w.nats), nests)
+	servicetest.Join(t, bustest.Connect(t, w.nats), nests)
 	for _, e := range w.edges {
 		if err := e.Await(t.Context(), "nests"); err != nil {
 			t.Fatal(err)
@@ -42,7 +45,7 @@ func TestM16WhatTheTrailSays(t *testing.T) {
 	t.Run("an approval leaves who, when and which door", func(t *testing.T) {
 		for word, agreed := range map[string]bool{"agreed": true, "declined": false} {
 			key := "M16 " + word
-			o := problem(t, rest(t, "/tools/careful", `{"key":"`+key+`"}`, http.StatusAccepted))
+			o := problem(t, rest(t, "/tools/approved", `{"key":"`+key+`"}`, http.StatusAccepted))
 			id, before := o.data["approval"], time.Now()
 			answer := `{"query":"mutation($id:String!){done:approve(id:$id,approve:` + map[bool]string{true: "true", false: "false"}[agreed] +
 				`){is_error}}","variables":{"id":"` + id + `"}}`

@@ -164,7 +164,7 @@ func TestWeb(t *testing.T) {
 	t.Cleanup(func() {
 		// That of the escaped name, and those of the pages that may: MCP, REST, its
 		// batch, and the envelope.
-		if n := w.ledger.of("web"); n != 5 {
+		if n := w.ledger.Runs("web"); n != 5 {
 			t.Errorf("the tool ran %d times", n)
 		}
 	})
@@ -238,7 +238,7 @@ func TestWire(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := w.ledger.of("web"); n != 0 {
+		if n := w.ledger.Runs("web"); n != 0 {
 			t.Errorf("the tool ran %d times", n)
 		}
 	})

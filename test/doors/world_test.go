@@ -18,10 +18,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // Tokens of the world: ada is somebody, nobody is not.
@@ -37,7 +39,7 @@ type world struct {
 	client *http.Client
 	edges  []*edge.Edge
 	stdio  map[string]*pipe
-	ledger ledger
+	ledger testservice.Ledger
 	policy *policy
 	// results is edge.Config.ResultBytes.
 	results int64
@@ -51,7 +53,7 @@ func newWorldOf(t *testing.T, results int64) *world {
 	w := &world{results: results, nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}}, policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.keepTrail(t)
-	serve(t, bustest.Connect(t, w.nats), w.service())
+	servicetest.Join(t, bustest.Connect(t, w.nats), w.service())
 	e := w.join(t, byToken{})
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -244,27 +246,6 @@ func keyIn(arguments []byte) string {
 	}
 	_ = json.Unmarshal(arguments, &in)
 	return in.Key
-}
-
-// ledger counts what ran.
-type ledger struct {
-	mu   sync.Mutex
-	runs map[string]int
-}
-
-func (l *ledger) add(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.runs == nil {
-		l.runs = map[string]int{}
-	}
-	l.runs[key]++
-}
-
-func (l *ledger) of(key string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.runs[key]
 }
 
 // answerTime is how long anything may take.

@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // busbar runs a command to its end, without a terminal.

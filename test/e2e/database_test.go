@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // outageTime is how long Postgres is away: BUSBAR_TEST_OUTAGE, such as 60s.

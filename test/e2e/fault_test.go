@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 const analyze = `{"text":"One bus. Many circuits."}`

@@ -39,7 +39,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir,
-		"./services/busbar/cmd/busbar", "./services/edge/cmd/edge", "./services/text/cmd/text", "./examples/hello", "./test/e2e/testservice/cmd/testservice")
+		"./services/busbar/cmd/busbar", "./services/edge/cmd/edge", "./services/text/cmd/text", "./examples/hello", "./test/testservice/cmd/testservice")
 	build.Dir = root
 	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(root, "go.work"), "GOFLAGS=", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // comeback is a call of a legacy client over HTTP that comes back for the rest

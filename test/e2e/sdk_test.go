@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // TestSDK puts the official Go client, of both eras and over every transport,

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 // exchange is one request of a seed, as the seed has it, and what its answer

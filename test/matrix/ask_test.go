@@ -12,10 +12,10 @@ import (
 // call is refused, and it is not asked.
 func elicitation(t *testing.T, _ *world, c *client) {
 	if c.version >= mcp.V20250618 {
-		asks(t, c, "elicitation", mcp.MethodElicit, "accept Ada")
+		asks(t, c, "ask", mcp.MethodElicit, "accept Ada")
 		return
 	}
-	_, err := c.CallTool(soon(t), &sdk.CallToolParams{Name: "elicitation"})
+	_, err := c.CallTool(soon(t), &sdk.CallToolParams{Name: "ask"})
 	refused(t, err, mcp.CodeInvalidRequest, "missing_capability")
 	if asked := c.tap.all(said(mcp.MethodElicit)); len(asked) > 0 {
 		t.Errorf("the client was asked: %s", asked[0].Params)
@@ -35,7 +35,7 @@ func roots(t *testing.T, _ *world, c *client) {
 // it is a result, and the answer comes with the call's repetition. Either way
 // the answer comes to another edge than the call.
 func asks(t *testing.T, c *client, tool, method, want string) {
-	if got := c.call(tool, nil); got != `{"text":"`+want+`"}` {
+	if got := c.call(tool, nil); got != `{"value":"`+want+`"}` {
 		t.Errorf("the tool understood %s", got)
 	}
 	calls := c.tap.all(sent(mcp.MethodToolsCall))

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -14,8 +16,8 @@ import (
 func plainCall(t *testing.T, _ *world, c *client) {
 	const calls = 4
 	for i := range calls {
-		said := fmt.Sprintf(`{"text":"%d"}`, i)
-		if got := c.call("echo", map[string]any{"text": fmt.Sprint(i)}); got != said {
+		said := fmt.Sprintf(`{"value":"%d"}`, i)
+		if got := c.call("echo", map[string]any{"value": fmt.Sprint(i)}); got != said {
 			t.Errorf("call %d answered %s", i, got)
 		}
 	}
@@ -49,13 +51,13 @@ func cancelled(t *testing.T, w *world, c *client) {
 	defer giveUp()
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "hold"})
+		_, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "slow", Arguments: map[string]any{"key": "slow", "ms": time.Hour.Milliseconds()}})
 		done <- err
 	}()
-	receive(t, "the handler runs", w.held)
+	bustest.Eventually(t, "the handler runs", func() bool { return w.ledger.Runs("slow started") == 1 })
 	call := c.tap.await("the call", sent(mcp.MethodToolsCall))
 	giveUp()
-	receive(t, "the handler's context ends", w.let)
+	bustest.Eventually(t, "the handler's context ends", func() bool { return w.ledger.Runs("slow cancelled") == 1 })
 	if err := receive(t, "the end of the call", done); err == nil {
 		t.Error("the call succeeded")
 	}
@@ -69,7 +71,7 @@ func cancelled(t *testing.T, w *world, c *client) {
 	if c.transport == streamableTransport {
 		receive(t, "the end of the response", call.on.over)
 	}
-	if got := c.call("echo", map[string]any{"text": "alive"}); got != `{"text":"alive"}` {
+	if got := c.call("echo", map[string]any{"value": "alive"}); got != `{"value":"alive"}` {
 		t.Errorf("answered %s", got)
 	}
 	if c.modern() && c.http() {

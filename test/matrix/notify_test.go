@@ -79,7 +79,7 @@ func (c *client) logsOf(params *sdk.CallToolParams) (levels []string) {
 	for _, m := range c.tap.all(said(mcp.NotifyMessage))[before:] {
 		c.ownStream(m, calls[len(calls)-1])
 		l := receive(c.t, "the log", c.logs)
-		if l.Logger != "matrix" || l.Data != "at "+string(l.Level) {
+		if l.Logger != "testservice" || l.Data != "at "+string(l.Level) {
 			c.t.Errorf("a log came as %+v", l)
 		}
 		levels = append(levels, string(l.Level))
@@ -90,7 +90,7 @@ func (c *client) logsOf(params *sdk.CallToolParams) (levels []string) {
 // listChanged tells the client of each change of the tools once, on its stream
 // of changes.
 func listChanged(t *testing.T, w *world, c *client) {
-	service.AddTool(w.svc, service.Tool{Name: "new"}, func(context.Context, *service.Call, nothing) (nothing, error) { return nothing{}, nil })
+	service.AddTool(w.svc, service.Tool{Name: "new"}, func(context.Context, *service.Call, struct{}) (any, error) { return nil, nil })
 	receive(t, "tools/list_changed after a tool was added", c.tools)
 	w.svc.RemoveTool("new")
 	receive(t, "tools/list_changed after a tool was removed", c.tools)

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/resource"
@@ -34,12 +34,12 @@ func TestM16RepetitionByAServiceThatKeepsKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	startBeside(t, nats, prompts)
+	servicetest.Join(t, bustest.Connect(t, nats), prompts)
 	trail, err := audit.New(t.Context(), audit.Env{DataEnv: data(t), AckWait: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	startBeside(t, nats, trail)
+	servicetest.Join(t, bustest.Connect(t, nats), trail)
 	base := strings.TrimSuffix(startEdge(t, nats), "/mcp")
 	bustest.Eventually(t, "the prompt service", func() bool {
 		resp, err := http.Get(base + "/tools/create_prompt")
@@ -126,18 +126,4 @@ func ends(t *testing.T, base string) map[string]int {
 // data is a quiet service's, in a directory of its own.
 func data(t *testing.T) service.DataEnv {
 	return service.DataEnv{Env: service.Env{Log: slog.New(slog.DiscardHandler)}, DataDir: t.TempDir()}
-}
-
-// startBeside puts a service on the bus for the length of the test.
-func startBeside(t *testing.T, nats string, s *service.Service) {
-	t.Helper()
-	r, err := s.Start(t.Context(), bustest.Connect(t, nats))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = r.Stop(ctx)
-	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/resource"
@@ -58,19 +59,7 @@ func startEdge(t testing.TB, bus string) string {
 func startInstance(t testing.TB, bus string, cfg resource.Env) {
 	t.Helper()
 	cfg.Log = slog.New(slog.DiscardHandler)
-	r, err := resource.New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := r.Start(t.Context(), bustest.Connect(t, bus))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = running.Stop(ctx)
-	})
+	servicetest.Join(t, bustest.Connect(t, bus), servicetest.Build(t, resource.New, cfg))
 }
 
 // client is one of the official SDK.

@@ -2,7 +2,7 @@
 // test's process, called as an edge calls them. A tool that asks, runs as a
 // task, needs approval or calls other tools can be tested like any other.
 //
-//	b := servicetest.Start(t, hello.New())
+//	b := servicetest.Start(t, servicetest.Build(t, hello.New, service.Env{}))
 //	r := b.Call("hello", map[string]any{"name": "Ada"})
 //	if r.Text != "Hello, Ada!" {
 //		t.Error(r.Text)
@@ -68,6 +68,36 @@ type shared struct {
 	mu        sync.Mutex
 	instances map[string][]*service.Running
 	stubs     map[string]Stubbed
+}
+
+// Build builds a service as its program does. A failure to do so ends the test.
+func Build[E service.Environment](t TB, build service.Build[E], env E) *service.Service {
+	t.Helper()
+	s, err := build(t.Context(), env)
+	if err != nil {
+		t.Fatalf("servicetest: %v", err)
+	}
+	return s
+}
+
+// Join puts an instance on a bus that the test has, until the test ends or what it
+// returns is called; what runs then is cancelled after a second. A failure to
+// start ends the test.
+func Join(t TB, conn *bus.Conn, s *service.Service) (leave func()) {
+	t.Helper()
+	running, err := s.Start(t.Context(), conn)
+	if err != nil {
+		t.Fatalf("servicetest: %v", err)
+	}
+	leave = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := running.Stop(ctx); err != nil && ctx.Err() == nil {
+			t.Fatalf("servicetest: %v", err)
+		}
+	}
+	t.Cleanup(leave)
+	return leave
 }
 
 // Start starts a bus with services on it, and stops both when the test ends. A

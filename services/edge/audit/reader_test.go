@@ -21,11 +21,7 @@ import (
 func TestReader(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	caller, err := bus.NewCaller(bustest.Connect(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	caller := bustest.Caller(t, bustest.Connect(t, url))
 	var records []gateway.Record
 	local := &audit.Reader{
 		Caller: caller, Guard: door.Guard{Loopback: true}, Token: "t0ken",

@@ -39,6 +39,8 @@ func (s *Events) Run(ctx context.Context, first []byte) {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
+	TimeWrite(s.control)
+	s.w.WriteHeader(http.StatusOK) // not by the first Flush, which passes by what wraps the writer
 	next := [][]byte{first}
 	for s.write(next) && s.control.Flush() == nil {
 		s.wrote()

@@ -3,7 +3,6 @@
 package planning_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -13,10 +12,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/planning"
 )
 
@@ -73,24 +72,8 @@ func tasks(t *testing.T) []labelled {
 func planner(t *testing.T) func(task string, requirements []string) result {
 	t.Helper()
 	conn := bustest.Connect(t, bustest.Server(t))
-	s, err := planning.New(t.Context(), service.Env{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := s.Start(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	caller, err := bus.NewCaller(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = caller.Close() })
+	servicetest.Join(t, conn, servicetest.Build(t, planning.New, service.Env{}))
+	caller := bustest.Caller(t, conn)
 	return func(task string, requirements []string) result {
 		arguments, err := json.Marshal(map[string]any{"task": task, "requirements": requirements})
 		if err != nil {

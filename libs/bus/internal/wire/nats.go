@@ -31,7 +31,8 @@ func NotReached(err error) *fault.Error {
 func NoAnswer(err error) bool {
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) {
-		return refused.Code == 503 || refused.ErrorCode == 10005 // no server has room for it now
+		// No server has room for it now, or the one that holds it is away.
+		return refused.Code == 503 || refused.ErrorCode == 10005 || refused.ErrorCode == 10118
 	}
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrReconnectBufExceeded)

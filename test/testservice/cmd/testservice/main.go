@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/test/e2e/testservice"
+	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
 func main() {
