@@ -1,7 +1,6 @@
 package door
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -52,15 +51,25 @@ func Credentials(r *http.Request) gateway.Credentials {
 // bodyTime is how long a client may take to send a body.
 const bodyTime = 10 * time.Second
 
+// maxDrained is how much of a body that is too large is read for nothing: a client
+// that still writes may never see the answer.
+const maxDrained = 8 << 20
+
+// Drain reads what is left of a body that is refused, so that the connection can
+// be used again, or the client at least reads the answer.
+func Drain(r *http.Request) {
+	if r.Header.Get("Expect") == "" { // who waits for a word has sent nothing yet
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
+	}
+}
+
 // ReadBody reads a body of up to limit bytes, within ten seconds. The error is a
 // *fault.Error.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	tooLarge := func() error {
 		w.Header().Set("Connection", "close")
+		Drain(r)
 		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
-	}
-	if r.ContentLength > int64(limit) {
-		return nil, tooLarge()
 	}
 	control := http.NewResponseController(w)
 	// A deadline set only when it has passed: nearly every body is here already,
@@ -68,6 +77,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	// test's recorder); the server's do.
 	slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
 	defer slow.Stop()
+	if r.ContentLength > int64(limit) {
+		return nil, tooLarge()
+	}
 	if n := r.ContentLength; n >= 0 {
 		body := make([]byte, n)
 		if _, err := io.ReadFull(r.Body, body); err != nil {
@@ -75,10 +87,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 		}
 		return body, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
-	var over *http.MaxBytesError
+	body, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)+1))
 	switch {
-	case errors.As(err, &over):
+	case len(body) > limit:
 		return nil, tooLarge()
 	case err != nil:
 		return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
