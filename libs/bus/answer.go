@@ -270,8 +270,11 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		stream.Took(msg.Subject, frame.Seq, len(msg.Data))
 	}
 	if frame.GetAlive() == nil && frame.GetError() == nil {
-		if f := a.begun(ctx, frame.Instance); f != nil {
-			return nil, f
+		a.heard = true
+		if a.asks && !a.permitted {
+			if f := a.begun(ctx, frame.Instance); f != nil {
+				return nil, f
+			}
 		}
 	}
 	switch body := frame.Body.(type) {
@@ -326,7 +329,10 @@ func (a *answer) keep(b []byte) *fault.Error {
 	if a.options.Room == nil {
 		return nil
 	}
-	return fault.From(a.options.Room.Take(len(b)))
+	if err := a.options.Room.Take(len(b)); err != nil {
+		return fault.From(err)
+	}
+	return nil
 }
 
 // checked is how a call ended, by its terminal frame.

@@ -9,7 +9,6 @@ package bus
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -245,10 +244,6 @@ func (c *Conn) deny(err error) {
 		c.denied = fmt.Errorf("NATS denies this user what it needs: %w", err)
 	}
 }
-
-// NewID returns an unguessable token of 26 letters and digits that fits a
-// subject: of a call, a task, an edge.
-func NewID() string { return rand.Text() }
 
 // The rest is for the packages below this one: nothing else touches NATS.
 

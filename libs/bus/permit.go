@@ -45,14 +45,10 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 	return nil
 }
 
-// begun notes that the service carries the call out. One that did not ask is
-// older than its announcement said, or breaks the protocol: the call counts as
-// permitted, and what refuses it can but end it.
+// begun notes that the service carries the call out unasked. It is older than its
+// announcement said, or breaks the protocol: the call counts as permitted, and
+// what refuses it can but end it.
 func (a *answer) begun(ctx context.Context, instance string) *fault.Error {
-	a.heard = true
-	if !a.asks || a.permitted {
-		return nil
-	}
 	a.permitted, a.instance = true, instance
 	if f := a.consent(ctx, instance); f != nil {
 		return f.Ran(fault.Unknown)

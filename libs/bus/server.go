@@ -273,7 +273,9 @@ func tooLate(service string) *fault.Error {
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
-	s.kept.end(req.Id, body, f)
+	if req.IdempotencyKey != "" {
+		s.kept.end(req.Id, body, f)
+	}
 	if f != nil {
 		out.fail(f)
 		return

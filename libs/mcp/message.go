@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"sync"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -99,226 +102,84 @@ func Parse(b []byte, limits Limits) (Message, error) {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// seen marks the top-level members of a message.
-type seen struct{ jsonrpc, id, method, params, result, err bool }
+// Limits bound one message. A zero field means the default.
+type Limits struct {
+	// Bytes of the whole message. Default 960 KiB: a NATS message of 1 MiB less
+	// its envelope.
+	Bytes int
+	// Depth of nesting. Default 64.
+	Depth int
+	// Values in all. Default 20,000.
+	Values int
+	// Members of one object. Default 1,000.
+	Members int
+	// NumberBytes of one number. Default 40. Its exponent has at most three
+	// digits, whatever this is.
+	NumberBytes int
+	// StringBytes of one string, as written. Default 512 KiB.
+	StringBytes int
+	// IDBytes of a string id, as written without quotes. Default 128.
+	IDBytes int
+}
 
-// classify applies JSON-RPC 2.0 to the members found, and MCP's narrower rules
-// for ids and methods.
-func (s *scanner) classify() error {
-	m, has := s.m, s.seen
-	invalid := func(format string, args ...any) error {
-		return fault.New(fault.InvalidRequest, format, args...)
+// DefaultLimits returns the limits that zero fields stand for.
+func DefaultLimits() Limits {
+	return Limits{
+		Bytes: 960 << 10, Depth: 64, Values: 20_000, Members: 1_000,
+		NumberBytes: 40, StringBytes: 512 << 10, IDBytes: 128,
 	}
-	if s.idErr != nil {
-		return s.idErr
+}
+
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits()
+	for _, f := range []struct{ v, d *int }{
+		{&l.Bytes, &d.Bytes}, {&l.Depth, &d.Depth}, {&l.Values, &d.Values}, {&l.Members, &d.Members},
+		{&l.NumberBytes, &d.NumberBytes}, {&l.StringBytes, &d.StringBytes}, {&l.IDBytes, &d.IDBytes},
+	} {
+		if *f.v == 0 {
+			*f.v = *f.d
+		}
+	}
+	return l
+}
+
+// MaxBatch is how many messages one batch may hold.
+const MaxBatch = 16
+
+// IsBatch reports whether bytes look like a JSON-RPC batch, which 2025-03-26
+// has and no other version.
+func IsBatch(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) > 0 && b[0] == '['
+}
+
+// Entry is one message of a batch. A message that is refused has Err and what
+// is known of it.
+type Entry struct {
+	Message Message
+	Err     error
+}
+
+// ParseBatch reads a batch as strictly as Parse reads a message; the limits
+// hold for the whole of it. The error is for a batch of which nothing can be
+// carried out.
+func ParseBatch(b []byte, limits Limits) ([]Entry, error) {
+	if err := Valid(b, limits); err != nil {
+		return nil, err
+	}
+	var raw []jsontext.Value
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return nil, fault.New(fault.InvalidRequest, "a batch must be an array").Because(err)
 	}
 	switch {
-	case s.typeErr != nil && s.typeErr.Reason == fault.InvalidRequest:
-		return s.typeErr
-	case !has.jsonrpc:
-		return invalid(`member "jsonrpc" is missing; it must be "2.0"`)
-	case has.method && (has.result || has.err):
-		return invalid(`a message has either "method" or a result, not both`)
-	case has.result && has.err:
-		return invalid(`a response has either "result" or "error", not both`)
-	case has.result || has.err:
-		if has.params {
-			return invalid(`a response has no "params"`)
-		}
-		if !has.id && has.result {
-			return invalid(`a response needs an "id"`)
-		}
-		m.Kind = Response
-		return nil
-	case !has.method:
-		return invalid(`member "method" is missing`)
-	case has.id && IsNotification(m.Method):
-		return invalid("%s is a notification and has no id", fault.Clip(m.Method))
-	case !has.id && !IsNotification(m.Method):
-		return invalid("%s is a request and needs an id", fault.Clip(m.Method))
+	case len(raw) == 0:
+		return nil, fault.New(fault.InvalidRequest, "a batch must hold a message")
+	case len(raw) > MaxBatch:
+		return nil, fault.New(fault.TooLarge, "a batch holds at most %d messages", MaxBatch)
 	}
-	m.Kind = Request
-	if !has.id {
-		m.Kind = Notification
+	entries := make([]Entry, len(raw))
+	for i, v := range raw {
+		entries[i].Message, entries[i].Err = Parse(v, limits)
 	}
-	if s.typeErr != nil {
-		return s.typeErr
-	}
-	return nil
-}
-
-// set stores one finished member. where says which object it stands in.
-func (s *scanner) set(where place, key, v []byte) {
-	switch where {
-	case inMessage:
-		s.setTop(key, v)
-	case inParams:
-		s.setParam(key, v)
-	case inMeta:
-		s.setMeta(key, v)
-	}
-}
-
-func (s *scanner) setTop(key, v []byte) {
-	m := s.m
-	switch string(key) {
-	case "jsonrpc":
-		s.seen.jsonrpc = true
-		if string(v) != `"2.0"` {
-			s.wrong(fault.InvalidRequest, `member "jsonrpc" must be "2.0"`)
-		}
-	case "id":
-		s.seen.id = true
-		if err := checkID(v, s.lim); err != nil {
-			s.idErr = err
-			return
-		}
-		m.ID = v
-	case "method":
-		s.seen.method = true
-		if v[0] != '"' {
-			s.wrong(fault.InvalidRequest, `member "method" must be a string`)
-			return
-		}
-		name := unquote(v)
-		if known, ok := methods[string(name)]; ok {
-			m.Method = known
-		} else {
-			m.Method = string(name)
-		}
-	case "params":
-		s.seen.params = true
-		if v[0] != '{' {
-			s.wrong(fault.InvalidParams, `member "params" must be an object`)
-			return
-		}
-		m.Params = v
-	case "result":
-		s.seen.result = true
-		m.Result = v
-	case "error":
-		s.seen.err = true
-		m.Error = v
-	}
-}
-
-func (s *scanner) setParam(key, v []byte) {
-	p := &s.m.P
-	switch string(key) {
-	case "name":
-		p.Name = s.str("params.name", v)
-	case "uri":
-		p.URI = s.str("params.uri", v)
-	case "cursor":
-		if v[0] != '"' {
-			s.wrong(fault.InvalidParams, "params.cursor must be a string")
-			return
-		}
-		p.Cursor = append([]byte{}, unquote(v)...)
-	case "arguments":
-		p.Arguments = s.obj("params.arguments", v)
-	case "_meta":
-		p.Meta = s.obj("params._meta", v)
-	case "protocolVersion":
-		p.InitVersion = s.str("params.protocolVersion", v)
-	case "clientInfo":
-		p.InitInfo = s.obj("params.clientInfo", v)
-	case "capabilities":
-		p.InitCapabilities = s.obj("params.capabilities", v)
-	case "inputResponses":
-		p.InputResponses = s.obj("params.inputResponses", v)
-	case "requestState":
-		p.RequestState = []byte(s.str("params.requestState", v))
-	case "requestId":
-		p.RequestID = v
-	case "reason":
-		p.Reason = s.str("params.reason", v)
-	case "level":
-		p.Level = s.str("params.level", v)
-	case "taskId":
-		p.TaskID = s.str("params.taskId", v)
-	case "notifications":
-		p.Notifications = s.obj("params.notifications", v)
-	}
-}
-
-func (s *scanner) setMeta(key, v []byte) {
-	p := &s.m.P
-	const at = "params._meta."
-	switch string(key) {
-	case MetaProtocolVersion:
-		p.ProtocolVersion = s.str(at+MetaProtocolVersion, v)
-	case MetaClientInfo:
-		p.ClientInfo = s.obj(at+MetaClientInfo, v)
-	case MetaClientCapabilities:
-		p.ClientCapabilities = s.obj(at+MetaClientCapabilities, v)
-	case MetaLogLevel:
-		p.LogLevel = s.str(at+MetaLogLevel, v)
-	case MetaProgressToken:
-		if v[0] != '"' && !isInteger(v) {
-			s.wrong(fault.InvalidParams, at+"progressToken must be a string or an integer")
-			return
-		}
-		p.ProgressToken = v
-	case MetaTraceparent:
-		p.Traceparent = s.str(at+MetaTraceparent, v)
-	case MetaTracestate:
-		p.Tracestate = s.str(at+MetaTracestate, v)
-	case MetaIdempotencyKey:
-		p.IdempotencyKey = s.str(at+MetaIdempotencyKey, v)
-		if v[0] == '"' && CheckIdempotencyKey(p.IdempotencyKey) != nil {
-			s.wrong(fault.InvalidRequest, badKey().Message)
-		}
-	}
-}
-
-// str and obj check a member's type; the first mistake is reported once the
-// whole message has been read, so that the answer can carry the id.
-func (s *scanner) str(path string, v []byte) string {
-	if v[0] != '"' {
-		s.wrong(fault.InvalidParams, path+" must be a string")
-		return ""
-	}
-	return string(unquote(v))
-}
-
-func (s *scanner) obj(path string, v []byte) []byte {
-	if v[0] != '{' {
-		s.wrong(fault.InvalidParams, path+" must be an object")
-		return nil
-	}
-	return v
-}
-
-func (s *scanner) wrong(reason fault.Reason, message string) {
-	if s.typeErr == nil || (s.typeErr.Reason != fault.InvalidRequest && reason == fault.InvalidRequest) {
-		s.typeErr = fault.New(reason, "%s", message)
-	}
-}
-
-// checkID allows a string or an integer that a double carries exactly: MCP
-// forbids null, and anything a client could read back as another id is worse
-// than a refusal.
-func checkID(v []byte, lim Limits) error {
-	switch {
-	case v[0] == '"' && len(v)-2 > lim.IDBytes:
-		return fault.New(fault.InvalidRequest, "id is longer than %d bytes", lim.IDBytes)
-	case v[0] == '"':
-		return nil
-	case !isInteger(v):
-		return fault.New(fault.InvalidRequest, "id must be a string or an integer")
-	}
-	digits := bytes.TrimPrefix(v, []byte("-"))
-	const limit = "9007199254740991" // 2^53 - 1
-	if len(digits) > len(limit) || len(digits) == len(limit) && string(digits) > limit {
-		return fault.New(fault.InvalidRequest, "id must be an integer within 2^53 - 1")
-	}
-	return nil
-}
-
-func isInteger(v []byte) bool {
-	if len(v) == 0 || v[0] != '-' && (v[0] < '0' || v[0] > '9') {
-		return false
-	}
-	return !bytes.ContainsAny(v, ".eE") && string(v) != "-0"
+	return entries, nil
 }

@@ -259,9 +259,6 @@ func (c *Call) carry() ([]byte, error) {
 
 // openAnswers takes up the answers of this round and of those before.
 func (c *Call) openAnswers() error {
-	if len(c.req.RequestState) == 0 && len(c.req.InputResponses) == 0 {
-		return nil
-	}
 	c.answered = map[string][]byte{}
 	if len(c.req.RequestState) > 0 {
 		var kept carried

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -15,13 +14,12 @@ import (
 type Call struct {
 	req *busv1.Request
 	out output
-	log *slog.Logger
 	// tool is nil unless the call is for one.
 	tool *tool
 	// isTask is set in the runs of a task.
 	isTask bool
-	// callers returns what the instance makes calls of its own with.
-	callers func() (*bus.Caller, error)
+	// instance runs the call.
+	instance *Running
 
 	answered map[string][]byte
 	state    []byte
@@ -96,7 +94,7 @@ func (c *Call) Log(level, logger string, data any) {
 	}
 	raw, err := marshal(data)
 	if err != nil {
-		c.log.Warn("log record for the client cannot be encoded", "call", c.ID(), "error", err)
+		c.instance.service.Logger().Warn("log record for the client cannot be encoded", "call", c.ID(), "error", err)
 		return
 	}
 	c.out.Log(&busv1.Log{Level: wire, Logger: logger, Data: raw})
@@ -109,9 +107,3 @@ var levels = func() map[string]busv1.LogLevel {
 	}
 	return m
 }()
-
-// newCall opens a request for its handler.
-func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
-	c := &Call{req: req, out: out, log: r.service.Logger(), callers: r.callers}
-	return c, c.openAnswers()
-}

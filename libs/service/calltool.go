@@ -61,7 +61,7 @@ func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	if string(arguments) != "null" { // a nil of some type, too
 		req.Arguments = arguments
 	}
-	caller, err := c.callers()
+	caller, err := c.instance.callers()
 	if err != nil {
 		return nil, fault.From(err)
 	}

@@ -21,18 +21,27 @@ func (r *Running) handle(ctx context.Context, req *busv1.Request, out *bus.Respo
 	return r.service.answer(ctx, call)
 }
 
+// newCall opens a request for its handler.
+func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
+	c := &Call{req: req, out: out, instance: r}
+	if len(req.RequestState) == 0 && len(req.InputResponses) == 0 {
+		return c, nil
+	}
+	return c, c.openAnswers()
+}
+
 func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error) {
 	result, err := s.dispatch(ctx, call)
+	if err == nil {
+		return result, nil
+	}
 	if errors.Is(err, errTask) {
 		return call.task()
 	}
 	if ask := asInputRequired(err); ask != nil {
 		return ask.wire(call)
 	}
-	if err != nil {
-		return nil, told(err)
-	}
-	return result, nil
+	return nil, told(err)
 }
 
 // told makes what Errorf says the client's, whatever the handler serves. A tool

@@ -186,8 +186,10 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(call.req.Name))
 	}
 	call.tool = t
-	if err := call.becomes(t.task); err != nil {
-		return nil, err
+	if t.task != TaskNever {
+		if err := call.becomes(t.task); err != nil {
+			return nil, err
+		}
 	}
 	result, err := t.invoke(ctx, call, call.req.Arguments)
 	if err == nil {

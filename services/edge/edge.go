@@ -21,7 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/door/inner"
+	"github.com/busbar-mcp/busbar/services/edge/door/service"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
@@ -77,7 +77,7 @@ type Edge struct {
 	server   *era.Server
 	api      *api.Server
 	sockets  *door.Sockets
-	inner    *bus.Server // nil for a guest
+	services *bus.Server // nil for a guest
 	metrics  *metrics.Metrics
 
 	// cleanups undo what New did, the last first.
@@ -137,10 +137,10 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if cfg.Guest {
 		return e, nil
 	}
-	if e.inner, err = inner.Serve(ctx, conn, e.gateway); err != nil {
+	if e.services, err = service.Serve(ctx, conn, e.gateway); err != nil {
 		return nil, err
 	}
-	e.cleanup(func() { _ = e.inner.Drain(now()) })
+	e.cleanup(func() { _ = e.services.Drain(now()) })
 	return e, nil
 }
 

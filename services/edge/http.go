@@ -121,8 +121,8 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	}
 	<-ended
 	e.sockets.End(drain)
-	if e.inner != nil {
-		err = errors.Join(err, e.inner.Drain(drain))
+	if e.services != nil {
+		err = errors.Join(err, e.services.Drain(drain))
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func TestImports(t *testing.T) {
 					t.Errorf("%s: door %s imports door %s; move what both need to services/edge/door or the gateway", s.path, door, other)
 				}
 				// The door of services is on the bus.
-				if within(dir, "libs/bus") && door != "inner" {
+				if within(dir, "libs/bus") && door != "service" {
 					t.Errorf("%s: door %s imports libs/bus; ask the gateway", s.path, door)
 				}
 			}

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -155,11 +154,7 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 	if payer == "" { // refused before it had one
 		payer = gateway.Payer(gateway.Anonymous, r.Credentials)
 	}
-	if refusedEarly(r) && !t.refusals.count(payer, r, func() *auditv1.AuditEvent {
-		e := t.brief(r.View)
-		e.Outcome, e.Executed = r.Outcome, executed(r)
-		return e
-	}) {
+	if r.Err != nil && t.alike(payer, r) {
 		return nil
 	}
 	record, err := t.ended(r)

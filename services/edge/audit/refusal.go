@@ -51,10 +51,18 @@ type refusalCount struct {
 	first, last time.Time
 }
 
-// refusedEarly reports whether a call was refused before anything of it was
-// recorded, and so that nothing waits for it.
-func refusedEarly(r gateway.Record) bool {
-	return r.Err != nil && r.Err.Executed == fault.No && !r.Begun && r.Approval == nil && r.Err.Reason != fault.ApprovalRequired
+// alike reports whether a call that failed is one of many that were refused
+// alike, and so has no event of its own: before anything of it was recorded, so
+// that nothing waits for it.
+func (t *Trail) alike(payer string, r gateway.Record) bool {
+	if r.Err.Executed != fault.No || r.Begun || r.Approval != nil || r.Err.Reason == fault.ApprovalRequired {
+		return false
+	}
+	return !t.refusals.count(payer, r, func() *auditv1.AuditEvent {
+		e := t.brief(r.View)
+		e.Outcome, e.Executed = r.Outcome, executed(r)
+		return e
+	})
 }
 
 // count notes a refused call, and reports whether it has an event of its own.

@@ -54,8 +54,10 @@ var legacyMethods = map[string]method{
 // do carries a request out.
 func (s *Server) do(ctx context.Context, r *Request, out Sender) (reply, error) {
 	m, methods := r.Message, legacyMethods
-	if err := catalogue.CheckURI(m.P.URI); err != nil {
-		return reply{}, err
+	if m.P.URI != "" {
+		if err := catalogue.CheckURI(m.P.URI); err != nil {
+			return reply{}, err
+		}
 	}
 	if r.Modern() {
 		if err := checkMeta(m); err != nil {

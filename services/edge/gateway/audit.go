@@ -126,11 +126,11 @@ func begin(cfg *Config) link {
 
 // record says how a call ended, and returns its error as clients may see it.
 func record(ctx context.Context, a Auditor, r *run, answer *Answer, err error) error {
-	end := Record{View: r.View, Duration: time.Since(r.Received), Outcome: "ok", Err: fault.From(err), Begun: r.begun}
+	end := Record{View: r.View, Duration: time.Since(r.Received), Outcome: "ok", Begun: r.begun}
 	switch {
 	case err != nil:
-		end.Outcome = string(end.Err.Reason)
-		err = end.Err
+		end.Err = fault.From(err)
+		end.Outcome, err = string(end.Err.Reason), end.Err
 	case answer.Replayed:
 		end.Outcome, end.Replayed = "replayed", true
 	case answer.InputRequired != nil:

@@ -6,7 +6,6 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
-	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // Ask makes room for the answer of a client that is asked for input.
@@ -39,9 +38,6 @@ func (g *Gateway) OpenMailbox(c Credentials) *edges.Mailbox {
 func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
 	return g.cfg.Caller.Post(ctx, address, c.digest(), body)
 }
-
-// Catalogue is what the services offer now.
-func (g *Gateway) Catalogue() *catalogue.Live { return g.cfg.Catalogue }
 
 // NewStream names a stream for Call.Stream.
 func (g *Gateway) NewStream() *edges.Stream { return g.cfg.Caller.NewStream() }

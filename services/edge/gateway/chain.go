@@ -132,6 +132,9 @@ func New(cfg Config) *Gateway {
 	return g
 }
 
+// Catalogue is what the services offer now.
+func (g *Gateway) Catalogue() *catalogue.Live { return g.cfg.Catalogue }
+
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
 // result counts for the account of ctx until that is released; see Hold.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {

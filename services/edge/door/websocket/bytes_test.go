@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	client "github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -136,6 +137,9 @@ func (s *socket) texts() <-chan []byte {
 		for {
 			_, b, err := s.Read(context.Background())
 			if err != nil {
+				if s.t.Context().Err() == nil { // the test is not over
+					s.t.Errorf("the connection was closed with %v: %v", client.CloseStatus(err), err)
+				}
 				return
 			}
 			c <- b

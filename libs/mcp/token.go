@@ -151,3 +151,52 @@ func unquote(raw []byte) []byte {
 	}
 	return out
 }
+
+func (s *scanner) literal(word string) error {
+	if !bytes.HasPrefix(s.b[s.i:], []byte(word)) {
+		return s.syntax("unexpected character")
+	}
+	s.i += len(word)
+	return nil
+}
+
+// number reads a number and bounds it: a huge exponent is cheap to write and
+// dear to whoever turns it into an integer.
+func (s *scanner) number() error {
+	start := s.i
+	digits := func() int {
+		n := 0
+		for s.i < len(s.b) && s.b[s.i] >= '0' && s.b[s.i] <= '9' {
+			s.i++
+			n++
+		}
+		return n
+	}
+	if s.b[s.i] == '-' {
+		s.i++
+	}
+	zero := s.i < len(s.b) && s.b[s.i] == '0'
+	if n := digits(); n == 0 || zero && n > 1 {
+		return s.syntax("malformed number")
+	}
+	if s.i < len(s.b) && s.b[s.i] == '.' {
+		s.i++
+		if digits() == 0 {
+			return s.syntax("malformed number")
+		}
+	}
+	exponent := 0
+	if s.i < len(s.b) && (s.b[s.i] == 'e' || s.b[s.i] == 'E') {
+		s.i++
+		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
+			s.i++
+		}
+		if exponent = digits(); exponent == 0 {
+			return s.syntax("malformed number")
+		}
+	}
+	if s.i-start > s.lim.NumberBytes || exponent > 3 {
+		return fault.New(fault.InvalidParams, "a number is longer than %d characters or its exponent than 3 digits; send it as a string", s.lim.NumberBytes)
+	}
+	return nil
+}

@@ -1,8 +1,8 @@
-// Package inner is the door for services: a tool that calls other tools to
+// Package service is the door for services: a tool that calls other tools to
 // carry itself out does so through an edge, as any client. Its calls are made
 // on behalf of its own caller, by the delegation that came with the request,
 // and pass the same gateway (ADR 0013).
-package inner
+package service
 
 import (
 	"context"

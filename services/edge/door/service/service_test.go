@@ -1,4 +1,4 @@
-package inner_test
+package service_test
 
 import (
 	"context"
