@@ -15,7 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
-// A service runs its tasks with the permissions that docs/architecture.md
+// A service runs its tasks with the permissions that docs/reference/bus.md
 // gives it, and with them gets at no other service's.
 func TestTaskPermissions(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func ExampleAddTool() {
 			}
 			return greeted{Text: "Hello, " + in.Name + "!"}, nil
 		})
-	// In a program: service.Main(s). In a test:
+	// In a program: service.Main("hello", build). In a test:
 	t := &example{}
 	defer t.end()
 	b := servicetest.Start(t, s)

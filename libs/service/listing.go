@@ -40,9 +40,9 @@ func (s *Service) ListResources(list ListFunc) {
 	})
 }
 
-// AddResourcePrefix reads every URI with a prefix that no resource and no
-// template of any service has. The empty prefix is any URI. Of several the
-// longest counts.
+// AddResourcePrefix reads every URI with a prefix. Of several services, the one
+// that first had a name covering the URI reads it; the empty prefix, which is any
+// URI, gives way to all others. Within a service the longest prefix counts.
 func (s *Service) AddResourcePrefix(prefix string, read ReadFunc) {
 	s.register("resource prefix "+prefix, func() error {
 		if s.prefixes[prefix] != nil {

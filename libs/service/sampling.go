@@ -16,7 +16,7 @@ type SampleFunc func(ctx context.Context, call *Call, params *mcp.CreateMessageP
 // HandleSampling makes this a service with a model. Callers that are no MCP
 // clients, such as scripts over REST, reach it with sampling/createMessage
 // through an edge; MCP clients bring models of their own, and do not. Of
-// several such services on a bus, the first by name is asked.
+// several such services on a bus, the one that came first is asked.
 func (s *Service) HandleSampling(f SampleFunc) {
 	s.register("sampling", func() error {
 		if s.sample != nil {

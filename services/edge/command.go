@@ -17,7 +17,7 @@ import (
 type Command struct {
 	ListenFlags
 	NATS                 string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
-	DataDir              string `placeholder:"DIR" help:"Where the file is by which people of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
+	DataDir              string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
 }

@@ -149,9 +149,9 @@ type AssignName struct {
 func (AssignName) Help() string {
 	return `Example: busbar services assign tools/analyzeText text
 
-The service that offers a name first has it, until it was not seen for 7 days.
-This gives the name to another. It takes a NATS user that may write the bucket
-"names", and the audit trail, which has it.`
+A name belongs to the service that offered it first, until that service has not
+been seen for 7 days. This gives the name to another. It takes a NATS user that
+may write the bucket "names" and publish to the audit trail, which records it.`
 }
 
 // Run moves the name, and says so.

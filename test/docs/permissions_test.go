@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,8 +94,9 @@ func (d *denials) Write(line []byte) (int, error) {
 // and does its work.
 func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 	const plain, tasks, calls, stores = "service `S`", "… with tasks, besides", "… whose tools call others, besides", "… with a store of its own, besides"
+	const inStep = "… whose instances keep in step (`Refresh`), besides"
 	urls := bustest.ServerFor(t,
-		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls, stores),
+		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls, stores, inStep),
 		user(t, "audit", plain, "service `audit`, besides"),
 	)
 	denied := &denials{}
@@ -139,11 +141,15 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			})
 		},
 	}
+	var planner *service.Service
+	var refreshed atomic.Int32
 	for name, add := range of {
 		s := service.New(name, service.WithLogger(logger))
 		add(s)
 		if name == "planner" {
 			s.SetStore("here")
+			s.Refresh(time.Hour, func(context.Context) error { refreshed.Add(1); return nil })
+			planner = s
 		}
 		r, err := s.Start(ctx, connect(name))
 		if err != nil {
@@ -222,6 +228,9 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			return code == http.StatusOK && strings.Contains(body, `"nested"`) && strings.Contains(body, `"job"`)
 		})
 	}
+	before := refreshed.Load()
+	planner.Changed()
+	bustest.Eventually(t, "what is shared is read again", func() bool { return refreshed.Load() > before })
 	denied.mu.Lock()
 	defer denied.mu.Unlock()
 	if len(denied.all) > 0 {

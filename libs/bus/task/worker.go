@@ -24,7 +24,7 @@ const (
 	// silence is how long after the last beat another instance takes over.
 	silence = 3 * time.Second
 	// maxLost is how many instances a run may lose before the task fails: what
-	// kills one after the other must not go on for ever.
+	// kills one after the other must not go on forever.
 	maxLost = 5
 	// pullTime is how long one request for a task waits at the server.
 	pullTime = 20 * time.Second

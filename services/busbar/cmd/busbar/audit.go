@@ -15,25 +15,25 @@ import (
 
 // auditCommands are what can be done with the audit trail.
 type auditCommands struct {
-	Ls     auditListCommand           `cmd:"" help:"List calls, youngest first."`
+	Ls     auditListCommand           `cmd:"" help:"List calls, newest first."`
 	Show   auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
 	Verify auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
-	Export auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, youngest first."`
+	Export auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, newest first."`
 	Serve  service.Command[audit.Env] `cmd:"" help:"Run one instance of the audit service."`
 }
 
 // auditFilter are the flags that choose events.
 type auditFilter struct {
-	Since     string `placeholder:"TIME" help:"Not before: 2026-01-31T12:00:00Z, or how long ago, such as 90m or 7d."`
-	Until     string `placeholder:"TIME" help:"Before."`
-	Tenant    string `placeholder:"NAME" help:"Of a tenant; - is none."`
-	Principal string `placeholder:"NAME" help:"By whom."`
-	Method    string `placeholder:"NAME" help:"Such as tools/call."`
-	Name      string `placeholder:"NAME" help:"Tool or prompt, or a resource's URI."`
-	Outcome   string `placeholder:"NAME" help:"ok, tool_error, input_required, task, left, begun (of which no end is recorded), or the reason of an error, such as forbidden."`
-	Door      string `placeholder:"NAME" help:"Such as streamable, sse or stdio."`
-	Call      string `placeholder:"ID" help:"Of one call."`
-	Parent    string `placeholder:"ID" help:"Made by the tool of that call."`
+	Since     string `placeholder:"TIME" help:"Only events from this time on: 2026-01-31T12:00:00Z, or how long ago, such as 90m or 7d."`
+	Until     string `placeholder:"TIME" help:"Only events before this time."`
+	Tenant    string `placeholder:"NAME" help:"Only of this tenant; - for none."`
+	Principal string `placeholder:"NAME" help:"Only of this caller."`
+	Method    string `placeholder:"NAME" help:"Only this method, such as tools/call."`
+	Name      string `placeholder:"NAME" help:"Only this tool, prompt, or resource's URI."`
+	Outcome   string `placeholder:"NAME" help:"Only this outcome: ok, tool_error, input_required, task, left, begun (of which no end is recorded), or the reason of an error, such as forbidden."`
+	Door      string `placeholder:"NAME" help:"Only this door, such as streamable, sse or stdio."`
+	Call      string `placeholder:"ID" help:"Only this call."`
+	Parent    string `placeholder:"ID" help:"Only calls made by the tool of this call."`
 }
 
 func (f *auditFilter) values() url.Values {
@@ -52,7 +52,7 @@ func (f *auditFilter) values() url.Values {
 // auditFlags are what every command has that reads the trail.
 type auditFlags struct {
 	clientFlags
-	DataDir string `placeholder:"DIR" help:"Where the edge was told to keep data, for the file by which it knows who may read. Default BUSBAR_DATA_DIR, and where \"busbar dev\" and \"busbar edge\" keep theirs."`
+	DataDir string `placeholder:"DIR" help:"Data directory of the edge, with the token that opens the trail. Default BUSBAR_DATA_DIR, else the directories of \"busbar dev\" and \"busbar edge\"."`
 }
 
 // audit has the token of an edge of this machine sent.

@@ -16,9 +16,9 @@ import (
 // clientFlags are what every command has that talks to an edge.
 type clientFlags struct {
 	URL     string        `name:"url" default:"${default_url}" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to (default ${default})."`
-	Token   string        `env:"BUSBAR_TOKEN" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted. In the environment, other users of this one do not see it."`
+	Token   string        `env:"BUSBAR_TOKEN" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted. In the environment, other users of this machine cannot see it."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
-	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is for ever (default ${default})."`
+	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is forever (default ${default})."`
 }
 
 func (f *clientFlags) options() client.Options {

@@ -24,7 +24,7 @@ type commandLine struct {
 	Edge     edge.Command   `cmd:"" help:"Run one edge of a fleet."`
 	Tools    toolsCommand   `cmd:"" help:"List the tools of an edge."`
 	Call     callCommand    `cmd:"" help:"Call a tool."`
-	Batch    batchCommand   `cmd:"" help:"Make the calls of a file beside each other."`
+	Batch    batchCommand   `cmd:"" help:"Make the calls of a file concurrently."`
 	Approve  approveCommand `cmd:"" help:"Decide on calls that are held, or list them."`
 	Services serviceCommand `cmd:"" help:"List the services of a bus, or give a name to one of them."`
 	Audit    auditCommands  `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
@@ -38,7 +38,7 @@ func main() {
 	cl := commandLine{Audit: auditCommands{Serve: *service.NewCommand("audit", audit.New)}}
 	options := []kong.Option{kong.Vars{"default_url": client.DefaultURL}, kong.UsageOnError(), kong.PostBuild(examples)}
 	for _, p := range parts() {
-		options = append(options, kong.DynamicCommand(p.command, p.help+".", "services", p.program))
+		options = append(options, kong.DynamicCommand(p.command, p.help+".", "Services:", p.program))
 	}
 	lifecycle.Main("busbar", description, &cl, options...)
 }
@@ -54,6 +54,6 @@ func examples(k *kong.Kong) error {
 }
 
 type serviceCommand struct {
-	List   edge.ListServices `cmd:"" default:"withargs" help:"List services, their instances and versions, what they offer, and names that two offer."`
+	List   edge.ListServices `cmd:"" default:"withargs" help:"List services, their instances and versions, what they offer, and names that two services offer."`
 	Assign edge.AssignName   `cmd:"" help:"Give a name to a service, whoever has it."`
 }
