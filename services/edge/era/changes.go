@@ -24,7 +24,7 @@ func (s *Server) Changes(ctx context.Context, c gateway.Credentials, out Sender,
 	stream.run(ctx, open)
 }
 
-// tenant is that of who calls; empty for who may not.
+// tenant is the caller's; empty for one that may not call.
 func (s *Server) tenant(ctx context.Context, c gateway.Credentials) string {
 	who, err := s.gateway.Authenticate(ctx, c)
 	if err != nil {

@@ -46,7 +46,7 @@ func (f *InFlight) begin(ctx context.Context, id []byte) (_ context.Context, end
 	}, nil
 }
 
-// cancel gives up a request; false when it is not in flight here.
+// cancel cancels a request; false when it is not in flight here.
 func (f *InFlight) cancel(id []byte) bool {
 	f.mu.Lock()
 	cancel := f.open[string(id)]
@@ -57,7 +57,7 @@ func (f *InFlight) cancel(id []byte) bool {
 	return cancel != nil
 }
 
-// cancelAll gives up every request.
+// cancelAll cancels every request.
 func (f *InFlight) cancelAll() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *Server) InFlight(session string) (requests *InFlight, release func()) {
 	}
 }
 
-// Ended gives up what is in flight of a session that has ended, here and at
-// other edges: nobody is left to answer it, or a question of it.
+// Ended cancels what is in flight of a session that has ended, here and at
+// other edges: there is nobody left to answer, or to ask.
 func (s *Server) Ended(session string) {
 	s.Cancelled(session, nil)
 	if err := s.gateway.CancelElsewhere(session, nil); err != nil {

@@ -218,7 +218,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at 
 		case err != nil && connection.Err() != nil:
 			return reply{}, nil // the client may come back once more
 		case err != nil:
-			e.begun = false // only who serves an answer adds to it
+			e.begun = false // only the edge that serves an answer adds to it
 			return e.end(ctx, nil, err)
 		case answer.InputRequired == nil:
 			objectsOnly(answer)
@@ -229,7 +229,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at 
 			e.follow(n)
 			continue
 		}
-		frames.out = e.out // who makes a call may not wait
+		frames.out = e.out // an edge that makes a call must not wait
 		answer, err = e.takeOver(ctx, n, answer)
 		return e.end(ctx, answer, err)
 	}
