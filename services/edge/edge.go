@@ -22,6 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/service"
+	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
@@ -58,9 +59,9 @@ type Config struct {
 type Audit struct {
 	// Off records nothing.
 	Off bool
-	// SpoolDir: see audit.Config. Authorize and Token: see audit.Reader.
+	// SpoolDir: see audit.Config. Authorize and Token: see trail.Config.
 	SpoolDir  string
-	Authorize func(*http.Request) (audit.Access, error)
+	Authorize func(*http.Request) (trail.Access, error)
 	Token     operator.Token
 }
 

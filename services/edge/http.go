@@ -14,7 +14,6 @@ import (
 
 	"github.com/sourcegraph/conc/pool"
 
-	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
 	"github.com/busbar-mcp/busbar/services/edge/door/graphql"
@@ -22,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/rest"
 	"github.com/busbar-mcp/busbar/services/edge/door/sse"
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
+	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
 )
 
@@ -35,11 +35,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	reader := &audit.Reader{Caller: e.caller.Caller, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}
-	if e.trail != nil {
-		reader.Record = e.trail.Record
-	}
-	mux.Handle("/audit/", reader)
+	mux.Handle(trail.Path, trail.New(trail.Config{Gateway: e.gateway, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}))
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
 	mux.Handle(graphql.Path, graphql.New(graphql.Config{
 		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,

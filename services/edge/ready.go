@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
-	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // check is one thing that an edge needs to serve calls. look asks nobody and
@@ -64,7 +64,7 @@ func (e *Edge) auditReady() (string, error) {
 
 // audited reports whether somebody reads the trail.
 func (e *Edge) audited() bool {
-	return slices.ContainsFunc(e.live.Services(), func(s registry.Service) bool { return s.Name == audit.Service })
+	return slices.ContainsFunc(e.live.Services(), func(s registry.Service) bool { return s.Name == gateway.AuditService })
 }
 
 // Warnings are what whoever starts an edge should know of the bus that it has

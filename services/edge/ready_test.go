@@ -11,8 +11,8 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // An edge whose trail nobody reads says so, and what to do.
@@ -28,7 +28,7 @@ func TestB11NobodyReadsTheTrail(t *testing.T) {
 	if status, body := get(t, h, "/readyz"); status != http.StatusOK || !strings.Contains(body, advice) {
 		t.Errorf("%d %s", status, body)
 	}
-	a, err := registry.Announce(bustest.Connect(t, w.bus), audit.Service, "one", "1.0.0", &busv1.Catalogue{Service: audit.Service})
+	a, err := registry.Announce(bustest.Connect(t, w.bus), gateway.AuditService, "one", "1.0.0", &busv1.Catalogue{Service: gateway.AuditService})
 	if err != nil {
 		t.Fatal(err)
 	}

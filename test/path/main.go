@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime/coverage"
 	"slices"
 	"strings"
@@ -56,8 +57,32 @@ func run() error {
 		name string
 		call func(url string) error
 	}{{"modern tools/call", modern}, {"legacy tools/call", legacy()}} {
-		if err := measure(kind.name, filepath.Join(dir, "cover"), func() error { return kind.call(url) }); err != nil {
+		passed, err := measure(kind.name, filepath.Join(dir, "cover"), func() error { return kind.call(url) })
+		if err == nil && kind.name == "modern tools/call" {
+			err = documented(passed)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
+		}
+	}
+	return nil
+}
+
+// documented compares the way of a call that docs/architecture.md shows with the
+// functions that one passed; test/house holds the form of the page.
+func documented(passed []string) error {
+	page, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		return err
+	}
+	_, way, _ := strings.Cut(string(page), "## The way of a call")
+	way, _, _ = strings.Cut(way, "\n## ")
+	for _, line := range regexp.MustCompile(`((?:libs|services)/\S+) +(\w+\.go \w+.*)`).FindAllStringSubmatch(way, -1) {
+		for _, step := range regexp.MustCompile(`(\w+\.go) (\w+)`).FindAllStringSubmatch(line[2], -1) {
+			of := regexp.MustCompile("^" + regexp.QuoteMeta(line[1]+"/"+step[1]) + `:\d+: (.*\.)?` + step[2] + "$")
+			if !slices.ContainsFunc(passed, of.MatchString) {
+				return fmt.Errorf("docs/architecture.md names %s in %s/%s, which the call does not pass", step[2], line[1], step[1])
+			}
 		}
 	}
 	return nil
@@ -117,34 +142,34 @@ func start(dir string) (url string, stop func(), err error) {
 	}, nil
 }
 
-// measure prints what every one of some calls passes.
-func measure(name, dir string, call func() error) error {
+// measure prints what every one of some calls passes, and returns its functions.
+func measure(name, dir string, call func() error) ([]string, error) {
 	for range 3 { // what is done once is not the way of a call
 		if err := call(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	var all []string
 	for i := range runs {
 		at := fmt.Sprintf("%s-%s-%d", dir, strings.ReplaceAll(name, "/", "-"), i)
 		if err := os.MkdirAll(at, 0o700); err != nil {
-			return err
+			return nil, err
 		}
 		if err := coverage.ClearCounters(); err != nil {
-			return fmt.Errorf("not built with -cover -covermode=atomic; use make path: %w", err)
+			return nil, fmt.Errorf("not built with -cover -covermode=atomic; use make path: %w", err)
 		}
 		if err := call(); err != nil {
-			return err
+			return nil, err
 		}
 		if err := coverage.WriteMetaDir(at); err != nil {
-			return err
+			return nil, err
 		}
 		if err := coverage.WriteCountersDir(at); err != nil {
-			return err
+			return nil, err
 		}
 		passed, err := functions(at)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if i == 0 {
 			all = passed
@@ -166,7 +191,7 @@ func measure(name, dir string, call func() error) error {
 	}) {
 		fmt.Printf("  %3d  %s\n", files[room], room)
 	}
-	return nil
+	return all, nil
 }
 
 // functions are those with a count, as file:line: name.

@@ -18,8 +18,8 @@ import (
 type limited struct {
 	http.ResponseWriter
 	limit uint64
-	// tooLong is called at most once.
-	tooLong func()
+	// tooLong is called at most once, heard whenever something has come.
+	tooLong, heard func()
 }
 
 // Unwrap is for http.ResponseController.
@@ -36,16 +36,17 @@ func (l limited) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		_ = conn.Close()
 		return nil, nil, err
 	}
-	c := &frameConn{Conn: conn, in: io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn), limit: l.limit, tooLong: l.tooLong}
+	c := &frameConn{Conn: conn, in: io.MultiReader(bytes.NewReader(bytes.Clone(early)), conn), limit: l.limit, tooLong: l.tooLong, heard: l.heard}
 	return c, bufio.NewReadWriter(bufio.NewReader(c), rw.Writer), nil
 }
 
 // frameConn reads the headers of frames that pass by.
 type frameConn struct {
 	net.Conn
-	limit   uint64
-	tooLong func()
-	in      io.Reader
+	limit uint64
+	in    io.Reader
+
+	tooLong, heard func()
 
 	header []byte // what was read of the current frame's
 	left   uint64 // bytes until the next one
@@ -56,6 +57,9 @@ type frameConn struct {
 // Read implements net.Conn.
 func (c *frameConn) Read(b []byte) (int, error) {
 	n, err := c.in.Read(b)
+	if n > 0 {
+		c.heard()
+	}
 	for in := b[:n]; len(in) > 0 && !c.over; {
 		if c.left > 0 {
 			skip := min(c.left, uint64(len(in)))

@@ -65,6 +65,10 @@ type Socket struct {
 
 	conn  *websocket.Conn
 	pings atomic.Int32
+	// signs counts the signs of life: bytes that came, and messages taken up or
+	// written. writing says that a message is being written.
+	signs   atomic.Int64
+	writing atomic.Bool
 	// closing has how the connection is to end.
 	closing chan closing
 }
@@ -100,7 +104,7 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 	tooLong := func() {
 		socket.Close(websocket.StatusMessageTooBig, fmt.Sprintf("a message has at most %d bytes", cfg.Limit))
 	}
-	conn, err := websocket.Accept(limited{w, uint64(cfg.Limit), tooLong}, r, &websocket.AcceptOptions{
+	conn, err := websocket.Accept(limited{w, uint64(cfg.Limit), tooLong, socket.alive}, r, &websocket.AcceptOptions{
 		Subprotocols:       cfg.Protocols,
 		InsecureSkipVerify: true, // the Guard has looked at the origin
 		CompressionMode:    websocket.CompressionDisabled,
@@ -205,6 +209,7 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 		default:
 			select {
 			case messages <- message:
+				s.alive()
 				continue
 			case <-ctx.Done():
 			}
@@ -228,7 +233,10 @@ func (s *Socket) write() {
 		queued, ended := s.take()
 		for _, m := range queued {
 			ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+			s.writing.Store(true)
 			err := s.conn.Write(ctx, websocket.MessageText, m)
+			s.alive()
+			s.writing.Store(false)
 			cancel()
 			if err != nil {
 				_ = s.conn.CloseNow()
@@ -242,7 +250,12 @@ func (s *Socket) write() {
 	}
 }
 
-// watch looks now and then whether the client is there, and still who it was.
+// alive notes a sign of life.
+func (s *Socket) alive() { s.signs.Add(1) }
+
+// watch looks now and then whether the client is there, and still who it was. A
+// ping is written behind a message of ours, and answered behind one of the
+// client's, either of which may be large, and is bounded itself.
 func (s *Socket) watch(ctx context.Context, check func(context.Context) error) {
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
@@ -258,15 +271,17 @@ func (s *Socket) watch(ctx context.Context, check func(context.Context) error) {
 			return
 		}
 		// More than a write may take, so that a slow client has that time.
-		alive, cancel := context.WithTimeout(ctx, 2*writeTime)
-		err := s.conn.Ping(alive)
+		before := s.signs.Load()
+		answered, cancel := context.WithTimeout(ctx, 2*writeTime)
+		err := s.conn.Ping(answered)
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			if !errors.Is(err, context.DeadlineExceeded) {
-				return // gone; the reader knows
-			}
+		switch {
+		case err == nil, s.writing.Load(), s.signs.Load() != before:
+		case errors.Is(err, context.DeadlineExceeded):
 			_ = s.conn.CloseNow()
 			return
+		default:
+			return // gone; the reader knows
 		}
 	}
 }

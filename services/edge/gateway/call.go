@@ -18,7 +18,7 @@ type Call struct {
 	Door string
 	// Method is an MCP method: tools/call, resources/read, prompts/get,
 	// completion/complete, one of tasks, resources/list of one service, or, for
-	// doors that are not MCP's, sampling/createMessage.
+	// doors that are not MCP's, sampling/createMessage and AuditQuery.
 	Method string
 	// Name is the tool's or prompt's name, the resource's URI, or the task's id; for
 	// resources/list the service that is asked.
@@ -29,6 +29,9 @@ type Call struct {
 
 	// Credentials are what the door found; empty for none.
 	Credentials Credentials
+	// Who takes the place of Credentials where the door itself can tell who calls,
+	// or why they may not; nil for any other call.
+	Who func() (Principal, error)
 	// Delegation takes the place of Credentials and of Client where a service
 	// calls on behalf of its caller. Not nil for any such call.
 	Delegation []byte

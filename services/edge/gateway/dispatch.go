@@ -12,8 +12,20 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// SamplingTimeout bounds a call of sampling/createMessage: models think.
-const SamplingTimeout = 2 * time.Minute
+// AuditQuery is the method by which people read the audit trail, and AuditService
+// the service that keeps it.
+const (
+	AuditQuery   = bus.AuditQuery
+	AuditService = "audit"
+)
+
+const (
+	// SamplingTimeout bounds a call of sampling/createMessage: models think.
+	SamplingTimeout = 2 * time.Minute
+	// AuditTimeout bounds a question about the audit trail: to check a long one
+	// takes a while.
+	AuditTimeout = 5 * time.Minute
+)
 
 // shareBytes of the digest of who pays are enough to tell callers apart.
 const shareBytes = 8
@@ -78,6 +90,8 @@ func (v *View) timeLimit() time.Duration {
 		return t.Timeout
 	case v.Method == mcp.MethodSample:
 		return SamplingTimeout
+	case v.Method == AuditQuery:
+		return AuditTimeout
 	}
 	return bus.DefaultTimeout
 }

@@ -96,8 +96,8 @@ type everybody struct{}
 
 func (everybody) Authenticate(context.Context, Credentials) (Principal, error) { return Anonymous, nil }
 
-// authenticate finds out who calls: the principal of the credentials, or of the
-// delegation of a service.
+// authenticate finds out who calls: the principal of the credentials, of the
+// delegation of a service, or whom the door knows.
 func authenticate(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -111,10 +111,15 @@ func authenticate(cfg *Config) link {
 }
 
 func (r *run) authenticate(ctx context.Context, cfg *Config) (err error) {
-	if r.Delegation != nil {
+	switch {
+	case r.Delegation != nil:
 		return r.accept(ctx, cfg.Sealer)
+	case r.Who != nil:
+		r.Principal, err = r.Who()
+	default:
+		r.Principal, err = cfg.Authenticator.Authenticate(ctx, r.Credentials)
 	}
-	if r.Principal, err = cfg.Authenticator.Authenticate(ctx, r.Credentials); err == nil {
+	if err == nil {
 		r.Payer = Payer(r.Principal, r.Credentials)
 	}
 	return err

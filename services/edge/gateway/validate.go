@@ -86,6 +86,10 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		return findReference(now, c.Arguments)
 	case mcp.MethodSample:
 		return findModel(now, c.Arguments)
+	case AuditQuery:
+		if c.Who != nil { // only a door that knows the reader asks this
+			return catalogue.Target{Service: AuditService}, nil
+		}
 	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
 		return catalogue.Target{}, nil // the edge's own
 	}

@@ -16,6 +16,7 @@ import (
 
 	client "github.com/coder/websocket"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -137,23 +138,13 @@ const none = 0
 func (r *raw) closed(code uint16) {
 	r.t.Helper()
 	for {
-		var head [2]byte
-		if _, err := io.ReadFull(r.in, head[:]); code == none && !errors.Is(err, os.ErrDeadlineExceeded) {
+		kind, payload, err := r.next()
+		switch {
+		case err != nil && code == none && !errors.Is(err, os.ErrDeadlineExceeded):
 			return
-		} else if err != nil {
+		case err != nil:
 			r.t.Fatalf("no close frame: %v", err)
-		}
-		n := int(head[1] & 0x7f)
-		if n == 126 {
-			var long [2]byte
-			_, _ = io.ReadFull(r.in, long[:])
-			n = int(binary.BigEndian.Uint16(long[:]))
-		}
-		payload := make([]byte, n)
-		if _, err := io.ReadFull(r.in, payload); err != nil {
-			r.t.Fatal(err)
-		}
-		if head[0]&0xf == 8 {
+		case kind == closing:
 			if got := binary.BigEndian.Uint16(payload); code != none && got != code {
 				r.t.Errorf("closed with %d %s, want %d", got, payload[2:], code)
 			}
@@ -162,8 +153,25 @@ func (r *raw) closed(code uint16) {
 	}
 }
 
+// next reads a frame of less than 64 KiB.
+func (r *raw) next() (kind byte, payload []byte, err error) {
+	var head [2]byte
+	if _, err := io.ReadFull(r.in, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := int(head[1] & 0x7f)
+	if n == 126 {
+		var long [2]byte
+		_, _ = io.ReadFull(r.in, long[:])
+		n = int(binary.BigEndian.Uint16(long[:]))
+	}
+	payload = make([]byte, n)
+	_, err = io.ReadFull(r.in, payload)
+	return head[0] & 0xf, payload, err
+}
+
 const (
-	text, binaryFrame, ping, final = 1, 2, 9, 0x80
+	text, binaryFrame, closing, ping, final = 1, 2, 8, 9, 0x80
 )
 
 func TestFrames(t *testing.T) {
@@ -227,6 +235,23 @@ func TestFrames(t *testing.T) {
 		_ = r.frame(final|text, []byte(`{"type":"tool_request","id":1,"data":{"name":"hold"}}`))
 		receive(t, "its call runs", w.svc.Started)
 		receive(t, "its call ends", w.svc.Ended)
+	})
+	t.Run("a client whose messages come is there, whenever it answers pings", func(t *testing.T) {
+		t.Parallel()
+		r := w.raw(t)
+		_ = r.SetDeadline(time.Now().Add(bustest.Patience))
+		for pings := 0; pings < 2; { // the second one comes when the first was waited for in vain
+			kind, payload, err := r.next()
+			switch {
+			case err != nil:
+				t.Fatalf("the connection ended after %d pings: %v", pings, err)
+			case kind == closing:
+				t.Fatalf("closed with %d %s after %d pings", binary.BigEndian.Uint16(payload), payload[2:], pings)
+			case kind == ping:
+				pings++
+				_ = r.frame(final|text, []byte(`{"type":"no_such","id":1}`))
+			}
+		}
 	})
 }
 

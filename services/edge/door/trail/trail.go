@@ -1,0 +1,136 @@
+// Package trail is the door at which people read the audit trail: GET /audit/list,
+// /audit/show and /audit/verify, with the audit service's filters as parameters. It
+// is no part of MCP. Who read what is in the trail, too.
+package trail
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
+)
+
+const (
+	// Path is where the door is, with the question behind it.
+	Path = "/audit/"
+	// Header has the operator's token of the edge.
+	Header = "Busbar-Audit"
+)
+
+// Access is who reads the trail, and how much of it.
+type Access struct {
+	// Reader is recorded as who read.
+	Reader gateway.Principal
+	// All is the trail of all tenants; without it, only that of the reader's.
+	All bool
+}
+
+// Config says what the door stands before, and whom it lets in.
+type Config struct {
+	Gateway *gateway.Gateway
+	Guard   door.Guard
+	// Authorize says what a request may read, or a *fault.Error why it may not.
+	// Nil: only Token is asked for.
+	Authorize func(*http.Request) (Access, error)
+	// Token admits who shows it in Header to the whole trail. Empty: nobody.
+	Token operator.Token
+}
+
+// Handler serves the trail.
+type Handler struct{ cfg Config }
+
+// New makes the door.
+func New(cfg Config) *Handler { return &Handler{cfg} }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The server's own limit is for short answers.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(gateway.AuditTimeout + 10*time.Second))
+	body, err := h.answer(r)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		f := fault.From(err)
+		body, _ = json.Marshal(refusal{f.Message, f.Reason}) // text alone
+		w.WriteHeader(forms.Of(f.Reason).HTTP)
+	}
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// refusal is the answer to a question that got none.
+type refusal struct {
+	Error  string       `json:"error"`
+	Reason fault.Reason `json:"reason"`
+}
+
+func (h *Handler) answer(r *http.Request) ([]byte, error) {
+	if err := h.cfg.Guard.Check(r); err != nil {
+		return nil, err
+	}
+	c := &gateway.Call{
+		Door: "audit", Method: gateway.AuditQuery, Name: strings.TrimPrefix(r.URL.Path, Path),
+		Credentials: door.Credentials(r), Received: time.Now(),
+	}
+	access, refused := h.access(r)
+	if refused == nil {
+		c.Arguments, refused = question(r, c.Name, access)
+	}
+	// What is refused goes to the gateway too, which records it.
+	c.Who = func() (gateway.Principal, error) { return access.Reader, refused }
+	answer, err := h.cfg.Gateway.Do(r.Context(), c, nil)
+	if fault.Is(err, fault.Unavailable) {
+		return nil, fault.New(fault.Unavailable, "no audit service runs on this bus, or the bus is away; start one with \"busbar audit serve\"").Because(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answer.Result.GetJson(), nil
+}
+
+// access is what a request may read.
+func (h *Handler) access(r *http.Request) (Access, error) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	ip := net.ParseIP(host)
+	switch local := ip != nil && ip.IsLoopback(); {
+	case r.Header.Get("Origin") == "" && local && h.cfg.Token.Admits(r.Header.Get(Header)):
+		return Access{Reader: gateway.Principal{Name: "operator"}, All: true}, nil
+	case h.cfg.Authorize != nil:
+		return h.cfg.Authorize(r)
+	}
+	return Access{}, fault.New(fault.Forbidden, "the audit trail is read on the edge's own machine: \"busbar audit\" shows the token of the edge's data directory in the header "+Header)
+}
+
+// question is what a request asks the audit service, within what it may read.
+func question(r *http.Request, name string, access Access) ([]byte, error) {
+	if r.Method != http.MethodGet || name != "list" && name != "show" && name != "verify" {
+		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify")
+	}
+	parameters := map[string]string{}
+	for key, values := range r.URL.Query() {
+		if len(values) != 1 {
+			return nil, fault.New(fault.InvalidParams, "parameter %s is there more than once", fault.Clip(key))
+		}
+		parameters[key] = values[0]
+	}
+	if !access.All {
+		own := cmp.Or(access.Reader.Tenant, "-")
+		if asked, ok := parameters["tenant"]; ok && asked != own {
+			return nil, fault.New(fault.Forbidden, "only the trail of your own tenant is open to you")
+		}
+		parameters["tenant"] = own
+	}
+	arguments, err := json.Marshal(parameters)
+	if err != nil {
+		return nil, fault.New(fault.InvalidParams, "the parameters are not valid UTF-8").Because(err)
+	}
+	return arguments, nil
+}
