@@ -84,6 +84,21 @@ func TestWeb(t *testing.T) {
 			}
 		}
 	})
+	t.Run("tokens in the URL", func(t *testing.T) {
+		for _, d := range webDoors {
+			t.Run(d.method+" "+d.path, func(t *testing.T) {
+				t.Parallel()
+				resp := w.ask(t, d, func(r *http.Request) {
+					q := r.URL.Query()
+					q.Set("access_token", ada)
+					r.URL.RawQuery = q.Encode()
+				})
+				if resp.StatusCode != http.StatusBadRequest {
+					t.Errorf("%d %v", resp.StatusCode, resp.Header)
+				}
+			})
+		}
+	})
 	t.Run("pages that may", func(t *testing.T) {
 		const origin = "http://localhost:3000"
 		for _, d := range webDoors {

@@ -29,10 +29,14 @@ type Guard struct {
 
 // Check returns a *fault.Error for a request to refuse: with reason Forbidden one
 // of a page, with reason InvalidRequest one that says twice who sends it, of which
-// what stands before the edge may have looked at the other.
+// what stands before the edge may have looked at the other, or that has a token in
+// its URL, which logs keep.
 func (g Guard) Check(r *http.Request) error {
 	if len(r.Header["Authorization"]) > 1 {
 		return fault.New(fault.InvalidRequest, "header Authorization appears twice")
+	}
+	if r.URL.RawQuery != "" && r.URL.Query().Has("access_token") {
+		return fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL")
 	}
 	if !g.host(r.Host) {
 		return fault.New(fault.Forbidden, "this edge does not answer to the host name of this request")

@@ -84,8 +84,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case r.URL.Query().Has("access_token"):
-		refuse(w, fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL"))
 	case r.Method == http.MethodGet && r.Header.Get("Upgrade") != "":
 		h.subscribe(w, r)
 	case r.Method == http.MethodGet && h.cfg.Guard.Loopback && strings.Contains(r.Header.Get("Accept"), "text/html"):

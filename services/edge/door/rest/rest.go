@@ -98,10 +98,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	if r.URL.Query().Has("access_token") {
-		refuse(w, fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL"))
-		return
-	}
 	if err := serve(h, w, r, name); err != nil {
 		refuse(w, err)
 	}

@@ -59,9 +59,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	check := func(ctx context.Context) error { return h.cfg.API.Authenticate(ctx, who.Credentials) }
 	err := h.cfg.Guard.Check(r)
-	if err == nil && r.URL.Query().Has("access_token") {
-		err = fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL")
-	}
 	if err == nil {
 		err = check(r.Context())
 	}
