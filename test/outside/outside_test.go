@@ -64,7 +64,7 @@ func TestOutside(t *testing.T) {
 	write("go.mod", "module example.com/hello\n\ngo 1.26.0\n\n"+strings.ReplaceAll(module, "../busbar", root))
 	write("go.sum", read("libs/go.sum"))
 	n := 0
-	for _, name := range []string{"example_test.go", "example_call_test.go", "example_resource_test.go"} {
+	for _, name := range []string{"example_test.go", "example_build_test.go", "example_call_test.go", "example_resource_test.go"} {
 		// An Example's name is of what its own package has.
 		write(filepath.Join("examples", name), example.ReplaceAllStringFunc(read("libs/service/"+name), func(string) string {
 			n++
