@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
@@ -35,8 +36,12 @@ func Operation(ctx context.Context, conn *bus.Conn, method, name, service string
 		f := fault.From(failed)
 		outcome, executed = string(f.Reason), f.Executed
 	}
-	if err := record("-2", outcome, executed); failed == nil {
-		return err
+	// Also when the operator does not wait for it.
+	var stop context.CancelFunc
+	ctx, stop = context.WithTimeout(context.WithoutCancel(ctx), appendTime)
+	defer stop()
+	if err := record("-2", outcome, executed); failed == nil && err != nil {
+		return fmt.Errorf("it is done, but the trail does not have its end: %w", err)
 	}
 	return failed
 }

@@ -2,7 +2,6 @@ package catalogue
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -15,19 +14,23 @@ type builder struct {
 	*Snapshot
 	owners      ownership
 	known, used compiled
-	items       [kinds][]item
-	taken       map[Name]bool
+	// templates that were there before, and those of now, by text.
+	knownTemplates, usedTemplates map[string]template
+	items                         [kinds][]item
+	taken                         map[Name]bool
+	noted                         map[Conflict]bool
 }
 
 // build makes a snapshot of services sorted by name. A name that several offer
 // goes to its owner; every edge makes the same snapshot.
-func build(services []registry.Service, owners ownership, known compiled) (*Snapshot, compiled) {
+func build(services []registry.Service, owners ownership, before memory) (*Snapshot, memory) {
 	b := &builder{
 		Snapshot: &Snapshot{
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
 			files: map[string]Target{}, directories: map[string]*list{},
 		},
-		owners: owners, known: known, used: compiled{}, taken: map[Name]bool{},
+		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{},
+		knownTemplates: before.templates, usedTemplates: map[string]template{},
 	}
 	for _, svc := range services {
 		b.add(svc, releasesOf(svc))
@@ -38,7 +41,7 @@ func build(services []registry.Service, owners ownership, known compiled) (*Snap
 		b.lists[k] = newList(Kind(k).member(), Kind(k).member(), b.items[k])
 	}
 	b.digest = digest(&b.lists)
-	return b.Snapshot, b.used
+	return b.Snapshot, memory{b.used, b.usedTemplates}
 }
 
 // add adds what a service offers.
@@ -62,9 +65,13 @@ func (b *builder) add(svc registry.Service, r *releases) {
 			b.resources[e.Uri] = at(n, definition(svc.Name, e))
 		}
 	}
-	for _, e := range newest.GetResourceTemplates() {
+	for i, e := range newest.GetResourceTemplates() {
 		n := Name{TemplateName, e.UriTemplate}
-		t, err := newTemplate(e.UriTemplate, at(n, definition(svc.Name, e)))
+		if i >= maxPatterns {
+			b.leaveOut(svc.Name, n, fmt.Errorf("a service has at most %d templates", maxPatterns))
+			break
+		}
+		t, err := b.template(e.UriTemplate, at(n, definition(svc.Name, e)))
 		if err != nil {
 			b.leaveOut(svc.Name, n, err)
 			continue
@@ -178,7 +185,8 @@ func (b *builder) mine(service string, n Name) bool {
 }
 
 func (b *builder) conflict(c Conflict) {
-	if !slices.Contains(b.conflicts, c) {
+	if !b.noted[c] {
+		b.noted[c] = true
 		b.conflicts = append(b.conflicts, c)
 		b.problems = append(b.problems, c.String())
 	}

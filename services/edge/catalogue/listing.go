@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -18,12 +19,16 @@ func (b *builder) addListing(service string, c *busv1.Catalogue, at func(Name, s
 	if c.GetListsResources() {
 		b.listers = append(b.listers, at(Name{Kind: listerName}, ""))
 	}
-	for _, begins := range c.GetResourcePrefixes() {
+	for i, begins := range c.GetResourcePrefixes() {
+		if i >= maxPatterns {
+			b.leaveOut(service, Name{PrefixName, begins}, fmt.Errorf("a service has at most %d prefixes", maxPatterns))
+			break
+		}
 		if n := (Name{PrefixName, begins}); !b.has(service, begins) && b.mine(service, n) {
 			b.prefixes = append(b.prefixes, prefix{begins, at(n, "")})
 		}
 	}
-	for _, begins := range b.owners.assignedPrefixes(service) {
+	for _, begins := range b.owners.prefixes[service] {
 		wider := func(p prefix) bool { return p.target.Service == service && strings.HasPrefix(begins, p.begins) }
 		if i := slices.IndexFunc(b.prefixes, wider); i >= 0 && !b.has(service, begins) {
 			target := b.prefixes[i].target

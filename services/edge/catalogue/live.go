@@ -41,7 +41,7 @@ type Live struct {
 	done            chan struct{}
 
 	mu          sync.Mutex
-	schemas     compiled
+	memory      memory
 	subscribers map[*Subscription]struct{}
 	changed     chan struct{}
 }
@@ -140,8 +140,11 @@ func (l *Live) run() {
 		case <-l.names:
 			l.owners.reload(l.quit)
 		case <-tick.C:
-			l.owners.reload(l.quit)
+			changed := l.owners.reload(l.quit)
 			l.owners.renew(l.quit, l.registry.Services())
+			if !changed {
+				continue
+			}
 		}
 		l.update()
 	}
@@ -195,22 +198,17 @@ func (l *Live) Await(ctx context.Context, names ...string) error {
 // update makes the catalogue of what there is now.
 func (l *Live) update() {
 	services := l.registry.Services()
-	owners := l.owners.of(services)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	before := l.now.Load()
 	var after *Snapshot
-	after, l.schemas = build(services, owners, l.schemas)
+	after, l.memory = build(services, l.owners.of(services), l.memory)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.now.Store(after)
-	for _, p := range after.problems {
-		if !slices.Contains(before.problems, p) {
-			l.log.Warn("catalogue conflict", "problem", p)
-		}
+	for _, p := range fresh(before.problems, after.problems) {
+		l.log.Warn("catalogue conflict", "problem", p)
 	}
-	for _, m := range after.mended {
-		if !slices.Contains(before.mended, m) {
-			l.log.Warn("a schema is true or false where clients want an object; they are given one", "where", m)
-		}
+	for _, m := range fresh(before.mended, after.mended) {
+		l.log.Warn("a schema is true or false where clients want an object; they are given one", "where", m)
 	}
 	l.noteTools(before, after)
 	close(l.changed)
@@ -220,6 +218,20 @@ func (l *Live) update() {
 			s.tell(c)
 		}
 	}
+}
+
+// fresh returns what was not there before.
+func fresh(before, now []string) (all []string) {
+	known := make(map[string]bool, len(before))
+	for _, s := range before {
+		known[s] = true
+	}
+	for _, s := range now {
+		if !known[s] {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // noteTools logs what an operator may want to have agreed to: that a tool is

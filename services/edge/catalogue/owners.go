@@ -14,7 +14,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -35,6 +34,7 @@ const (
 // owners say which service has a name: the first that was seen with it, until an
 // operator says otherwise or it was not seen for storage.NameTTL.
 type owners struct {
+	conn  *bus.Conn
 	names *store.Names
 	log   *slog.Logger
 	// look says that nothing is written.
@@ -46,7 +46,7 @@ type owners struct {
 }
 
 func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (*owners, error) {
-	o := &owners{names: store.NewNames(conn), log: log, look: look, known: map[string]store.Claim{}}
+	o := &owners{conn: conn, names: store.NewNames(conn), log: log, look: look, known: map[string]store.Claim{}}
 	o.reload(ctx)
 	return o, nil
 }
@@ -55,10 +55,31 @@ func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool)
 type ownership struct {
 	known   map[string]store.Claim
 	offered map[Name][]string
+	// prefixes of URIs that an operator gave to a service.
+	prefixes map[string][]string
+	// away are the names of URIs of services that are not there.
+	away map[Name]string
 }
 
 func (o *owners) of(services []registry.Service) ownership {
-	return ownership{maps.Clone(o.known), offered(services)}
+	all := ownership{maps.Clone(o.known), offered(services), map[string][]string{}, map[Name]string{}}
+	here := map[string]bool{}
+	for _, s := range services {
+		here[s.Name] = true
+	}
+	for key, c := range o.known {
+		n, err := ParseName(c.Name)
+		if err != nil || n.key() != key {
+			continue // the claim does not have all of it
+		}
+		switch {
+		case !here[c.Service] && (n.Kind == ResourceName || n.Kind == TemplateName || n.Kind == PrefixName && n.Name != ""):
+			all.away[n] = c.Service
+		case n.Kind == PrefixName && c.Since.IsZero():
+			all.prefixes[c.Service] = append(all.prefixes[c.Service], n.Name)
+		}
+	}
+	return all
 }
 
 // of returns the service that has a name, and since when, in nanoseconds. A name
@@ -75,18 +96,6 @@ func (o ownership) of(n Name) (service string, since int64) {
 		return by[0], math.MaxInt64
 	}
 	return "", math.MaxInt64
-}
-
-// assignedPrefixes returns the prefixes of URIs that an operator gave to a
-// service.
-func (o ownership) assignedPrefixes(service string) []string {
-	var all []string
-	for key, c := range o.known {
-		if n, err := ParseName(c.Name); err == nil && n.Kind == PrefixName && c.Service == service && c.Since.IsZero() && n.key() == key {
-			all = append(all, n.Name)
-		}
-	}
-	return all
 }
 
 // keyed is a claim with its key.
@@ -106,14 +115,16 @@ func (o *owners) wants(services []registry.Service) []keyed {
 		have[c.Service]++
 	}
 	var wants []keyed
-	now := time.Now() // one for all: of names seen at once the one that says most counts
+	// By the clocks of most, and one for all: of names seen at once the one that says
+	// most counts.
+	now := o.conn.Now()
 	for n, by := range offered(services) {
 		key := n.key()
 		if _, ok := o.known[key]; ok || have[by[0]] >= maxClaims {
 			continue
 		}
 		have[by[0]]++
-		wants = append(wants, keyed{key, store.Claim{Name: fault.Clip(n.String()), Service: by[0], Since: now, Seen: now}})
+		wants = append(wants, keyed{key, store.Claim{Name: n.String(), Service: by[0], Since: now, Seen: now}})
 	}
 	return wants
 }
@@ -150,15 +161,15 @@ func (o *owners) made(claims []keyed, err error) {
 	}
 }
 
-// reload reads all claims again. One that the bucket has lost, and should not
-// have yet, it gets back.
-func (o *owners) reload(ctx context.Context) {
+// reload reads all claims again, and reports whether names have other owners. A
+// claim that the bucket has lost, and should not have yet, it gets back.
+func (o *owners) reload(ctx context.Context) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	now, err := o.names.All(ctx)
 	if err != nil {
 		o.log.Warn("the names of services cannot be read; those known count", "error", err)
-		return
+		return false
 	}
 	for key, c := range o.known {
 		if _, there := now[key]; there || time.Since(c.Seen) > storage.NameTTL {
@@ -172,7 +183,9 @@ func (o *owners) reload(ctx context.Context) {
 			now[key] = c
 		}
 	}
+	changed = !maps.EqualFunc(o.known, now, func(x, y store.Claim) bool { return x.Service == y.Service && x.Since.Equal(y.Since) })
 	o.known, o.failed = now, time.Time{}
+	return changed
 }
 
 // renew has the services that are there keep their names.
@@ -203,7 +216,7 @@ func Assign(ctx context.Context, conn *bus.Conn, n Name, service string) error {
 	if err := bus.ValidName(service); err != nil {
 		return err
 	}
-	if err := store.NewNames(conn).Put(ctx, n.key(), store.Claim{Name: fault.Clip(n.String()), Service: service, Seen: time.Now()}); err != nil {
+	if err := store.NewNames(conn).Put(ctx, n.key(), store.Claim{Name: n.String(), Service: service, Seen: time.Now()}); err != nil {
 		return err
 	}
 	return edges.TellNamesAssigned(ctx, conn)

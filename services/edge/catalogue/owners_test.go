@@ -2,6 +2,7 @@ package catalogue_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -226,4 +227,57 @@ func TestA3FirstComeKeepsItsURIs(t *testing.T) {
 		"doc://a": "first", "doc://a/b": "newcomer", "doc://b": "first", "team://b": "newcomer", "team://c": "first",
 		"else://kept/x": "store", "else://a": "newcomer",
 	}))
+}
+
+// A long URI is kept for a service that is away like a short one, and a service
+// that offers more templates or prefixes than one may have makes nobody wait.
+func TestA3LongNamesAndManyNames(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live := watch(t, url)
+	long := "memo://" + strings.Repeat("x", 1500) + "%22\\"
+	resource := func(uri string) *busv1.Resource {
+		return &busv1.Resource{Uri: uri, Json: []byte(`{"uri":` + fmt.Sprintf("%q", uri) + `,"name":"x"}`)}
+	}
+	good := announce(t, url, &busv1.Catalogue{Service: "good", Resources: []*busv1.Resource{resource(long), resource("memo://short")}})
+	conn := bustest.Connect(t, url)
+	bustest.Eventually(t, "both names are kept", func() bool {
+		n := 0
+		if err := conn.Bucket(bus.NamesBucket).All(t.Context(), func(string, []byte) { n++ }); err != nil {
+			t.Fatal(err)
+		}
+		return n == 2
+	})
+	many := &busv1.Catalogue{Service: "many", ResourcePrefixes: []string{"memo://"}}
+	for i := range 3000 {
+		many.ResourceTemplates = append(many.ResourceTemplates, &busv1.ResourceTemplate{
+			UriTemplate: fmt.Sprintf("r://x/{a}/{b}/%d", i), Json: []byte(fmt.Sprintf(`{"uriTemplate":"r://x/{a}/{b}/%d","name":"x"}`, i)),
+		})
+		many.ResourcePrefixes = append(many.ResourcePrefixes, fmt.Sprintf("p://%d/", i))
+	}
+	announce(t, url, many)
+	bustest.Eventually(t, "the newcomer reads what nobody had", func() bool {
+		target, _ := live.Now().Resource("memo://new")
+		return target.Service == "many"
+	})
+	now := live.Now()
+	if _, ok := now.Resource("r://x/1/2/255"); !ok {
+		t.Error("the first templates are left out")
+	}
+	if _, ok := now.Resource("r://x/1/2/256"); ok {
+		t.Error("a service has more than 256 templates")
+	}
+	if _, ok := now.Resource("p://255/a"); ok {
+		t.Error("a service has more than 256 prefixes")
+	}
+	if p := strings.Join(now.Problems(), "\n"); !strings.Contains(p, "at most 256 templates") || !strings.Contains(p, "at most 256 prefixes") {
+		t.Errorf("problems %.400s", p)
+	}
+	good.leave()
+	bustest.Eventually(t, "the owner is away", func() bool { return len(live.Services()) == 1 })
+	for _, uri := range []string{"memo://short", long} {
+		if target, ok := live.Now().Resource(uri); ok {
+			t.Errorf("a URI of %d bytes goes to %s while its service is away", len(uri), target.Service)
+		}
+	}
 }

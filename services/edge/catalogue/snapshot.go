@@ -115,3 +115,9 @@ func (s *Snapshot) Template(uri string) (Target, bool) {
 // compiled remembers schemas by their text, since most of them stay when the
 // catalogue changes.
 type compiled map[string]*schema.Schema
+
+// memory is what one build leaves to the next.
+type memory struct {
+	schemas   compiled
+	templates map[string]template
+}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"github.com/busbar-mcp/busbar/libs/bus/registry"
 )
 
 // prefix is what the URIs begin with that a service reads although no entry
@@ -84,15 +82,17 @@ func (b *builder) settleURIs() {
 	})
 	all := b.prefixes
 	b.prefixes = slices.DeleteFunc(slices.Clone(all), func(p prefix) bool {
-		return b.covered(all, Name{PrefixName, p.begins}, p.begins, p.target)
+		return !p.target.away && b.covered(all, Name{PrefixName, p.begins}, p.begins, p.target)
 	})
+	gone := map[string]bool{}
 	b.templates = slices.DeleteFunc(b.templates, func(t template) bool {
-		if !b.covered(all, Name{TemplateName, t.uri}, t.begins, t.target) {
-			return false
+		if !t.target.away && b.covered(all, Name{TemplateName, t.uri}, t.begins, t.target) {
+			gone[t.uri] = true
 		}
-		b.items[Templates] = slices.DeleteFunc(b.items[Templates], func(i item) bool { return i.name == t.uri })
-		return true
+		return gone[t.uri]
 	})
+	b.items[Templates] = slices.DeleteFunc(b.items[Templates], func(i item) bool { return gone[i.name] })
+	var others []string
 	b.items[Resources] = slices.DeleteFunc(b.items[Resources], func(i item) bool {
 		target, by := b.reader(i.name)
 		service := b.resources[i.name].Service
@@ -100,35 +100,51 @@ func (b *builder) settleURIs() {
 			return false
 		}
 		b.conflict(Conflict{Name: Name{ResourceName, i.name}, Service: service, Owner: target.Service, Reads: by})
+		others = append(others, i.name)
 		return true
 	})
-	for uri, target := range b.resources {
-		if reader, _ := b.reader(uri); reader.Service != target.Service {
-			delete(b.resources, uri)
+	for _, uri := range others {
+		delete(b.resources, uri)
+	}
+}
+
+// maxPatterns bounds the templates, and the prefixes, of one service: to find out
+// who reads a URI takes time with their number.
+const maxPatterns = 256
+
+// template is newTemplate, which is slow, with what earlier builds have made.
+func (b *builder) template(uri string, target Target) (t template, err error) {
+	t, ok := b.knownTemplates[uri]
+	if !ok {
+		if t, err = newTemplate(uri, target); err != nil {
+			return t, err
 		}
 	}
+	t.target = target
+	b.usedTemplates[uri] = t
+	return t, nil
 }
 
 // addAway adds the names of URIs whose services are away, so that these find their
 // URIs as they left them.
 func (b *builder) addAway() {
-	for key, c := range b.owners.known {
-		if slices.ContainsFunc(b.services, func(s registry.Service) bool { return s.Name == c.Service }) {
+	have := map[string]int{}
+	for n, service := range b.owners.away {
+		_, since := b.owners.of(n)
+		target := Target{Service: service, since: since, away: true}
+		if n.Kind == ResourceName {
+			b.resources[n.Name] = target
 			continue
 		}
-		n, err := ParseName(c.Name)
-		if err != nil || n.key() != key {
-			continue // too long for the claim to have it whole
+		key := string(n.Kind) + " " + service
+		if have[key]++; have[key] > maxPatterns {
+			continue // it had as many at different times
 		}
-		_, since := b.owners.of(n)
-		target := Target{Service: c.Service, since: since, away: true}
-		switch {
-		case n.Kind == ResourceName:
-			b.resources[n.Name] = target
-		case n.Kind == PrefixName && n.Name != "":
+		switch n.Kind {
+		case PrefixName:
 			b.prefixes = append(b.prefixes, prefix{n.Name, target})
-		case n.Kind == TemplateName:
-			if t, err := newTemplate(n.Name, target); err == nil {
+		case TemplateName:
+			if t, err := b.template(n.Name, target); err == nil {
 				b.templates = append(b.templates, t)
 			}
 		}

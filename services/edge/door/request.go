@@ -51,14 +51,18 @@ func Credentials(r *http.Request) gateway.Credentials {
 // bodyTime is how long a client may take to send a body.
 const bodyTime = 10 * time.Second
 
-// maxDrained is how much of a body that is too large is read for nothing: a client
-// that still writes may never see the answer.
-const maxDrained = 8 << 20
+// maxDrained is how much of a body that is too large is read for nothing, within
+// drainTime: a client that still writes may never see the answer.
+const (
+	maxDrained = 8 << 20
+	drainTime  = 2 * time.Second
+)
 
 // Drain reads what is left of a body that is refused, so that the connection can
 // be used again, or the client at least reads the answer.
-func Drain(r *http.Request) {
-	if r.Header.Get("Expect") == "" { // who waits for a word has sent nothing yet
+func Drain(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Expect") == "" { // a client that waits for "100 Continue" has sent nothing yet
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime))
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
 	}
 }
@@ -68,7 +72,7 @@ func Drain(r *http.Request) {
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	tooLarge := func() error {
 		w.Header().Set("Connection", "close")
-		Drain(r)
+		Drain(w, r)
 		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
 	}
 	control := http.NewResponseController(w)

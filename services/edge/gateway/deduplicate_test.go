@@ -140,7 +140,7 @@ func TestOnceUnderWay(t *testing.T) {
 func TestOnceHeld(t *testing.T) {
 	t.Parallel()
 	w, _ := keeping(t, bustest.Server(t))
-	c := func() *gateway.Call { return keyed("approved", `{}`, "ada", "k") }
+	c := func() *gateway.Call { return keyed("approved", "{ \"a\" : [1, 2],\n\"b\": 1.0 }", "ada", "k") } // byte for byte
 	f := w.fails(t, c(), fault.ApprovalRequired, fault.No)
 	if second := w.fails(t, c(), fault.ApprovalRequired, fault.No); string(second.Data) == string(f.Data) {
 		t.Error("two calls are held as one")

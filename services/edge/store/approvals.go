@@ -31,8 +31,9 @@ type HeldCall struct {
 	Name   string `json:"name"`
 	Title  string `json:"title,omitzero"`
 	// Tool is the digest of what the name stood for when the call was held.
-	Tool           []byte         `json:"tool,omitzero"`
-	Arguments      jsontext.Value `json:"arguments,omitzero"`
+	Tool []byte `json:"tool,omitzero"`
+	// Arguments are the bytes that came: they are part of what an idempotency key is for.
+	Arguments      []byte         `json:"arguments,omitzero"`
 	Capabilities   jsontext.Value `json:"capabilities,omitzero"`
 	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
 	Expires        time.Time      `json:"expires"`

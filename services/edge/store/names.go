@@ -8,11 +8,12 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Claim says which service has a name, such as a tool's.
 type Claim struct {
-	// Name is for people; the key is of the whole one.
+	// Name is cut where the bucket would not take it; the key is of the whole one.
 	Name    string `json:"name"`
 	Service string `json:"service"`
 	// Since is when the service was first seen with it; zero where an operator gave
@@ -22,8 +23,15 @@ type Claim struct {
 	Seen time.Time `json:"seen"`
 }
 
+// maxClaim is what the bucket takes, less what NATS adds.
+const maxClaim = 4<<10 - 256
+
 func (c Claim) encode() []byte {
 	raw, err := json.Marshal(c)
+	if err == nil && len(raw) > maxClaim {
+		c.Name = fault.Clip(c.Name)
+		raw, err = json.Marshal(c)
+	}
 	if err != nil { // only strings and a time
 		return nil
 	}

@@ -102,8 +102,7 @@ func (h *Handler) lines(w http.ResponseWriter, r *http.Request, who api.Caller) 
 	})
 	if failed != nil {
 		out.write(problem(failed))
-		_ = out.control.SetReadDeadline(time.Now().Add(lineTime))
-		door.Drain(r)
+		door.Drain(w, r)
 	}
 }
 

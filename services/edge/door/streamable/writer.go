@@ -82,9 +82,9 @@ var jsonType = []string{"application/json"}
 
 func (o *writer) write(status int, body []byte) {
 	o.written = true
-	door.TimeWrite(http.NewResponseController(o.w))
+	out := door.Paced(o.w)
 	o.w.WriteHeader(status)
-	_, _ = o.w.Write(body)
+	_, _ = out.Write(body)
 }
 
 // status answers without a body.
