@@ -217,6 +217,9 @@ func (b *Bucket) Shared(ctx context.Context, key string, fresh []byte) ([]byte, 
 	return b.Get(ctx, key)
 }
 
+// listTime bounds the listing of a bucket's keys.
+const listTime = 5 * time.Second
+
 // Each calls f with every key that begins with prefix, which ends with a dot,
 // and its value, in no order.
 func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, value []byte)) error {
@@ -224,13 +227,19 @@ func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, val
 	if err != nil {
 		return wire.NotReached(err)
 	}
-	keys, err := kv.ListKeysFiltered(ctx, prefix+">")
+	// The list of a bucket that is deleted meanwhile never ends.
+	listing, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	keys, err := kv.ListKeysFiltered(listing, prefix+">")
 	if err != nil {
 		return wire.NotReached(err)
 	}
 	var all []string
 	for key := range keys.Keys() {
 		all = append(all, key)
+	}
+	if err := listing.Err(); err != nil {
+		return wire.NotReached(err)
 	}
 	for _, key := range all {
 		value, err := b.Get(ctx, key)
