@@ -79,7 +79,7 @@ type (
 )
 
 // ShortTimeout is the time limit of the tool "stuck".
-const ShortTimeout = 400 * time.Millisecond
+const ShortTimeout = 2 * time.Second
 
 // regionSchema mirrors parameters into headers.
 const regionSchema = `{"type":"object","properties":{
