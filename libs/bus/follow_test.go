@@ -305,7 +305,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 		most   time.Duration
 	}{
 		"and the edge": {nobody, 1500 * time.Millisecond},
-		// An edge that is there and says nothing does not keep it for ever.
+		// An edge that is there and says nothing does not keep it forever.
 		"the edge is hung": {somebody, 4500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,7 +97,7 @@ func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, 
 	return nil, fault.From(err).Ran(fault.Unknown)
 }
 
-// Get returns a task, or bus.ErrNoKey when there is none of that id, or no longer.
+// Get returns a task, or bus.ErrNoKey when no task has that id, or none has it any longer.
 // Whose it is, the caller has to look at.
 func (t *Store) Get(ctx context.Context, id string) (*busv1.TaskRecord, error) {
 	rec, _, err := t.read(ctx, id)
@@ -308,7 +308,7 @@ func expiry(rec *busv1.TaskRecord) time.Time {
 // services from each other's tasks; what follows cannot be guessed.
 func newID(service string) string { return service + "." + bus.NewID() }
 
-// serviceOf is the service of a task, empty for an id that is none.
+// serviceOf is the service of a task, empty for a malformed id.
 func serviceOf(id string) string {
 	service, token, _ := strings.Cut(id, ".")
 	if !subject.Token(service) || len(token) != tokenLength {

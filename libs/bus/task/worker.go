@@ -108,7 +108,7 @@ func (w *worker) work(ctx context.Context) error {
 	}
 }
 
-// next waits for one message; nil when none came. It asks anew when NATS is
+// next waits for one message; nil when none came. It asks again when NATS is
 // back: the request before went with the server.
 func (w *worker) next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)

@@ -119,7 +119,7 @@ type Store interface {
 	// when it returns. An error wraps ErrRejected when an event is at fault; then
 	// one alone says which.
 	Append(ctx context.Context, events []Event) (added int, err error)
-	// List returns the rows that a filter admits, youngest first by time and id,
+	// List returns the rows that a filter admits, newest first by time and id,
 	// and the cursor of the next page, empty at the end. What is added meanwhile
 	// does not move a page. An error wraps ErrFilter for a cursor that is none.
 	List(ctx context.Context, f Filter) (rows []Row, next string, err error)

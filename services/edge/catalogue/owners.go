@@ -115,8 +115,7 @@ func (o *owners) wants(services []registry.Service) []keyed {
 		have[c.Service]++
 	}
 	var wants []keyed
-	// By the clocks of most, and one for all: of names seen at once the one that says
-	// most counts.
+	// One time for all: of names seen at once the one that says most counts.
 	now := o.conn.Now()
 	for n, by := range offered(services) {
 		key := n.key()

@@ -38,7 +38,7 @@ type Session struct {
 	Subscribed []string `json:"subscribed,omitempty"`
 	// Stream is the youngest stream of changes, which alone gets them.
 	Stream string `json:"stream,omitzero"`
-	// Renewed is when the session's life last began anew.
+	// Renewed is when the session was last renewed.
 	Renewed time.Time `json:"renewed"`
 }
 
@@ -152,7 +152,7 @@ func (s *Sessions) Change(ctx context.Context, id string, f func(*Session) error
 	return s.makeRoom(ctx, n, size)
 }
 
-// encode makes a session's value; its life begins anew.
+// encode makes a session's value; it is renewed by that.
 func encode(n *Session) ([]byte, error) {
 	n.Renewed = time.Now().UTC()
 	raw, err := json.Marshal(n)

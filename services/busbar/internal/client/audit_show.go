@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-// auditTable lays events out for a terminal, youngest first.
+// auditTable lays events out for a terminal, newest first.
 func auditTable(events []trail.Row, width int, s style) string {
 	head := []string{"TIME", "WHO", "METHOD", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
 	rows := make([][]string, len(events))
