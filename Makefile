@@ -90,7 +90,7 @@ conformance: ## Run the published MCP conformance suite; needs npm
 	@test/conformance/run
 
 .PHONY: lint
-lint: lint-format lint-house lint-modules lint-vet lint-staticcheck lint-proto lint-gen ## All checks but the tests
+lint: lint-format lint-house lint-modules lint-vet lint-staticcheck lint-licences lint-vulnerabilities lint-proto lint-gen ## All checks but the tests
 
 .PHONY: lint-format
 lint-format: ## Go code is formatted
@@ -119,6 +119,16 @@ lint-vet: ## go vet
 lint-staticcheck: $(TOOLS) ## staticcheck
 	@echo "== staticcheck"
 	@.tmp/bin/staticcheck work
+
+.PHONY: lint-licences
+lint-licences: ## What is linked may be
+	@echo "== licences"
+	@go run scripts/licences/main.go $(PROGRAMS:%=./%)
+
+.PHONY: lint-vulnerabilities
+lint-vulnerabilities: $(TOOLS) ## No known vulnerability in what the programs call; needs vuln.go.dev
+	@echo "== vulnerabilities"
+	@scripts/vulnerabilities
 
 .PHONY: lint-proto
 lint-proto: $(TOOLS) ## Contracts are well formed and break nobody

@@ -123,7 +123,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
-	if err := nc.PublishRequest(subject.Call(a.service, a.method), a.reply, data); err != nil {
+	if err := nc.PublishRequest(a.caller.to(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
 	return a.wait(ctx, x)

@@ -3,7 +3,9 @@ package bus
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,32 +28,23 @@ const (
 	ApprovalsBucket = "approvals"
 	OutcomesBucket  = "outcomes"
 	NamesBucket     = "names"
+	AccessBucket    = "access"
+	LimitsBucket    = "limits"
 )
 
-// Bucket is one key-value bucket, shared by every process on the bus. It is
-// opened when it is first used, so that a bucket may be made, or be within
-// reach, later than this. Errors are *fault.Error with reason Unavailable unless
-// a method says otherwise.
+// Bucket is one key-value bucket, shared by every process on the bus. It may be
+// made, or be within reach, later than this. Errors are *fault.Error with reason
+// Unavailable unless a method says otherwise.
+//
+// It works on the subjects of the keys, as NATS's own client does inside, and so
+// needs no right to ask for the bucket itself: services read and write a few keys.
 type Bucket struct {
 	conn *Conn
 	name string
-	kv   atomic.Pointer[jetstream.KeyValue]
 }
 
 // Bucket returns a bucket by its name.
 func (c *Conn) Bucket(name string) *Bucket { return &Bucket{conn: c, name: name} }
-
-func (b *Bucket) open(ctx context.Context) (jetstream.KeyValue, error) {
-	if kv := b.kv.Load(); kv != nil {
-		return *kv, nil
-	}
-	kv, err := b.conn.js.KeyValue(ctx, b.name)
-	if err != nil {
-		return nil, err
-	}
-	b.kv.Store(&kv)
-	return kv, nil
-}
 
 // ErrNoKey means that a key is not there, or no longer.
 var ErrNoKey = errors.New("no such key")
@@ -72,26 +65,59 @@ func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) {
 // Look returns the value of a key and its revision; 0 and no error when the key
 // is not there.
 func (b *Bucket) Look(ctx context.Context, key string) (value []byte, revision uint64, err error) {
-	if len(key) > maxKey {
-		return nil, 0, nil
+	value, revision, there, err := b.last(ctx, key)
+	if !there {
+		return nil, 0, err
 	}
-	kv, err := b.open(ctx)
+	return value, revision, err
+}
+
+// last returns the last write of a key: its value, if it is there, and the revision
+// of a deletion as well.
+func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision uint64, there bool, err error) {
+	if !validKey(key) {
+		return nil, 0, false, nil
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, bucketTime)
+		defer cancel()
+	}
+	msg, err := b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
 	if err != nil {
-		return nil, 0, wire.NotReached(err)
+		return nil, 0, false, wire.NotReached(err)
 	}
-	entry, err := kv.Get(ctx, key)
-	switch {
-	case errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey):
-		return nil, 0, nil
-	case err != nil:
-		return nil, 0, wire.NotReached(err)
+	switch status := msg.Header.Get("Status"); status {
+	case "":
+	case "404":
+		return nil, 0, false, nil
+	default:
+		return nil, 0, false, wire.NotReached(fmt.Errorf("NATS answers %s %s", status, msg.Header.Get("Description")))
 	}
-	return entry.Value(), entry.Revision(), nil
+	if revision, err = strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
+		return nil, 0, false, wire.NotReached(err)
+	}
+	return msg.Data, revision, !wire.Deleted(msg.Header), nil
+}
+
+// bucketTime bounds an operation whose context has no deadline.
+const bucketTime = 5 * time.Second
+
+// validKey reports whether a key may be one: it becomes part of a subject.
+func validKey(key string) bool {
+	for i := range len(key) {
+		c := key[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("-_=/.", rune(c)) ||
+			c == '.' && (i == 0 || i == len(key)-1 || key[i-1] == '.') {
+			return false
+		}
+	}
+	return len(key) >= 1 && len(key) <= maxKey
 }
 
 // Put stores a value, and the key's age begins again.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
-	_, err := b.write(ctx, key, func(kv jetstream.KeyValue) (uint64, error) { return kv.Put(ctx, key, value) })
+	_, err := b.write(ctx, key, value, nil)
 	return err
 }
 
@@ -104,32 +130,38 @@ func (b *Bucket) Create(ctx context.Context, key string, value []byte) (bool, er
 // Replace stores a value in place of the revision that Look returned, and
 // returns the new revision; 0 when somebody else wrote in between.
 func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	return b.write(ctx, key, func(kv jetstream.KeyValue) (now uint64, err error) {
-		if revision == 0 {
-			now, err = kv.Create(ctx, key, value)
-		} else {
-			now, err = kv.Update(ctx, key, value, revision)
-		}
-		if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
-			return 0, nil
-		}
+	now, err := b.write(ctx, key, value, nil, jetstream.WithExpectLastSequencePerSubject(revision))
+	if now > 0 || err != nil || revision > 0 {
 		return now, err
-	})
+	}
+	// What is there may say that the key is gone.
+	_, gone, there, err := b.last(ctx, key)
+	if err != nil || there || gone == 0 {
+		return 0, err
+	}
+	return b.write(ctx, key, value, nil, jetstream.WithExpectLastSequencePerSubject(gone))
 }
 
-func (b *Bucket) write(ctx context.Context, key string, f func(jetstream.KeyValue) (uint64, error)) (uint64, error) {
+// write returns 0 when the key's last write is another than expected.
+func (b *Bucket) write(ctx context.Context, key string, value []byte, header nats.Header, expect ...jetstream.PublishOpt) (uint64, error) {
 	if len(key) > maxKey {
 		return 0, fault.New(fault.TooLarge, "a key is longer than %d bytes", maxKey)
 	}
-	kv, err := b.open(ctx)
-	if err != nil {
-		return 0, wire.NotReached(err)
+	if !validKey(key) {
+		return 0, wire.NotReached(jetstream.ErrInvalidKey)
 	}
-	revision, err := f(kv)
-	if err != nil {
-		return 0, wire.NotReached(err)
+	ctx, cancel := context.WithTimeout(ctx, bucketTime)
+	defer cancel()
+	ack, err := b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
+	var refused jetstream.JetStreamError
+	switch {
+	case err == nil:
+		return ack.Sequence, nil
+	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists),
+		errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+		return 0, nil
 	}
-	return revision, nil
+	return 0, wire.NotReached(err)
 }
 
 // Change replaces the value of a key by what f makes of it, as one step: when
@@ -167,36 +199,39 @@ func Swap(try func() (done bool, err error)) error {
 
 // Delete removes a key; one that is not there is no error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	return b.purge(ctx, key)
+	return b.remove(ctx, key)
 }
 
 // DeleteAt removes a key whose revision is still the one that Look or Replace
 // returned. One that somebody else wrote since, or removed, is no error.
 func (b *Bucket) DeleteAt(ctx context.Context, key string, revision uint64) error {
-	return b.purge(ctx, key, jetstream.LastRevision(revision))
+	return b.remove(ctx, key, jetstream.WithExpectLastSequencePerSubject(revision))
 }
 
-func (b *Bucket) purge(ctx context.Context, key string, opts ...jetstream.KVDeleteOpt) error {
-	if len(key) > maxKey {
+func (b *Bucket) remove(ctx context.Context, key string, expect ...jetstream.PublishOpt) error {
+	if !validKey(key) {
 		return nil
 	}
-	kv, err := b.open(ctx)
-	if err == nil {
-		err = kv.Purge(ctx, key, opts...)
-	}
-	var refused jetstream.JetStreamError
-	switch {
-	case err == nil, errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrInvalidKey),
-		errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
-		return nil
-	}
-	return wire.NotReached(err)
+	_, err := b.write(ctx, key, nil, nats.Header{"KV-Operation": {"DEL"}}, expect...)
+	return err
 }
 
 // OnWrite calls f with the key at every write and deletion from now on, whoever
 // makes it, of one key or of all (">"). f must not block. stop ends that.
 func (b *Bucket) OnWrite(keys string, f func(key string)) (stop func(), err error) {
-	stop, err = b.conn.Subscribe(subject.Key(b.name, keys), func(msg *nats.Msg) { f(subject.KeyOf(b.name, msg.Subject)) })
+	return b.OnValue(keys, func(key string, _ []byte) { f(key) })
+}
+
+// OnValue is OnWrite for who wants the value, which is nil for a key that is
+// deleted. It is the value as its writer sent it, maybe before it is stored.
+func (b *Bucket) OnValue(keys string, f func(key string, value []byte)) (stop func(), err error) {
+	stop, err = b.conn.Subscribe(subject.Key(b.name, keys), func(msg *nats.Msg) {
+		value := msg.Data
+		if wire.Deleted(msg.Header) {
+			value = nil
+		}
+		f(subject.KeyOf(b.name, msg.Subject), value)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -223,33 +258,16 @@ const listTime = 5 * time.Second
 // Each calls f with every key that begins with prefix, which ends with a dot,
 // and its value, in no order.
 func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, value []byte)) error {
-	kv, err := b.open(ctx)
-	if err != nil {
-		return wire.NotReached(err)
-	}
-	// The list of a bucket that is deleted meanwhile never ends.
 	listing, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	keys, err := kv.ListKeysFiltered(listing, prefix+">")
+	err := b.conn.Fetch(listing, "KV_"+b.name, Query{Seq: 1, Subject: subject.Key(b.name, prefix+">")}, func(msg *nats.Msg, _ uint64) bool {
+		if !wire.Deleted(msg.Header) {
+			f(subject.KeyOf(b.name, msg.Subject), msg.Data)
+		}
+		return true
+	})
 	if err != nil {
 		return wire.NotReached(err)
-	}
-	var all []string
-	for key := range keys.Keys() {
-		all = append(all, key)
-	}
-	if err := listing.Err(); err != nil {
-		return wire.NotReached(err)
-	}
-	for _, key := range all {
-		value, err := b.Get(ctx, key)
-		if errors.Is(err, ErrNoKey) {
-			continue // gone since
-		}
-		if err != nil {
-			return err
-		}
-		f(key, value)
 	}
 	return ctx.Err()
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
@@ -24,7 +22,7 @@ const AuditQuery = wire.AuditQuery
 // reachable are the methods a service can be called with.
 var reachable = map[string]bool{
 	mcp.MethodToolsCall: true, mcp.MethodResourcesRead: true, mcp.MethodPromptsGet: true, mcp.MethodComplete: true,
-	"sampling/createMessage": true, mcp.MethodResourcesList: true, selfCheck: true, AuditQuery: true,
+	"sampling/createMessage": true, mcp.MethodResourcesList: true, mcp.MethodPromptsList: true, selfCheck: true, AuditQuery: true,
 }
 
 const (
@@ -208,7 +206,11 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	if s != nil {
 		s.Next(a.service, req)
 	}
-	data, err := proto.Marshal(req)
+	var seals *sealer
+	if c.service == "" {
+		seals = c.conn.sealer(a.service)
+	}
+	data, err := seals.seal(req)
 	if err != nil {
 		return nil, fault.New(fault.InvalidParams, "request cannot be encoded").Because(err)
 	}
@@ -224,7 +226,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 		a.permitted = true
 	}
 
-	a.reply = subject.Reply(a.service, c.edge, req.Id)
+	a.reply = c.reply(a.service, req.Id)
 	x := c.expect(a.reply, req.Stream)
 	defer c.forget(x)
 	frame, ferr := a.ask(ctx, x, data)
@@ -239,7 +241,7 @@ func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
 	if errors.Is(context.Cause(ctx), ErrLeft) {
 		a.leave(ctx)
 	} else if !a.terminal {
-		a.caller.conn.Cancel(a.service, a.id, string(f.Reason))
+		a.caller.cancel(a.service, a.id, string(f.Reason))
 	}
 	if a.asks && !a.permitted && !a.refused {
 		return f.Ran(fault.No)

@@ -49,8 +49,10 @@ func NewID() string { return rand.Text() }
 // Caller makes calls and collects their answers: one subscription for all of
 // them, and a table of who waits for what.
 type Caller struct {
-	conn    *Conn
-	edge    string
+	conn *Conn
+	edge string
+	// service is whose calls these are; empty for an edge's.
+	service string
 	answers []*nats.Subscription
 	// delivered counts the frames that were handed to their calls, or to nobody.
 	delivered atomic.Uint64
@@ -94,9 +96,34 @@ func NewCaller(conn *Conn) (*Caller, error) {
 
 // NewGatewayCaller is NewCaller for a service, which calls nothing but the
 // Gateway and so needs to hear nobody else.
-func NewGatewayCaller(conn *Conn) (*Caller, error) {
+func NewGatewayCaller(conn *Conn, service string) (*Caller, error) {
 	c := newCaller(conn)
-	return c, c.collect(subject.Reply(Gateway, c.edge, "*"))
+	c.service = service
+	return c, c.collect(subject.ReplyTo(service, c.edge, "*"))
+}
+
+// to is where a request goes that is for any instance, reply where its answer does.
+func (c *Caller) to(service, method string) string {
+	if c.service != "" {
+		return subject.FromService(c.service, method)
+	}
+	return subject.Call(service, method)
+}
+
+func (c *Caller) reply(service, id string) string {
+	if c.service != "" {
+		return subject.ReplyTo(c.service, c.edge, id)
+	}
+	return subject.Reply(service, c.edge, id)
+}
+
+// cancel tells who carries out a call that nobody waits for it.
+func (c *Caller) cancel(service, id, reason string) {
+	if c.service != "" {
+		c.conn.cancelAt(subject.CancelFrom(c.service), id, reason)
+		return
+	}
+	c.conn.Cancel(service, id, reason)
 }
 
 func newCaller(conn *Conn) *Caller {

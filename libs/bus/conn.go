@@ -9,6 +9,7 @@ package bus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,11 +21,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -33,6 +36,17 @@ type Config struct {
 	// URL of the NATS servers, comma-separated; may carry user:password or a
 	// token, as nats:// URLs do.
 	URL string
+	// User is the name of the NATS user that the program is, which its inboxes have:
+	// the service's, permission.Edge or permission.Operator. Empty for a bus without
+	// permissions.
+	User string
+	// Secret logs the user in, and seals requests or checks their seals; zero for a bus
+	// that asks for nothing.
+	Secret secret.Secret
+	// Creds is a credentials file of NATS, which takes the place of Secret.Seed.
+	Creds string
+	// TLS says whom to trust and what to show; nil for what the URL says.
+	TLS *tls.Config
 	// Name shown in NATS monitoring, for example "text/K3J5".
 	Name string
 	// Logger defaults to slog.Default().
@@ -60,6 +74,10 @@ type Conn struct {
 	// large has the places of results that go out in chunks.
 	large chan struct{}
 
+	// secret has the keys that requests are sealed with; sealers are by service.
+	secret  secret.Secret
+	sealers sync.Map
+
 	// members are the instances that a registry on this connection knows.
 	members members
 
@@ -78,7 +96,7 @@ const (
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, secret: cfg.Secret, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -113,6 +131,11 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if cfg.Dialer != nil {
 		opts = append(opts, nats.SetCustomDialer(cfg.Dialer))
 	}
+	proof, err := cfg.proof()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, proof...)
 	if err := checkURLs(cfg.URL); err != nil {
 		return nil, err
 	}
@@ -127,6 +150,10 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		case <-ctx.Done():
 			reason := nc.LastError()
 			c.Close()
+			if errors.Is(reason, nats.ErrAuthorization) {
+				return nil, fmt.Errorf("NATS at %s does not let this program in: give it the secret of its user with --nats-nkey or --nats-creds, "+
+					"which \"busbar nats-config\" makes (of \"busbar dev\": in users, in its data directory): %w", hosts(cfg.URL), reason)
+			}
 			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", hosts(cfg.URL), ctx.Err()), reason)
 		}
 	}
@@ -135,6 +162,34 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return c, nil
+}
+
+// proof has NATS know who this is.
+func (cfg Config) proof() (opts []nats.Option, err error) {
+	if cfg.User != "" {
+		if !subject.Token(cfg.User) {
+			return nil, fmt.Errorf("user %.64q: no user of the bus has such a name", cfg.User)
+		}
+		opts = append(opts, nats.CustomInboxPrefix(subject.Inbox(cfg.User)))
+	}
+	if cfg.TLS != nil {
+		opts = append(opts, nats.Secure(cfg.TLS))
+	}
+	switch {
+	case cfg.Creds != "":
+		opts = append(opts, nats.UserCredentials(cfg.Creds))
+	case cfg.Secret.Seed != nil:
+		user, err := nkeys.FromSeed(cfg.Secret.Seed)
+		if err != nil {
+			return nil, errors.New("the seed of the NATS user is damaged")
+		}
+		public, err := user.PublicKey()
+		if err != nil {
+			return nil, errors.New("the seed of the NATS user is damaged")
+		}
+		opts = append(opts, nats.Nkey(public, user.Sign))
+	}
+	return opts, nil
 }
 
 // hosts is a list of server URLs without credentials. What is no URL is not
@@ -253,6 +308,16 @@ func (c *Conn) NATS() *nats.Conn { return c.nc }
 // JetStream is the connection's.
 func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
+// Pull takes messages of a durable consumer that others make. It asks for none of
+// the consumer's particulars, for which a service has no right.
+func (c *Conn) Pull(stream, consumer string) (*nats.Subscription, error) {
+	js, err := c.nc.JetStream()
+	if err != nil {
+		return nil, err
+	}
+	return js.PullSubscribe("", consumer, nats.Bind(stream, consumer), nats.SkipConsumerLookup())
+}
+
 // Log is the logger of the connection.
 func (c *Conn) Log() *slog.Logger { return c.log }
 
@@ -290,9 +355,11 @@ func (c *Conn) Subscribe(subject string, f nats.MsgHandler) (stop func(), err er
 
 // Cancel tells the instances of a service that nobody waits for a call, or wants
 // a task, any more.
-func (c *Conn) Cancel(service, id, reason string) {
-	if err := c.Publish(subject.Cancel(service), &busv1.Cancel{Id: id, Reason: reason}); err != nil {
-		c.log.Debug("cancel not sent", "service", service, "id", id, "error", err)
+func (c *Conn) Cancel(service, id, reason string) { c.cancelAt(subject.Cancel(service), id, reason) }
+
+func (c *Conn) cancelAt(at, id, reason string) {
+	if err := c.Publish(at, &busv1.Cancel{Id: id, Reason: reason}); err != nil {
+		c.log.Debug("cancel not sent", "subject", at, "id", id, "error", err)
 	}
 }
 

@@ -203,7 +203,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	id := NewID()
-	data, err := proto.Marshal(&busv1.Request{Id: id, Method: callOutcome, Name: call, DeadlineUnixNano: uint64(deadline.UnixNano()), RemainingNano: uint64(outcomeTime)})
+	data, err := c.conn.sealer(service).seal(&busv1.Request{Id: id, Method: callOutcome, Name: call, DeadlineUnixNano: uint64(deadline.UnixNano()), RemainingNano: uint64(outcomeTime)})
 	if err != nil {
 		return CallUnknown, nil, err
 	}

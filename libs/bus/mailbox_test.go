@@ -32,7 +32,7 @@ func TestPostReachesTheMailbox(t *testing.T) {
 	ctx := within(t, 10*time.Second)
 	for i := range 100 {
 		from := []*edges.Caller{other, holder}[i%2]
-		if err := from.Post(ctx, s.Address, nil, []byte(fmt.Sprint(i))); err != nil {
+		if err := from.Post(ctx, s.Address, nil, edges.Posted{Body: []byte(fmt.Sprint(i))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,9 +41,9 @@ func TestPostReachesTheMailbox(t *testing.T) {
 	if len(got) != 100 {
 		t.Fatalf("%d messages wait", len(got))
 	}
-	for i, body := range got {
-		if string(body) != fmt.Sprint(i) {
-			t.Fatalf("message %d is %q", i, body)
+	for i, p := range got {
+		if string(p.Body) != fmt.Sprint(i) {
+			t.Fatalf("message %d is %q", i, p.Body)
 		}
 	}
 	if got := append(unrelated.Take(), s.Take()...); len(got) > 0 {
@@ -59,26 +59,26 @@ func TestPostIsRefused(t *testing.T) {
 	edge, _, _ := strings.Cut(holder.OpenMailbox(nil).Address, ".")
 	t.Run("what is no address", func(t *testing.T) {
 		for _, address := range []string{"", ".", "x", "a.", ".b", "a.b.c", "*.>", ">.a", "a b.c", "a.b\r\nPUB x", edge + ".*", strings.Repeat("x", 65) + ".y", "edge.x"} {
-			fails(t, other.Post(ctx, address, nil, []byte("x")), fault.InvalidRequest, fault.No)
+			fails(t, other.Post(ctx, address, nil, edges.Posted{Body: []byte("x")}), fault.InvalidRequest, fault.No)
 		}
 	})
 	t.Run("an edge or a mailbox that is not there", func(t *testing.T) {
 		for _, address := range []string{"nobody.x", edge + ".x"} {
-			fails(t, other.Post(ctx, address, nil, []byte("x")), fault.UnknownSession, fault.No)
+			fails(t, other.Post(ctx, address, nil, edges.Posted{Body: []byte("x")}), fault.UnknownSession, fault.No)
 		}
 	})
 	t.Run("a mailbox that was closed", func(t *testing.T) {
 		s := holder.OpenMailbox(nil)
 		s.Close()
-		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
+		fails(t, other.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("x")}), fault.UnknownSession, fault.No)
 	})
 	t.Run("other credentials", func(t *testing.T) {
 		s := holder.OpenMailbox([]byte("mine"))
 		defer s.Close()
 		for _, digest := range [][]byte{nil, []byte("yours"), []byte("min")} {
-			fails(t, other.Post(ctx, s.Address, digest, []byte("x")), fault.Forbidden, fault.No)
+			fails(t, other.Post(ctx, s.Address, digest, edges.Posted{Body: []byte("x")}), fault.UnknownSession, fault.No)
 		}
-		if err := other.Post(ctx, s.Address, []byte("mine"), []byte("x")); err != nil {
+		if err := other.Post(ctx, s.Address, []byte("mine"), edges.Posted{Body: []byte("x")}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -88,13 +88,13 @@ func TestPostIsRefused(t *testing.T) {
 		n := 0
 		var err error
 		for ; err == nil && n < 1000; n++ {
-			err = other.Post(ctx, s.Address, nil, []byte("x"))
+			err = other.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("x")})
 		}
 		fails(t, err, fault.Overloaded, fault.No)
 		if got := len(s.Take()); got != n-1 {
 			t.Errorf("%d of %d were taken", got, n-1)
 		}
-		if err := other.Post(ctx, s.Address, nil, []byte("x")); err != nil {
+		if err := other.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("x")}); err != nil {
 			t.Errorf("after they were read: %v", err)
 		}
 	})
@@ -104,7 +104,7 @@ func TestPostIsRefused(t *testing.T) {
 		n := 0
 		var err error
 		for ; err == nil && n < 1000; n++ {
-			err = other.Post(ctx, s.Address, nil, bytes.Repeat([]byte("x"), 900<<10))
+			err = other.Post(ctx, s.Address, nil, edges.Posted{Body: bytes.Repeat([]byte("x"), 900<<10)})
 		}
 		if fails(t, err, fault.Overloaded, fault.No); n > 8 {
 			t.Errorf("%d large messages wait", n)
@@ -113,7 +113,7 @@ func TestPostIsRefused(t *testing.T) {
 	t.Run("one that is too large", func(t *testing.T) {
 		s := holder.OpenMailbox(nil)
 		defer s.Close()
-		fails(t, other.Post(ctx, s.Address, nil, make([]byte, 1<<20)), fault.TooLarge, fault.No)
+		fails(t, other.Post(ctx, s.Address, nil, edges.Posted{Body: make([]byte, 1<<20)}), fault.TooLarge, fault.No)
 	})
 	t.Run("an edge that is gone", func(t *testing.T) {
 		conn := bustest.Connect(t, url)
@@ -124,10 +124,10 @@ func TestPostIsRefused(t *testing.T) {
 		s := gone.OpenMailbox(nil)
 		conn.Close()
 		bustest.Eventually(t, "NATS has noticed", func() bool {
-			return fault.Is(other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession)
+			return fault.Is(other.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("x")}), fault.UnknownSession)
 		})
 		began := time.Now()
-		fails(t, other.Post(ctx, s.Address, nil, []byte("x")), fault.UnknownSession, fault.No)
+		fails(t, other.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("x")}), fault.UnknownSession, fault.No)
 		if took := time.Since(began); took > bustest.Promptly {
 			t.Errorf("took %v", took)
 		}
@@ -139,7 +139,7 @@ func TestPostIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn.Close()
-		fails(t, c.Post(ctx, "a.b", nil, []byte("x")), fault.Unavailable, fault.No)
+		fails(t, c.Post(ctx, "a.b", nil, edges.Posted{Body: []byte("x")}), fault.Unavailable, fault.No)
 	})
 }
 
@@ -163,12 +163,12 @@ func TestPostToAnOddEdge(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := within(t, 10*time.Second)
-	fails(t, c.Post(ctx, "mute.x", nil, nil), fault.PeerLost, fault.Unknown)
-	fails(t, c.Post(ctx, "garbage.x", nil, nil), fault.PeerLost, fault.Unknown)
-	fails(t, c.Post(ctx, "word.x", nil, nil), fault.Internal, fault.No)
+	fails(t, c.Post(ctx, "mute.x", nil, edges.Posted{Body: nil}), fault.PeerLost, fault.Unknown)
+	fails(t, c.Post(ctx, "garbage.x", nil, edges.Posted{Body: nil}), fault.PeerLost, fault.Unknown)
+	fails(t, c.Post(ctx, "word.x", nil, edges.Posted{Body: nil}), fault.Internal, fault.No)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	fails(t, c.Post(ended, "mute.x", nil, nil), fault.Cancelled, fault.Unknown)
+	fails(t, c.Post(ended, "mute.x", nil, edges.Posted{}), fault.Cancelled, fault.Unknown)
 }
 
 // Nobody can have an edge publish where it likes, or break it.
@@ -197,10 +197,10 @@ func TestMailboxMindsItsReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := within(t, 10*time.Second)
-	if err := c.Post(ctx, s.Address, nil, []byte("last")); err != nil {
+	if err := c.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("last")}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Take(); len(got) != 1 || string(got[0]) != "last" {
+	if got := s.Take(); len(got) != 1 || string(got[0].Body) != "last" {
 		t.Errorf("took %q", got)
 	}
 	for {

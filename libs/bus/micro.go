@@ -12,13 +12,15 @@ import (
 type Stats struct {
 	Served int64 `json:"served"`
 	Failed int64 `json:"failed"`
+	// Refused are requests that no edge has sealed for this service.
+	Refused int64 `json:"refused"`
 	// InFlight are running or waiting for a slot.
 	InFlight int64 `json:"in_flight"`
 }
 
 // Stats returns this server's counts since its start.
 func (s *Server) Stats() Stats {
-	return Stats{Served: s.served.Load(), Failed: s.failed.Load(), InFlight: s.queued.Load()}
+	return Stats{Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load()}
 }
 
 // Describe makes the server visible to `nats micro ls`, info and stats. That

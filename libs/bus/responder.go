@@ -29,6 +29,8 @@ const (
 // from any goroutine; after the terminal frame they do nothing.
 type Responder struct {
 	server *Server
+	// sender is the service that made the call; empty for an edge.
+	sender string
 
 	mu sync.Mutex
 	// reply is where an answer goes that is over at once; stream keeps any
@@ -64,6 +66,9 @@ func (r *Responder) keep(req *busv1.Request) {
 		r.subject = req.Stream
 	}
 }
+
+// Sender is the service that made a call of the Gateway.
+func (r *Responder) Sender() string { return r.sender }
 
 // Progress reports how far the call has come. It never blocks on the client.
 func (r *Responder) Progress(p *busv1.Progress) {

@@ -80,6 +80,11 @@ type Server struct {
 	kept   keptCalls
 
 	served, failed atomic.Int64
+
+	// seals checks requests; nil lets all pass. complained is when it was last said
+	// that some were refused.
+	seals               *sealer
+	refused, complained atomic.Int64
 }
 
 // liveCall is one that waits or runs here.
@@ -116,6 +121,10 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 	for i := range s.slots {
 		s.slots[i] = newSlots(cfg.Concurrency)
 	}
+	if cfg.Service != Gateway {
+		s.seals = conn.sealer(cfg.Service)
+		s.sayUnsealed()
+	}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	s.fetching, s.leave = context.WithCancel(s.ctx)
 	if err := s.subscribe(ctx); err != nil {
@@ -129,16 +138,21 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 
 func (s *Server) subscribe(ctx context.Context) error {
 	nc, service := s.conn.nc, s.cfg.Service
-	for _, what := range []struct {
+	type what struct {
 		list      *[]*nats.Subscription
 		at, group string
 		f         nats.MsgHandler
-	}{
+	}
+	all := []what{
 		{&s.control, subject.Cancel(service), "", s.cancel},
 		{&s.control, subject.Permit(service, s.instance), "", s.heard},
 		{&s.taking, subject.Calls(service), service, s.receive},
 		{&s.taking, subject.ToInstance(service, s.instance), "", s.receive},
-	} {
+	}
+	if service == Gateway {
+		all = []what{{&s.control, subject.CancelsFrom, "", s.cancel}, {&s.taking, subject.FromServices, Gateway, s.receive}}
+	}
+	for _, what := range all {
 		sub, err := nc.QueueSubscribe(what.at, what.group, what.f)
 		if err != nil {
 			return err
@@ -187,11 +201,23 @@ func (s *Server) Instance() string { return s.instance }
 // receive starts a call in a goroutine of its own: NATS delivers the next one
 // only when this returns.
 func (s *Server) receive(msg *nats.Msg) {
-	if !subject.OwnReply(s.cfg.Service, msg.Reply) {
+	sender, own := "", subject.OwnReply(s.cfg.Service, msg.Reply)
+	if s.cfg.Service == Gateway {
+		sender = subject.Sender(msg.Subject)
+		own = sender != "" && subject.OwnReply(Gateway+"."+sender, msg.Reply)
+	}
+	if !own {
 		return // nobody would hear, or somebody who did not ask
+	}
+	if s.seals != nil {
+		if err := s.seals.open(msg.Data); err != nil {
+			s.refuse(err)
+			return
+		}
 	}
 	received := time.Now()
 	out := newResponder(s, msg.Reply)
+	out.sender = sender
 	if s.queued.Add(1) > int64(maxDepths*5*s.cfg.Concurrency) {
 		s.queued.Add(-1)
 		out.fail(noSlot(s.cfg.Service))
@@ -212,6 +238,14 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		out.fail(fault.New(fault.InvalidRequest, "request is not of the bus protocol, version 1"))
 		return
 	}
+	if s.seals != nil {
+		if err := fresh(req, s.conn.now()); err != nil {
+			s.refuse(err)
+			out.abandon()
+			return
+		}
+	}
+	req.Id = ofSender(out.sender, req.Id)
 	if req.Method == callOutcome { // of another call, so it needs no slot
 		s.outcomeOf(req.Name, out)
 		return
@@ -234,7 +268,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	defer s.finish(req.Id)
 
 	slots := s.slots[min(req.GetShare().GetDepth(), maxDepths-1)]
-	share := slots.take(ctx, string(req.GetShare().GetPayer()))
+	share := slots.take(ctx, shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())})
 	if share != nil {
 		defer slots.release(share)
 	} else if ctx.Err() == nil {
@@ -261,6 +295,14 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 	}
 	s.run(ctx, req, out)
+}
+
+// ofSender is the id of a call of a service, which no other one's can be.
+func ofSender(sender, id string) string {
+	if sender == "" {
+		return id
+	}
+	return sender + "/" + id
 }
 
 func noSlot(service string) *fault.Error {
@@ -318,7 +360,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 // a handler that failed had begun.
 func effective(method string) bool {
 	switch method {
-	case mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
+	case mcp.MethodPromptsGet, mcp.MethodPromptsList, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
 		return false
 	}
 	return true
@@ -346,6 +388,9 @@ func (s *Server) cancel(msg *nats.Msg) {
 	c := &busv1.Cancel{}
 	if err := proto.Unmarshal(msg.Data, c); err != nil {
 		return
+	}
+	if s.cfg.Service == Gateway {
+		c.Id = ofSender(subject.Sender(msg.Subject), c.Id)
 	}
 	s.mu.Lock()
 	call := s.live[c.Id]

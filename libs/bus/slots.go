@@ -6,39 +6,54 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // slots are the calls that an instance runs at once, and those that wait for
-// one to end, of one depth. Callers compete for them by share (ADR 0017): who
-// waits gets the next slot that is free if it has the fewest, and the last few
-// are not for a caller that has half of all.
+// one to end, of one depth. Tenants compete for them, and callers within a tenant,
+// by share (ADR 0017): who waits gets the next slot that is free if it has the
+// fewest, and the last few are not for a tenant that has half of all.
 type slots struct {
 	size, spare, places int
 
 	mu               sync.Mutex
 	running, waiting int
-	shares           map[string]*share
+	shares           map[shareName]*share
+	tenants          map[string]*tenant
 	// turn are the shares of which calls wait, in the order in which they are
 	// served where they have equally many slots.
 	turn []*share
 }
 
-// share is what one caller has. The empty name is of those that nobody named,
-// which are not bounded.
+// shareName is who a call counts for: a caller of a tenant. A caller without one
+// is its own tenant. The empty payer is of those that nobody named, which are not
+// bounded.
+type shareName struct{ tenant, payer string }
+
+// share is what one caller has.
 type share struct {
-	name    string
+	name    shareName
+	of      *tenant
 	running int
 	queue   list.List // of the *waiter that wait, the oldest first
 }
 
+// tenant is what all callers of one have together.
+type tenant struct {
+	name                     string
+	shares, running, waiting int
+}
+
 // waiter is one call that waits.
 type waiter struct {
-	ready   chan struct{} // closed when it has a slot
+	since   time.Time
+	ready   chan struct{} // closed when it has a slot, or gives way
 	granted bool          // guarded by the lock of its slots
+	gone    bool          // gave way to a caller that has less
 }
 
 func newSlots(size int) *slots {
-	s := &slots{size: size, places: 4 * size, shares: map[string]*share{}}
+	s := &slots{size: size, places: 4 * size, shares: map[shareName]*share{}, tenants: map[string]*tenant{}}
 	if size > 1 {
 		s.spare = max(1, size/8)
 	}
@@ -46,66 +61,119 @@ func newSlots(size int) *slots {
 }
 
 // take waits for a slot, which release gives back. It returns nil at once when
-// no place to wait is left, all in all or for this share, and when ctx ends
-// first.
-func (s *slots) take(ctx context.Context, name string) *share {
+// no place to wait is left, all in all or for this tenant, or when those before it
+// wait longer than it has time; and when ctx ends first, or one that has less takes
+// its place.
+func (s *slots) take(ctx context.Context, name shareName) *share {
 	s.mu.Lock()
-	sh := s.shares[name]
-	if sh == nil {
-		sh = &share{name: name}
-		s.shares[name] = sh
-	}
+	sh := s.share(name)
 	if s.waiting == 0 && s.may(sh) {
-		s.running++
-		sh.running++
+		s.run(sh)
 		s.mu.Unlock()
 		return sh
 	}
-	if s.waiting >= s.places || name != "" && sh.queue.Len() >= max(1, s.places/2) {
+	if !s.room(ctx, sh) {
 		s.drop(sh)
 		s.mu.Unlock()
 		return nil
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := &waiter{since: time.Now(), ready: make(chan struct{})}
 	if sh.queue.Len() == 0 {
 		s.turn = append(s.turn, sh)
 	}
 	place := sh.queue.PushBack(w)
 	s.waiting++
+	sh.of.waiting++
 	s.serve() // those before it may be others than those whom the spare slots are for
 	s.mu.Unlock()
 	select {
 	case <-w.ready:
-		return sh
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.granted {
-		s.running--
-		sh.running--
+	switch {
+	case w.granted && ctx.Err() == nil:
+		return sh
+	case w.granted:
+		s.end(sh)
 		s.serve()
-	} else {
+	case !w.gone:
 		s.leave(sh, place)
 	}
 	s.drop(sh)
 	return nil
 }
 
+// share is what a caller has.
+func (s *slots) share(name shareName) *share {
+	sh := s.shares[name]
+	if sh != nil {
+		return sh
+	}
+	all := name.tenant
+	if all == "" {
+		all = "\x00" + name.payer
+	}
+	of := s.tenants[all]
+	if of == nil {
+		of = &tenant{name: all}
+		s.tenants[all] = of
+	}
+	of.shares++
+	sh = &share{name: name, of: of}
+	s.shares[name] = sh
+	return sh
+}
+
+// room reports whether a call may wait. Where all places are taken, the newest of
+// the tenant with the most gives way to one of a tenant that has less.
+func (s *slots) room(ctx context.Context, sh *share) bool {
+	if first := sh.queue.Front(); first != nil {
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Since(first.Value.(*waiter).since) {
+			return false
+		}
+	}
+	if sh.name.payer != "" && sh.of.waiting >= max(1, s.places/2) {
+		return false
+	}
+	if s.waiting < s.places {
+		return true
+	}
+	var most *share
+	for _, one := range s.turn {
+		if most == nil || one.of.waiting > most.of.waiting || one.of == most.of && one.queue.Len() > most.queue.Len() {
+			most = one
+		}
+	}
+	if most == nil || most.of.waiting <= sh.of.waiting+1 {
+		return false
+	}
+	last := most.queue.Back()
+	w := last.Value.(*waiter)
+	w.gone = true
+	close(w.ready)
+	s.leave(most, last)
+	return true
+}
+
 // release gives a slot back.
 func (s *slots) release(sh *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running--
-	sh.running--
+	s.end(sh)
 	s.serve()
 	s.drop(sh)
 }
 
+// run and end count a slot that a share has.
+func (s *slots) run(sh *share) { s.running++; sh.running++; sh.of.running++ }
+func (s *slots) end(sh *share) { s.running--; sh.running--; sh.of.running-- }
+
 // may reports whether a share may have one more slot now.
 func (s *slots) may(sh *share) bool {
 	free := s.size - s.running
-	return free > s.spare || free > 0 && (2*sh.running < s.size || sh.name == "")
+	return free > s.spare || free > 0 && (2*sh.of.running < s.size || sh.name.payer == "")
 }
 
 // serve gives the slots that are free to those who wait.
@@ -113,7 +181,7 @@ func (s *slots) serve() {
 	for s.running < s.size {
 		next := -1
 		for i, sh := range s.turn {
-			if s.may(sh) && (next < 0 || sh.running < s.turn[next].running) {
+			if s.may(sh) && (next < 0 || sh.fewer(s.turn[next])) {
 				next = i
 			}
 		}
@@ -123,8 +191,7 @@ func (s *slots) serve() {
 		sh := s.turn[next]
 		first := sh.queue.Front()
 		w := first.Value.(*waiter)
-		s.running++
-		sh.running++
+		s.run(sh)
 		w.granted = true
 		close(w.ready)
 		s.turn = append(slices.Delete(s.turn, next, next+1), sh)
@@ -132,10 +199,19 @@ func (s *slots) serve() {
 	}
 }
 
+// fewer reports whether a share has less than another: its tenant, or itself.
+func (sh *share) fewer(other *share) bool {
+	if sh.of != other.of {
+		return sh.of.running < other.of.running
+	}
+	return sh.running < other.running
+}
+
 // leave gives the place of a call that waits no more to others.
 func (s *slots) leave(sh *share, place *list.Element) {
 	sh.queue.Remove(place)
 	s.waiting--
+	sh.of.waiting--
 	if sh.queue.Len() == 0 {
 		s.turn = slices.DeleteFunc(s.turn, func(other *share) bool { return other == sh })
 	}
@@ -143,8 +219,12 @@ func (s *slots) leave(sh *share, place *list.Element) {
 
 // drop forgets a share that has nothing here.
 func (s *slots) drop(sh *share) {
-	if sh.running == 0 && sh.queue.Len() == 0 {
-		delete(s.shares, sh.name)
+	if sh.running > 0 || sh.queue.Len() > 0 || s.shares[sh.name] != sh {
+		return
+	}
+	delete(s.shares, sh.name)
+	if sh.of.shares--; sh.of.shares == 0 {
+		delete(s.tenants, sh.of.name)
 	}
 }
 

@@ -151,6 +151,7 @@ func TestTaskWorkerAsksAnew(t *testing.T) {
 	ns := newRestartable(t)
 	tasks := openTasks(t, ns.url)
 	worker(t, ns.url, done)
+	becomes(t, tasks, begin(t, tasks, "x"), completed)
 	waits := func() {
 		t.Helper()
 		js := rawJetStream(t, ns.url)

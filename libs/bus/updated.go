@@ -12,7 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 )
 
-// Updated says that a resource of a service has changed.
+// Updated says that a resource of a service, or what it lists for a tenant, has
+// changed.
 type Updated struct {
 	Service string
 	URI     string
@@ -20,10 +21,13 @@ type Updated struct {
 	Tenant string
 	// Listed says that the list of the service's resources has changed with it.
 	Listed bool
+	// Prompts says that the prompts which the service has for the tenant have
+	// changed; URI is empty.
+	Prompts bool
 }
 
 func (u Updated) message() (*nats.Msg, error) {
-	data, err := proto.Marshal(&busv1.ResourceUpdated{Uri: u.URI, Tenant: u.Tenant, Listed: u.Listed})
+	data, err := proto.Marshal(&busv1.ResourceUpdated{Uri: u.URI, Tenant: u.Tenant, Listed: u.Listed, Prompts: u.Prompts})
 	return &nats.Msg{Subject: subject.Updated(u.Service), Data: data}, err
 }
 

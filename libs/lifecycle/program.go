@@ -55,12 +55,15 @@ func (c ExitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) 
 func Main(name, description string, grammar any, options ...kong.Option) {
 	parser, err := kong.New(grammar, append([]kong.Option{
 		kong.Name(name), kong.Description(description), kong.Vars{"version": version},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), Secrets(),
 	}, options...)...)
 	if err != nil {
 		panic(err) // a tag of the grammar is wrong
 	}
 	command, err := parser.Parse(os.Args[1:])
+	if err == nil {
+		err = unseen(command)
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\nTry \"%[1]s --help\".\n", name, err)
 		os.Exit(2)

@@ -201,6 +201,10 @@ func isPlain(v string) bool {
 	return true
 }
 
+// ExtensionEnterprise says that tokens of an organization's identity provider are
+// taken: enterprise-managed authorization.
+const ExtensionEnterprise = "io.modelcontextprotocol/enterprise-managed-authorization"
+
 // ExtensionTasks is the tasks extension: calls that outlive their requests.
 const ExtensionTasks = "io.modelcontextprotocol/tasks"
 

@@ -25,8 +25,9 @@ type Config struct {
 	Listen string
 	// DataDir holds the JetStream store and the lock.
 	DataDir string
-	// Token that clients must present. Empty: none.
-	Token string
+	// Users is a configuration of NATS that says who may do what, as
+	// permission.Config writes it. Empty: everybody may do everything.
+	Users string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Relaxed leaves syncing to the operating system, for tests.
@@ -83,15 +84,20 @@ func run(cfg Config) (*server.Server, error) {
 	} else {
 		port = server.RANDOM_PORT
 	}
-	ns, err := server.NewServer(&server.Options{
+	options := &server.Options{
 		ServerName: "busbar", Host: host, Port: port,
 		NoSigs: true, NoLog: false,
 		JetStream: true, StoreDir: filepath.Join(cfg.DataDir, "nats"),
 		JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
 		SyncAlways: !cfg.Relaxed, MaxPayload: 1 << 20,
-		WriteDeadline: 10 * time.Second, Authorization: cfg.Token,
-		DisableShortFirstPing: true,
-	})
+		WriteDeadline: 10 * time.Second, DisableShortFirstPing: true,
+	}
+	if cfg.Users != "" {
+		if err := options.ProcessConfigString(cfg.Users); err != nil {
+			return nil, fmt.Errorf("users of NATS: %w", err)
+		}
+	}
+	ns, err := server.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("configure NATS: %w", err)
 	}
@@ -127,7 +133,7 @@ func splitListen(listen string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// URL is where clients connect, without the token.
+// URL is where clients connect.
 func (s *Server) URL() string { return "nats://" + s.ns.Addr().String() }
 
 // Stop shuts the server down and releases the data directory. Close the

@@ -103,18 +103,15 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestToken(t *testing.T) {
+func TestUsers(t *testing.T) {
 	t.Parallel()
-	s := start(t, natsd.Config{DataDir: t.TempDir(), Token: "s3cret"})
+	s := start(t, natsd.Config{DataDir: t.TempDir(), Users: `authorization: { user: ada, password: "s3cret" }`})
 	defer s.Stop()
-	if strings.Contains(s.URL(), "s3cret") {
-		t.Error("the URL gives the token away")
-	}
 	if nc, err := nats.Connect(s.URL()); err == nil {
 		nc.Close()
-		t.Error("connected without the token")
+		t.Error("connected without the password")
 	}
-	nc, err := nats.Connect(s.URL(), nats.Token("s3cret"))
+	nc, err := nats.Connect(s.URL(), nats.UserInfo("ada", "s3cret"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,3 +88,39 @@ func ExampleService_AddPrompt() {
 	// user Review this Go code. <nil>
 	// [Go Rust] <nil>
 }
+
+// Prompts of a tenant are listed and rendered for its principals alone, here with one
+// that every tenant has.
+func ExampleService_ListPrompts() {
+	greeting := func(call *service.Call) service.ServedPrompt {
+		tenant := call.Tenant()
+		return service.ServedPrompt{
+			Prompt: mcp.Prompt{Name: "greeting", Description: "Greets for " + tenant},
+			Render: func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) {
+				return []mcp.PromptMessage{{Role: "user", Content: mcp.Text("Say hello for " + tenant + ".")}}, nil
+			},
+		}
+	}
+	s := service.New("prompts", quietly)
+	s.ListPrompts(
+		func(_ context.Context, call *service.Call, cursor string, limit int) (service.PromptPage, error) {
+			return service.PromptPage{Prompts: []mcp.Prompt{greeting(call).Prompt}}, nil
+		},
+		func(_ context.Context, call *service.Call, name string) (*service.ServedPrompt, error) {
+			if name != "greeting" {
+				return nil, nil
+			}
+			p := greeting(call)
+			return &p, nil
+		})
+	t := &example{}
+	defer t.end()
+	b := servicetest.Start(t, s)
+	messages, err := b.As("ada", "acme").Prompt("greeting", nil)
+	fmt.Println(messages[0].Text, err)
+	_, err = b.Prompt("greeting", nil) // of no tenant
+	fmt.Println(err)
+	// Output:
+	// Say hello for acme. <nil>
+	// Unknown prompt: greeting
+}

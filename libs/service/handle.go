@@ -64,6 +64,8 @@ func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, erro
 		return s.listResources(ctx, call)
 	case mcp.MethodPromptsGet:
 		return s.getPrompt(ctx, call)
+	case mcp.MethodPromptsList:
+		return s.listPrompts(ctx, call)
 	case mcp.MethodComplete:
 		return s.complete(ctx, call)
 	case mcp.MethodSample:

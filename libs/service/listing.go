@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -64,17 +65,105 @@ func (s *Service) prefixReaderLocked(uri string) (read ReadFunc) {
 	return read
 }
 
+// PromptPage is a part of a list of prompts.
+type PromptPage struct {
+	Prompts []mcp.Prompt
+	// Next is as in ResourcePage.
+	Next string
+}
+
+// ListPromptsFunc is ListFunc of prompts.
+type ListPromptsFunc func(ctx context.Context, call *Call, cursor string, limit int) (PromptPage, error)
+
+// FindPromptFunc finds the prompt of a name that the tenant of a call has; nil for
+// none.
+type FindPromptFunc func(ctx context.Context, call *Call, name string) (*ServedPrompt, error)
+
+// tenantPrompts are the prompts of tenants; nil functions for none.
+type tenantPrompts struct {
+	list ListPromptsFunc
+	find FindPromptFunc
+}
+
+// ListPrompts serves prompts that are a tenant's own. A caller with a tenant gets
+// the prompts that find has, and those of AddPrompt under other names; list lists
+// both. Callers without a tenant have those of AddPrompt alone. Of all services on
+// the bus one has the prompts of tenants, the first to say so. Say with
+// PromptsUpdated when they change.
+func (s *Service) ListPrompts(list ListPromptsFunc, find FindPromptFunc) {
+	s.register("list of prompts", func() error {
+		if s.tenantPrompts.list != nil {
+			return errors.New("added twice")
+		}
+		s.tenantPrompts = tenantPrompts{list, find}
+		return nil
+	})
+}
+
+// PromptsUpdated tells clients of a tenant that its prompts have changed. It returns
+// nil when the bus has that on its disk, so that no client that is away for a while
+// misses it. Unavailable while the service does not run.
+func (s *Service) PromptsUpdated(ctx context.Context, tenant string) error {
+	return s.record(ctx, bus.Updated{Service: s.name, Tenant: tenant, Prompts: true})
+}
+
+// part is the part of a list that an edge asks for.
+type part struct {
+	Cursor string `json:"cursor,omitzero"`
+	Limit  int    `json:"limit"`
+	// Name asks for the prompt of that name alone.
+	Name string `json:"name,omitzero"`
+}
+
+func readPart(call *Call) (in part, err error) {
+	if err := json.Unmarshal(call.req.Arguments, &in); err != nil || in.Limit < 1 {
+		return in, fault.New(fault.InvalidParams, "%s of a service needs a limit", call.req.Method).Because(err)
+	}
+	return in, nil
+}
+
+func (s *Service) listPrompts(ctx context.Context, call *Call) (*busv1.Result, error) {
+	list := look(s, func() ListPromptsFunc { return s.tenantPrompts.list })
+	if list == nil {
+		return nil, methodNotFound(call.req.Method)
+	}
+	in, err := readPart(call)
+	if err != nil {
+		return nil, err
+	}
+	var page PromptPage
+	if in.Name == "" {
+		page, err = list(ctx, call, in.Cursor, in.Limit)
+	} else {
+		var p *prompt
+		if p, err = s.prompt(ctx, call, in.Name); err == nil {
+			page.Prompts = []mcp.Prompt{p.prompt}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if page.Prompts == nil {
+		page.Prompts = []mcp.Prompt{}
+	}
+	data, err := marshal(struct {
+		Prompts []mcp.Prompt `json:"prompts"`
+		Next    string       `json:"nextCursor,omitzero"`
+	}{page.Prompts, page.Next})
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data}, nil
+}
+
 func (s *Service) listResources(ctx context.Context, call *Call) (*busv1.Result, error) {
 	list := look(s, func() ListFunc { return s.list })
 	if list == nil {
 		return nil, methodNotFound(call.req.Method)
 	}
-	var in struct {
-		Cursor string `json:"cursor,omitzero"`
-		Limit  int    `json:"limit"`
-	}
-	if err := json.Unmarshal(call.req.Arguments, &in); err != nil || in.Limit < 1 {
-		return nil, fault.New(fault.InvalidParams, "resources/list of a service needs a limit").Because(err)
+	in, err := readPart(call)
+	if err != nil {
+		return nil, err
 	}
 	page, err := list(ctx, call, in.Cursor, in.Limit)
 	if err != nil {

@@ -50,10 +50,57 @@ func TestListResources(t *testing.T) {
 	c.fails(&busv1.Request{Method: "resources/read", Name: "y:"}, fault.UnknownResource)
 }
 
+func TestListPrompts(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	s.AddPrompt(mcp.Prompt{Name: "both"}, saying("", "everybody's").Render, nil)
+	s.AddPrompt(mcp.Prompt{Name: "everybody's"}, saying("", "everybody's").Render, nil)
+	s.ListPrompts(func(_ context.Context, call *service.Call, cursor string, limit int) (service.PromptPage, error) {
+		if cursor == "end" {
+			return service.PromptPage{}, nil
+		}
+		return service.PromptPage{Prompts: []mcp.Prompt{{Name: call.Tenant() + cursor, Title: strconv.Itoa(limit)}}, Next: "end"}, nil
+	}, func(_ context.Context, call *service.Call, name string) (*service.ServedPrompt, error) {
+		if name != "both" && name != "own" {
+			return nil, nil
+		}
+		p := saying(name, "of "+call.Tenant())
+		p.Complete = map[string]service.CompleteFunc{"x": func(context.Context, *service.Call, string, map[string]string) ([]string, error) {
+			return []string{call.Tenant()}, nil
+		}}
+		return &p, nil
+	})
+	c := run(t, s)
+	c.catalogue("it is announced", func(c *busv1.Catalogue) bool { return c.ListsPrompts })
+	as := func(tenant, method, name, arguments string) *busv1.Request {
+		return &busv1.Request{Method: method, Name: name, Arguments: []byte(arguments), Identity: &busv1.Identity{Principal: "p", Tenant: tenant}}
+	}
+	same(t, "a page", c.result(as("t", "prompts/list", "", `{"limit":5,"cursor":"c"}`)), `{"prompts":[{"name":"tc","title":"5"}],"nextCursor":"end"}`)
+	same(t, "the last", c.result(as("t", "prompts/list", "", `{"limit":5,"cursor":"end"}`)), `{"prompts":[]}`)
+	same(t, "one", c.result(as("t", "prompts/list", "", `{"limit":1,"name":"own"}`)), `{"prompts":[{"name":"own"}]}`)
+	c.fails(as("t", "prompts/list", "", `{"limit":1,"name":"none"}`), fault.UnknownPrompt)
+	c.fails(as("t", "prompts/list", "", `{}`), fault.InvalidParams)
+	said := func(text string) string {
+		return `{"messages":[{"role":"user","content":{"type":"text","text":"` + text + `"}}]}`
+	}
+	for _, w := range []struct{ tenant, name, says string }{
+		{"t", "both", "of t"}, {"t", "own", "of t"}, {"u", "own", "of u"}, {"t", "everybody's", "everybody's"}, {"", "both", "everybody's"},
+	} {
+		same(t, w.tenant+" "+w.name, c.result(as(w.tenant, "prompts/get", w.name, "")), said(w.says))
+	}
+	for _, r := range []*busv1.Request{as("", "prompts/get", "own", ""), as("t", "prompts/get", "none", "")} {
+		c.fails(r, fault.UnknownPrompt)
+	}
+	typed := `{"ref":{"type":"ref/prompt","name":"own"},"argument":{"name":"x","value":""}}`
+	same(t, "completed", c.result(as("t", "completion/complete", "", typed)), `{"completion":{"values":["t"],"total":1,"hasMore":false}}`)
+	c.fails(as("", "completion/complete", "", typed), fault.UnknownPrompt)
+}
+
 func TestNothingListed(t *testing.T) {
 	t.Parallel()
 	c := run(t, quiet(t, "svc"))
 	c.fails(&busv1.Request{Method: "resources/list", Arguments: []byte(`{"limit":5}`)}, fault.MethodNotFound)
+	c.fails(&busv1.Request{Method: "prompts/list", Arguments: []byte(`{"limit":5}`)}, fault.MethodNotFound)
 }
 
 func TestResourcesUpdated(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
@@ -41,7 +42,7 @@ type DataEnv struct {
 	Env
 	// DatabaseURL is that of Postgres, which any number of processes share. Empty:
 	// SQLite in DataDir, which is one process's alone.
-	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name. Without it, SQLite in the data directory."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host:5432/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where files are kept. Default $XDG_STATE_HOME/busbar/ or ~/.local/state/busbar/, and the name of the service."`
 }
 
@@ -78,8 +79,8 @@ func Main[E Environment](name string, build Build[E]) {
 // Command is the command line of a service, for kong: a program of its own, or
 // one command of a program that runs several.
 type Command[E Environment] struct {
-	NATS string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
-	Env  E      `embed:""`
+	join.Flags
+	Env E `embed:""`
 
 	name  string
 	build Build[E]
@@ -99,7 +100,7 @@ const startTime = 30 * time.Second
 func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	conn, err := bus.Connect(starting, bus.Config{URL: c.NATS, Name: c.name})
+	conn, err := c.Connect(starting, c.name, c.name)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 // log and, unless env.DataDir is empty, the place of data are those of env; the
 // service's own settings are read from the environment.
 func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
-	parser, err := kong.New(c, kong.Name(c.name))
+	parser, err := kong.New(c, kong.Name(c.name), lifecycle.Secrets())
 	if err != nil {
 		return nil, err
 	}

@@ -82,16 +82,33 @@ func (s *Service) RemovePrompt(name string) {
 	})
 }
 
-// prompt finds a prompt. An edge asks only for one that some instance announced:
-// one that is missing here, others have already.
-func (s *Service) prompt(ctx context.Context, name string) *prompt {
+// prompt finds a prompt: the tenant's own, or everybody's. For others an edge asks
+// only for one that some instance announced: one that is missing here, others have
+// already.
+func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt, error) {
+	own := look(s, func() FindPromptFunc { return s.tenantPrompts.find })
+	if own != nil && call.Tenant() != "" {
+		if p, err := own(ctx, call, name); p != nil || err != nil {
+			return newPrompt(p, err)
+		}
+	}
 	find := func() *prompt { return s.prompts[name] }
 	p := look(s, find)
-	if p == nil && s.refresh != nil {
+	if p == nil && s.refresh != nil && (own == nil || call.Tenant() == "") {
 		s.refresh.now(ctx, s)
 		p = look(s, find)
 	}
-	return p
+	if p == nil {
+		return nil, unknownPrompt(name)
+	}
+	return p, nil
+}
+
+func newPrompt(p *ServedPrompt, err error) (*prompt, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &prompt{prompt: p.Prompt, render: p.Render, complete: p.Complete}, nil
 }
 
 func unknownPrompt(name string) error {
@@ -99,9 +116,9 @@ func unknownPrompt(name string) error {
 }
 
 func (s *Service) getPrompt(ctx context.Context, call *Call) (*busv1.Result, error) {
-	p := s.prompt(ctx, call.req.Name)
-	if p == nil {
-		return nil, unknownPrompt(call.req.Name)
+	p, err := s.prompt(ctx, call, call.req.Name)
+	if err != nil {
+		return nil, err
 	}
 	arguments := map[string]string{}
 	if len(call.req.Arguments) > 0 {
@@ -146,7 +163,7 @@ func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, erro
 	if err := json.Unmarshal(call.req.Arguments, &p); err != nil {
 		return nil, fault.New(fault.InvalidParams, "params of completion/complete need a ref and an argument").Because(err)
 	}
-	f, err := s.completer(ctx, &p)
+	f, err := s.completer(ctx, call, &p)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +187,14 @@ func (s *Service) complete(ctx context.Context, call *Call) (*busv1.Result, erro
 }
 
 // completer finds who completes an argument; nil when nobody does.
-func (s *Service) completer(ctx context.Context, p *mcp.CompleteParams) (CompleteFunc, error) {
+func (s *Service) completer(ctx context.Context, call *Call, p *mcp.CompleteParams) (CompleteFunc, error) {
 	switch p.Ref.Type {
 	case "ref/prompt":
-		if found := s.prompt(ctx, p.Ref.Name); found != nil {
-			return found.complete[p.Argument.Name], nil
+		found, err := s.prompt(ctx, call, p.Ref.Name)
+		if err != nil {
+			return nil, err
 		}
-		return nil, unknownPrompt(p.Ref.Name)
+		return found.complete[p.Argument.Name], nil
 	case "ref/resource":
 		s.mu.Lock()
 		defer s.mu.Unlock()

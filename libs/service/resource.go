@@ -85,13 +85,17 @@ type ResourceUpdate struct {
 // misses them. After an error some may have been told. Unavailable while the
 // service does not run.
 func (s *Service) ResourcesUpdated(ctx context.Context, updates ...ResourceUpdate) error {
-	conn := s.anyConn()
-	if conn == nil {
-		return fault.New(fault.Unavailable, "service %s is not on the bus", s.name)
-	}
 	all := make([]bus.Updated, len(updates))
 	for i, u := range updates {
 		all[i] = bus.Updated{Service: s.name, URI: u.URI, Tenant: u.Tenant, Listed: u.Listed}
+	}
+	return s.record(ctx, all...)
+}
+
+func (s *Service) record(ctx context.Context, all ...bus.Updated) error {
+	conn := s.anyConn()
+	if conn == nil {
+		return fault.New(fault.Unavailable, "service %s is not on the bus", s.name)
 	}
 	return conn.RecordUpdated(ctx, all)
 }

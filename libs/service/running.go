@@ -246,7 +246,7 @@ func (r *Running) callers() (_ *bus.Caller, err error) {
 	r.callerMu.Lock()
 	defer r.callerMu.Unlock()
 	if r.caller == nil {
-		r.caller, err = bus.NewGatewayCaller(r.conn)
+		r.caller, err = bus.NewGatewayCaller(r.conn, r.service.name)
 	}
 	return r.caller, err
 }

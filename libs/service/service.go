@@ -9,7 +9,8 @@
 //	AddTool         a tool, its schemas inferred from Go types
 //	AddResource     one resource; AddResourceTemplate, ListResources and
 //	                AddResourcePrefix are for many
-//	AddPrompt       a prompt with completion; AddSkill a skill
+//	AddPrompt       a prompt with completion, ListPrompts those of tenants;
+//	                AddSkill a skill
 //	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
 //	                CallTool
 //	Errorf          a handler's own failure, for the model
@@ -48,12 +49,14 @@ type Service struct {
 	prefixes  map[string]ReadFunc
 	list      ListFunc
 	prompts   map[string]*prompt
-	skills    map[string]*servedSkill
-	errs      []error
-	sample    SampleFunc
-	handlers  map[string]HandleFunc
-	refresh   *refresh
-	running   map[*Running]struct{}
+	// tenantPrompts are the prompts of tenants.
+	tenantPrompts tenantPrompts
+	skills        map[string]*servedSkill
+	errs          []error
+	sample        SampleFunc
+	handlers      map[string]HandleFunc
+	refresh       *refresh
+	running       map[*Running]struct{}
 	// instances counts those that Start has begun and Stop has not ended.
 	instances int
 	closers   []func()
@@ -80,7 +83,8 @@ func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n
 func WithLogger(l *slog.Logger) Option { return func(s *Service) { s.log = l } }
 
 // New makes a service. The name is what calls are addressed to on the bus: 1
-// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge or gateway.
+// to 64 characters of a-z, A-Z, 0-9, - and _; not client, edge, gateway,
+// operator or developer.
 func New(name string, opts ...Option) *Service {
 	s := &Service{
 		name: name, version: "0.0.0",
@@ -147,6 +151,7 @@ func (s *Service) catalogueLocked() *busv1.Catalogue {
 		c.ResourceTemplates = append(c.ResourceTemplates, t.wire)
 	}
 	c.ListsResources = s.list != nil
+	c.ListsPrompts = s.tenantPrompts.list != nil
 	c.ResourcePrefixes = slices.Sorted(maps.Keys(s.prefixes))
 	for _, p := range sorted(s.prompts) {
 		c.Prompts = append(c.Prompts, p.wire)

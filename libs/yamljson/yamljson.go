@@ -22,6 +22,14 @@ const maxDepth = 16
 // Object reads one YAML document, of names and values, as a JSON object. Who
 // calls it bounds the size. Errors name the line.
 func Object(document []byte) (jsontext.Value, error) {
+	object, err := parse(document)
+	if err != nil {
+		return nil, err
+	}
+	return reader{}.appendNode(nil, object, 0)
+}
+
+func parse(document []byte) (*yaml.Node, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("it is not UTF-8")
 	}
@@ -36,10 +44,17 @@ func Object(document []byte) (jsontext.Value, error) {
 	if first.Kind != yaml.DocumentNode || len(first.Content) != 1 || first.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("it is not a list of names and values")
 	}
-	return appendNode(nil, first.Content[0], 0)
+	return first.Content[0], nil
 }
 
-func appendNode(b []byte, n *yaml.Node, depth int) ([]byte, error) {
+// reader reads nodes.
+type reader struct {
+	// alone: nobody else reads the document, so a key that some take for a boolean
+	// is text.
+	alone bool
+}
+
+func (r reader) appendNode(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 	at := func(format string, args ...any) error {
 		return fmt.Errorf("line %d: %s", n.Line, fmt.Sprintf(format, args...))
 	}
@@ -75,7 +90,12 @@ func appendNode(b []byte, n *yaml.Node, depth int) ([]byte, error) {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = appendNode(b, c, depth+1); err != nil {
+		if key && r.alone {
+			b, err = jsontext.AppendQuote(b, c.Value)
+		} else {
+			b, err = r.appendNode(b, c, depth+1)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

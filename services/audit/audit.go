@@ -30,7 +30,7 @@ type Env struct {
 	// Key signs checkpoints: the 32 bytes of an Ed25519 seed in base64. Empty: the
 	// one in audit.key in the data directory, made when there is none. Each instance
 	// may have its own.
-	Key string `env:"BUSBAR_AUDIT_KEY" placeholder:"BASE64" help:"Key to sign with: 32 random bytes in base64. Without it, audit.key in the data directory."`
+	Key string `env:"BUSBAR_AUDIT_KEY" secret:"" hidden:"" placeholder:"BASE64" help:"Key to sign with: 32 random bytes in base64. Without it, audit.key in the data directory."`
 	// Retention is how long rows are kept. Zero is DefaultRetention, less is
 	// forever.
 	Retention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events are kept; negative is forever (default ${default}, 90 days)."`

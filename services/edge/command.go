@@ -7,7 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
@@ -16,15 +17,17 @@ import (
 // tags are read by kong.
 type Command struct {
 	ListenFlags
-	NATS                 string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+	PolicyFlags
+	IdentityFlags
+	join.Flags
 	DataDir              string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
-	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this version authenticates nobody. Put an authenticating proxy in front."`
+	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody: a proxy in front lets nobody else pass."`
 }
 
 // Help implements kong's HelpProvider.
 func (Command) Help() string {
-	return `Example: busbar edge --listen 127.0.0.1:8001 --nats nats://127.0.0.1:4222`
+	return `Example: busbar edge --listen 127.0.0.1:8001 --nats nats://127.0.0.1:4222 --access access.yaml`
 }
 
 // connectTime is how long a starting edge waits for NATS.
@@ -32,12 +35,17 @@ const connectTime = 30 * time.Second
 
 // Run serves until ctx ends. The line that says it is ready goes to out.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
-	l, err := c.Open(c.AllowUnauthenticated)
+	l, err := c.Open(c.AllowUnauthenticated || c.Access != "" || c.Proxy.Header != "")
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	cfg := c.Config(lifecycle.Version())
+	closed, err := c.OpenPolicy(&cfg)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	token, remove, err := IssueToken(c.DataDir, "edge", l)
 	if err != nil {
 		slog.Warn("nobody can read the audit trail at this edge", "error", err)
@@ -47,11 +55,16 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	}
 	connecting, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	conn, err := bus.Connect(connecting, bus.Config{URL: c.NATS, Name: "edge"})
+	conn, err := c.Connect(connecting, permission.Edge, "edge")
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	forgotten, err := c.OpenIdentity(&cfg)
+	if err != nil {
+		return err
+	}
+	defer forgotten()
 	e, err := New(connecting, conn, cfg)
 	if err != nil {
 		return err

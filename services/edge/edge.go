@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -22,9 +21,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/service"
-	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/limit"
+	"github.com/busbar-mcp/busbar/services/edge/listener"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -38,10 +38,15 @@ type Config struct {
 	Guard door.Guard
 	// Authenticator tells who calls; nil: everybody is gateway.Anonymous.
 	Authenticator gateway.Authenticator
-	// Authorizer says who may call what; nil: everybody everything.
-	Authorizer gateway.Authorizer
+	// Client: see gateway.Config.
+	Client func(*gateway.Credentials) string
+	// Access says who may do what; nil: everybody everything.
+	Access gateway.Access
 	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
 	Limiter gateway.Limiter
+	// Limits are those of principals, tenants and tools, held by all edges together;
+	// nil: none.
+	Limits limit.Rules
 	// Guest leaves the calls that tools make to the other edges of the bus. An edge
 	// that comes and goes with one client would end those of others when it goes.
 	Guest bool
@@ -59,10 +64,9 @@ type Config struct {
 type Audit struct {
 	// Off records nothing.
 	Off bool
-	// SpoolDir: see audit.Config. Authorize and Token: see trail.Config.
-	SpoolDir  string
-	Authorize func(*http.Request) (trail.Access, error)
-	Token     operator.Token
+	// SpoolDir: see audit.Config. Token: see trail.Config.
+	SpoolDir string
+	Token    operator.Token
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -78,8 +82,10 @@ type Edge struct {
 	server   *era.Server
 	api      *api.Server
 	sockets  *door.Sockets
-	services *bus.Server // nil for a guest
+	services *bus.Server    // nil for a guest
+	limits   *limit.Limiter // nil for none
 	metrics  *metrics.Metrics
+	tls      *listener.TLS // of ServeAll; nil for none
 
 	// cleanups undo what New did, the last first.
 	cleanups []func()
@@ -117,13 +123,23 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cleanup(e.live.Close)
+	if p := e.policy(); p != nil {
+		e.cleanup(p.OnChange(e.live.SightsChanged))
+	}
+	if p := e.policy(); p != nil {
+		e.cleanup(p.OnChange(e.live.SightsChanged))
+	}
+	if err = e.takeKeys(); err != nil {
+		return nil, err
+	}
 	if e.gateway, err = e.newGateway(ctx); err != nil {
 		return nil, err
 	}
+	e.cleanup(e.gateway.Close)
 	e.cleanup(func() { e.sockets.End(now()) })
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
-		Gateway: e.gateway, Sessions: e.sessions, Streams: store.NewStreams(conn), Logger: cfg.Logger,
+		Gateway: e.gateway, Sessions: e.sessions, Streams: store.NewStreams(conn), Managed: e.oauth, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -155,9 +171,13 @@ func (e *Edge) newGateway(ctx context.Context) (*gateway.Gateway, error) {
 	cache, held := gateway.NewCache(), budget.New(e.cfg.ResultBytes)
 	e.cleanup(cache.Close)
 	e.measure(cache, held)
+	limiter, err := e.startLimits(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: store.NewApprovals(e.conn), Cache: cache, Budget: held,
-		Authenticator: e.cfg.Authenticator, Authorizer: e.cfg.Authorizer, Limiter: e.cfg.Limiter, Deduplicator: gateway.NewKeys(store.NewOutcomes(e.conn), e.caller, tasks),
+		Authenticator: e.bounded(), Client: e.cfg.Client, Access: e.cfg.Access, Limiter: limiter, Deduplicator: gateway.NewKeys(store.NewOutcomes(e.conn), e.caller, tasks),
 		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(store.SharedKeys(e.storage)), CheckResults: e.cfg.CheckResults, Logger: e.cfg.Logger,
 	}), nil
 }
@@ -183,6 +203,25 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	}
 	e.cleanup(e.trail.Close)
 	return e.trail, nil
+}
+
+// startLimits joins the edges that share limits, where there are any.
+func (e *Edge) startLimits(ctx context.Context) (gateway.Limiter, error) {
+	if e.cfg.Limits == nil {
+		return e.cfg.Limiter, nil
+	}
+	l := limit.New(ctx, limit.Config{
+		Rules: e.cfg.Limits, Next: e.cfg.Limiter, Edge: e.caller.Edge(), Guest: e.cfg.Guest,
+		Store: e.conn.Bucket(bus.LimitsBucket), Peers: e.caller, Logger: e.cfg.Logger,
+	})
+	e.limits = l
+	e.cleanup(l.Close)
+	stop, err := e.caller.OnBorrow(l.Lend)
+	if err != nil {
+		return nil, err
+	}
+	e.cleanup(stop)
+	return l, nil
 }
 
 // Server answers MCP messages, for doors other than HTTP.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -57,12 +58,12 @@ type serving struct {
 
 func serve(t *testing.T, e *edge.Edge) *serving {
 	t.Helper()
-	l, err := edge.Listen("127.0.0.1:0", false)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s := &serving{url: edge.Endpoint(l), addr: l.Addr().String(), stop: stop, done: make(chan error, 1)}
+	s := &serving{url: "http://" + l.Addr().String() + "/mcp", addr: l.Addr().String(), stop: stop, done: make(chan error, 1)}
 	go func() { s.done <- e.Serve(ctx, l) }()
 	t.Cleanup(stop)
 	return s
@@ -175,35 +176,13 @@ func TestServeGuardsLoopback(t *testing.T) {
 func TestServeFails(t *testing.T) {
 	t.Parallel()
 	e, _ := start(t).join(t)
-	l, err := edge.Listen("127.0.0.1:0", false)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = l.Close()
 	if err := e.Serve(t.Context(), l); err == nil {
 		t.Error("a closed listener is served")
-	}
-}
-
-func TestListen(t *testing.T) {
-	t.Parallel()
-	for address, c := range map[string]struct {
-		public bool
-		says   string
-	}{
-		"127.0.0.1:0": {false, ""}, "localhost:0": {false, ""}, "0.0.0.0:0": {true, ""},
-		":0": {false, "--allow-unauthenticated"}, " ": {false, "--listen"}, "127.0.0.1:99999": {false, "--listen"},
-	} {
-		l, err := edge.Listen(address, c.public)
-		if err == nil {
-			if u := edge.Endpoint(l); !strings.HasPrefix(u, "http://") || !strings.HasSuffix(u, "/mcp") {
-				t.Errorf("endpoint %s", u)
-			}
-			_ = l.Close()
-		}
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", address, err, c.says)
-		}
 	}
 }
 
@@ -238,7 +217,7 @@ func TestCommand(t *testing.T) {
 	defer stop()
 	in, out := io.Pipe()
 	done := make(chan error, 1)
-	cmd := edge.Command{NATS: url, ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0", AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}}
+	cmd := edge.Command{Flags: join.Flags{NATS: url}, ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0", AllowHost: []string{"mcp.example.com"}, AllowOrigin: []string{"https://app.example.com"}}}
 	go func() { done <- cmd.Run(ctx, out) }()
 	line := make(chan string, 1)
 	go func() {
@@ -259,12 +238,35 @@ func TestCommand(t *testing.T) {
 		t.Error(err)
 	}
 	for says, cmd := range map[string]edge.Command{
-		"--allow-unauthenticated": {ListenFlags: edge.ListenFlags{Listen: ":0"}, NATS: url}, "--nats": {ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, NATS: "nats://127.0.0.1:1"},
+		"--allow-unauthenticated": {ListenFlags: edge.ListenFlags{Listen: ":0"}, Flags: join.Flags{NATS: url}}, "--nats": {ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, Flags: join.Flags{NATS: "nats://127.0.0.1:1"}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		if err := cmd.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %s", err, says)
 		}
 		cancel()
+	}
+}
+
+// Who shows two sets of credentials shows none: what stands before the edge may have
+// looked at the other one. gRPC's case is with its door.
+func TestL4TwoAuthorizationHeaders(t *testing.T) {
+	t.Parallel()
+	e, _ := start(t).join(t)
+	h := e.Handler(door.Guard{Loopback: true})
+	for _, path := range []string{
+		"/mcp", "/sse", "/messages", "/tools", "/tools/echo", "/tools:batch", "/resources", "/prompts", "/prompts/greet", "/sampling", "/approvals", "/v1", "/graphql", "/ws", "/audit/list",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader("{}"))
+			r.Header["Authorization"] = []string{"Bearer a", "Bearer b"}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusBadRequest && w.Code != http.StatusMethodNotAllowed && w.Code != http.StatusNotFound || w.Code == http.StatusNotFound && method == http.MethodGet {
+				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package edge
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -14,7 +15,8 @@ import (
 // looked at here on its way: only the beginnings of lines, since a line of a JSON
 // body that looks like a header costs no more than a connection.
 
-// framed is a listener whose connections know of such requests.
+// framed is a listener whose connections know of such requests. Those of HTTP/2
+// have frames for both, and pass as they are.
 type framed struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -23,8 +25,24 @@ func (l framed) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &framedConn{Conn: c}, nil
+	secure, ok := c.(*tls.Conn)
+	switch {
+	case !ok:
+		return &framedConn{Conn: c}, nil
+	case secure.ConnectionState().NegotiatedProtocol == http2Protocol:
+		return secure, nil
+	}
+	return &framedTLS{framedConn{Conn: secure}, secure}, nil
 }
+
+// framedTLS is a framedConn of which the HTTP server can tell that it is encrypted.
+type framedTLS struct {
+	framedConn
+	secure *tls.Conn
+}
+
+// ConnectionState is for the HTTP server, which puts it into requests.
+func (c *framedTLS) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
 
 // framedConn is read by one goroutine at a time.
 type framedConn struct {
@@ -101,18 +119,25 @@ func hasName(line, name []byte) bool {
 	return len(line) >= len(name) && bytes.EqualFold(line[:len(name)], name)
 }
 
-// framedKey is where the context of a request has its connection.
-type framedKey struct{}
+// connKey is where the context of a request has what is known of its connection: a
+// *framedConn, or *cancelled for HTTP/2.
+type connKey struct{}
 
-// framedContext is the http.Server's ConnContext.
-func framedContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, framedKey{}, c)
+// connContext is the http.Server's ConnContext.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	switch c := c.(type) {
+	case *framedConn:
+		return context.WithValue(ctx, connKey{}, c)
+	case *framedTLS:
+		return context.WithValue(ctx, connKey{}, &c.framedConn)
+	}
+	return context.WithValue(ctx, connKey{}, &cancelled{conn: c})
 }
 
 // unambiguous ends connections with the first request that is not.
 func unambiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(framedKey{}).(*framedConn); ok && c.ambiguous.Load() {
+		if c, ok := r.Context().Value(connKey{}).(*framedConn); ok && c.ambiguous.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

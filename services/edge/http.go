@@ -23,10 +23,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
+	"github.com/busbar-mcp/busbar/services/edge/identity"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 // Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
-// rest.Roots, /v1, /graphql, /ws, /audit/, /healthz and /readyz.
+// rest.Roots, /v1, /graphql, /ws, /audit/, /access/limits, /healthz, /readyz, and
+// for clients that log in identity.MetadataPath.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", streamable.New(streamable.Config{
@@ -35,7 +38,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
 	mux.HandleFunc(sse.StreamPath, old.Stream)
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	mux.Handle(trail.Path, trail.New(trail.Config{Gateway: e.gateway, Guard: guard, Authorize: e.cfg.Audit.Authorize, Token: e.cfg.Audit.Token}))
+	mux.Handle(trail.Path, trail.New(trail.Config{Gateway: e.gateway, Guard: guard, Token: e.cfg.Audit.Token}))
 	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
 	mux.Handle(graphql.Path, graphql.New(graphql.Config{
 		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
@@ -43,15 +46,23 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux.Handle(websocket.Path, websocket.New(websocket.Config{
 		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
+	mux.HandleFunc("GET "+limitsPath, e.limitsLeft(guard))
 	web := rest.New(rest.Config{API: e.api, Guard: guard})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", e.ready)
+	if a := e.identity(); a != nil {
+		mux.Handle(identity.MetadataPath, a)
+		mux.Handle(identity.MetadataPath+"/", a)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, release := e.gateway.Hold(r.Context())
 		defer release()
 		r = r.WithContext(ctx)
+		if e.refused(ctx, w, r) {
+			return
+		}
 		// Not through the mux, which tidies paths: a resource's URI is part of one.
-		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) {
+		if root, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"); slices.Contains(rest.Roots, root) && r.URL.Path != limitsPath {
 			web.ServeHTTP(w, r)
 			return
 		}
@@ -65,37 +76,53 @@ func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Handler() }
 
 // ServeAll is Serve for every listener there is. It closes them.
 func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
+	if e.tls = l.TLS; e.tls != nil {
+		e.metrics.Gauge("busbar_tls_certificate_expires_seconds", "When the certificate in use expires, in seconds since 1970.", func() float64 { return float64(e.tls.Expires().Unix()) })
+	}
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
-	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.HTTP) })
+	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.http()) })
 	if l.GRPC != nil {
 		s := grpc.New(grpc.Config{
 			API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
 		})
 		e.metrics.Gauge("busbar_grpc_streams", "gRPC streams, with those whose client has not read its answer yet.", func() float64 { return float64(s.Streams()) })
-		p.Go(func(ctx context.Context) error { return s.Serve(ctx, l.GRPC, drainTime) })
+		p.Go(func(ctx context.Context) error { return s.Serve(ctx, l.grpc(), drainTime) })
 	}
 	if l.Metrics != nil {
-		p.Go(func(ctx context.Context) error { return e.metrics.Serve(ctx, l.Metrics) })
+		p.Go(func(ctx context.Context) error {
+			return e.metrics.Serve(ctx, l.metrics(), e.readsMetrics(l.MetricsToken))
+		})
 	}
 	return p.Wait()
+}
+
+// readsMetrics says who reads the metrics; nil for anybody, as long as this edge asks
+// nobody who they are.
+func (e *Edge) readsMetrics(token operator.Token) func(string) bool {
+	if e.cfg.Authenticator == nil && token == "" {
+		return nil
+	}
+	return func(shown string) bool { return token.Admits(shown) || e.cfg.Audit.Token.Admits(shown) }
 }
 
 // drainTime bounds how long Serve waits for calls in flight at its end.
 const drainTime = 35 * time.Second
 
 // Serve serves HTTP on l until ctx ends, then closes the listener, finishes
-// the calls in flight, and returns. It closes l.
+// the calls in flight, and returns. It closes l. HTTP/2 is spoken where l accepts
+// TLS connections that have agreed on it.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
 	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
-		Handler:           unambiguous(e.Handler(guard)),
-		ConnContext:       framedContext,
+		Handler:           unambiguous(patient(door.Multiplexed(e.Handler(guard)))),
+		ConnContext:       connContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of short answers; the door sets its own for each write of long ones.
 		WriteTimeout:   10 * time.Second,
 		IdleTimeout:    120 * time.Second,
 		MaxHeaderBytes: 16 << 10,
+		HTTP2:          http2Limits(),
 		ErrorLog:       slog.NewLogLogger(e.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	srv.RegisterOnShutdown(e.server.Close)

@@ -1,10 +1,14 @@
 package edge
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/listener"
+	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 // ListenFlags are the flags that say where an edge listens, and to whom. The tags are
@@ -12,7 +16,13 @@ import (
 type ListenFlags struct {
 	Listen        string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
 	GRPCListen    string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
-	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, for example 127.0.0.1:9100, to anybody who reaches it. Without it there are no metrics."`
+	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, for example 127.0.0.1:9100. Without it there are no metrics."`
+	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token that /metrics asks for. An edge that authenticates its clients asks for this one or for the operator's, in its data directory."`
+
+	TLSCert     string `name:"tls-cert" env:"BUSBAR_TLS_CERT" placeholder:"FILE" help:"Certificate of every listener, with its chain, in PEM. Read again when it changes, as the other files of TLS are."`
+	TLSKey      string `name:"tls-key" env:"BUSBAR_TLS_KEY" placeholder:"FILE" help:"Key of the certificate, in PEM."`
+	TLSClientCA string `name:"tls-client-ca" env:"BUSBAR_TLS_CLIENT_CA" placeholder:"FILE" help:"Authorities whose certificates clients may show, in PEM. A client without one is let in, and has to say otherwise who it is."`
+	TLSByProxy  bool   `name:"tls-by-proxy" env:"BUSBAR_TLS_BY_PROXY" help:"Listen on a public address without a certificate: a proxy in front encrypts, and nothing else reaches the address."`
 
 	AllowHost   []string `env:"BUSBAR_ALLOW_HOST" placeholder:"NAME" help:"Host names this edge answers to, besides loopback names on a loopback listener."`
 	AllowOrigin []string `env:"BUSBAR_ALLOW_ORIGIN" placeholder:"ORIGIN" help:"Web origins whose pages may call this edge, such as https://app.example.com."`
@@ -23,49 +33,94 @@ func (f ListenFlags) Guard() door.Guard {
 	return door.Guard{Hosts: f.AllowHost, Origins: f.AllowOrigin}
 }
 
-// Listeners are what an edge listens on. Only HTTP is never nil.
-type Listeners struct{ HTTP, GRPC, Metrics net.Listener }
+// Listeners are what an edge listens on, and the certificate of all of them, nil for
+// none. Only HTTP is never nil.
+type Listeners struct {
+	HTTP, GRPC, Metrics net.Listener
+	TLS                 *listener.TLS
+	// MetricsToken opens the metrics, besides the operator's; empty for none.
+	MetricsToken operator.Token
+}
 
-// Open opens the listeners. A public address for clients needs the caller's
-// word that this is meant; one for metrics is meant.
-func (f ListenFlags) Open(public bool) (_ *Listeners, err error) {
+// Open opens the listeners. On a public address clients are served only if
+// authenticated says that the edge knows who they are, or that a proxy does, and if
+// they are encrypted, or a proxy does that.
+func (f ListenFlags) Open(authenticated bool) (_ *Listeners, err error) {
 	l := &Listeners{}
 	defer func() {
 		if err != nil {
 			l.Close()
 		}
 	}()
-	if l.HTTP, err = listen("HTTP", "--listen", f.Listen, public); err != nil {
+	if l.TLS, err = f.certificate(); err != nil {
 		return nil, err
 	}
-	if f.GRPCListen != "" {
-		if l.GRPC, err = listen("gRPC", "--grpc-listen", f.GRPCListen, public); err != nil {
-			return nil, err
+	if f.MetricsToken != "" {
+		if l.MetricsToken, err = operator.Read(f.MetricsToken); err != nil {
+			return nil, fmt.Errorf("--metrics-token-file: %w", err)
 		}
 	}
-	if f.MetricsListen != "" {
-		if l.Metrics, err = listen("metrics", "--metrics-listen", f.MetricsListen, true); err != nil {
+	for _, one := range []struct {
+		what, flag, address string
+		to                  *net.Listener
+	}{
+		{"HTTP", "--listen", f.Listen, &l.HTTP}, {"gRPC", "--grpc-listen", f.GRPCListen, &l.GRPC},
+		{"metrics", "--metrics-listen", f.MetricsListen, &l.Metrics},
+	} {
+		if one.address == "" && one.to != &l.HTTP {
+			continue
+		}
+		if *one.to, err = net.Listen("tcp", one.address); err != nil {
+			return nil, fmt.Errorf("%s listener: %w; choose another with %s", one.what, err, one.flag)
+		}
+		known := authenticated || one.to == &l.Metrics && l.MetricsToken != ""
+		if err := f.safe(*one.to, one.flag+" "+one.address, known); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
 }
 
-// Listen opens the listener for HTTP alone.
-func Listen(address string, public bool) (net.Listener, error) {
-	return listen("HTTP", "--listen", address, public)
+func (f ListenFlags) certificate() (*listener.TLS, error) {
+	switch {
+	case f.TLSCert != "" && f.TLSKey != "":
+		return listener.Load(listener.Files{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClientCA}, slog.Default())
+	case f.TLSCert != "" || f.TLSKey != "" || f.TLSClientCA != "":
+		return nil, errors.New("TLS takes --tls-cert and --tls-key, and --tls-client-ca if clients have certificates: the first two go together")
+	}
+	return nil, nil
 }
 
-func listen(what, flag, address string, public bool) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%s listener: %w; choose another with %s", what, err, flag)
+// safe returns why clients must not be served there.
+func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) error {
+	switch {
+	case isLoopback(l):
+		return nil
+	case !authenticated:
+		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, have a proxy in front say who calls with --auth-proxy-header and --auth-proxy-from, or listen on 127.0.0.1 (\"busbar edge --allow-unauthenticated\" is for a proxy that lets nobody pass unauthenticated, and says nothing about it)", where)
+	case f.TLSCert == "" && !f.TLSByProxy:
+		return fmt.Errorf("%s is a public address, and nothing would be encrypted there: give a certificate with --tls-cert and --tls-key, say --tls-by-proxy if a proxy in front encrypts, or listen on 127.0.0.1", where)
 	}
-	if !isLoopback(l) && !public {
-		_ = l.Close()
-		return nil, fmt.Errorf("%s is a public address and this version authenticates nobody: listen on 127.0.0.1, or run \"busbar edge --allow-unauthenticated\" behind an authenticating proxy", address)
-	}
-	return l, nil
+	return nil
+}
+
+// Bounds on connections, half of which one address may have.
+const (
+	maxConnections        = 20_000
+	maxGRPCConnections    = 1000
+	maxMetricsConnections = 100
+)
+
+func (l *Listeners) http() net.Listener {
+	return l.TLS.Listen(listener.Bound(l.HTTP, maxConnections), http2Protocol, "http/1.1")
+}
+
+func (l *Listeners) grpc() net.Listener {
+	return l.TLS.Listen(listener.Bound(l.GRPC, maxGRPCConnections), http2Protocol)
+}
+
+func (l *Listeners) metrics() net.Listener {
+	return l.TLS.Listen(listener.Bound(l.Metrics, maxMetricsConnections), "http/1.1")
 }
 
 func isLoopback(l net.Listener) bool {
@@ -80,19 +135,30 @@ func (l *Listeners) Close() {
 			_ = one.Close()
 		}
 	}
+	if l.TLS != nil {
+		l.TLS.Close()
+		l.TLS = nil
+	}
+}
+
+// MCP is the URL of the MCP endpoint.
+func (l *Listeners) MCP() string { return l.scheme() + "://" + l.HTTP.Addr().String() + "/mcp" }
+
+func (l *Listeners) scheme() string {
+	if l.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // String is the part of a ready line that says where the edge is.
 func (l *Listeners) String() string {
-	s := "mcp=" + Endpoint(l.HTTP)
+	s := "mcp=" + l.MCP()
 	if l.GRPC != nil {
 		s += " grpc=" + l.GRPC.Addr().String()
 	}
 	if l.Metrics != nil {
-		s += " metrics=http://" + l.Metrics.Addr().String() + "/metrics"
+		s += " metrics=" + l.scheme() + "://" + l.Metrics.Addr().String() + "/metrics"
 	}
 	return s
 }
-
-// Endpoint is the URL of the MCP endpoint behind a listener.
-func Endpoint(l net.Listener) string { return "http://" + l.Addr().String() + "/mcp" }

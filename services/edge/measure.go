@@ -39,6 +39,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(cache.Size()) })
+	e.measurePolicy()
 	if e.trail == nil {
 		return
 	}

@@ -5,11 +5,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 func TestMetrics(t *testing.T) {
@@ -115,4 +120,85 @@ func TestMetricsListen(t *testing.T) {
 	if _, err := (edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:99999"}).Open(false); err == nil || !strings.Contains(err.Error(), "--metrics-listen") {
 		t.Errorf("%v", err)
 	}
+}
+
+// With accounts, or a token of its own, metrics are for who shows a token.
+func TestL7MetricsAskForAToken(t *testing.T) {
+	t.Parallel()
+	const own, operators = "0123456789abcdef0123", "operators-0123456789"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(own+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := start(t)
+	for name, c := range map[string]struct {
+		accounts bool
+		file     string
+		opens    map[string]bool // by Authorization; "" is none
+	}{
+		"no accounts": {false, "", map[string]bool{"": true, "Bearer x": true}},
+		"accounts":    {true, "", map[string]bool{"": false, "Bearer " + operators: true, "Bearer " + own: false, "Bearer ": false, "Basic " + operators: false}},
+		"a token":     {false, file, map[string]bool{"": false, "Bearer " + own: true, "Bearer " + own + "x": false, "Bearer " + operators: true}},
+		"both":        {true, file, map[string]bool{"": false, "Bearer " + own: true, "Bearer " + operators: true, "Bearer x": false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := edge.Config{Version: "1", Logger: bustest.Logger(t), Audit: edge.Audit{Off: true, Token: operators}}
+			if c.accounts {
+				cfg.Authenticator = nobody{}
+			}
+			e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(e.Close)
+			l, err := edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", MetricsToken: c.file}.Open(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			done := make(chan error, 1)
+			go func() { done <- e.ServeAll(ctx, l) }()
+			t.Cleanup(func() {
+				stop()
+				if err := receive(t, "the end", done); err != nil {
+					t.Error(err)
+				}
+			})
+			for shown, opens := range c.opens {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Metrics.Addr().String()+"/metrics", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Close = true
+				if shown != "" {
+					r.Header.Set("Authorization", shown)
+				}
+				resp, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				want := map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized}[opens]
+				if resp.StatusCode != want || strings.Contains(string(body), "busbar_") != opens {
+					t.Errorf("%q: %d %.100s", shown, resp.StatusCode, body)
+				}
+			}
+		})
+	}
+	for says, flags := range map[string]edge.ListenFlags{
+		"--metrics-token-file": {Listen: "127.0.0.1:0", MetricsToken: "/nowhere"}, "one word": {Listen: "127.0.0.1:0", MetricsToken: "/dev/null"},
+	} {
+		if _, err := flags.Open(false); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %s", err, says)
+		}
+	}
+}
+
+// nobody lets nobody in.
+type nobody struct{}
+
+func (nobody) Authenticate(context.Context, gateway.Credentials) (gateway.Principal, error) {
+	return gateway.Principal{}, fault.New(fault.Unauthenticated, "nobody is let in")
 }

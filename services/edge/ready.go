@@ -25,6 +25,12 @@ func (e *Edge) checks() []check {
 	if e.trail != nil {
 		all = append(all, check{"audit", e.auditReady})
 	}
+	if e.tls != nil {
+		all = append(all, check{"tls", e.tls.Status})
+	}
+	if e.policy() != nil {
+		all = append(all, check{"access", e.policyReady})
+	}
 	return all
 }
 

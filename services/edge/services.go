@@ -15,19 +15,19 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // busFlags say which bus.
-type busFlags struct {
-	NATS string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
-}
+type busFlags struct{ join.Flags }
 
 func (f busFlags) connect(ctx context.Context) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	return bus.Connect(ctx, bus.Config{URL: f.NATS, Name: "services"})
+	return f.Connect(ctx, permission.Operator, "services")
 }
 
 // ListServices is the command line that lists what is on the bus. The tags are
@@ -141,7 +141,7 @@ func counted(offers map[string]int) string {
 // AssignName is the command line that gives a name to a service.
 type AssignName struct {
 	busFlags
-	Name    string `arg:"" help:"What the service is to have: tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME or model."`
+	Name    string `arg:"" help:"What the service is to have: tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME, model or tenant-prompts."`
 	Service string `arg:"" help:"The service that is to have it, whether it is there now or not."`
 }
 

@@ -24,7 +24,7 @@ type Env struct {
 	// Token is what all calls use; empty reads as nobody, with GitHub's small
 	// limits and without code search. A GITHUB_TOKEN that is there for other
 	// programs is not used: whoever may call the tools would see what it sees.
-	Token string `env:"BUSBAR_GITHUB_TOKEN" placeholder:"TOKEN" help:"Token for GitHub: whoever may call the tools sees what it sees. In the environment, other users of this machine do not see it."`
+	Token string `env:"BUSBAR_GITHUB_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Token for GitHub: whoever may call the tools sees what it sees."`
 	// Tokens, when set, replaces Token by a choice for each call.
 	Tokens TokenSource `kong:"-"`
 	// Transport makes the requests; nil is one that knows the environment's

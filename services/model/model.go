@@ -32,7 +32,7 @@ type Env struct {
 	// and callers may prefer another (modelPreferences.hints).
 	Name string `env:"BUSBAR_MODEL_NAME" placeholder:"NAMES" help:"Models, between commas: the first is the default, and callers may prefer another."`
 	// APIKey may be empty for a server that asks for none.
-	APIKey string `env:"BUSBAR_MODEL_API_KEY" placeholder:"KEY" help:"Key for the provider. In the environment, other users of this machine do not see it."`
+	APIKey string `env:"BUSBAR_MODEL_API_KEY" secret:"" hidden:"" placeholder:"KEY" help:"Key for the provider."`
 	// MaxTokens bounds an answer; who asks for more gets this. Zero is 8192.
 	MaxTokens int `default:"8192" env:"BUSBAR_MODEL_MAX_TOKENS" placeholder:"N" help:"Most tokens of one answer (default ${default})."`
 	// Transport makes the requests; nil is one that knows the environment's

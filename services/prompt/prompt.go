@@ -2,8 +2,10 @@
 // arguments, in several languages, kept with all their versions in Postgres or
 // SQLite and changed while it runs, by tools.
 //
-// All tenants share the prompts: there is one catalogue, and whoever may call
-// the tools changes it for everybody. Who changed what is in the versions.
+// Prompts belong to the tenant of who made them. Those of nobody's, such as the ones
+// that Busbar brings, are everybody's: only principals without a tenant change them,
+// and a tenant that has one of the same name gets its own. Who changed what is in the
+// versions.
 package prompt
 
 import (
@@ -27,6 +29,10 @@ import (
 // Env says where the prompts are kept, in prompt.db if it is a file.
 type Env struct {
 	service.DataEnv
+
+	MaxPrompts int64 `name:"max-prompts" default:"1000" env:"BUSBAR_PROMPT_MAX" placeholder:"N" help:"Most prompts that are kept for one tenant; 0 is no bound (default ${default})."`
+	MaxBytes   int64 `name:"max-bytes" default:"67108864" env:"BUSBAR_PROMPT_MAX_BYTES" placeholder:"N" help:"Most bytes of prompts with their versions that are kept for one tenant; 0 is no bound (default ${default})."`
+
 	// Reread is how often an instance looks for changes that it was not told. Zero
 	// is 30 s.
 	Reread time.Duration `kong:"-"`
@@ -38,7 +44,7 @@ type prompts struct {
 	store store.Store
 
 	mu sync.Mutex
-	// revision is that of the store which served are of.
+	// revision is that of the store which served are of: everybody's prompts.
 	revision int64
 	served   map[string]served
 }
@@ -55,7 +61,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 	if env.Reread <= 0 {
 		env.Reread = 30 * time.Second
 	}
-	kept, err := store.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("prompt.db")})
+	kept, err := store.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("prompt.db")}, store.Limits{Prompts: env.MaxPrompts, Bytes: env.MaxBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +69,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"))}
 	s.OnStop(kept.Close)
 	s.Refresh(env.Reread, s.refresh)
+	s.ListPrompts(s.page, s.find)
 	id, err := kept.StoreID(ctx)
 	s.SetStore(id)
 	if err == nil {
@@ -96,23 +103,24 @@ func (s *prompts) seed(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		starters = append(starters, store.Starter{Name: d.Name, Definition: definition, Entry: entry(t)})
+		_, size, err := entry(t)
+		if err != nil {
+			return err
+		}
+		starters = append(starters, store.Starter{Name: d.Name, Definition: definition, Entry: size})
 	}
 	return s.store.Seed(ctx, starters)
 }
 
-// entry is how many bytes a prompt takes in the catalogue: its own and its
-// envelope.
-func entry(t *template.Template) int {
+// entry is a prompt in lists, and how many bytes it takes in the catalogue: its own
+// and its envelope.
+func entry(t *template.Template) (listed []byte, size int, err error) {
 	p := t.Prompt()
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return store.MaxCatalogue + 1
-	}
-	return len(raw) + len(p.Name) + 16
+	listed, err = json.Marshal(p)
+	return listed, len(listed) + len(p.Name) + 16, err
 }
 
-// refresh serves what is in the store, if that has changed.
+// refresh serves everybody's prompts that are in the store, if they have changed.
 func (s *prompts) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,11 +138,7 @@ func (s *prompts) refresh(ctx context.Context) error {
 			now[v.Name] = old
 			continue
 		}
-		d, err := template.FromJSON(v.Definition)
-		var t *template.Template
-		if err == nil {
-			t, err = template.Compile(*d)
-		}
+		t, err := compile(v)
 		if err != nil {
 			// A later release may know more.
 			s.Logger().Error("a prompt in the store is not understood and left out", "prompt", v.Name, "version", v.Number, "error", err)
@@ -149,6 +153,14 @@ func (s *prompts) refresh(ctx context.Context) error {
 	}
 	s.SetPrompts(serve)
 	return nil
+}
+
+func compile(v store.Version) (*template.Template, error) {
+	d, err := template.FromJSON(v.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return template.Compile(*d)
 }
 
 func serves(t *template.Template) service.ServedPrompt {

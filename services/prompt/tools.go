@@ -125,7 +125,7 @@ func (s *prompts) addTools() error {
 	safe := mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
 	service.AddTool(s.Service, service.Tool{
 		Name: "create_prompt", Title: "Create a prompt", KeepsKeys: true, InputSchema: create, Annotations: safe,
-		Description: "Creates a prompt from a template. Arguments are put into texts by {{name}}; texts have conditions and loops. Everybody sees the prompt at once.",
+		Description: "Creates a prompt from a template. Arguments are put into texts by {{name}}; texts have conditions and loops. All of your tenant see the prompt at once.",
 	}, func(ctx context.Context, call *service.Call, in template.Definition) (WrittenOut, error) {
 		return s.put(ctx, call, "create_prompt", in, 0)
 	})
@@ -170,11 +170,15 @@ func (s *prompts) put(ctx context.Context, call *service.Call, tool string, d te
 	if err != nil {
 		return WrittenOut{}, err
 	}
-	return s.write(ctx, call, tool, store.Change{Name: d.Name, Definition: definition, Seen: seen, Entry: entry(t)})
+	listed, size, err := fits(t)
+	if err != nil {
+		return WrittenOut{}, err
+	}
+	return s.write(ctx, call, tool, store.Change{Name: d.Name, Definition: definition, Seen: seen, Entry: size, Listed: listed})
 }
 
 func (s *prompts) write(ctx context.Context, call *service.Call, tool string, c store.Change) (WrittenOut, error) {
-	c.Author = clip(call.Principal())
+	c.Tenant, c.Author = call.Tenant(), clip(call.Principal())
 	if key := call.IdempotencyKey(); key != "" {
 		c.Replayed = call.Replayed
 		c.Once = store.Key{
@@ -184,16 +188,21 @@ func (s *prompts) write(ctx context.Context, call *service.Call, tool string, c 
 	}
 	v, err := s.store.Write(ctx, c)
 	if err != nil {
-		return WrittenOut{}, err
+		return WrittenOut{}, s.ofEverybody(ctx, c, err)
 	}
 	// The change is made, whatever comes now: who reads next here finds it, and
 	// the other instances are told.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := s.refresh(after); err != nil {
-		s.Logger().Warn("a change is not served yet", "prompt", c.Name, "error", err)
+	if c.Tenant != "" {
+		err = s.PromptsUpdated(after, c.Tenant)
+	} else {
+		err = s.refresh(after)
+		s.Changed()
 	}
-	s.Changed()
+	if err != nil {
+		s.Logger().Warn("a change is not served or told yet", "prompt", c.Name, "error", err)
+	}
 	return WrittenOut{Name: v.Name, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
 }
 
@@ -215,8 +224,8 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (s *prompts) get(ctx context.Context, _ *service.Call, in VersionIn) (GetOut, error) {
-	v, err := s.store.Get(ctx, in.Name, in.Version)
+func (s *prompts) get(ctx context.Context, call *service.Call, in VersionIn) (GetOut, error) {
+	v, err := own(call.Tenant(), func(tenant string) (store.Version, error) { return s.store.Get(ctx, tenant, in.Name, in.Version) })
 	if err != nil {
 		return GetOut{}, err
 	}
@@ -227,8 +236,8 @@ func (s *prompts) get(ctx context.Context, _ *service.Call, in VersionIn) (GetOu
 	return GetOut{Definition: *d, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
 }
 
-func (s *prompts) versions(ctx context.Context, _ *service.Call, in NameIn) (VersionsOut, error) {
-	all, err := s.store.Versions(ctx, in.Name)
+func (s *prompts) versions(ctx context.Context, call *service.Call, in NameIn) (VersionsOut, error) {
+	all, err := own(call.Tenant(), func(tenant string) ([]store.Version, error) { return s.store.Versions(ctx, tenant, in.Name) })
 	if err != nil {
 		return VersionsOut{}, err
 	}
@@ -239,15 +248,14 @@ func (s *prompts) versions(ctx context.Context, _ *service.Call, in NameIn) (Ver
 	return out, nil
 }
 
-func (s *prompts) list(context.Context, *service.Call, struct{}) (ListOut, error) {
-	s.mu.Lock()
-	prompts := s.served // replaced, never changed
-	s.mu.Unlock()
+func (s *prompts) list(ctx context.Context, call *service.Call, _ struct{}) (ListOut, error) {
+	all, err := s.all(ctx, call.Tenant())
+	if err != nil {
+		return ListOut{}, err
+	}
 	out := ListOut{Prompts: []ListedOut{}}
-	for _, name := range slices.Sorted(maps.Keys(prompts)) {
-		p := prompts[name]
-		d := p.template.Definition()
-		out.Prompts = append(out.Prompts, ListedOut{d.Name, d.Title, d.Description, p.version})
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out.Prompts = append(out.Prompts, all[name])
 	}
 	return out, nil
 }

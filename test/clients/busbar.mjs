@@ -35,10 +35,10 @@ export function start(name, ...args) {
   return child;
 }
 
-/** startDev runs a whole Busbar on free ports. */
-export async function startDev() {
+/** startDev runs a whole Busbar on free ports, with more arguments. */
+export async function startDev(...args) {
   const data = mkdtempSync(join(tmpdir(), 'busbar-clients-'));
-  const child = start('busbar', 'dev', '--listen', '127.0.0.1:0', '--nats-listen', '127.0.0.1:0', '--data-dir', data);
+  const child = start('busbar', 'dev', '--listen', '127.0.0.1:0', '--nats-listen', '127.0.0.1:0', '--data-dir', data, ...args);
   const line = await Promise.race([
     new Promise(resolve => createInterface(child.stdout).once('line', resolve)),
     child.gone.then(code => {
@@ -46,7 +46,7 @@ export async function startDev() {
     }),
     timeout(20_000, 'busbar dev is not ready'),
   ]);
-  const ready = /^busbar dev is ready: mcp=(\S+) nats=(\S+) data=(\S+)$/.exec(line);
+  const ready = /^busbar dev is ready: mcp=(\S+) nats=(\S+) data=(\S+)(?: oauth=(\S+))?$/.exec(line);
   if (!ready) throw new Error(`not a ready line: ${line}`);
   return {
     mcp: new URL(ready[1]),

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,11 +17,14 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
 
 // permissions reads the table of docs/reference/bus.md: what each row lets a user
@@ -55,24 +59,44 @@ func permissions(t *testing.T) map[string][2][]string {
 	return rows
 }
 
-// user is a NATS user with the permissions of some rows, for a service.
-func user(t *testing.T, name string, rows ...string) bustest.User {
-	t.Helper()
-	table, u := permissions(t), bustest.User{Name: name}
+// The table is what the programs are given.
+func TestPermissionsTable(t *testing.T) {
+	table := permissions(t)
 	own := regexp.MustCompile(`\bS\b`)
-	for _, row := range rows {
-		may, ok := table[row]
-		if !ok {
-			t.Fatalf("the table has no row %q: %v", row, table)
+	row := func(begins, name string) (u permission.User) {
+		for title, may := range table {
+			if strings.HasPrefix(title, begins) {
+				u.Name = name
+				for _, s := range may[0] {
+					u.Publish = append(u.Publish, own.ReplaceAllString(s, name))
+				}
+				for _, s := range may[1] {
+					u.Subscribe = append(u.Subscribe, own.ReplaceAllString(s, name))
+				}
+			}
 		}
-		for _, s := range may[0] {
-			u.Publish = append(u.Publish, own.ReplaceAllString(s, name))
+		if u.Name == "" {
+			t.Fatalf("the table has no row %q", begins)
 		}
-		for _, s := range may[1] {
-			u.Subscribe = append(u.Subscribe, own.ReplaceAllString(s, name))
+		return u
+	}
+	same := func(title string, got, want permission.User) {
+		if !slices.Equal(got.Publish, want.Publish) || !slices.Equal(got.Subscribe, want.Subscribe) {
+			t.Errorf("%s: the page says\n%q\nand the program\n%q", title, got, want)
 		}
 	}
-	return u
+	same("edge", row("edge", "edge"), permission.OfEdges())
+	same("operator", row("operator", "operator"), permission.OfOperators())
+	plain := bustest.Of(t, "x")
+	same("a service", row("service `S`", "x"), plain)
+	for _, p := range permission.Powers {
+		got, want := row("… with `"+string(p)+"`", "x"), bustest.Of(t, "x", p)
+		got.Publish, got.Subscribe = append(slices.Clone(plain.Publish), got.Publish...), append(slices.Clone(plain.Subscribe), got.Subscribe...)
+		same(string(p), got, want)
+	}
+	if want := 3 + len(permission.Powers); len(table) != want {
+		t.Errorf("the table has %d rows, want %d", len(table), want)
+	}
 }
 
 // denials are the log lines that say that NATS denied something.
@@ -90,14 +114,19 @@ func (d *denials) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// limits hold for every call.
+type limits struct{}
+
+func (limits) Limits(gateway.View) limit.Applied {
+	return limit.Applied{Tool: limit.Limits{Rate: limit.Rate{Count: 1000, Per: time.Second}}}
+}
+
 // With the permissions that the page documents, and no others, everything starts
 // and does its work.
 func TestM17DocumentedPermissionsSuffice(t *testing.T) {
-	const plain, tasks, calls, stores = "service `S`", "… with tasks, besides", "… whose tools call others, besides", "… with a store of its own, besides"
-	const inStep = "… whose instances keep in step (`Refresh`), besides"
-	urls := bustest.ServerFor(t,
-		user(t, "edge", "edge"), user(t, "plain", plain), user(t, "worker", plain, tasks), user(t, "planner", plain, calls, stores, inStep),
-		user(t, "audit", plain, "service `audit`, besides"),
+	fleet := bustest.NewFleet(t,
+		bustest.Of(t, "plain"), bustest.Of(t, "worker", permission.Tasks),
+		bustest.Of(t, "planner", permission.Calls, permission.Store, permission.Refresh), bustest.Of(t, "audit", permission.Audit, permission.Store),
 	)
 	denied := &denials{}
 	logger := slog.New(slog.NewTextHandler(io.MultiWriter(denied, t.Output()), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -105,16 +134,11 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 	defer cancel()
 	connect := func(name string) *bus.Conn {
 		t.Helper()
-		conn, err := bus.Connect(ctx, bus.Config{URL: urls[name], Name: name, Logger: logger})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(conn.Close)
-		return conn
+		return fleet.Join(t, name, logger)
 	}
 	var edges []*edge.Edge
 	for range 2 {
-		e, err := edge.New(ctx, connect("edge"), edge.Config{Version: "1", Logger: logger, Audit: edge.Audit{Token: "0perator"}})
+		e, err := edge.New(ctx, connect("edge"), edge.Config{Version: "1", Logger: logger, Limits: limits{}, Audit: edge.Audit{Token: "0perator"}})
 		if err != nil {
 			t.Fatalf("an edge does not start: %v", err)
 		}
@@ -161,7 +185,7 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			}
 		})
 	}
-	trail, err := audit.New(ctx, audit.Env{DataEnv: service.DataEnv{Env: service.Env{Log: logger}, DataDir: t.TempDir()}, AckWait: time.Second})
+	trail, err := audit.New(ctx, audit.Env{DataEnv: service.DataEnv{Env: service.Env{Log: logger}, DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}

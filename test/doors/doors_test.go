@@ -5,6 +5,7 @@
 package doors
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -17,7 +18,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
+	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,10 +80,10 @@ var cases = []testcase{
 	{name: "a message that is too large", tool: "plain", arguments: `{"key":"KEY","a":["` + strings.Repeat("a", 500<<10) + `","` + strings.Repeat("a", 500<<10) + `","` + strings.Repeat("a", 500<<10) + `"]}`,
 		want: outcome{reason: "too_large", executed: "no"}, at: atBody, unasked: true},
 	{name: "nobody's token", tool: "plain", arguments: secretly, token: nobody, want: outcome{reason: "unauthenticated", executed: "no"},
-		at: atIdentity, rows: "unauthenticated", unfound: true, unasked: true},
-	{name: "somebody who may not", tool: "private", arguments: secretly, want: outcome{reason: "forbidden", executed: "no"}, rows: "forbidden", unfound: true, unasked: true},
-	{name: "too often", tool: "often", arguments: secretly, want: outcome{reason: "rate_limited", executed: "no", retryMs: 1500}, rows: "rate_limited", unfound: true},
-	{name: "too many at once", tool: "crowded", arguments: secretly, want: outcome{reason: "overloaded", executed: "no", retryMs: 1000}, rows: "overloaded", unfound: true},
+		at: atIdentity, unasked: true},
+	{name: "somebody who may not", tool: "private", arguments: secretly, want: outcome{reason: "forbidden", executed: "no"}, rows: "forbidden"},
+	{name: "too often", tool: "often", arguments: secretly, want: outcome{reason: "rate_limited", executed: "no", retryMs: 1500}, rows: "rate_limited"},
+	{name: "too many at once", tool: "crowded", arguments: secretly, want: outcome{reason: "overloaded", executed: "no", retryMs: 1000}, rows: "overloaded"},
 	{name: "a tool that asks", tool: "ask", arguments: secretly, runs: 1,
 		want: outcome{reason: "missing_capability", executed: "no", data: map[string]string{"requiredCapabilities": anything}}, rows: "begun missing_capability"},
 	{name: "a tool that needs approval", tool: "approved", arguments: secretly, runs: 1, asked: 2,
@@ -108,6 +114,9 @@ func TestDoors(t *testing.T) {
 func everyDoor(t *testing.T, d document, w *world, cases ...testcase) {
 	for _, c := range cases {
 		for _, r := range doors {
+			if r.unmet[c.at] {
+				continue
+			}
 			t.Run(c.name+"/"+r.name, func(t *testing.T) {
 				t.Parallel()
 				c.through(t, d, w, r)
@@ -222,10 +231,43 @@ func (w *world) recorded(t *testing.T, all []testcase) {
 			break
 		}
 	}
+	w.refused(t)
 	for _, c := range all {
 		for _, r := range doors {
 			t.Run(c.name+"/"+r.name, func(t *testing.T) { c.recorded(t, r, byKey[c.key(r)]) })
 		}
+	}
+}
+
+// refused checks that every door has recorded who nobody knows.
+func (w *world) refused(t *testing.T) {
+	t.Helper()
+	missing := map[string]bool{}
+	for _, r := range doors {
+		if !r.unmet[atIdentity] {
+			missing[r.kind] = true
+		}
+	}
+	for _, row := range w.trail(t) {
+		if row.Method == gateway.MethodAuthenticate && row.Outcome == "unauthenticated" && row.Executed == "no" && row.Principal == "" {
+			delete(missing, row.Door)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("not recorded who was refused at %v", missing)
+	}
+}
+
+// Who starts a server over stdio with credentials that are not good is told so.
+func TestStdioOfNobody(t *testing.T) {
+	t.Parallel()
+	w := &world{nats: bustest.Server(t), policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
+	servicetest.Join(t, bustest.Connect(t, w.nats), w.service())
+	e := w.join(t, local(nobody))
+	var out bytes.Buffer
+	err := stdio.New(stdio.Config{Server: e.Server(), In: strings.NewReader("{}\n"), Out: &out}).Run(t.Context())
+	if !fault.Is(err, fault.Unauthenticated) || out.Len() > 0 {
+		t.Errorf("%v, said %q", err, out.String())
 	}
 }
 
@@ -234,9 +276,6 @@ var redacted = regexp.MustCompile(`"password":[^,}]+`)
 
 // outcomes are those of the rows of a call through a door.
 func (c testcase) outcomes(r door) []string {
-	if c.at == atIdentity && r.knows {
-		return nil // nothing is read, so there is no call
-	}
 	return strings.Fields(c.rows)
 }
 

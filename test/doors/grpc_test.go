@@ -19,7 +19,7 @@ import (
 // grpcDoors speak gRPC.
 var grpcDoors = []door{
 	{name: "gRPC CallTool", kind: "grpc", call: callTool, words: grpcCode, silent: map[place]bool{atBody: true}},
-	{name: "gRPC BatchTools", kind: "grpc", call: batchTools, words: none, elsewhere: map[place]words{atBody: grpcCode}, silent: map[place]bool{atBody: true}},
+	{name: "gRPC BatchTools", kind: "grpc", call: batchTools, words: none, elsewhere: map[place]words{atBody: grpcCode, atIdentity: grpcCode}, silent: map[place]bool{atBody: true}},
 }
 
 func withToken(ctx context.Context, c call) context.Context {

@@ -22,11 +22,11 @@ import (
 // mcpDoors speak MCP.
 var mcpDoors = []door{
 	{name: "streamable HTTP, 2026-07-28", kind: "streamable", call: streamableModern, words: mcpHTTP(mcp.Modern), modelSees: true},
-	{name: "streamable HTTP, 2025-11-25", kind: "streamable", call: streamableLegacy, words: mcpHTTP(mcp.V20251125), modelSees: true, knows: true},
-	{name: "HTTP with SSE, 2024-11-05", kind: "sse", call: httpWithSSE, words: mcpCode(mcp.V20241105), knows: true,
+	{name: "streamable HTTP, 2025-11-25", kind: "streamable", call: streamableLegacy, words: mcpHTTP(mcp.V20251125), modelSees: true},
+	{name: "HTTP with SSE, 2024-11-05", kind: "sse", call: httpWithSSE, words: mcpCode(mcp.V20241105),
 		elsewhere: map[place]words{atBody: ssePost, atIdentity: ssePost}},
-	{name: "stdio, 2026-07-28", kind: "stdio", call: overStdio, words: mcpCode(mcp.Modern), modelSees: true},
-	{name: "WebSocket, MCP 2025-06-18", kind: "websocket", call: mcpOverWebSocket, words: mcpCode(mcp.V20250618), knows: true,
+	{name: "stdio, 2026-07-28", kind: "stdio", call: overStdio, words: mcpCode(mcp.Modern), modelSees: true, unmet: map[place]bool{atIdentity: true}},
+	{name: "WebSocket, MCP 2025-06-18", kind: "websocket", call: mcpOverWebSocket, words: mcpCode(mcp.V20250618),
 		elsewhere: map[place]words{atBody: closed1009, atIdentity: httpStatus}, silent: map[place]bool{atBody: true}},
 }
 

@@ -58,8 +58,8 @@ type door struct {
 	elsewhere map[place]words
 	// silent: there is the word alone, without reason.
 	silent map[place]bool
-	// knows: it asks who calls before it reads what is called.
-	knows bool
+	// unmet: this cannot come of a call there.
+	unmet map[place]bool
 	// modelSees: arguments that fail the schema give a result, which a model sees,
 	// and no error.
 	modelSees bool

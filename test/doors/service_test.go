@@ -19,6 +19,7 @@ func (w *world) service() *service.Service {
 	for _, name := range []string{"private", "often", "crowded"} {
 		service.AddTool(s, service.Tool{Name: name}, testservice.Plain(&w.ledger))
 	}
+	addSights(s)
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/audit"
@@ -39,6 +41,7 @@ type world struct {
 	client *http.Client
 	edges  []*edge.Edge
 	stdio  map[string]*pipe
+	conn   *rpc.ClientConn
 	ledger testservice.Ledger
 	policy *policy
 	// results is edge.Config.ResultBytes.
@@ -79,8 +82,8 @@ func newWorldOf(t *testing.T, results int64) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	w.grpc = gatewayv1.NewGatewayServiceClient(conn)
-	w.stdio = map[string]*pipe{ada: w.openPipe(t, ada), nobody: w.openPipe(t, nobody)}
+	w.conn, w.grpc = conn, gatewayv1.NewGatewayServiceClient(conn)
+	w.stdio = map[string]*pipe{ada: w.openPipe(t, ada)}
 	return w
 }
 
@@ -90,7 +93,7 @@ func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{
-		Version: "1", Authenticator: who, Authorizer: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
+		Version: "1", Authenticator: who, Access: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
 		Audit: edge.Audit{Token: operatorToken},
 	})
 	if err != nil {
@@ -186,10 +189,10 @@ func (w *world) loseTrail(t *testing.T) {
 type byToken struct{}
 
 func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
-	if c.Bearer != ada {
+	if c.Bearer != ada && c.Bearer != eve {
 		return gateway.Principal{}, fault.New(fault.Unauthenticated, "a valid token is needed")
 	}
-	return gateway.Principal{Name: "ada", Tenant: "acme"}, nil
+	return gateway.Principal{Name: c.Bearer, Tenant: "acme"}, nil
 }
 
 // local is the Authenticator of an edge whose one client is known: stdio has no
@@ -203,6 +206,7 @@ func (l local) Authenticate(ctx context.Context, _ gateway.Credentials) (gateway
 // policy refuses calls of some tools, and counts those that a limit was asked
 // for.
 type policy struct {
+	gateway.Open
 	full *gateway.InFlight
 
 	mu    sync.Mutex
@@ -210,6 +214,9 @@ type policy struct {
 }
 
 func (*policy) Authorize(_ context.Context, c gateway.View) error {
+	if c.Principal.Name == eve && (c.Method == mcp.MethodToolsCall && c.Name != "look" || strings.Contains(c.Name, "hidden")) {
+		return gateway.ErrUnseen
+	}
 	if c.Name == "private" {
 		return fault.New(fault.Forbidden, "not for you")
 	}

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,7 +115,10 @@ func TestCommandOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	address, authority := tlsBefore(t, u.Host)
-	env := []string{"SSL_CERT_FILE=" + authority, "BUSBAR_URL=https://" + address, "BUSBAR_TOKEN=secret"}
+	env := []string{"SSL_CERT_FILE=" + authority, "BUSBAR_URL=https://" + address}
+	if code, _, said := busbar(t, append(slices.Clone(env), "BUSBAR_TOKEN=secret"), "tools"); code != 3 || !strings.Contains(said, "unauthenticated") {
+		t.Errorf("a token that nobody has, exit %d: %q", code, said)
+	}
 	if code, out, said := busbar(t, env, "call", "analyzeText", `{"text":"One bus."}`); code != 0 || !strings.Contains(out, `"wordCount":2`) {
 		t.Errorf("exit %d: %q, %q", code, out, said)
 	}

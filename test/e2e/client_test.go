@@ -69,7 +69,8 @@ func connect(t testing.TB, k kind, at place) *client {
 	switch k.transport {
 	case "stdio":
 		stderr := &log{}
-		cmd := exec.Command(filepath.Join(bin, "busbar"), append([]string{"stdio"}, at.stdio...)...)
+		args := append([]string{"stdio"}, at.stdio...)
+		cmd := exec.Command(filepath.Join(bin, "busbar"), append(args, proof("busbar", args)...)...)
 		cmd.Env, cmd.Stderr = environment(), stderr
 		diesWithUs(cmd)
 		transport = &mcp.CommandTransport{Command: cmd}

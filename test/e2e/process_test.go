@@ -8,11 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // process is one program of ours that a test runs. It is killed at the test's
@@ -52,9 +56,16 @@ func (l *log) String() string {
 // start runs a program with its standard streams connected to the test.
 func start(t testing.TB, program string, args ...string) *process {
 	t.Helper()
+	return startWith(t, nil, program, args...)
+}
+
+// startWith has more in the environment.
+func startWith(t testing.TB, env []string, program string, args ...string) *process {
+	t.Helper()
+	args = append(slices.Clip(args), proof(program, args)...)
 	p := &process{t: t, cmd: exec.Command(filepath.Join(bin, program), args...), exited: make(chan struct{})}
 	diesWithUs(p.cmd)
-	p.cmd.Env = environment()
+	p.cmd.Env = append(environment(), env...)
 	p.cmd.Stderr = &p.stderr
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -128,9 +139,9 @@ func (p *process) wait(within time.Duration) int {
 }
 
 // ready is what the line says that a server prints when it is up.
-type ready struct{ mcp, grpc, nats, data string }
+type ready struct{ mcp, grpc, nats, data, oauth string }
 
-var readyLine = regexp.MustCompile(`^busbar \S+ is ready:(?: mcp=(\S+))?(?: grpc=(\S+))? nats=(\S+)(?: data=(\S+))?$`)
+var readyLine = regexp.MustCompile(`^busbar \S+ is ready:(?: mcp=(\S+))?(?: grpc=(\S+))? nats=(\S+)(?: data=(\S+))?(?: oauth=(\S+))?$`)
 
 // awaitReady reads the ready line. Anything else on standard output fails the
 // test.
@@ -151,7 +162,10 @@ func (p *process) awaitReady() ready {
 		if m == nil {
 			p.t.Fatalf("%s printed %q for its ready line\n%s", p.cmd.Args, line, p.stderr.String())
 		}
-		return ready{mcp: m[1], grpc: m[2], nats: m[3], data: m[4]}
+		if m[4] != "" {
+			fleets.Store(m[3], &bustest.Fleet{URL: m[3], Dir: secret.Dir(filepath.Join(m[4], "users"))})
+		}
+		return ready{mcp: m[1], grpc: m[2], nats: m[3], data: m[4], oauth: m[5]}
 	case <-time.After(20 * time.Second):
 		p.t.Fatalf("%s is not ready after 20 s\n%s", p.cmd.Args, p.stderr.String())
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/test/testservice"
@@ -102,7 +104,12 @@ func TestStdioShared(t *testing.T) {
 func TestStdioJoinsEarly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	nats, err := natsd.Start(natsd.Config{DataDir: dir, Logger: bustest.Logger(t)})
+	users := secret.Dir(filepath.Join(dir, "users"))
+	config, err := permission.Issue(users, []permission.User{bustest.Of(t, "text")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats, err := natsd.Start(natsd.Config{DataDir: dir, Users: config, Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,7 @@ func TestStdioJoinsEarly(t *testing.T) {
 	p.write(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 	m, err := p.tryAwait(500*time.Millisecond, response(`"list"`))
 	if err != nil {
-		start(t, "text", "--nats", nats.URL())
+		start(t, "text", "--nats", nats.URL(), "--nats-nkey", users.Path("text"))
 		m = p.await("the list", response(`"list"`))
 	}
 	if !strings.Contains(string(m.Result), `"analyzeText"`) {
@@ -160,7 +167,7 @@ func TestStdioBusIsPrivate(t *testing.T) {
 	stranger := start(t, "hello", "--nats", (&url.URL{Scheme: "nats", Host: a.HostPort}).String())
 	m := p.call("tools/list", "{}")
 	if strings.Contains(string(m.Result), "greet") {
-		t.Error("a service without the token is on the bus")
+		t.Error("a service without a secret is on the bus")
 	}
 	stranger.kill()
 }

@@ -62,8 +62,8 @@ type group struct {
 
 // New returns the log of an edge, named as bus.Caller.Edge.
 func New(conn *bus.Conn, edge string) (*Log, error) {
-	if err := bus.ValidName(edge); err != nil {
-		return nil, err
+	if !subject.Token(edge) {
+		return nil, fmt.Errorf("edge %.64q: no edge has such a name", edge)
 	}
 	js, err := jetstream.New(conn.NATS(), jetstream.WithPublishAsyncTimeout(ackTime))
 	if err != nil {
@@ -74,8 +74,8 @@ func New(conn *bus.Conn, edge string) (*Log, error) {
 
 // Of is a log that puts events into the trail as another edge, which left them.
 func (l *Log) Of(edge string) (*Log, error) {
-	if err := bus.ValidName(edge); err != nil {
-		return nil, err
+	if !subject.Token(edge) {
+		return nil, fmt.Errorf("edge %.64q: no edge has such a name", edge)
 	}
 	return &Log{conn: l.conn, js: l.js, subject: subject.Audit(edge), room: l.room}, nil
 }

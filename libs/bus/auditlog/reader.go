@@ -39,7 +39,7 @@ const (
 type Reader struct {
 	conn     *bus.Conn
 	ackWait  time.Duration
-	consumer jetstream.Consumer
+	consumer *nats.Subscription
 }
 
 // NewReader joins the readers of the trail. What a reader that died had comes to
@@ -65,7 +65,7 @@ type Delivery struct {
 // is.
 type message struct {
 	conn  *bus.Conn
-	msg   jetstream.Msg
+	msg   *nats.Msg
 	seq   uint64 // in the stream
 	tries uint64
 	left  int // events that are not settled
@@ -87,6 +87,7 @@ func (r *Reader) Next(ctx context.Context) ([]*Delivery, error) {
 			return batch, nil
 		}
 		if ctx.Err() != nil {
+			r.leave()
 			return nil, ctx.Err()
 		}
 		if err == nil {
@@ -94,12 +95,19 @@ func (r *Reader) Next(ctx context.Context) ([]*Delivery, error) {
 			continue
 		}
 		r.conn.Log().Warn("the audit trail cannot be read; trying on", "error", err)
-		r.consumer = nil
+		r.leave()
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	}
+}
+
+func (r *Reader) leave() {
+	if r.consumer != nil {
+		_ = r.consumer.Unsubscribe()
+		r.consumer = nil
 	}
 }
 
@@ -113,7 +121,7 @@ func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, idleWait)
 	defer cancel()
-	batch, largest, err := r.some(ctx, 1, jetstream.FetchContext(waiting))
+	batch, largest, err := r.some(ctx, 1, nats.Context(waiting))
 	if err != nil || largest == 0 {
 		return batch, err
 	}
@@ -124,7 +132,7 @@ func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 			break
 		}
 		// So short that it need not be cut shorter; and what comes late is waited for.
-		some, most, err := r.some(ctx, n, jetstream.FetchMaxWait(left))
+		some, most, err := r.some(ctx, n, nats.MaxWait(left))
 		if batch = append(batch, some...); err != nil || most == 0 {
 			return batch, err
 		}
@@ -135,16 +143,13 @@ func (r *Reader) fetch(ctx context.Context) (batch []*Delivery, err error) {
 
 // some returns the events of up to n messages, and how many the largest one has.
 // Those that are not for the caller are missing.
-func (r *Reader) some(ctx context.Context, n int, how jetstream.FetchOpt) (some []*Delivery, most int, err error) {
+func (r *Reader) some(ctx context.Context, n int, how nats.PullOpt) (some []*Delivery, most int, err error) {
 	msgs, err := r.consumer.Fetch(n, how)
-	if err != nil {
-		return nil, 0, err
-	}
-	for msg := range msgs.Messages() {
+	for _, msg := range msgs {
 		events := r.deliveries(ctx, msg)
 		some, most = append(some, events...), max(most, len(events), 1)
 	}
-	if err := msgs.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return some, most, err
 	}
 	return some, most, ctx.Err()
@@ -153,13 +158,15 @@ func (r *Reader) some(ctx context.Context, n int, how jetstream.FetchOpt) (some 
 func (r *Reader) join(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	// A stream that an earlier release made keeps what was read until this.
-	if err := Ensure(ctx, r.conn); err != nil {
-		return err
+	// Edges make it, with the stream. Another wait than theirs takes the right to.
+	if r.ackWait != ackWait {
+		cfg := readers
+		cfg.AckWait = r.ackWait
+		_, err = r.conn.JetStream().CreateOrUpdateConsumer(ctx, Stream.Name, cfg)
 	}
-	cfg := readers
-	cfg.AckWait = r.ackWait
-	r.consumer, err = r.conn.JetStream().CreateOrUpdateConsumer(ctx, Stream.Name, cfg)
+	if err == nil {
+		r.consumer, err = r.conn.Pull(Stream.Name, readers.Durable)
+	}
 	if err != nil {
 		return fmt.Errorf("read stream %s: %w", Stream.Name, err)
 	}
@@ -167,12 +174,12 @@ func (r *Reader) join(ctx context.Context) (err error) {
 }
 
 // deliveries reads a message. What is not for the caller is missing.
-func (r *Reader) deliveries(ctx context.Context, msg jetstream.Msg) (all []*Delivery) {
+func (r *Reader) deliveries(ctx context.Context, msg *nats.Msg) (all []*Delivery) {
 	m := &message{conn: r.conn, msg: msg, worked: time.Now()}
 	if meta, err := msg.Metadata(); err == nil {
 		m.seq, m.tries = meta.Sequence.Stream, meta.NumDelivered
 	}
-	events := eventsOf(msg.Data())
+	events := eventsOf(msg.Data)
 	m.left = len(events)
 	for _, data := range events {
 		d := &Delivery{Event: &auditv1.AuditEvent{}, data: data, from: m}
@@ -195,7 +202,7 @@ func (r *Reader) deliveries(ctx context.Context, msg jetstream.Msg) (all []*Deli
 }
 
 // edge is whose subject the message came on.
-func (m *message) edge() string { return subject.AuditOf(m.msg.Subject()) }
+func (m *message) edge() string { return subject.AuditOf(m.msg.Subject) }
 
 // settled counts an event of the message, and tells the bus about the last one.
 func (m *message) settled() {
@@ -250,7 +257,7 @@ func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 	}
 	dead := nats.NewMsg(subject.Dead("audit"))
 	dead.Data = d.data
-	dead.Header.Set("Busbar-Subject", m.msg.Subject())
+	dead.Header.Set("Busbar-Subject", m.msg.Subject)
 	dead.Header.Set("Busbar-Tries", strconv.FormatUint(m.tries, 10))
 	dead.Header.Set("Busbar-Error", header(why.Error()))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

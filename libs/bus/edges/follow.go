@@ -185,7 +185,7 @@ func (f *follower) tell(frame *busv1.Frame) {
 // Once ctx has ended nothing is told. It reports whether there was anything.
 func (f *follower) fetch(ctx, reading context.Context) (frame *busv1.Frame, news bool, err error) {
 	kept, _ := subject.FramesIn(f.stream.Home, f.stream.Name)
-	stored := fetch(reading, f.caller.conn, query{Seq: f.seq, Subject: kept}, func(msg *nats.Msg, seq uint64) bool {
+	stored := fetch(reading, f.caller.conn, bus.Query{Seq: f.seq, Subject: kept}, func(msg *nats.Msg, seq uint64) bool {
 		news, f.seq = true, seq+1
 		if ctx.Err() != nil {
 			f.onFrame = nil

@@ -83,7 +83,7 @@ func FuzzFollow(f *testing.F) {
 // posted. Neither may panic; nothing but a message for the mailbox is taken.
 func FuzzClientMessage(f *testing.F) {
 	f.Add(encode(&edgev1.ClientMessage{Token: "t", Body: []byte(`{}`)}))
-	f.Add(encode(&edgev1.ClientMessage{Token: "t", CredentialsDigest: []byte("x")}))
+	f.Add(encode(&edgev1.ClientMessage{Token: "t", OwnerDigest: []byte("x")}))
 	f.Add(encode(&edgev1.ClientMessageTaken{Reason: "forbidden"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := taken(&nats.Msg{Data: data}); err != nil && fault.From(err).Message == "" {
@@ -96,7 +96,7 @@ func FuzzClientMessage(f *testing.F) {
 		b := &Mailbox{C: make(chan struct{}, 1)}
 		c := &Caller{mailboxes: map[string]*Mailbox{"t": b}}
 		reason := c.queue(m)
-		if took := len(b.Take()) > 0; took != (m.Token == "t" && len(m.CredentialsDigest) == 0) || took != (reason == "") {
+		if took := len(b.Take()) > 0; took != (m.Token == "t" && len(m.OwnerDigest) == 0) || took != (reason == "") {
 			t.Errorf("took %v, said %q: %q", took, reason, data)
 		}
 	})

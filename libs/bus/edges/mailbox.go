@@ -41,15 +41,22 @@ type Mailbox struct {
 	owner  []byte
 
 	mu      sync.Mutex
-	waiting [][]byte
+	waiting []Posted
 	bytes   int
 }
 
-// OpenMailbox makes room for what a client posts. credentials is the digest of
-// the client's, empty for none. Close the mailbox when done with it.
-func (c *Caller) OpenMailbox(credentials []byte) *Mailbox {
+// Posted is what a client posted.
+type Posted struct {
+	Body []byte
+	// Identity is who that was, sealed by the edge that was posted to.
+	Identity []byte
+}
+
+// OpenMailbox makes room for what a client posts. owner stands for who may.
+// Close the mailbox when done with it.
+func (c *Caller) OpenMailbox(owner []byte) *Mailbox {
 	token := bus.NewID()
-	b := &Mailbox{Address: c.Edge() + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: credentials}
+	b := &Mailbox{Address: c.Edge() + "." + token, C: make(chan struct{}, 1), caller: c, token: token, owner: owner}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mailboxes[token] = b
@@ -57,7 +64,7 @@ func (c *Caller) OpenMailbox(credentials []byte) *Mailbox {
 }
 
 // Take returns the messages that wait, in the order they were posted.
-func (b *Mailbox) Take() [][]byte {
+func (b *Mailbox) Take() []Posted {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	messages := b.waiting
@@ -74,15 +81,15 @@ func (b *Mailbox) Close() {
 
 // put queues a message, or says why not.
 func (b *Mailbox) put(m *edgev1.ClientMessage) fault.Reason {
-	if subtle.ConstantTimeCompare(b.owner, m.CredentialsDigest) != 1 {
-		return fault.Forbidden
+	if subtle.ConstantTimeCompare(b.owner, m.OwnerDigest) != 1 {
+		return fault.UnknownSession // others do not learn that it is there
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) >= maxWaiting || len(b.waiting) > 0 && b.bytes+len(m.Body) > maxWaitingBytes {
 		return fault.Overloaded
 	}
-	b.waiting, b.bytes = append(b.waiting, m.Body), b.bytes+len(m.Body)
+	b.waiting, b.bytes = append(b.waiting, Posted{m.Body, m.Identity}), b.bytes+len(m.Body)
 	select {
 	case b.C <- struct{}{}:
 	default:
@@ -116,16 +123,16 @@ func (c *Caller) queue(m *edgev1.ClientMessage) fault.Reason {
 // Post hands what a client posted to the edge with the mailbox of that address,
 // and returns when that edge has it: what is posted next comes after
 // it. The error is a *fault.Error: InvalidRequest for what is no address,
-// UnknownSession when there is no such mailbox, or no longer, Forbidden when its
-// credentials are others, Overloaded when too much waits there already,
+// UnknownSession when there is no such mailbox, or no longer, or its owner is
+// another, Overloaded when too much waits there already,
 // Unavailable when the bus is away, and PeerLost when the edge does not say
 // whether it has the message.
-func (c *Caller) Post(ctx context.Context, address string, credentials, body []byte) error {
+func (c *Caller) Post(ctx context.Context, address string, owner []byte, p Posted) error {
 	edge, token, ok := strings.Cut(address, ".")
 	if !ok || subject.ValidName(edge) != nil || subject.ValidName(token) != nil {
 		return fault.New(fault.InvalidRequest, "not the address of a mailbox")
 	}
-	data, err := proto.Marshal(&edgev1.ClientMessage{Token: token, Body: body, CredentialsDigest: credentials})
+	data, err := proto.Marshal(&edgev1.ClientMessage{Token: token, Body: p.Body, OwnerDigest: owner, Identity: p.Identity})
 	if err != nil {
 		return err
 	}
@@ -163,8 +170,6 @@ func taken(msg *nats.Msg) error {
 		return nil
 	case fault.UnknownSession:
 		return fault.New(reason, "no such session, or it has ended")
-	case fault.Forbidden:
-		return fault.New(reason, "the stream was opened with other credentials")
 	case fault.Overloaded:
 		return fault.New(reason, "too many messages wait for this session; try again shortly")
 	default:

@@ -137,8 +137,7 @@ func (a *Announcer) leave(ctx context.Context) {
 	<-a.done
 	a.unasked()
 	msg := nats.NewMsg(instanceSubject(a.ann))
-	msg.Header.Set("KV-Operation", "PURGE")
-	msg.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	msg.Header.Set("KV-Operation", "DEL")
 	if err := a.publish(ctx, msg); err != nil {
 		a.conn.Log().Warn("withdrawal not recorded; the registry forgets this instance by itself", "service", a.ann.Service, "error", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 )
@@ -31,16 +32,18 @@ const (
 // stores are the buckets and streams of the bus. Age is a bucket-wide limit and
 // writes are plain puts: a per-key TTL would be dropped by the next write.
 var stores = []store{
-	bucket(jetstream.KeyValueConfig{Bucket: bus.RegistryBucket, Description: "who is there: <service>.<instance>", TTL: registry.BeatTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
-	bucket(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.RegistryBucket, Description: "who is there: <service>.<instance>", TTL: registry.BeatTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: edges.StreamTTL, MaxValueSize: 128 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, MaxValueSize: 128 << 10, MaxBytes: 128 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, MaxValueSize: 4 << 10, MaxBytes: 1 << 20}),
-	bucket(jetstream.KeyValueConfig{Bucket: bus.AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", MaxValueSize: 4 << 10, MaxBytes: 16 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", MaxValueSize: 4 << 10, MaxBytes: 16 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
-	bucket(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.AccessBucket, Description: "API keys, by what is shown of them: key.<id>, used.<id>", MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of who calls: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
 	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
 	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure},
 }
@@ -53,6 +56,24 @@ type store struct {
 	create func(context.Context, *bus.Conn) error
 	// demand is what it has to be, no more.
 	demand jetstream.StreamConfig
+	// shared: services write there too.
+	shared bool
+}
+
+// shared is a bucket in which services write as well, each under its own name.
+// Nobody may have JetStream roll it up: one message with such a header would
+// remove what all others have written.
+func shared(cfg jetstream.KeyValueConfig) store {
+	s := bucket(cfg)
+	s.shared, s.demand.SubjectDeleteMarkerTTL, s.demand.AllowMsgTTL = true, 0, true
+	made := s.demand
+	made.Name, made.Subjects, made.Storage = s.stream, []string{subject.Key(cfg.Bucket, ">")}, jetstream.FileStorage
+	made.Discard, made.DenyDelete, made.AllowDirect = jetstream.DiscardNew, true, true
+	s.create = func(ctx context.Context, conn *bus.Conn) error {
+		_, err := conn.JetStream().CreateStream(ctx, made)
+		return err
+	}
+	return s
 }
 
 func bucket(cfg jetstream.KeyValueConfig) store {
@@ -91,6 +112,9 @@ func (s store) adjust(ctx context.Context, js jetstream.JetStream) error {
 	}
 	now := found.CachedInfo().Config
 	want := demanded(now, s.demand)
+	if s.shared {
+		want.AllowRollup, want.SubjectDeleteMarkerTTL = false, 0
+	}
 	if reflect.DeepEqual(now, want) {
 		return nil
 	}

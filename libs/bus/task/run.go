@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -23,7 +23,7 @@ type run struct {
 	tasks  *Store
 	// stopped ends when the service is to stop at once.
 	stopped context.Context
-	msg     jetstream.Msg
+	msg     *nats.Msg
 	id      string
 	number  uint32
 

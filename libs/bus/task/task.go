@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -52,10 +53,16 @@ var Stream = jetstream.StreamConfig{
 type Store struct {
 	conn   *bus.Conn
 	bucket *bus.Bucket
+
+	mu sync.Mutex
+	// queues is when a service's consumer was last seen to.
+	queues map[string]time.Time
 }
 
 // Open returns the tasks of a bus; package storage makes what they need.
-func Open(conn *bus.Conn) *Store { return &Store{conn, conn.Bucket(bus.TasksBucket)} }
+func Open(conn *bus.Conn) *Store {
+	return &Store{conn: conn, bucket: conn.Bucket(bus.TasksBucket), queues: map[string]time.Time{}}
+}
 
 // Create makes a task of a call that ended with begun, and returns its record
 // once it is durable and its first run is due; it may have begun already. The
@@ -203,11 +210,38 @@ func (t *Store) due(ctx context.Context, id string, run uint32) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	if err := t.ensureQueue(ctx, serviceOf(id)); err != nil {
+		return wire.NotReached(err)
+	}
 	_, err = t.conn.JetStream().Publish(ctx, subject.Task(serviceOf(id)), data, jetstream.WithMsgID(fmt.Sprintf("%s.%d", id, run)))
 	if err != nil {
 		return wire.NotReached(err)
 	}
 	return nil
+}
+
+// queueEvery is how often it is seen to that a service's consumer is there.
+const queueEvery = time.Minute
+
+// ensureQueue makes the consumer that the instances of a service share.
+func (t *Store) ensureQueue(ctx context.Context, service string) error {
+	t.mu.Lock()
+	seen := t.queues[service]
+	t.mu.Unlock()
+	if time.Since(seen) < queueEvery {
+		return nil
+	}
+	_, err := t.conn.JetStream().CreateOrUpdateConsumer(ctx, Stream.Name, jetstream.ConsumerConfig{
+		Durable: service, FilterSubject: subject.Task(service),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: silence, MaxDeliver: -1, MaxAckPending: 100_000,
+		InactiveThreshold: 2 * Age,
+	})
+	if err == nil {
+		t.mu.Lock()
+		t.queues[service] = time.Now()
+		t.mu.Unlock()
+	}
+	return err
 }
 
 // read returns a record and its revision.

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -75,14 +73,12 @@ func (w *worker) pull(ctx context.Context) {
 // work takes tasks until something fails.
 func (w *worker) work(ctx context.Context) error {
 	conn := w.server.Conn()
-	consumer, err := conn.JetStream().CreateOrUpdateConsumer(ctx, Stream.Name, jetstream.ConsumerConfig{
-		Durable: w.service, FilterSubject: subject.Task(w.service),
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: silence, MaxDeliver: -1, MaxAckPending: 100_000,
-		InactiveThreshold: 2 * Age,
-	})
+	// Edges make it: who makes a consumer says where its messages go.
+	consumer, err := conn.Pull(Stream.Name, w.service)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = consumer.Unsubscribe() }()
 	for {
 		select {
 		case w.slots <- struct{}{}:
@@ -110,28 +106,25 @@ func (w *worker) work(ctx context.Context) error {
 
 // next waits for one message; nil when none came. It asks again when NATS is
 // back: the request before went with the server.
-func (w *worker) next(ctx context.Context, consumer jetstream.Consumer) (jetstream.Msg, error) {
+func (w *worker) next(ctx context.Context, consumer *nats.Subscription) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
 	defer w.server.Conn().OnReconnect(cancel)()
-	batch, err := consumer.Fetch(1, jetstream.FetchContext(ctx))
-	if err != nil {
-		return nil, err
-	}
-	for msg := range batch.Messages() {
+	batch, err := consumer.Fetch(1, nats.Context(ctx))
+	for _, msg := range batch {
 		return msg, nil
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, nats.ErrTimeout) {
 		return nil, nil
 	}
-	return nil, batch.Error()
+	return nil, err
 }
 
 // begin decides what a message means, and carries out the run if it is due.
-func (w *worker) begin(stopped context.Context, msg jetstream.Msg) {
+func (w *worker) begin(stopped context.Context, msg *nats.Msg) {
 	due := &busv1.TaskRun{}
 	meta, err := msg.Metadata()
-	if err != nil || proto.Unmarshal(msg.Data(), due) != nil || serviceOf(due.Id) != w.service {
+	if err != nil || proto.Unmarshal(msg.Data, due) != nil || serviceOf(due.Id) != w.service {
 		_ = msg.Term()
 		return
 	}
@@ -160,7 +153,7 @@ func (w *worker) begin(stopped context.Context, msg jetstream.Msg) {
 }
 
 // take makes the run this instance's own, or settles the message.
-func (r *run) take(meta *jetstream.MsgMetadata) bool {
+func (r *run) take(meta *nats.MsgMetadata) bool {
 	w := r.worker
 	// Patience grows with each delivery.
 	later := func() {

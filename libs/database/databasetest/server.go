@@ -39,6 +39,32 @@ func Own(t testing.TB, settings ...string) *Server {
 // URL is that of its one database.
 func (s *Server) URL() string { return s.url("postgres") }
 
+// Encrypt gives the server a certificate, with files in PEM, and starts it again. From
+// then on it takes other users than postgres over TLS only, with a password.
+func (s *Server) Encrypt(t testing.TB, cert, key string) {
+	t.Helper()
+	var err error
+	put := func(name string, text []byte) {
+		name = filepath.Join(s.data(), name)
+		err = errors.Join(err, os.WriteFile(name, text, 0o600))
+		if s.as != nil {
+			err = errors.Join(err, os.Chown(name, int(s.as.Uid), int(s.as.Gid)))
+		}
+	}
+	for name, from := range map[string]string{"server.crt": cert, "server.key": key} {
+		pem, failed := os.ReadFile(from)
+		err = errors.Join(err, failed)
+		put(name, pem)
+	}
+	put("pg_hba.conf", []byte("host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	s.settings = append(s.settings, "ssl=on")
+	s.Start(t)
+}
+
 // Tool is the path of a program that comes with the server, such as pgbench.
 func (s *Server) Tool(name string) string { return filepath.Join(s.bin, name) }
 

@@ -28,9 +28,9 @@ func (b *Bus) serveGateway(ctx context.Context) (*bus.Server, error) {
 	return bus.ServeGateway(ctx, b.shared.conn, bus.ServerConfig{Handler: b.nested})
 }
 
-func (b *Bus) nested(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+func (b *Bus) nested(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 	d := &busv1.Delegation{}
-	if err := proto.Unmarshal(req.Delegation, d); err != nil {
+	if err := proto.Unmarshal(req.Delegation, d); err != nil || d.Service != out.Sender() {
 		return nil, fault.New(fault.Forbidden, "no call is under way on whose behalf this one could be made")
 	}
 	if d.Depth > maxDepth {

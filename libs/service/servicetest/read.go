@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -78,14 +79,7 @@ type Message struct {
 // Prompt renders a prompt. The error is a *fault.Error.
 func (b *Bus) Prompt(name string, arguments map[string]string) ([]Message, error) {
 	b.t.Helper()
-	svc := b.service(func(c *busv1.Catalogue) bool {
-		for _, p := range c.GetPrompts() {
-			if p.Name == name {
-				return true
-			}
-		}
-		return false
-	})
+	svc := b.prompter(name)
 	if svc == "" {
 		return nil, fault.New(fault.UnknownPrompt, "Unknown prompt: %s", name)
 	}
@@ -136,19 +130,14 @@ func (b *Bus) CompleteResource(template, variable, typed string, others map[stri
 func (b *Bus) complete(p *mcp.CompleteParams, argument, typed string, others map[string]string) ([]string, error) {
 	b.t.Helper()
 	p.Argument.Name, p.Argument.Value, p.Context.Arguments = argument, typed, others
-	svc := b.service(func(c *busv1.Catalogue) bool {
-		for _, one := range c.GetPrompts() {
-			if p.Ref.Type == "ref/prompt" && one.Name == p.Ref.Name {
-				return true
-			}
-		}
-		for _, one := range c.GetResourceTemplates() {
-			if p.Ref.Type == "ref/resource" && one.UriTemplate == p.Ref.URI {
-				return true
-			}
-		}
-		return false
-	})
+	var svc string
+	if p.Ref.Type == "ref/prompt" {
+		svc = b.prompter(p.Ref.Name)
+	} else {
+		svc = b.service(func(c *busv1.Catalogue) bool {
+			return slices.ContainsFunc(c.GetResourceTemplates(), func(t *busv1.ResourceTemplate) bool { return t.UriTemplate == p.Ref.URI })
+		})
+	}
 	if svc == "" {
 		return nil, fault.New(fault.InvalidParams, "no service completes %s%s", p.Ref.Name, p.Ref.URI)
 	}
@@ -170,6 +159,18 @@ func (b *Bus) complete(p *mcp.CompleteParams, argument, typed string, others map
 		b.t.Fatalf("servicetest: a completion cannot be read: %v", err)
 	}
 	return body.Completion.Values, nil
+}
+
+// prompter is the service that has a prompt, or the prompts of the caller's tenant;
+// empty for none.
+func (b *Bus) prompter(name string) string {
+	has := func(c *busv1.Catalogue) bool {
+		return slices.ContainsFunc(c.GetPrompts(), func(p *busv1.Prompt) bool { return p.Name == name })
+	}
+	if svc := b.service(has); svc != "" || b.identity.GetTenant() == "" {
+		return svc
+	}
+	return b.service((*busv1.Catalogue).GetListsPrompts)
 }
 
 // service is the first service whose catalogue does; empty for none.

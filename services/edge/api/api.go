@@ -37,14 +37,23 @@ type Server struct {
 // New makes a server. closing is closed when the edge stops.
 func New(g *gateway.Gateway, closing <-chan struct{}) *Server { return &Server{g, closing} }
 
-// Catalogue is what the services offer now.
-func (s *Server) Catalogue() *catalogue.Snapshot { return s.gateway.Catalogue().Now() }
+// Admit finds out who shows credentials; see gateway.Admit.
+func (s *Server) Admit(ctx context.Context, door string, c gateway.Credentials) (gateway.Credentials, error) {
+	return s.gateway.Admit(ctx, door, c)
+}
 
-// Authenticate reports whether somebody is behind credentials, before anything
-// is asked in their name. The error has reason Unauthenticated.
-func (s *Server) Authenticate(ctx context.Context, c gateway.Credentials) error {
-	_, err := s.gateway.Authenticate(ctx, c)
-	return err
+// Stay keeps a stream open for a caller; see gateway.Stay.
+func (s *Server) Stay(ctx context.Context, c Caller) (*gateway.Stay, error) {
+	return s.gateway.Stay(ctx, c.Door, c.Credentials)
+}
+
+// enter admits a request that no service answers, and returns what its caller may
+// see.
+func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*catalogue.Snapshot, error) {
+	if err := s.gateway.Enter(ctx, c.Call(method, name, nil, nil)); err != nil {
+		return nil, err
+	}
+	return s.gateway.See(ctx, c.Credentials)
 }
 
 // client is what services learn of the clients of these doors, which cannot be
@@ -128,11 +137,14 @@ type Tool struct {
 }
 
 // FindTool returns the tool of a name, or a *fault.Error with reason UnknownTool.
-func (s *Server) FindTool(name string) (*Tool, error) {
-	now := s.Catalogue()
+func (s *Server) FindTool(ctx context.Context, c Caller, name string) (*Tool, error) {
+	now, err := s.enter(ctx, c, mcp.MethodToolsList, name)
+	if err != nil {
+		return nil, err
+	}
 	entry, ok := now.Entry(catalogue.Tools, name)
 	if !ok {
-		return nil, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(name))
+		return nil, gateway.UnknownTool(name)
 	}
 	return tool(now, entry)
 }
@@ -157,8 +169,11 @@ func tool(now *catalogue.Snapshot, entry []byte) (*Tool, error) {
 
 // Tools returns the tools after a cursor, up to limit of them, and the cursor
 // of the next page, empty at the end.
-func (s *Server) Tools(cursor string, limit int) (tools []*Tool, next string, err error) {
-	now := s.Catalogue()
+func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) (tools []*Tool, next string, err error) {
+	now, err := s.enter(ctx, c, mcp.MethodToolsList, "")
+	if err != nil {
+		return nil, "", err
+	}
 	entries, next, err := now.Slice(catalogue.Tools, cursor, limit)
 	if err != nil {
 		return nil, "", err
@@ -175,22 +190,50 @@ func (s *Server) Tools(cursor string, limit int) (tools []*Tool, next string, er
 }
 
 // Prompts returns the prompts after a cursor, as MCP has them.
-func (s *Server) Prompts(cursor string, limit int) (prompts []jsontext.Value, next string, err error) {
-	return s.slice(catalogue.Prompts, cursor, limit)
+func (s *Server) Prompts(ctx context.Context, c Caller, cursor string, limit int) (prompts []jsontext.Value, next string, err error) {
+	return s.list(ctx, catalogue.Prompts, c.Call(mcp.MethodPromptsList, "", nil, nil), cursor, limit)
 }
 
 // FindPrompt returns the prompt of a name, or a *fault.Error with reason
 // UnknownPrompt.
-func (s *Server) FindPrompt(name string) (jsontext.Value, error) {
-	entry, ok := s.Catalogue().Entry(catalogue.Prompts, name)
-	if !ok {
-		return nil, fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
+func (s *Server) FindPrompt(ctx context.Context, c Caller, name string) (jsontext.Value, error) {
+	call := c.Call(mcp.MethodPromptsList, name, nil, nil)
+	if err := s.gateway.Enter(ctx, call); err != nil {
+		return nil, err
 	}
-	return entry, nil
+	all, err := s.gateway.List(ctx, catalogue.Prompts, call)
+	if err != nil {
+		return nil, err
+	}
+	return all.Prompt(ctx, name)
 }
 
-func (s *Server) slice(kind catalogue.Kind, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
-	raw, next, err := s.Catalogue().Slice(kind, cursor, limit)
+// list returns entries after a cursor, for which services are asked that list some
+// themselves.
+func (s *Server) list(ctx context.Context, kind catalogue.Kind, call *gateway.Call, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
+	if err := s.gateway.Enter(ctx, call); err != nil {
+		return nil, "", err
+	}
+	all, err := s.gateway.List(ctx, kind, call)
+	if err != nil {
+		return nil, "", err
+	}
+	if !all.Asks() {
+		return slice(all.Snapshot, kind, cursor, limit)
+	}
+	var at []byte
+	if cursor != "" {
+		at = []byte(cursor)
+	}
+	raw, next, err := all.Page(ctx, at, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	return values(raw), next, nil
+}
+
+func slice(now *catalogue.Snapshot, kind catalogue.Kind, cursor string, limit int) (entries []jsontext.Value, next string, err error) {
+	raw, next, err := now.Slice(kind, cursor, limit)
 	if err != nil {
 		return nil, "", err
 	}
@@ -233,28 +276,7 @@ func (r *Result) Text() string { return mcp.TextOf(r.Content) }
 
 // Resources returns the resources after a cursor, as MCP has them.
 func (s *Server) Resources(ctx context.Context, c Caller, cursor string, limit int) (resources []jsontext.Value, next string, err error) {
-	if !s.Catalogue().Lists() {
-		return s.slice(catalogue.Resources, cursor, limit)
-	}
-	var at []byte
-	if cursor != "" {
-		at = []byte(cursor)
-	}
-	entries, next, err := s.gateway.ListResources(ctx, c.Call(mcp.MethodResourcesList, "", nil, nil), at, limit)
-	if err != nil {
-		return nil, "", err
-	}
-	return values(entries), next, nil
-}
-
-// Subscribe hears of changes of the lists and of the resources of the caller's
-// tenant that wants reports true for; see catalogue.Live.
-func (s *Server) Subscribe(ctx context.Context, c Caller, wants func(uri string) bool) *catalogue.Subscription {
-	who, err := s.gateway.Authenticate(ctx, c.Credentials)
-	if err != nil {
-		who.Tenant = "" // Authenticate refuses those; they hear of no tenant's
-	}
-	return s.gateway.Catalogue().Subscribe(who.Tenant, wants)
+	return s.list(ctx, catalogue.Resources, c.Call(mcp.MethodResourcesList, "", nil, nil), cursor, limit)
 }
 
 // Closing is closed when the edge stops, and open streams have to end.

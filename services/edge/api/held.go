@@ -14,6 +14,8 @@ import (
 type Held struct {
 	// Approval is the id by which it is agreed to.
 	Approval string `json:"approval"`
+	// Principal is who made the call.
+	Principal string `json:"principal"`
 	// Name of the tool.
 	Name string `json:"name"`
 	// Title of the tool; empty for none.
@@ -28,7 +30,7 @@ type Held struct {
 }
 
 func newHeld(h *store.HeldCall) Held {
-	return Held{Approval: h.ID, Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
+	return Held{Approval: h.ID, Principal: gateway.NameOf(h.Principal), Name: h.Name, Title: h.Title, Parameters: h.Arguments, Expires: h.Expires.Truncate(time.Second)}
 }
 
 // Held returns the calls that wait for their caller; see gateway.Held.

@@ -78,6 +78,11 @@ func (s *Server) CreateResource(ctx context.Context, c Caller, in *ResourceInput
 	if err != nil {
 		return nil, err
 	}
+	if in.URI != nil {
+		if err := s.unseen(ctx, c, *in.URI); err != nil {
+			return nil, err
+		}
+	}
 	return s.write(ctx, c, toolCreate, arguments)
 }
 
@@ -90,6 +95,9 @@ func (s *Server) UpdateResource(ctx context.Context, c Caller, uri string, revis
 	}
 	arguments, err := in.arguments(more)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.unseen(ctx, c, uri); err != nil {
 		return nil, err
 	}
 	return s.write(ctx, c, toolUpdate, arguments)
@@ -106,20 +114,36 @@ func (s *Server) DeleteResource(ctx context.Context, c Caller, uri string, revis
 	if err != nil {
 		return err
 	}
+	if err := s.unseen(ctx, c, uri); err != nil {
+		return err
+	}
 	_, err = s.write(ctx, c, toolDelete, arguments)
 	return err
 }
 
+// unseen refuses to change a resource that its caller must not know of. Who writes
+// by the path of a resource is told what who reads it is told.
+func (s *Server) unseen(ctx context.Context, c Caller, uri string) error {
+	now, err := s.gateway.See(ctx, c.Credentials)
+	if err != nil {
+		return err
+	}
+	if _, ok := now.Resource(uri); now.Private() && !ok {
+		return gateway.UnknownResource(uri)
+	}
+	return nil
+}
+
 // write calls one of the tools. Without them there is nowhere to write to.
 func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jsontext.Value) (jsontext.Value, error) {
-	if _, ok := s.Catalogue().Tool(tool); !ok {
-		return nil, fault.New(fault.Unavailable, "no service stores resources; run the resource service")
-	}
 	result, replayed, err := s.DoOnce(ctx, c.Call(mcp.MethodToolsCall, tool, arguments, nil), nil)
 	if replayed && c.Replayed != nil {
 		c.Replayed()
 	}
-	if err != nil {
+	switch {
+	case fault.Is(err, fault.UnknownTool):
+		return nil, fault.New(fault.Unavailable, "no service stores resources for you; an operator runs the resource service, and says who may use it")
+	case err != nil:
 		return nil, err
 	}
 	r, err := ReadResult(result)
@@ -149,11 +173,14 @@ func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (jsonte
 
 // FindResource returns what is known of a resource without reading it, an object
 // as MCP has it; of one that only a template knows, its URI.
-func (s *Server) FindResource(uri string) (jsontext.Value, error) {
+func (s *Server) FindResource(ctx context.Context, c Caller, uri string) (jsontext.Value, error) {
 	if err := catalogue.CheckURI(uri); err != nil {
 		return nil, err
 	}
-	now := s.Catalogue()
+	now, err := s.gateway.See(ctx, c.Credentials)
+	if err != nil {
+		return nil, err
+	}
 	if entry, ok := now.Entry(catalogue.Resources, uri); ok {
 		return entry, nil
 	}
@@ -163,14 +190,11 @@ func (s *Server) FindResource(uri string) (jsontext.Value, error) {
 	return nil, gateway.UnknownResource(uri)
 }
 
-// Updates hears of every update of a resource until it is closed. The error is
-// that of FindResource.
-func (s *Server) Updates(ctx context.Context, c Caller, uri string) (*catalogue.Subscription, error) {
-	if err := catalogue.CheckURI(uri); err != nil {
+// Updates hears of every update of a resource until it is closed, on behalf of who
+// keeps a stream open. The error is that of FindResource.
+func (s *Server) Updates(ctx context.Context, c Caller, stay *gateway.Stay, uri string) (*catalogue.Subscription, error) {
+	if _, err := s.FindResource(ctx, c, uri); err != nil {
 		return nil, err
 	}
-	if _, ok := s.Catalogue().Resource(uri); !ok {
-		return nil, gateway.UnknownResource(uri)
-	}
-	return s.Subscribe(ctx, c, func(updated string) bool { return updated == uri }), nil
+	return stay.Subscribe(func(updated string) bool { return updated == uri }), nil
 }

@@ -27,7 +27,7 @@ func build(services []registry.Service, owners ownership, before memory) (*Snaps
 	b := &builder{
 		Snapshot: &Snapshot{
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
-			files: map[string]Target{}, directories: map[string]*list{},
+			files: map[string]Target{}, directories: map[string]directory{}, views: &views{},
 		},
 		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{},
 		knownTemplates: before.templates, usedTemplates: map[string]template{},
@@ -82,6 +82,9 @@ func (b *builder) add(svc registry.Service, r *releases) {
 	}
 	if n := (Name{Kind: ModelName}); newest.GetSamples() && b.mine(svc.Name, n) {
 		b.sampler = at(n, "")
+	}
+	if n := (Name{Kind: TenantPromptsName}); newest.GetListsPrompts() && b.mine(svc.Name, n) {
+		b.prompter = at(n, "")
 	}
 	b.addListing(svc.Name, newest, at)
 	b.addSkills(svc.Name, newest.GetSkills(), at)

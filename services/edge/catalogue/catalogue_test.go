@@ -149,6 +149,12 @@ func TestLegacyTools(t *testing.T) {
 	}
 }
 
+// tenant is an audience that sees everything of it.
+type tenant string
+
+func (t tenant) Tenant() string       { return string(t) }
+func (tenant) Sight() catalogue.Sight { return nil }
+
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -156,7 +162,7 @@ func TestSubscribe(t *testing.T) {
 	prompt := &busv1.Prompt{Name: "p", Json: []byte(`{"name":"p"}`)}
 	a := announce(t, url, tools("svc", "one"))
 	becomes(t, live, "one")
-	sub, closed := live.Subscribe("", nil), live.Subscribe("", nil)
+	sub, closed := live.Subscribe(tenant(""), nil), live.Subscribe(tenant(""), nil)
 	defer sub.Close()
 	closed.Close()
 	takes := func(what string, want catalogue.Change) {

@@ -27,7 +27,7 @@ var listed = []struct {
 }{
 	{ToolsChanged, []Kind{Tools}},
 	{PromptsChanged, []Kind{Prompts}},
-	{ResourcesChanged, []Kind{Resources, Templates}},
+	{ResourcesChanged, []Kind{Resources, Templates, Skills}},
 }
 
 // digestPart is the length of what stands for one change.

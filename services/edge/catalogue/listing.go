@@ -43,19 +43,44 @@ func (b *builder) has(service, begins string) bool {
 	return slices.ContainsFunc(b.prefixes, func(p prefix) bool { return p.target.Service == service && p.begins == begins })
 }
 
-// Lists reports whether some service lists resources that are not here.
-func (s *Snapshot) Lists() bool { return len(s.listers) > 0 }
+// Lists reports whether some service lists entries of a kind for a tenant that are
+// not here.
+func (s *Snapshot) Lists(kind Kind, tenant string) bool { return len(s.listing(kind, tenant)) > 0 }
 
-// Lister returns the service of a name that lists resources.
-func (s *Snapshot) Lister(service string) (Target, bool) {
-	i := slices.IndexFunc(s.listers, func(t Target) bool { return t.Service == service })
+// listing are the services that do, by their names.
+func (s *Snapshot) listing(kind Kind, tenant string) []Target {
+	switch {
+	case kind == Resources:
+		return s.listers
+	case kind == Prompts && s.prompting(tenant):
+		return []Target{s.prompter}
+	}
+	return nil
+}
+
+// Lister returns the service of a name that lists entries of a kind for a tenant.
+func (s *Snapshot) Lister(kind Kind, tenant, service string) (Target, bool) {
+	all := s.listing(kind, tenant)
+	i := slices.IndexFunc(all, func(t Target) bool { return t.Service == service })
 	if i < 0 {
 		return Target{}, false
 	}
-	return s.listers[i], true
+	return all[i], true
 }
 
-func (s *Snapshot) isLister(service string) bool { _, ok := s.Lister(service); return ok }
+func (s *Snapshot) isLister(kind Kind, tenant, service string) bool {
+	_, ok := s.Lister(kind, tenant, service)
+	return ok
+}
+
+// serves reports whether a service is the one that is asked for what it lists.
+func (s *Snapshot) serves(kind Kind, tenant, service, name string) bool {
+	if kind == Resources {
+		return s.reads(service, name)
+	}
+	target, ok := s.Prompt(tenant, name)
+	return ok && target.Service == service && len(name) <= MaxURI
+}
 
 // reads reports whether a service is the one that reads a URI.
 func (s *Snapshot) reads(service, uri string) bool {
@@ -69,39 +94,45 @@ const (
 	maxServiceCursor = 8 << 10
 )
 
-// listingScope is that of cursors within the list of a service.
-const listingScope = "listing"
+// listingScope begins that of cursors within the list of a service.
+const listingScope = "listing "
 
-// Ask gets a page of at most limit resources from a service that lists them.
+// Ask gets a page of at most limit entries from a service that lists them.
 type Ask func(ctx context.Context, service, cursor string, limit int) ([]byte, error)
 
-// ListResources returns resources from a cursor on, nil for the first, with
-// those that services list themselves: first the catalogue's, then each such
-// service's, by the name of the service. limit bounds the entries; 0 is as many
-// as a page has. next is empty at the end. A service that cannot answer fails
-// the page that would begin with it, and ends the page before. An entry that
-// another service would be asked to read is left out. Don't change the entries.
-func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, limit int, ask Ask) (entries [][]byte, next string, err error) {
+// List returns resources or prompts from a cursor on, nil for the first, with those
+// that services list for a tenant: first the catalogue's, then each such service's,
+// by the name of the service. Of a service that lists prompts the catalogue's are
+// left out: its list has them, or what the tenant has in their place. limit bounds
+// the entries; 0 is as many as a page has. next is empty at the end. A service that
+// cannot answer fails the page that would begin with it, and ends the page before.
+// An entry that another service would be asked for is left out. Don't change the
+// entries.
+func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []byte, limit int, ask Ask) (entries [][]byte, next string, err error) {
 	if limit <= 0 || limit > pageItems {
 		limit = pageItems
 	}
-	p := resourcePage{limit: limit}
-	at, inService := position(cursor, listingScope)
+	scope := listingScope + kind.member()
+	p := listPage{kind: kind, tenant: tenant, limit: limit}
+	at, inService := position(cursor, scope)
 	service, at, _ := strings.Cut(at, "\n")
 	if !inService {
-		own := &s.lists[Resources]
+		own := &s.lists[kind]
 		i, err := own.from(cursor)
 		if err != nil {
 			return nil, "", err
 		}
 		for ; i < len(own.items); i++ {
+			if kind == Prompts && s.isLister(kind, tenant, s.prompts[own.items[i].name].Service) {
+				continue
+			}
 			if p.full() {
 				return p.entries, own.cursor(own.items[i-1].name), nil
 			}
 			p.add(own.items[i].json)
 		}
 	}
-	for _, lister := range s.listers {
+	for _, lister := range s.listing(kind, tenant) {
 		name := lister.Service
 		if name < service {
 			continue
@@ -109,7 +140,7 @@ func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, limit int, 
 		if name > service {
 			at = ""
 		}
-		here := cursorAt(listingScope, name+"\n"+at)
+		here := cursorAt(scope, name+"\n"+at)
 		if p.full() {
 			return p.entries, here, nil
 		}
@@ -125,53 +156,84 @@ func (s *Snapshot) ListResources(ctx context.Context, cursor []byte, limit int, 
 			return nil, "", err
 		}
 		if next != "" {
-			return p.entries, cursorAt(listingScope, name+"\n"+next), nil
+			return p.entries, cursorAt(scope, name+"\n"+next), nil
 		}
 	}
 	return p.entries, "", nil
 }
 
+// Listed returns the entry of a name from a page that a service gave of it alone.
+func (s *Snapshot) Listed(kind Kind, tenant, service, name string, raw []byte) ([]byte, error) {
+	p := listPage{kind: kind, tenant: tenant, limit: 1}
+	if _, err := s.addPage(&p, service, "", raw); err != nil {
+		return nil, err
+	}
+	if len(p.entries) != 1 {
+		return nil, badPage(kind, service)
+	}
+	return kind.entry(name, p.entries[0])
+}
+
+func badPage(kind Kind, service string) *fault.Error {
+	return fault.New(fault.Internal, "service %s gave a page of %s that cannot be read", service, kind.member()).Ran(fault.Yes)
+}
+
 // addPage adds what a service gave, which is not to be trusted.
-func (s *Snapshot) addPage(p *resourcePage, service, at string, raw []byte) (next string, err error) {
+func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next string, err error) {
 	var page struct {
 		Resources []jsontext.Value `json:"resources"`
+		Prompts   []jsontext.Value `json:"prompts"`
 		Next      string           `json:"nextCursor,omitzero"`
 	}
-	bad := fault.New(fault.Internal, "service %s gave a page of resources that cannot be read", service).Ran(fault.Yes)
+	bad := badPage(p.kind, service)
 	if len(raw) > maxListed {
 		return "", bad
 	}
 	if err := json.Unmarshal(raw, &page); err != nil {
 		return "", bad.Because(err)
 	}
+	entries := page.Resources
+	if p.kind == Prompts {
+		entries = page.Prompts
+	}
 	// One that does not move would have clients ask forever.
-	if len(page.Resources) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
+	if len(entries) > p.limit || len(page.Next) > maxServiceCursor || page.Next != "" && page.Next == at {
 		return "", bad
 	}
-	for _, entry := range page.Resources {
+	for _, entry := range entries {
 		var about struct {
-			URI string `json:"uri"`
+			URI  string `json:"uri"`
+			Name string `json:"name"`
 		}
-		if json.Unmarshal(entry, &about) != nil || !s.reads(service, about.URI) {
+		if json.Unmarshal(entry, &about) != nil {
 			continue
 		}
-		if line, err := Resources.entry(about.URI, entry); err == nil {
+		name := about.URI
+		if p.kind == Prompts {
+			name = about.Name
+		}
+		if !s.serves(p.kind, p.tenant, service, name) {
+			continue
+		}
+		if line, err := p.kind.entry(name, entry); err == nil {
 			p.add(line)
 		}
 	}
 	return page.Next, nil
 }
 
-// resourcePage is a page in the making.
-type resourcePage struct {
+// listPage is a page in the making.
+type listPage struct {
+	kind    Kind
+	tenant  string
 	limit   int
 	entries [][]byte
 	bytes   int
 }
 
-func (p *resourcePage) full() bool { return len(p.entries) >= p.limit || p.bytes >= pageBytes }
+func (p *listPage) full() bool { return len(p.entries) >= p.limit || p.bytes >= pageBytes }
 
-func (p *resourcePage) add(entry []byte) {
+func (p *listPage) add(entry []byte) {
 	p.entries = append(p.entries, entry)
 	p.bytes += len(entry)
 }

@@ -47,7 +47,7 @@ func (l lister) ask(_ context.Context, service, cursor string, limit int) ([]byt
 // listPage reads one page of resources.
 func listPage(t *testing.T, s *catalogue.Snapshot, cursor []byte, ask func(context.Context, string, string, int) ([]byte, error)) (uris []string, next []byte, err error) {
 	t.Helper()
-	entries, after, err := s.ListResources(t.Context(), cursor, 0, ask)
+	entries, after, err := s.List(t.Context(), catalogue.Resources, "", cursor, 0, ask)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,8 +90,9 @@ func TestListResources(t *testing.T) {
 	live := watch(t, url)
 	own := uris("own:", 300)
 	announce(t, url, holder("own", nil, own...))
-	announce(t, url, holder("b", []string{"b:"}))
 	announce(t, url, holder("c", []string{"", "b:x"}))
+	bustest.Eventually(t, "c has its prefixes", func() bool { target, ok := live.Now().Resource("b:x1"); return ok && target.Service == "c" })
+	announce(t, url, holder("b", []string{"b:"})) // later than what is longer
 	bustest.Eventually(t, "all are there", func() bool { return len(live.Services()) == 3 })
 	now := live.Now()
 	full := lister{"b": uris("b:", 700), "c": append(uris("c:", 20), "b:x1")}
@@ -221,7 +222,7 @@ func FuzzListCursor(f *testing.F) {
 	f.Add([]byte("bGlzdGluZwpiCjEw"))
 	f.Add([]byte("cmVzb3VyY2VzCm93bg"))
 	f.Fuzz(func(t *testing.T, cursor []byte) {
-		_, _, err := new(catalogue.Snapshot).ListResources(t.Context(), cursor, 0, func(context.Context, string, string, int) ([]byte, error) {
+		_, _, err := new(catalogue.Snapshot).List(t.Context(), catalogue.Resources, "", cursor, 0, func(context.Context, string, string, int) ([]byte, error) {
 			return []byte(`{"resources":[]}`), nil
 		})
 		if err != nil && !fault.Is(err, fault.InvalidParams) {
@@ -235,11 +236,11 @@ func TestUpdatesOfLists(t *testing.T) {
 	url := bustest.Server(t)
 	live := watch(t, url)
 	announce(t, url, holder("a", []string{""}))
-	bustest.Eventually(t, "it is there", func() bool { return live.Now().Lists() })
+	bustest.Eventually(t, "it is there", func() bool { return live.Now().Lists(catalogue.Resources, "") })
 	conn := bustest.Connect(t, url)
-	ours := live.Subscribe("us", func(string) bool { return true })
+	ours := live.Subscribe(tenant("us"), func(string) bool { return true })
 	defer ours.Close()
-	theirs := live.Subscribe("them", func(string) bool { return true })
+	theirs := live.Subscribe(tenant("them"), func(string) bool { return true })
 	defer theirs.Close()
 	err := conn.RecordUpdated(t.Context(), []bus.Updated{
 		{Service: "a", URI: "x:1", Tenant: "us", Listed: true}, {Service: "b", URI: "x:2", Listed: true}, {Service: "a", URI: "x:3", Tenant: "them"},
@@ -248,9 +249,9 @@ func TestUpdatesOfLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := live.Now().Digest()
-	for tenant, want := range map[string]catalogue.Change{"us": catalogue.ResourcesChanged, "them": 0, "others": 0} {
-		if c, uris := live.Missed(t.Context(), tenant, digest, time.Now().Add(-time.Minute), []string{"x:3"}); c != want || (len(uris) == 1) != (tenant == "them") {
-			t.Errorf("%s missed %v %v", tenant, c, uris)
+	for who, want := range map[tenant]catalogue.Change{"us": catalogue.ResourcesChanged, "them": 0, "others": 0} {
+		if c, uris := live.Missed(t.Context(), who, digest, time.Now().Add(-time.Minute), []string{"x:3"}); c != want || (len(uris) == 1) != (who == "them") {
+			t.Errorf("%s missed %v %v", who, c, uris)
 		}
 	}
 	<-theirs.C

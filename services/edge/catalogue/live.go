@@ -66,7 +66,7 @@ func follow(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (_
 		log: log, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{}),
 		services: make(chan struct{}, 1), names: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	l.now.Store(&Snapshot{digest: digest(&[kinds]list{})})
+	l.now.Store(&Snapshot{digest: digest(&[kinds]list{}), views: &views{}})
 	l.quit, l.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -213,11 +213,23 @@ func (l *Live) update() {
 	l.noteTools(before, after)
 	close(l.changed)
 	l.changed = make(chan struct{})
-	if c := difference(before, after); c != 0 {
-		for s := range l.subscribers {
-			s.tell(c)
+	c := difference(before, after)
+	if c == 0 {
+		return
+	}
+	for s := range l.subscribers {
+		if theirs := c & seenChange(before, after, s.audience.Sight()); theirs != 0 {
+			s.tell(theirs)
 		}
 	}
+}
+
+// seenChange says which lists differ for who sees that much of them.
+func seenChange(before, after *Snapshot, sight Sight) Change {
+	if sight == nil {
+		return ToolsChanged | PromptsChanged | ResourcesChanged
+	}
+	return after.For(sight).since(before.For(sight).digest)
 }
 
 // fresh returns what was not there before.
@@ -253,9 +265,9 @@ func (l *Live) noteTools(before, after *Snapshot) {
 // Missed returns what changed since a snapshot had that digest, and which of
 // the resources given were updated since then. Resources may be named although
 // they were not: when it cannot be told any more, all of them.
-func (l *Live) Missed(ctx context.Context, tenant, digest string, then time.Time, resources []string) (Change, []string) {
-	now := l.Now()
-	if len(resources) == 0 && !now.Lists() {
+func (l *Live) Missed(ctx context.Context, a Audience, digest string, then time.Time, resources []string) (Change, []string) {
+	now, tenant := l.Now().For(a.Sight()), a.Tenant()
+	if len(resources) == 0 && !now.Lists(Resources, tenant) && !now.Lists(Prompts, tenant) {
 		return now.since(digest), nil
 	}
 	var updated []string
@@ -264,9 +276,7 @@ func (l *Live) Missed(ctx context.Context, tenant, digest string, then time.Time
 		if !concerns(u, tenant) {
 			return
 		}
-		if u.Listed && now.isLister(u.Service) {
-			changed |= ResourcesChanged
-		}
+		changed |= now.relisted(u, tenant)
 		if now.reads(u.Service, u.URI) && slices.Contains(resources, u.URI) && !slices.Contains(updated, u.URI) {
 			updated = append(updated, u.URI)
 		}
@@ -276,8 +286,11 @@ func (l *Live) Missed(ctx context.Context, tenant, digest string, then time.Time
 	}
 	if !all {
 		updated = resources
-		if now.Lists() {
+		if now.Lists(Resources, tenant) {
 			changed |= ResourcesChanged
+		}
+		if now.Lists(Prompts, tenant) {
+			changed |= PromptsChanged
 		}
 	}
 	return changed, updated
@@ -293,97 +306,35 @@ func difference(a, b *Snapshot) Change {
 	return c
 }
 
-// updated hears that a service says one of its resources has changed. Of
-// another's it has nothing to say.
+// relisted says which lists of a tenant have changed with an update.
+func (s *Snapshot) relisted(u bus.Updated, tenant string) (c Change) {
+	if u.Listed && s.isLister(Resources, tenant, u.Service) && s.shows(Resources, u.URI, u.Service) {
+		c |= ResourcesChanged
+	}
+	if u.Prompts && s.isLister(Prompts, tenant, u.Service) {
+		c |= PromptsChanged
+	}
+	return c
+}
+
+// updated hears that a service says what has changed of its own. Of another's it has
+// nothing to say.
 func (l *Live) updated(u bus.Updated) {
 	now := l.Now()
-	listed, reads := u.Listed && now.isLister(u.Service), now.reads(u.Service, u.URI)
-	if !listed && !reads {
-		return
-	}
+	reads := now.reads(u.Service, u.URI)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.subscribers {
-		if !concerns(u, s.tenant) {
+		tenant := s.audience.Tenant()
+		if !concerns(u, tenant) {
 			continue
 		}
-		if listed {
-			s.tell(ResourcesChanged)
+		seen := now.For(s.audience.Sight())
+		if c := seen.relisted(u, tenant); c != 0 {
+			s.tell(c)
 		}
-		if reads && s.wants != nil && s.wants(u.URI) {
+		if reads && s.wants != nil && s.wants(u.URI) && seen.shows(Resources, u.URI, u.Service) {
 			s.tellUpdated(u.URI)
 		}
-	}
-}
-
-// concerns reports whether a tenant may hear of an update.
-func concerns(u bus.Updated, tenant string) bool { return u.Tenant == "" || u.Tenant == tenant }
-
-// Subscription hears of changes. Those that come faster than they are taken
-// become one.
-type Subscription struct {
-	// C has a value when Take has something.
-	C      chan struct{}
-	live   *Live
-	tenant string
-	wants  func(uri string) bool
-
-	mu      sync.Mutex
-	changes Change
-	uris    []string
-}
-
-// maxPending bounds the resources a subscription remembers for a slow taker;
-// more are dropped.
-const maxPending = 4096
-
-// Subscribe hears of every change of the lists from now on, and of updates of
-// the resources that wants reports true for; nil for none. Resources of other
-// tenants do not count. wants must not block. Close the subscription.
-func (l *Live) Subscribe(tenant string, wants func(uri string) bool) *Subscription {
-	s := &Subscription{C: make(chan struct{}, 1), live: l, tenant: tenant, wants: wants}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.subscribers[s] = struct{}{}
-	return s
-}
-
-// Take returns which lists and which resources changed since it was last
-// called, each once.
-func (s *Subscription) Take() (Change, []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, uris := s.changes, s.uris
-	s.changes, s.uris = 0, nil
-	return c, uris
-}
-
-// Close ends the subscription.
-func (s *Subscription) Close() {
-	s.live.mu.Lock()
-	defer s.live.mu.Unlock()
-	delete(s.live.subscribers, s)
-}
-
-func (s *Subscription) tell(c Change) {
-	s.mu.Lock()
-	s.changes |= c
-	s.mu.Unlock()
-	s.wake()
-}
-
-func (s *Subscription) tellUpdated(uri string) {
-	s.mu.Lock()
-	if len(s.uris) < maxPending && !slices.Contains(s.uris, uri) {
-		s.uris = append(s.uris, uri)
-	}
-	s.mu.Unlock()
-	s.wake()
-}
-
-func (s *Subscription) wake() {
-	select {
-	case s.C <- struct{}{}:
-	default:
 	}
 }

@@ -23,6 +23,9 @@ const (
 	SkillName    NameKind = "skills"
 	// ModelName is of the one model that callers without one get; its name is empty.
 	ModelName NameKind = "model"
+	// TenantPromptsName is of the prompts that tenants have themselves, which one
+	// service keeps; its name is empty.
+	TenantPromptsName NameKind = "tenant-prompts"
 	// listerName is no name: any service may list resources.
 	listerName NameKind = "lists"
 )
@@ -33,8 +36,8 @@ type Name struct {
 	Name string
 }
 
-// ParseName reads a name as String writes it: tools/echo, resources/file:///x, or
-// model.
+// ParseName reads a name as String writes it: tools/echo, resources/file:///x,
+// model or tenant-prompts.
 func ParseName(s string) (Name, error) {
 	kind, name, _ := strings.Cut(s, "/")
 	switch n := (Name{NameKind(kind), name}); n.Kind {
@@ -44,16 +47,16 @@ func ParseName(s string) (Name, error) {
 		}
 	case PrefixName:
 		return n, nil // the empty prefix is that of any URI
-	case ModelName:
+	case ModelName, TenantPromptsName:
 		if name == "" {
 			return n, nil
 		}
 	}
-	return Name{}, fmt.Errorf("%q is no name: write tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME or model", s)
+	return Name{}, fmt.Errorf("%q is no name: write tools/NAME, prompts/NAME, resources/URI, templates/URI-TEMPLATE, prefixes/PREFIX, skills/NAME, model or tenant-prompts", s)
 }
 
 func (n Name) String() string {
-	if n.Kind == ModelName {
+	if n.Kind == ModelName || n.Kind == TenantPromptsName {
 		return string(n.Kind)
 	}
 	return string(n.Kind) + "/" + n.Name
@@ -61,8 +64,11 @@ func (n Name) String() string {
 
 // words is how people call it.
 func (n Name) words() string {
-	if n.Kind == ModelName {
+	switch n.Kind {
+	case ModelName:
 		return "the model"
+	case TenantPromptsName:
+		return "the place of tenants' prompts"
 	}
 	what := map[NameKind]string{
 		ToolName: "tool", PromptName: "prompt", ResourceName: "resource", TemplateName: "resource template",
@@ -137,6 +143,9 @@ func offered(services []registry.Service) map[Name][]string {
 		}
 		if c.GetSamples() {
 			add(ModelName, "")
+		}
+		if c.GetListsPrompts() {
+			add(TenantPromptsName, "")
 		}
 	}
 	return all

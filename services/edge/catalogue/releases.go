@@ -101,6 +101,9 @@ func formsOf(c *busv1.Catalogue) map[Name][sha256.Size]byte {
 	if c.GetSamples() {
 		add(ModelName, "", &busv1.Catalogue{})
 	}
+	if c.GetListsPrompts() {
+		add(TenantPromptsName, "", &busv1.Catalogue{})
+	}
 	return forms
 }
 

@@ -33,8 +33,22 @@ func (s *Snapshot) Directory(uri string, cursor []byte) (members []byte, ok bool
 	if !ok {
 		return nil, false, nil
 	}
-	members, err = l.read(cursor)
+	children := &l.children
+	if s.sight != nil {
+		shown := children.only(func(it item) bool { return s.shows(Resources, it.name, l.service) })
+		if len(shown.items) == 0 {
+			return nil, false, nil
+		}
+		children = &shown
+	}
+	members, err = children.read(cursor)
 	return members, true, err
+}
+
+// directory is one of a skill.
+type directory struct {
+	service  string
+	children list
 }
 
 // skill is what the edge says of one skill.
@@ -154,8 +168,7 @@ func (b *builder) addSkills(service string, skills []*busv1.Skill, at func(Name,
 			b.files[uri] = target
 		}
 		for uri, children := range made.directories {
-			l := newList("resources", uri, children)
-			b.directories[uri] = &l
+			b.directories[uri] = directory{service, newList("resources", uri, children)}
 		}
 		if b.mine(service, n) {
 			b.items[Skills] = append(b.items[Skills], item{made.uri, made.entry})

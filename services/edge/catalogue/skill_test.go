@@ -255,7 +255,7 @@ func TestSkillsChange(t *testing.T) {
 	live := watch(t, url)
 	a := announce(t, url, skills("svc"))
 	bustest.Eventually(t, "it is there", func() bool { return len(live.Services()) == 1 })
-	sub := live.Subscribe("", nil)
+	sub := live.Subscribe(tenant(""), nil)
 	defer sub.Close()
 	for _, c := range []*busv1.Catalogue{skills("svc", skill("a")), skills("svc", skill("a", "more.md")), skills("svc")} {
 		a.update(c)

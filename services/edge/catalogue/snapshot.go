@@ -76,28 +76,50 @@ type Snapshot struct {
 	prefixes         []prefix
 	listers          []Target
 	files            map[string]Target
-	directories      map[string]*list
+	directories      map[string]directory
 	lists            [kinds]list
 	digest           string
 	problems, mended []string
 	conflicts        []Conflict
 	services         []registry.Service
 	sampler          Target
+	// prompter has the prompts of tenants.
+	prompter Target
+
+	// sight is nil where everything is seen; views are what others see.
+	sight Sight
+	views *views
 }
 
 // Problems are the entries left out and why: a name that another service
 // offers already, a schema that does not compile.
 func (s *Snapshot) Problems() []string { return s.problems }
 
+// Private reports whether others see other lists.
+func (s *Snapshot) Private() bool { return s.sight != nil }
+
 // Mended are the schemas that say true or false where clients want an object, and
 // were given one that means the same: the tool, its service and the place.
 func (s *Snapshot) Mended() []string { return s.mended }
 
 // Tool returns the tool of a name.
-func (s *Snapshot) Tool(name string) (Target, bool) { t, ok := s.tools[name]; return t, ok }
+func (s *Snapshot) Tool(name string) (Target, bool) {
+	t, ok := s.tools[name]
+	return t, ok && s.shows(Tools, name, t.Service)
+}
 
-// Prompt returns the prompt of a name.
-func (s *Snapshot) Prompt(name string) (Target, bool) { t, ok := s.prompts[name]; return t, ok }
+// Prompt returns the prompt of a name for a tenant; empty is that of who has none.
+// A name that is in no catalogue may be the tenant's own.
+func (s *Snapshot) Prompt(tenant, name string) (Target, bool) {
+	t, ok := s.prompts[name]
+	if !ok && s.prompting(tenant) {
+		t, ok = s.prompter, true
+	}
+	return t, ok && s.shows(Prompts, name, t.Service)
+}
+
+// prompting reports whether a service has the prompts of a tenant.
+func (s *Snapshot) prompting(tenant string) bool { return tenant != "" && s.prompter.Service != "" }
 
 // Sampler returns the service with a model, for calls that bring none.
 func (s *Snapshot) Sampler() (Target, bool) { return s.sampler, s.sampler.Service != "" }
@@ -105,7 +127,7 @@ func (s *Snapshot) Sampler() (Target, bool) { return s.sampler, s.sampler.Servic
 // Template returns who completes the variables of a URI template.
 func (s *Snapshot) Template(uri string) (Target, bool) {
 	for _, t := range s.templates {
-		if t.uri == uri && !t.target.away {
+		if t.uri == uri && !t.target.away && s.shows(Templates, uri, t.target.Service) {
 			return t.target, true
 		}
 	}

@@ -21,7 +21,7 @@ type prefix struct {
 // to all other names. Nobody reads a URI of more than MaxURI bytes.
 func (s *Snapshot) Resource(uri string) (Target, bool) {
 	t, by := s.reader(uri)
-	if by.Kind == "" || t.away {
+	if by.Kind == "" || t.away || !s.shows(Resources, uri, t.Service) {
 		return Target{}, false
 	}
 	return t, true

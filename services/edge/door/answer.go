@@ -1,6 +1,7 @@
 package door
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Accept is what a client takes as an answer.
@@ -64,12 +66,9 @@ func TimeWrite(c *http.ResponseController) { _ = c.SetWriteDeadline(time.Now().A
 func Explain(h http.Header, status int, f *fault.Error) {
 	h.Set("Busbar-Reason", string(f.Reason))
 	h.Set("Busbar-Executed", string(f.Executed))
-	Challenge(h, status)
-	switch status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
-		h.Set("Retry-After", strconv.FormatInt(max(1, seconds), 10))
-	case http.StatusAccepted:
+	Challenge(h, status, f)
+	retryAfter(h, status, f)
+	if status == http.StatusAccepted {
 		var held struct {
 			Approval string `json:"approval"`
 		}
@@ -79,9 +78,22 @@ func Explain(h http.Header, status int, f *fault.Error) {
 	}
 }
 
-// Challenge says with a 401 how to do better (RFC 9110, 11.6.1).
-func Challenge(h http.Header, status int) {
-	if status == http.StatusUnauthorized {
+// retryAfter says when to come back, with the statuses that have a word for it.
+func retryAfter(h http.Header, status int, f *fault.Error) {
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
+		h.Set("Retry-After", strconv.FormatInt(max(1, seconds), 10))
+	}
+}
+
+// Challenge says how to show better credentials: what who refused them says, and
+// at least the scheme with a 401 (RFC 9110, 11.6.1).
+func Challenge(h http.Header, status int, err error) {
+	var c gateway.Challenge
+	switch {
+	case errors.As(err, &c):
+		h["Www-Authenticate"] = c
+	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 }
@@ -90,17 +102,18 @@ func Challenge(h http.Header, status int) {
 // message, nil for nothing.
 func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
 	status, body := era.ErrorMessage(m, version, err)
-	RefuseWith(w, status, body)
+	RefuseWith(w, status, body, err)
 }
 
 // RefuseContent answers a request of MCP with what CheckContent says.
 func RefuseContent(w http.ResponseWriter, err error) {
 	_, body := era.ErrorMessage(nil, "", err)
-	RefuseWith(w, http.StatusUnsupportedMediaType, body)
+	RefuseWith(w, http.StatusUnsupportedMediaType, body, err)
 }
 
 // RefuseWith answers with an error that is written already.
-func RefuseWith(w http.ResponseWriter, status int, body []byte) {
-	Challenge(w.Header(), status)
+func RefuseWith(w http.ResponseWriter, status int, body []byte, err error) {
+	Challenge(w.Header(), status, err)
+	retryAfter(w.Header(), status, fault.From(err))
 	Answer(w, status, "application/json", body)
 }

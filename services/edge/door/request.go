@@ -37,11 +37,16 @@ func CheckContent(h http.Header) error {
 	return nil
 }
 
-// Credentials are those of the Authorization header, and the address of the
-// connection. Tokens elsewhere, in the query above all, are not read.
+// Credentials are what a request shows of who makes it. Tokens outside of headers,
+// in the query above all, are not read.
 func Credentials(r *http.Request) gateway.Credentials {
 	const scheme = "bearer "
-	c := gateway.Credentials{Address: hostOnly(r.RemoteAddr)}
+	c := gateway.Credentials{
+		Address: hostOnly(r.RemoteAddr), Header: r.Header, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Secure: r.TLS != nil,
+	}
+	if c.Secure && len(r.TLS.PeerCertificates) > 0 {
+		c.Certificate = r.TLS.PeerCertificates[0]
+	}
 	if v := r.Header.Get("Authorization"); len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
 		c.Bearer = strings.TrimSpace(v[len(scheme):])
 	}
@@ -61,7 +66,9 @@ const (
 // Drain reads what is left of a body that is refused, so that the connection can
 // be used again, or the client at least reads the answer.
 func Drain(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Expect") == "" { // a client that waits for "100 Continue" has sent nothing yet
+	// Over HTTP/2 the connection goes on without, and a client that waits for
+	// "100 Continue" has sent nothing yet.
+	if r.ProtoMajor < 2 && r.Header.Get("Expect") == "" {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime))
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
 	}
@@ -71,22 +78,29 @@ func Drain(w http.ResponseWriter, r *http.Request) {
 // *fault.Error.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	tooLarge := func() error {
-		w.Header().Set("Connection", "close")
+		if r.ProtoMajor < 2 {
+			w.Header().Set("Connection", "close")
+		}
 		Drain(w, r)
 		return fault.New(fault.TooLarge, "the body is larger than %d bytes", limit)
 	}
 	control := http.NewResponseController(w)
 	// A deadline set only when it has passed: nearly every body is here already,
 	// and a timer costs less than two deadlines. Not every writer has them (a
-	// test's recorder); the server's do.
-	slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
-	defer slow.Stop()
+	// test's recorder); the server's do. A stream of HTTP/2 is not touched any more
+	// when its request is over.
+	if r.ProtoMajor < 2 {
+		slow := time.AfterFunc(bodyTime, func() { _ = control.SetReadDeadline(time.Now()) })
+		defer slow.Stop()
+	} else {
+		_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+	}
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge()
 	}
-	if n := r.ContentLength; n >= 0 {
-		body := make([]byte, n)
-		if _, err := io.ReadFull(r.Body, body); err != nil {
+	if n := int(r.ContentLength); n >= 0 {
+		body, err := readFull(r.Body, n)
+		if err != nil {
 			return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
 		}
 		return body, nil
@@ -99,4 +113,21 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 		return nil, fault.New(fault.InvalidRequest, "the body ended early").Because(err)
 	}
 	return body, nil
+}
+
+// believed is how long a body is taken to be because the client says so.
+const believed = 64 << 10
+
+// readFull reads n bytes. What a client has not sent takes no room: it may announce
+// many bodies at once.
+func readFull(in io.Reader, n int) ([]byte, error) {
+	body := make([]byte, min(n, believed))
+	read, err := io.ReadFull(in, body)
+	for err == nil && read < n {
+		body = append(body, make([]byte, min(n-read, read))...)
+		var more int
+		more, err = io.ReadFull(in, body[read:])
+		read += more
+	}
+	return body, err
 }

@@ -14,8 +14,6 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/sourcegraph/conc"
-
-	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Codes that a socket is closed with, beside those of RFC 6455.
@@ -52,8 +50,8 @@ type SocketConfig struct {
 	Limit int
 	// Closing is closed when sockets are to end.
 	Closing <-chan struct{}
-	// Check says whether the client is still who it was; nil asks nothing.
-	Check func(context.Context) error
+	// Ended is closed when the client's credentials are no longer good.
+	Ended <-chan struct{}
 }
 
 // Socket is a WebSocket (RFC 6455) of a client: a queue, which is written
@@ -127,8 +125,8 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 		defer close(written)
 		socket.write()
 	})
-	beside.Go(func() { socket.watch(ctx, cfg.Check) })
-	end := socket.serve(ctx, connection, cfg.Closing, s.abort, messages, gone, &beside)
+	beside.Go(func() { socket.watch(ctx) })
+	end := socket.serve(ctx, connection, cfg, s.abort, messages, gone, &beside)
 	cancel() // calls end with their client
 	socket.End()
 	<-written
@@ -155,8 +153,8 @@ func offers(h http.Header, cfg SocketConfig) error {
 
 // serve hands messages on until the connection is to end, and says how; a zero
 // code is one that is gone.
-func (s *Socket) serve(ctx context.Context, c Connection, stopping, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
-	idle := make(chan struct{})
+func (s *Socket) serve(ctx context.Context, c Connection, cfg SocketConfig, abort <-chan struct{}, messages <-chan []byte, gone <-chan struct{}, beside *conc.WaitGroup) closing {
+	idle, stopping := make(chan struct{}), cfg.Closing
 	restart := closing{closeRestart, "this edge is stopping; connect again"}
 	for {
 		select {
@@ -171,6 +169,8 @@ func (s *Socket) serve(ctx context.Context, c Connection, stopping, abort <-chan
 				c.Wait()
 				close(idle)
 			})
+		case <-cfg.Ended:
+			return closing{CloseUnauthorized, "the credentials do not hold any more"}
 		case <-idle:
 			return restart
 		case <-abort:
@@ -253,10 +253,10 @@ func (s *Socket) write() {
 // alive notes a sign of life.
 func (s *Socket) alive() { s.signs.Add(1) }
 
-// watch looks now and then whether the client is there, and still who it was. A
+// watch looks now and then whether the client is there. A
 // ping is written behind a message of ours, and answered behind one of the
 // client's, either of which may be large, and is bounded itself.
-func (s *Socket) watch(ctx context.Context, check func(context.Context) error) {
+func (s *Socket) watch(ctx context.Context) {
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()
 	for {
@@ -266,10 +266,6 @@ func (s *Socket) watch(ctx context.Context, check func(context.Context) error) {
 			return
 		}
 		s.pings.Store(0)
-		if check != nil && fault.Is(check(ctx), fault.Unauthenticated) {
-			s.Close(CloseUnauthorized, "the credentials do not hold any more")
-			return
-		}
 		// More than a write may take, so that a slow client has that time.
 		before := s.signs.Load()
 		answered, cancel := context.WithTimeout(ctx, 2*writeTime)

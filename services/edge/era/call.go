@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -62,7 +61,7 @@ func (r *Request) reply(a *gateway.Answer, err error) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	case a.Sent != nil:
-		return reply{written: a.Sent.Json, status: http.StatusOK}, nil
+		return reply{written: a.Sent.Json}, nil
 	case a.Result != nil:
 		rep := reply{resultType: complete, body: a.Result.Json, meta: a.Result.Meta}
 		if r.Message.Method == mcp.MethodResourcesRead {

@@ -19,25 +19,17 @@ import (
 // resources its session subscribes to, until ctx ends or the server closes.
 // session returns the session as it is now, nil when it has ended.
 // Changes calls open first, when nothing can be missed any more.
-func (s *Server) Changes(ctx context.Context, c gateway.Credentials, out Sender, session func(context.Context) *store.Session, open func()) {
-	stream := changeStream{server: s, out: out, tenant: s.tenant(ctx, c), session: session}
+func (s *Server) Changes(ctx context.Context, stay *gateway.Stay, out Sender, session func(context.Context) *store.Session, open func()) {
+	stream := changeStream{server: s, out: out, stay: stay, session: session}
 	stream.run(ctx, open)
-}
-
-// tenant is the caller's; empty for one that may not call.
-func (s *Server) tenant(ctx context.Context, c gateway.Credentials) string {
-	who, err := s.gateway.Authenticate(ctx, c)
-	if err != nil {
-		return ""
-	}
-	return who.Tenant
 }
 
 // ChangesOf is Changes for a client that can come back to any edge: events have
 // ids, and since is the last it got, empty if it was not away. A session has one
 // such stream, its youngest (2025-11-25, basic/transports, Multiple
 // Connections). The error, if any, comes before open is called.
-func (s *Server) ChangesOf(ctx context.Context, n *store.Session, out Resumable, since string, open func()) error {
+func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, out Resumable, since string, open func()) error {
+	ctx := stay.Context()
 	var then time.Time
 	var digest string
 	if since != "" {
@@ -53,7 +45,7 @@ func (s *Server) ChangesOf(ctx context.Context, n *store.Session, out Resumable,
 	}); err != nil {
 		return err
 	}
-	c := changeStream{server: s, out: out, resumable: out, tenant: gateway.TenantOf(n.Principal)}
+	c := changeStream{server: s, out: out, resumable: out, stay: stay}
 	c.session = func(ctx context.Context) *store.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
@@ -69,13 +61,13 @@ func (s *Server) ChangesOf(ctx context.Context, n *store.Session, out Resumable,
 	c.run(ctx, func() {
 		open()
 		if n.Version >= mcp.V20251125 {
-			out.Begin(changeID(then, digest, s.gateway.Catalogue().Now()))
+			out.Begin(changeID(then, digest, stay.Sees()))
 		}
 		if since == "" {
 			return
 		}
 		if now := c.session(ctx); now != nil {
-			changed, updated := s.gateway.Catalogue().Missed(ctx, c.tenant, digest, then.Add(-clockSkew), now.Subscribed)
+			changed, updated := stay.Missed(digest, then.Add(-clockSkew), now.Subscribed)
 			c.send(changed, updated, now)
 		}
 	})
@@ -91,13 +83,12 @@ type changeStream struct {
 	server    *Server
 	out       Sender
 	resumable Resumable // out, or nil
-	// tenant is empty for a client that may not call.
-	tenant  string
-	session func(context.Context) *store.Session
+	stay      *gateway.Stay
+	session   func(context.Context) *store.Session
 }
 
 func (c *changeStream) run(ctx context.Context, open func()) {
-	sub := c.server.gateway.Catalogue().Subscribe(c.tenant, func(string) bool { return true })
+	sub := c.stay.Subscribe(func(string) bool { return true })
 	defer sub.Close()
 	open()
 	for {
@@ -110,6 +101,8 @@ func (c *changeStream) run(ctx context.Context, open func()) {
 			changed, updated := sub.Take()
 			c.send(changed, updated, now)
 		case <-c.server.closing:
+			return
+		case <-c.stay.Context().Done():
 			return
 		case <-ctx.Done():
 			return
@@ -132,7 +125,7 @@ func (c *changeStream) send(changed catalogue.Change, uris []string, now *store.
 	for i, m := range messages {
 		// A client that has the last one has all before it.
 		if c.resumable != nil && i == len(messages)-1 {
-			c.resumable.Mark(changeID(time.Time{}, "", c.server.gateway.Catalogue().Now()))
+			c.resumable.Mark(changeID(time.Time{}, "", c.stay.Sees()))
 		}
 		c.out.Notify(m)
 	}

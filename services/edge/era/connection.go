@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 	"sync/atomic"
 
@@ -24,15 +25,18 @@ type ConnectionConfig struct {
 	Limits mcp.Limits
 	// Modern says that the transport carries requests of 2026-07-28 too.
 	Modern bool
-	// Credentials of the connection.
-	Credentials gateway.Credentials
+	// Stay is whose connection it is, for as long as they are.
+	Stay *gateway.Stay
 }
 
 // Connection is MCP over a connection that is its own session: everything
 // but the framing. initialize settles the version, requests are answered
 // concurrently, and what cannot be read is answered with an error.
 type Connection struct {
-	cfg  ConnectionConfig
+	cfg ConnectionConfig
+	// name is unguessable: answers to what the client is asked come over this
+	// connection.
+	name string
 	base Request
 	out  direct
 	// session is that of a legacy client; nil before initialize.
@@ -54,8 +58,8 @@ const maxInFlightBytes = 16 << 20
 
 // NewConnection makes a connection that has carried nothing yet.
 func NewConnection(cfg ConnectionConfig) *Connection {
-	c := &Connection{cfg: cfg, out: direct{cfg.Out}, slots: make(chan struct{}, maxInFlight)}
-	c.base = Request{Door: cfg.Door, Credentials: cfg.Credentials, InFlight: NewInFlight(), connection: c}
+	c := &Connection{cfg: cfg, name: rand.Text(), out: direct{cfg.Out}, slots: make(chan struct{}, maxInFlight)}
+	c.base = Request{Door: cfg.Door, InFlight: NewInFlight(), connection: c}
 	return c
 }
 
@@ -63,13 +67,21 @@ func NewConnection(cfg ConnectionConfig) *Connection {
 // returns before the answer, unless that must come before the next message is
 // read. Requests end with ctx. Receive and Drain are for one goroutine.
 func (c *Connection) Receive(ctx context.Context, message []byte) {
+	c.ReceiveFrom(ctx, c.cfg.Stay.Credentials(), message)
+}
+
+// ReceiveFrom is Receive for a message with credentials of its own, of the
+// connection's principal.
+func (c *Connection) ReceiveFrom(ctx context.Context, from gateway.Credentials, message []byte) {
 	s := c.session.Load()
+	r := c.base
+	r.Credentials = from
 	if mcp.IsBatch(message) && s != nil && s.Version == mcp.V20250326 {
-		c.batch(ctx, s, message)
+		r.Session, r.Version = s, s.Version
+		c.batch(ctx, r, message)
 		return
 	}
 	m, err := mcp.Parse(message, c.cfg.Limits)
-	r := c.base
 	r.Message, r.Session, r.Version = &m, s, versionOf(&m, s)
 	switch {
 	case err != nil:
@@ -143,9 +155,7 @@ func (c *Connection) run(size int, rest func(), refuse func(error)) {
 }
 
 // batch answers a batch, which 2025-03-26 alone has.
-func (c *Connection) batch(ctx context.Context, s *store.Session, message []byte) {
-	base := c.base
-	base.Session, base.Version = s, s.Version
+func (c *Connection) batch(ctx context.Context, base Request, message []byte) {
 	entries, err := mcp.ParseBatch(message, c.cfg.Limits)
 	switch {
 	case err != nil:
@@ -181,7 +191,7 @@ func (c *Connection) answer(ctx context.Context, r *Request, size int) {
 }
 
 func (c *Connection) initialize(ctx context.Context, r *Request) {
-	s, response, err := c.cfg.Server.Initialize(r)
+	s, response, err := c.cfg.Server.Initialize(ctx, r)
 	if err != nil {
 		c.cfg.Server.Refuse(r, c.out, err)
 		return
@@ -193,7 +203,7 @@ func (c *Connection) initialize(ctx context.Context, r *Request) {
 	answered := make(chan struct{})
 	c.running.Go(func() {
 		now := func(context.Context) *store.Session { return c.session.Load() }
-		c.cfg.Server.Changes(ctx, c.cfg.Credentials, c.out, now, func() {
+		c.cfg.Server.Changes(ctx, c.cfg.Stay, c.out, now, func() {
 			c.cfg.Out.Send(response)
 			close(answered)
 		})
@@ -234,4 +244,4 @@ func versionOf(m *mcp.Message, s *store.Session) string {
 type direct struct{ Sender }
 
 // Respond implements Responder.
-func (d direct) Respond(_ int, message []byte) { d.Send(message) }
+func (d direct) Respond(_ int, message []byte, _ error) { d.Send(message) }

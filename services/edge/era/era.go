@@ -37,8 +37,9 @@ type Sender interface {
 type Responder interface {
 	// Sender takes what goes ahead of the response.
 	Sender
-	// Respond sends the response and ends the exchange. status is that of HTTP.
-	Respond(status int, message []byte)
+	// Respond sends the response and ends the exchange. status is that of HTTP;
+	// refused is why the response is an error, nil for a result.
+	Respond(status int, message []byte, refused error)
 }
 
 // Request is one message with what its door knows about it.
@@ -77,7 +78,10 @@ type Config struct {
 	Gateway      *gateway.Gateway
 	Sessions     *store.Sessions
 	Streams      *store.Streams
-	Logger       *slog.Logger
+	// Managed reports whether an identity provider gives out the clients' tokens; nil
+	// is never.
+	Managed func() bool
+	Logger  *slog.Logger
 }
 
 // Server answers messages of both eras.
@@ -88,7 +92,9 @@ type Server struct {
 	log      *slog.Logger
 	// Parts of messages: the server's name alone and as a member of _meta, the
 	// result of server/discover, capabilities, and members of initialize's result.
-	info, infoMeta, discovery, caps, extra []byte
+	info, infoMeta, discovery, discoveryManaged, caps, extra []byte
+
+	managed func() bool
 
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -124,9 +130,28 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}},`
-	s.discovery = []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
+	discovery := func(more string) []byte {
+		extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}` + more + `},`
+		return []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
+	}
+	s.discovery, s.discoveryManaged = discovery(""), discovery(`,"`+mcp.ExtensionEnterprise+`":{}`)
+	if s.managed = cfg.Managed; s.managed == nil {
+		s.managed = func() bool { return false }
+	}
 	return s, nil
+}
+
+// about is the result of server/discover.
+func (s *Server) about() []byte {
+	if s.managed() {
+		return s.discoveryManaged
+	}
+	return s.discovery
+}
+
+// Stay keeps a connection open for somebody; see gateway.Stay.
+func (s *Server) Stay(ctx context.Context, door string, c gateway.Credentials) (*gateway.Stay, error) {
+	return s.gateway.Stay(ctx, door, c)
 }
 
 // Close ends open streams gracefully.
@@ -179,13 +204,14 @@ func (s *Server) respond(ctx context.Context, r *Request, out Responder, rep rep
 	status, message := s.response(r, rep, err)
 	r.land() // the client may use the id again as soon as it has the response
 	if message != nil {
-		out.Respond(status, message)
+		out.Respond(status, message, err)
 	}
 }
 
 // Refuse answers a request with an error.
 func (s *Server) Refuse(r *Request, out Responder, err error) {
-	out.Respond(ErrorMessage(r.Message, r.Version, err))
+	status, message := ErrorMessage(r.Message, r.Version, err)
+	out.Respond(status, message, err)
 }
 
 // begin puts the request in flight. The error says that its id is in flight

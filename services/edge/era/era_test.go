@@ -42,7 +42,7 @@ func TestInitialize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, response, err := server(t).Initialize(&era.Request{Message: &m})
+	n, response, err := server(t).Initialize(t.Context(), &era.Request{Message: &m})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package era
 
 import (
+	"maps"
+	"slices"
+
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"math"
 	"time"
 
@@ -13,7 +17,8 @@ import (
 // Answer sends a call's answer.
 func (s *Server) Answer(r *Request, out Responder, a *gateway.Answer) {
 	rep, err := r.reply(a, nil)
-	out.Respond(s.response(r, rep, err))
+	status, message := s.response(r, rep, err)
+	out.Respond(status, message, err)
 }
 
 // Task is what tasks/get says of a task.
@@ -39,4 +44,12 @@ func (s *Server) Know(info, capabilities []byte) int {
 	s.clients.mu.RLock()
 	defer s.clients.mu.RUnlock()
 	return len(s.clients.known)
+}
+
+// Methods are the names of all methods, by the version whose era has them.
+func Methods() map[string][]string {
+	return map[string][]string{
+		mcp.Modern:       slices.Sorted(maps.Keys(modernMethods)),
+		mcp.LegacyLatest: slices.Sorted(maps.Keys(legacyMethods)),
+	}
 }

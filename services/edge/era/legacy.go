@@ -28,7 +28,10 @@ const (
 
 // Initialize handles initialize. It returns the session it opens, which the
 // door keeps, and the response to send then.
-func (s *Server) Initialize(r *Request) (*store.Session, []byte, error) {
+func (s *Server) Initialize(ctx context.Context, r *Request) (*store.Session, []byte, error) {
+	if err := s.admit(ctx, r); err != nil {
+		return nil, nil, err
+	}
 	p := r.Message.P
 	if p.InitVersion == "" {
 		return nil, nil, missing("protocolVersion")
@@ -89,6 +92,9 @@ func withoutTasks(capabilities []byte) []byte {
 
 func (s *Server) setLevel(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	level := r.Message.P.Level
+	if err := s.admit(ctx, r); err != nil {
+		return reply{}, err
+	}
 	if logLevel(level) == 0 {
 		return reply{}, fault.New(fault.InvalidParams, "params.level must be one of %v", mcp.LogLevels)
 	}
@@ -105,13 +111,17 @@ func (s *Server) setLevel(ctx context.Context, r *Request, _ Sender) (reply, err
 // so that the client's stream may be at any edge.
 func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	uri, on := r.Message.P.URI, r.Message.Method == mcp.MethodSubscribe
+	now, err := s.enter(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
 	switch {
 	case uri == "":
 		return reply{}, missing("uri")
 	case r.Session == nil:
 		return reply{}, fault.New(fault.InvalidRequest, "%s needs a session: send initialize first, and its Mcp-Session-Id with every request", r.Message.Method)
 	case on:
-		if _, ok := s.gateway.Catalogue().Now().Resource(uri); !ok {
+		if _, ok := now.Resource(uri); !ok {
 			return reply{}, gateway.UnknownResource(uri)
 		}
 	}
@@ -183,6 +193,6 @@ func (s *Server) Batch(ctx context.Context, base Request, entries []mcp.Entry) [
 // single is a Responder that takes the response alone.
 type single struct{ response []byte }
 
-func (*single) Notify([]byte)                   {}
-func (*single) Send([]byte) bool                { return false }
-func (x *single) Respond(_ int, message []byte) { x.response = message }
+func (*single) Notify([]byte)                            {}
+func (*single) Send([]byte) bool                         { return false }
+func (x *single) Respond(_ int, message []byte, _ error) { x.response = message }

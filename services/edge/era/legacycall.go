@@ -127,13 +127,9 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 			return nil, fault.New(fault.MissingCapability, "the tool asks for input, and this client cannot be asked: it takes no text/event-stream")
 		}
 	}
-	session := ""
-	if e.r.Session != nil {
-		session = e.r.Session.ID
-	}
 	answers := make(map[string]jsontext.Value, len(keys))
 	for i, key := range keys {
-		answer, err := open[i].Wait(ctx, session)
+		answer, err := open[i].Wait(ctx, e.r.peer())
 		if err != nil {
 			e.withdraw(ctx, open[i:])
 			return nil, err
@@ -164,6 +160,18 @@ func refusedInput(method string, raw []byte) error {
 	return fault.New(fault.Cancelled, "the client refused %s: %.200q", method, e.Message)
 }
 
+// peer is where what a client is asked is answered from: its session, or the
+// connection that is one. Empty where there is neither.
+func (r *Request) peer() string {
+	switch {
+	case r.connection != nil:
+		return r.connection.name
+	case r.Session != nil:
+		return r.Session.ID
+	}
+	return ""
+}
+
 // answered takes a client's response to where it is waited for, at this edge
 // or another.
 func (s *Server) answered(r *Request) {
@@ -172,9 +180,9 @@ func (s *Server) answered(r *Request) {
 	if err != nil {
 		return // not an id that an edge gives
 	}
-	answer := &edgev1.ClientAnswer{Result: m.Result, Error: m.Error}
-	if r.Session != nil {
-		answer.Session = r.Session.ID
+	answer := &edgev1.ClientAnswer{Result: m.Result, Error: m.Error, Session: r.peer()}
+	if answer.Session == "" {
+		return // nobody was asked
 	}
 	if err := s.gateway.Answer(string(id), answer); err != nil {
 		s.log.Warn("a client's answer was not delivered", "error", err)
@@ -214,7 +222,7 @@ func (e *exchange) end(ctx context.Context, answer *gateway.Answer, err error) (
 		e.mark()
 		return rep, nil
 	}
-	status, message := e.server.response(e.r, rep, err)
+	_, message := e.server.response(e.r, rep, err)
 	e.sent(context.WithoutCancel(ctx), message, true)
-	return reply{written: message, status: status}, nil
+	return rep, err // the error says how to show better credentials, too
 }

@@ -78,6 +78,12 @@ func (s *Server) listen(ctx context.Context, r *Request, out Sender) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
+	stay, err := s.gateway.Stay(ctx, r.Door, r.Credentials)
+	if err != nil {
+		return reply{}, err
+	}
+	defer stay.Close()
+	ctx = stay.Context()
 	tasks, err := s.subscribeTasks(ctx, r, want.TaskIDs)
 	if err != nil {
 		return reply{}, err
@@ -92,7 +98,7 @@ func (s *Server) listen(ctx context.Context, r *Request, out Sender) (reply, err
 	if len(want.URIs) > 0 {
 		updates = want.resource
 	}
-	sub := s.gateway.Catalogue().Subscribe(s.tenant(ctx, r.Credentials), updates)
+	sub := stay.Subscribe(updates)
 	defer sub.Close()
 	meta := append([]byte(`"`+mcp.MetaSubscriptionID+`":`), r.Message.ID...)
 	params := append(append([]byte(`{"_meta":{`), meta...), `},"notifications":`...)
@@ -107,11 +113,13 @@ func (s *Server) listen(ctx context.Context, r *Request, out Sender) (reply, err
 				out.Notify(updated(uri, meta))
 			}
 		case <-tasks.C:
-			s.sendTasks(ctx, r, out, tasks, meta)
+			now := *r
+			now.Credentials = stay.Credentials()
+			s.sendTasks(ctx, &now, out, tasks, meta)
 		case <-s.closing:
 			return reply{resultType: complete, meta: object(meta)}, nil
 		case <-ctx.Done():
-			return reply{}, nil
+			return reply{}, stay.Ended()
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,13 +23,13 @@ type responder struct {
 
 func (x *responder) Notify(m []byte)  { x.notified = append(x.notified, m) }
 func (x *responder) Send([]byte) bool { return false }
-func (x *responder) Respond(status int, m []byte) {
+func (x *responder) Respond(status int, m []byte, _ error) {
 	x.status, x.responded = status, append(x.responded, m)
 }
 
 func server(t testing.TB) *era.Server {
 	t.Helper()
-	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Instructions: "Read \"this\".\n"})
+	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{}), Instructions: "Read \"this\".\n"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package era
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -18,8 +19,8 @@ type method func(s *Server, ctx context.Context, r *Request, out Sender) (reply,
 var modernMethods = map[string]method{
 	mcp.MethodDiscover:      (*Server).discover,
 	mcp.MethodToolsList:     list(catalogue.Tools),
-	mcp.MethodPromptsList:   list(catalogue.Prompts),
-	mcp.MethodResourcesList: (*Server).listResources,
+	mcp.MethodPromptsList:   listing(catalogue.Prompts),
+	mcp.MethodResourcesList: listing(catalogue.Resources),
 	mcp.MethodTemplatesList: list(catalogue.Templates),
 	mcp.MethodSkillsList:    list(catalogue.Skills),
 	mcp.MethodSkillsGet:     (*Server).getSkill,
@@ -37,10 +38,10 @@ var modernMethods = map[string]method{
 // legacyMethods are those of 2024-11-05 to 2025-11-25. initialize is not among
 // them: the door keeps the session that it opens.
 var legacyMethods = map[string]method{
-	mcp.MethodPing:          func(*Server, context.Context, *Request, Sender) (reply, error) { return result(nil), nil },
+	mcp.MethodPing:          (*Server).ping,
 	mcp.MethodToolsList:     list(catalogue.LegacyTools),
-	mcp.MethodPromptsList:   list(catalogue.Prompts),
-	mcp.MethodResourcesList: (*Server).listResources,
+	mcp.MethodPromptsList:   listing(catalogue.Prompts),
+	mcp.MethodResourcesList: listing(catalogue.Resources),
 	mcp.MethodTemplatesList: list(catalogue.Templates),
 	mcp.MethodToolsCall:     (*Server).legacyCall,
 	mcp.MethodResourcesRead: (*Server).legacyCall,
@@ -67,6 +68,9 @@ func (s *Server) do(ctx context.Context, r *Request, out Sender) (reply, error) 
 	}
 	f, ok := methods[m.Method]
 	if !ok {
+		if err := s.admit(ctx, r); err != nil {
+			return reply{}, err
+		}
 		return reply{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(m.Method))
 	}
 	return f(s, ctx, r, out)
@@ -108,46 +112,94 @@ func missing(param string) error {
 	return fault.New(fault.InvalidParams, "params.%s is missing", param)
 }
 
-func (s *Server) discover(context.Context, *Request, Sender) (reply, error) {
-	return reply{resultType: complete, body: s.discovery, hints: caching}, nil
+// admit admits a request that the edge answers itself. Others are calls, which the
+// gateway admits.
+func (s *Server) admit(ctx context.Context, r *Request) error {
+	p := &r.Message.P
+	return s.gateway.Enter(ctx, &gateway.Call{
+		Door: r.Door, Method: r.Message.Method, Name: cmp.Or(p.Name, p.URI),
+		Credentials: r.Credentials, Traceparent: p.Traceparent, Tracestate: p.Tracestate,
+	})
+}
+
+// enter is admit, and returns what who makes the request may see.
+func (s *Server) enter(ctx context.Context, r *Request) (*catalogue.Snapshot, error) {
+	if err := s.admit(ctx, r); err != nil {
+		return nil, err
+	}
+	return s.gateway.See(ctx, r.Credentials)
+}
+
+func (s *Server) ping(ctx context.Context, r *Request, _ Sender) (reply, error) {
+	return result(nil), s.admit(ctx, r)
+}
+
+func (s *Server) discover(ctx context.Context, r *Request, _ Sender) (reply, error) {
+	return reply{resultType: complete, body: s.about(), hints: caching}, s.admit(ctx, r)
 }
 
 // list answers from the bytes that the catalogue has ready.
 func list(kind catalogue.Kind) method {
-	return func(s *Server, _ context.Context, r *Request, _ Sender) (reply, error) {
-		page, err := s.gateway.Catalogue().Now().Page(kind, r.Message.P.Cursor)
-		return reply{resultType: complete, body: object(page), hints: caching}, err
+	return func(s *Server, ctx context.Context, r *Request, _ Sender) (reply, error) {
+		now, err := s.enter(ctx, r)
+		if err != nil {
+			return reply{}, err
+		}
+		return page(now, kind, r.Message.P.Cursor)
 	}
 }
 
-var listKnownResources = list(catalogue.Resources)
+func page(now *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) (reply, error) {
+	page, err := now.Page(kind, cursor)
+	return reply{resultType: complete, body: object(page), hints: hintsFor(now)}, err
+}
 
-// listResources answers resources/list, for which services are asked that list
-// some themselves.
-func (s *Server) listResources(ctx context.Context, r *Request, out Sender) (reply, error) {
-	if !s.gateway.Catalogue().Now().Lists() {
-		return listKnownResources(s, ctx, r, out)
+// hintsFor says how long a list may be kept, and for whom.
+func hintsFor(now *catalogue.Snapshot) string {
+	if now.Private() {
+		return private
 	}
-	entries, next, err := s.gateway.ListResources(s.hold(ctx, r), &gateway.Call{
-		Door: r.Door, Credentials: r.Credentials, Traceparent: r.Message.P.Traceparent, Tracestate: r.Message.P.Tracestate,
-	}, r.Message.P.Cursor, 0)
+	return caching
+}
+
+// listing answers resources/list and prompts/list, for which services are asked that
+// list some themselves.
+func listing(kind catalogue.Kind) method {
+	return func(s *Server, ctx context.Context, r *Request, _ Sender) (reply, error) {
+		if err := s.admit(ctx, r); err != nil {
+			return reply{}, err
+		}
+		p := &r.Message.P
+		now, err := s.gateway.List(ctx, kind, &gateway.Call{Door: r.Door, Credentials: r.Credentials, Traceparent: p.Traceparent, Tracestate: p.Tracestate})
+		if err != nil {
+			return reply{}, err
+		}
+		if !now.Asks() {
+			return page(now.Snapshot, kind, p.Cursor)
+		}
+		entries, next, err := now.Page(s.hold(ctx, r), p.Cursor, 0)
+		if err != nil {
+			return reply{}, err
+		}
+		body := append([]byte(`{"`+r.Message.Method[:len(r.Message.Method)-len("/list")]+`":[`), bytes.Join(entries, []byte{','})...)
+		body = append(body, ']')
+		if next != "" {
+			body = appendQuoted(append(body, `,"nextCursor":`...), next)
+		}
+		return reply{resultType: complete, body: append(body, '}'), hints: private}, nil
+	}
+}
+
+func (s *Server) getSkill(ctx context.Context, r *Request, _ Sender) (reply, error) {
+	now, err := s.enter(ctx, r)
 	if err != nil {
 		return reply{}, err
 	}
-	body := append([]byte(`{"resources":[`), bytes.Join(entries, []byte{','})...)
-	body = append(body, ']')
-	if next != "" {
-		body = appendQuoted(append(body, `,"nextCursor":`...), next)
-	}
-	return reply{resultType: complete, body: append(body, '}'), hints: private}, nil
-}
-
-func (s *Server) getSkill(_ context.Context, r *Request, _ Sender) (reply, error) {
 	uri := r.Message.P.URI
-	entry, ok := s.gateway.Catalogue().Now().Skill(uri)
+	entry, ok := now.Skill(uri)
 	switch {
 	case ok:
-		return reply{resultType: complete, body: append(append([]byte(`{"skill":`), entry...), '}'), hints: caching}, nil
+		return reply{resultType: complete, body: append(append([]byte(`{"skill":`), entry...), '}'), hints: hintsFor(now)}, nil
 	case uri == "":
 		return reply{}, missing("uri")
 	}
@@ -156,8 +208,12 @@ func (s *Server) getSkill(_ context.Context, r *Request, _ Sender) (reply, error
 }
 
 // readDirectory answers resources/directory/read. Only skills have directories.
-func (s *Server) readDirectory(_ context.Context, r *Request, _ Sender) (reply, error) {
-	uri, now := r.Message.P.URI, s.gateway.Catalogue().Now()
+func (s *Server) readDirectory(ctx context.Context, r *Request, _ Sender) (reply, error) {
+	now, err := s.enter(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	uri := r.Message.P.URI
 	page, ok, err := now.Directory(uri, r.Message.P.Cursor)
 	switch {
 	case err != nil:

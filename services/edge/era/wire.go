@@ -23,10 +23,8 @@ type reply struct {
 	body, meta []byte
 	// hints are members that only a modern client gets.
 	hints string
-	// written is the whole response where it was written before, and status its
-	// status of HTTP.
+	// written is the whole response where it was written before.
 	written []byte
-	status  int
 }
 
 // complete is the result type of what is not the beginning of something else.
@@ -53,7 +51,7 @@ func (s *Server) response(r *Request, rep reply, err error) (status int, message
 	case err != nil:
 		return ErrorMessage(r.Message, r.Version, err)
 	case rep.written != nil:
-		return rep.status, rep.written
+		return http.StatusOK, rep.written
 	case rep.resultType == "":
 		return 0, nil
 	}
@@ -91,6 +89,9 @@ func ErrorMessage(m *mcp.Message, version string, err error) (status int, messag
 		b = append(append(b, `,"id":`...), m.ID...)
 	}
 	status, b = appendError(append(b, `,"error":`...), f, version)
+	if m == nil && status == http.StatusOK {
+		status = forms.Of(f.Reason).HTTP // nothing was read that this could be the response to
+	}
 	return status, append(b, '}')
 }
 

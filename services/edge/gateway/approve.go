@@ -22,13 +22,14 @@ import (
 type Approvals interface {
 	// Hold keeps a call until it is taken, or for store.ApprovalLife.
 	Hold(ctx context.Context, held *store.HeldCall) error
-	// Held visits the calls of a principal that are held, in no order.
-	Held(ctx context.Context, principal string, each func(*store.HeldCall)) error
-	// Look returns a held call of a principal. For an unknown id, another
-	// principal's, or a call that was taken, its error has reason UnknownApproval.
-	Look(ctx context.Context, principal, id string) (*store.HeldCall, error)
+	// Held visits the calls that are held for who decides on them, in no order: a
+	// principal by its ID, or store.Approvers.
+	Held(ctx context.Context, decider string, each func(*store.HeldCall)) error
+	// Look returns one of them. For an unknown id, one that is for somebody else, or a
+	// call that was taken, its error has reason UnknownApproval.
+	Look(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Take is Look, but returns each call only once.
-	Take(ctx context.Context, principal, id string) (*store.HeldCall, error)
+	Take(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Return undoes Take for a call that did not run.
 	Return(ctx context.Context, held *store.HeldCall) error
 	// Use reports whether a name is used for the first time.
@@ -70,7 +71,7 @@ const giveBackTime = 2 * time.Second
 
 // approve asks for tools that require a user's approval. A client that can be
 // asked is, by elicitation; for any other the call is held, and the error says
-// how to agree to it.
+// how to agree to it. So it is where somebody else than the caller has to agree.
 //
 // An approval is used up by a call that may have run: one that did not gives it
 // back. It is for the tool as it was when the person was asked.
@@ -84,8 +85,8 @@ func approve(cfg *Config) link {
 				return next(ctx, r)
 			case cfg.Approvals == nil:
 				return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(r.Name))
-			case !canElicit(r.Client):
-				return nil, r.hold(ctx, cfg.Approvals)
+			case !canElicit(r.Client) || !cfg.Access.MayApprove(r.Principal, r.Principal.ID(), r.View):
+				return nil, r.hold(ctx, cfg)
 			case len(r.RequestState) == 0:
 				question, err := r.ask()
 				if err == nil && r.Stream != nil {

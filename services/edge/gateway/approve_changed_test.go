@@ -34,7 +34,7 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 		cfg.Approvals, cfg.Sealer = approvals, sealer(t, 1)
 		other = gateway.New(*cfg)
 	})
-	definition := func() string { target, _ := w.gateway.Catalogue().Now().Tool("change"); return target.Definition }
+	definition := func() string { target, _ := w.live.Now().Tool("change"); return target.Definition }
 	stop := offer("reads")
 	bustest.Eventually(t, "the tool is offered", func() bool { return definition() != "" })
 	before := definition()

@@ -28,17 +28,6 @@ func (g *Gateway) OnTask(id string, f func()) (stop func(), err error) {
 	return g.cfg.Tasks.OnWrite(id, f)
 }
 
-// OpenMailbox makes room for what a client posts, at this edge or another.
-func (g *Gateway) OpenMailbox(c Credentials) *edges.Mailbox {
-	return g.cfg.Caller.OpenMailbox(c.digest())
-}
-
-// Post hands what a client posted to the edge with the mailbox, if it was opened
-// with the same credentials.
-func (g *Gateway) Post(ctx context.Context, address string, c Credentials, body []byte) error {
-	return g.cfg.Caller.Post(ctx, address, c.digest(), body)
-}
-
 // NewStream names a stream for Call.Stream.
 func (g *Gateway) NewStream() *edges.Stream { return g.cfg.Caller.NewStream() }
 

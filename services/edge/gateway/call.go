@@ -17,11 +17,11 @@ type Call struct {
 	// Door names the front door, for audit and metrics.
 	Door string
 	// Method is an MCP method: tools/call, resources/read, prompts/get,
-	// completion/complete, one of tasks, resources/list of one service, or, for
-	// doors that are not MCP's, sampling/createMessage and AuditQuery.
+	// completion/complete, one of tasks, resources/list or prompts/list of one
+	// service, or, for doors that are not MCP's, sampling/createMessage and AuditQuery.
 	Method string
 	// Name is the tool's or prompt's name, the resource's URI, or the task's id; for
-	// resources/list the service that is asked.
+	// lists the service that is asked.
 	Name string
 	// Arguments is a JSON object, or empty. For completion/complete and
 	// sampling/createMessage it is the whole params.
@@ -35,6 +35,8 @@ type Call struct {
 	// Delegation takes the place of Credentials and of Client where a service
 	// calls on behalf of its caller. Not nil for any such call.
 	Delegation []byte
+	// Service is who calls with a delegation, as the bus knows it.
+	Service string
 
 	Client         *busv1.Client
 	WantsProgress  bool
@@ -105,6 +107,10 @@ type run struct {
 	said    Call
 	onFrame OnFrame
 
+	// askPerson says that a person has to agree to the call.
+	askPerson bool
+	// missing says why there is no target; nil where there is one.
+	missing error
 	// begun says that it is in the audit trail that the call begins.
 	begun bool
 	// depth is how many calls of services stand above this one.

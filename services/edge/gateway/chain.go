@@ -6,6 +6,8 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -47,9 +49,10 @@ var order = []struct {
 }{
 	{"audit", audit, nil},                      // records the call, whatever becomes of it
 	{"authenticate", authenticate, nil},        // finds out who calls
+	{"find", find, nil},                        // finds what the call reaches, if that is there
+	{"limit", limit, nil},                      // bounds the calls of each caller, and their bytes
 	{"authorize", authorize, nil},              // decides whether they may
-	{"limit", limit, nil},                      // bounds the calls in flight, and their bytes
-	{"validate", validate, nil},                // finds what the call reaches, and checks its arguments
+	{"validate", validate, nil},                // checks the arguments
 	{"gate", gate, (*run).Writes},              // refuses what could not be recorded
 	{"state", state, nil},                      // seals what travels through the client
 	{"deduplicate", deduplicate, (*run).keyed}, // before approve: what was done needs no second word
@@ -67,7 +70,7 @@ func (r *run) keyed() bool {
 	return r.IdempotencyKey != "" && r.Writes() && r.Target.Tool != nil && !r.Target.Tool.KeepsKeys
 }
 
-func (r *run) wantsApproval() bool { return r.Target.Tool != nil && r.Target.Tool.RequiresUserApproval }
+func (r *run) wantsApproval() bool { return r.askPerson }
 
 func (r *run) cacheable() bool {
 	t := r.Target.Tool
@@ -83,10 +86,13 @@ type Config struct {
 	Logger    *slog.Logger
 
 	Authenticator Authenticator
-	Authorizer    Authorizer
-	Limiter       Limiter
-	Approvals     Approvals
-	Deduplicator  Deduplicator
+	// Client says where a client is that comes through a proxy; nil takes the address of
+	// its connection.
+	Client       func(*Credentials) string
+	Access       Access
+	Limiter      Limiter
+	Approvals    Approvals
+	Deduplicator Deduplicator
 	// Budget bounds the results that are held for clients; nil is one of
 	// budget.DefaultLimit.
 	Budget *budget.Budget
@@ -97,12 +103,21 @@ type Config struct {
 	Sealer *store.Sealer
 	// CheckResults logs where a tool's result is not what its output schema says.
 	CheckResults bool
+
+	// endings counts the credentials that ended before their time.
+	endings *atomic.Int64
 }
 
 // Gateway carries calls from doors to services.
 type Gateway struct {
-	cfg   Config
-	chain handler
+	cfg Config
+	// chain is the way of calls, entrance that of requests that reach no service.
+	chain, entrance handler
+
+	mu    sync.Mutex
+	stays map[*Stay]struct{}
+	// forget ends OnEnded; nil without.
+	forget func()
 }
 
 // New builds the chain.
@@ -112,6 +127,9 @@ func New(cfg Config) *Gateway {
 	}
 	if cfg.Authenticator == nil {
 		cfg.Authenticator = everybody{}
+	}
+	if cfg.Access == nil {
+		cfg.Access = Open{}
 	}
 	if cfg.Limiter == nil {
 		cfg.Limiter = NewInFlight(DefaultInFlight)
@@ -123,17 +141,26 @@ func New(cfg Config) *Gateway {
 		cfg.Sealer = store.NewSealer(store.OwnKeys())
 	}
 	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
-	g := &Gateway{cfg: cfg}
+	cfg.endings = &atomic.Int64{}
+	g := &Gateway{cfg: cfg, stays: map[*Stay]struct{}{}}
+	g.entrance = authenticate(&g.cfg)(limit(&g.cfg)(entered))
 	for i := len(order) - 1; i >= 0; i-- {
 		if l := order[i].link(&g.cfg); l != nil {
 			g.chain = l.only(order[i].only, g.chain)
 		}
 	}
+	if e, ok := cfg.Authenticator.(Ender); ok {
+		g.forget = e.OnEnded(g.ended)
+	}
 	return g
 }
 
-// Catalogue is what the services offer now.
-func (g *Gateway) Catalogue() *catalogue.Live { return g.cfg.Catalogue }
+// Close stops listening for credentials that end.
+func (g *Gateway) Close() {
+	if g.forget != nil {
+		g.forget()
+	}
+}
 
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
 // result counts for the account of ctx until that is released; see Hold.

@@ -24,7 +24,7 @@ func Delegate(ctx context.Context, s *store.Sealer, target catalogue.Target, unt
 }
 
 func Accept(ctx context.Context, s *store.Sealer, delegation []byte) error {
-	return newRun(&Call{Delegation: delegation}, nil).accept(ctx, s)
+	return newRun(&Call{Delegation: delegation, Service: "svc"}, nil).accept(ctx, s)
 }
 
 // Over is the error of a held call whose time has passed.

@@ -18,7 +18,7 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onF
 	if err != nil {
 		return nil, fault.From(err)
 	}
-	if r.Target, err = find(g.cfg.Catalogue.Now(), c); err != nil && r.Method == mcp.MethodToolsCall {
+	if r.Target, err = target(g.cfg.Catalogue.Now(), r.Principal.Tenant, c); err != nil && r.Method == mcp.MethodToolsCall {
 		r.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
 	}
 	frame, err := g.cfg.Caller.Follow(ctx, r.Stream, after, onFrame, served)

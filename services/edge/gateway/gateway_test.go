@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // policies record which of them are asked, in order, and refuse as told.
 type policies struct {
+	gateway.Open
 	mu      sync.Mutex
 	asked   []string
 	refuse  map[string]error
@@ -95,6 +96,7 @@ func (p *policies) last(t *testing.T) gateway.Record {
 
 type world struct {
 	gateway *gateway.Gateway
+	live    *catalogue.Live
 	svc     *edgetest.Service
 	policies
 }
@@ -130,13 +132,13 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	if change != nil {
 		change(w, &cfg)
 	}
-	w.gateway = gateway.New(cfg)
+	w.gateway, w.live = gateway.New(cfg), live
 	return w
 }
 
 // all puts the recording policies at every link.
 func all(w *world, cfg *gateway.Config) {
-	cfg.Authenticator, cfg.Authorizer, cfg.Limiter, cfg.Approvals, cfg.Deduplicator = w, w, w, w, w
+	cfg.Authenticator, cfg.Access, cfg.Limiter, cfg.Approvals, cfg.Deduplicator = w, w, w, w, w
 }
 
 func toolCall(name, arguments string) *gateway.Call {
@@ -192,7 +194,7 @@ func TestChainOrder(t *testing.T) {
 	w := start(t, all)
 	c := w.agreed(t, "x")()
 	w.works(t, c)
-	if got := strings.Join(w.asked, " "); got != "authenticate authorize limit deduplicate approve begin release audit" {
+	if got := strings.Join(w.asked, " "); got != "authenticate limit authorize deduplicate approve begin release audit" {
 		t.Errorf("asked in the order %s", got)
 	}
 	if r := w.last(t); r.Outcome != "ok" || r.Principal.Name != "user of x" || r.Target.Service != "svc" || r.Duration <= 0 || r.Received.IsZero() {
@@ -207,12 +209,12 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 	}
 	w := start(t, all)
 	c := w.agreed(t, "")
-	order := []string{"authenticate", "authorize", "limit", "deduplicate", "approve", "begin"}
+	order := []string{"authenticate", "limit", "authorize", "deduplicate", "approve", "begin"}
 	for i, link := range order {
 		w.asked, w.refuse = nil, map[string]error{link: fault.New(reasons[link], "no")}
 		w.fails(t, c(), reasons[link], fault.No)
 		want := slices.Clone(order[:i+1])
-		if i > 2 {
+		if i > 1 {
 			want = append(want, "release")
 		}
 		if want = append(want, "audit"); !slices.Equal(w.asked, want) {
@@ -224,10 +226,10 @@ func TestEachLinkStopsTheRest(t *testing.T) {
 	if f := w.fails(t, c(), fault.Internal, fault.Unknown); strings.Contains(f.Message, "policy.internal") {
 		t.Errorf("message %q", f.Message)
 	}
-	// Validation stands between limit and deduplicate.
+	// What is not there is counted, too, and nobody is asked whether it may be called.
 	w.asked, w.refuse = nil, nil
 	w.fails(t, toolCall("nope", "{}"), fault.UnknownTool, fault.No)
-	if !slices.Equal(w.asked, []string{"authenticate", "authorize", "limit", "release", "audit"}) {
+	if !slices.Equal(w.asked, []string{"authenticate", "limit", "release", "audit"}) {
 		t.Errorf("unknown tool: asked %v", w.asked)
 	}
 	if n := w.svc.Calls.Load(); n != 0 {

@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -24,17 +26,27 @@ const (
 
 // hold keeps the call for a person. The text of the error is what a model reads:
 // it does not say how to agree, which the error's data does.
-func (r *run) hold(ctx context.Context, a Approvals) error {
+func (r *run) hold(ctx context.Context, cfg *Config) error {
 	if len(r.Arguments) > maxHeldArguments {
 		return fault.New(fault.TooLarge, "the arguments are %d bytes, and of a call that waits for a person at most %d are kept; "+
 			"have the tool take a link to the data, or call from a client that asks its user (elicitation)", len(r.Arguments), maxHeldArguments)
 	}
+	caller, err := proto.Marshal(identity(r.Principal))
+	if err != nil {
+		return err
+	}
 	held := &store.HeldCall{
-		ID: rand.Text(), Principal: r.Principal.ID(), Payer: r.Payer,
+		ID: rand.Text(), Principal: r.Principal.ID(), Caller: caller, Payer: r.Payer,
 		Door: r.Door, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Tool: r.toolDigest(), Arguments: r.Arguments,
 		Capabilities: r.Client.GetCapabilities(), IdempotencyKey: r.IdempotencyKey, Expires: time.Now().Add(store.ApprovalLife).UTC(),
 	}
-	if err := a.Hold(ctx, held); err != nil {
+	if e := r.Principal.Expires; !e.IsZero() && e.Before(held.Expires) {
+		held.Expires = e.UTC() // it may run as its caller
+	}
+	if !cfg.Access.MayApprove(r.Principal, held.Principal, r.View) {
+		held.For = store.Approvers(r.Principal.Tenant)
+	}
+	if err := cfg.Approvals.Hold(ctx, held); err != nil {
 		return err
 	}
 	data, err := json.Marshal(map[string]any{"approval": held.ID, "expires": held.Expires.Format(time.RFC3339)})
@@ -45,8 +57,9 @@ func (r *run) hold(ctx context.Context, a Approvals) error {
 		fault.Clip(r.Name), held.Expires.Format("15:04 UTC")).With(data)
 }
 
-// Held returns the calls of a principal that wait for its agreement, the oldest
-// first and at most 1,000, without their arguments.
+// Held returns the calls that somebody may decide on: its own, or where the policy
+// says so those of others of its tenant; the oldest first and at most 1,000, without
+// their arguments.
 func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
 	look := g.look(MethodApprovalsList, "", door, credentials)
 	defer func() { look.done(ctx, err) }()
@@ -54,15 +67,16 @@ func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials
 	if err != nil || g.cfg.Approvals == nil {
 		return nil, err
 	}
-	now := time.Now().Add(-store.ClockSlack)
-	err = g.cfg.Approvals.Held(ctx, who.ID(), func(held *store.HeldCall) {
-		if held.Expires.After(now) {
-			held.Arguments = nil // each may be large
-			all = append(all, held)
+	for _, decider := range g.deciders(who) {
+		err := g.cfg.Approvals.Held(ctx, decider, func(held *store.HeldCall) {
+			if over(held) == nil && g.mayApprove(who, held) {
+				held.Arguments = nil // each may be large
+				all = append(all, held)
+			}
+		})
+		if err != nil {
+			return nil, err
 		}
-	})
-	if err != nil {
-		return nil, err
 	}
 	slices.SortFunc(all, func(a, b *store.HeldCall) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID))
@@ -70,8 +84,21 @@ func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials
 	return all[:min(len(all), maxHeld)], nil
 }
 
-// FindHeld returns a call that waits for its principal's agreement, so that it
-// may know what it agrees to. The error has reason UnknownApproval if none does.
+// deciders are those as whom somebody decides.
+func (g *Gateway) deciders(who Principal) []string {
+	if !g.cfg.Access.Approves(who) {
+		return []string{who.ID()}
+	}
+	return []string{who.ID(), store.Approvers(who.Tenant)}
+}
+
+func (g *Gateway) mayApprove(who Principal, held *store.HeldCall) bool {
+	v := View{Call: &Call{Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments}, Principal: callerOf(held)}
+	return g.cfg.Access.MayApprove(who, held.Principal, v)
+}
+
+// FindHeld returns a call that somebody may decide on, so that it may know what it
+// agrees to. The error has reason UnknownApproval if there is none.
 func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
 	look := g.look(MethodApprovalsGet, id, door, credentials)
 	defer func() { look.done(ctx, err) }()
@@ -79,13 +106,25 @@ func (g *Gateway) FindHeld(ctx context.Context, door string, credentials Credent
 	if err != nil {
 		return nil, err
 	}
+	held, _, err = g.findHeld(ctx, who, id)
+	return held, err
+}
+
+// findHeld returns a call that somebody may decide on, and as whom it does.
+func (g *Gateway) findHeld(ctx context.Context, who Principal, id string) (*store.HeldCall, string, error) {
 	if g.cfg.Approvals == nil {
-		return nil, store.UnknownApproval()
+		return nil, "", store.UnknownApproval()
 	}
-	if held, err = g.cfg.Approvals.Look(ctx, who.ID(), id); err != nil {
-		return nil, err
+	for _, decider := range g.deciders(who) {
+		held, err := g.cfg.Approvals.Look(ctx, decider, id)
+		switch {
+		case err == nil && g.mayApprove(who, held):
+			return held, decider, over(held)
+		case err != nil && !fault.Is(err, fault.UnknownApproval):
+			return nil, "", err
+		}
 	}
-	return held, over(held)
+	return nil, "", store.UnknownApproval()
 }
 
 // over is the error of a held call whose time has passed.
@@ -114,7 +153,7 @@ func (g *Gateway) look(method, name, door string, credentials Credentials) look 
 }
 
 func (l look) authenticate(ctx context.Context) (Principal, error) {
-	if err := l.r.authenticate(ctx, &l.g.cfg); err != nil {
+	if _, err := l.g.entrance(ctx, l.r); err != nil {
 		return Principal{}, fault.From(err)
 	}
 	return l.r.Principal, nil
@@ -124,31 +163,47 @@ func (l look) done(ctx context.Context, err error) {
 	_ = record(ctx, l.g.cfg.Auditor, l.r, &Answer{Result: &busv1.Result{}}, err)
 }
 
-// Approve carries out a held call as its caller made it, if its principal
-// agrees; a refusal is recorded as the end of a call, too. A call that fails
-// before it runs is held again, for the rest of its time.
+// callerOf is who made a held call.
+func callerOf(held *store.HeldCall) Principal {
+	who := &busv1.Identity{}
+	if proto.Unmarshal(held.Caller, who) != nil { // the store's own bytes
+		return Principal{}
+	}
+	return principalOf(who)
+}
+
+// Approve carries out a held call as its caller made it, if who may decide on it
+// agrees; a refusal is recorded as the end of a call, too. One that somebody else
+// agrees to runs as its caller. A call that fails before it runs is held again, for
+// the rest of its time.
 func (g *Gateway) Approve(ctx context.Context, door string, credentials Credentials, id string, yes bool, onFrame OnFrame) (*Answer, error) {
 	who, err := g.Authenticate(ctx, credentials)
 	if err != nil {
 		return nil, err
 	}
-	if g.cfg.Approvals == nil {
-		return nil, store.UnknownApproval()
-	}
-	held, err := g.cfg.Approvals.Take(ctx, who.ID(), id)
+	held, decider, err := g.findHeld(ctx, who, id)
 	if err == nil {
-		err = over(held)
+		held, err = g.cfg.Approvals.Take(ctx, decider, id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(&Call{
+	c := &Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
 		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, WantsProgress: onFrame != nil,
-	}, onFrame)
+	}
+	caller := who
+	if decider != who.ID() {
+		caller = callerOf(held)
+		c.Who = func() (Principal, error) { return caller, nil }
+		// Of an anonymous caller, the address is whose share the call takes.
+		address, _ := strings.CutPrefix(held.Payer, "@")
+		c.Credentials = Credentials{Address: address}
+	}
+	r := newRun(c, onFrame)
 	r.approved, r.Approval = held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
 	if !yes {
-		r.Principal, r.Payer = who, Payer(who, credentials)
+		r.Principal, r.Payer = caller, Payer(caller, c.Credentials)
 		return nil, record(ctx, g.cfg.Auditor, r, nil, NotApproved())
 	}
 	answer, err := g.chain(ctx, r)

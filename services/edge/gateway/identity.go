@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
+	"crypto/x509"
 	"errors"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -18,21 +20,28 @@ import (
 
 // Credentials are what a door knows of who calls.
 type Credentials struct {
-	// Bearer is an OAuth 2.1 access token.
+	// Bearer is the token of the Authorization header with the scheme Bearer.
 	Bearer string
 	// Address is that of the client's connection, without its port; empty for a
 	// client of this machine, over stdio. It proves nothing.
 	Address string
-}
+	// Client is where the client is, if its connection is that of a proxy that says so;
+	// empty for Address. Admit finds it out.
+	Client string
+	// Header is what the client sent, by canonical names, metadata of gRPC too; nil
+	// over stdio. Nobody changes it.
+	Header http.Header
+	// Method, Host and Path are those of the HTTP request, for proofs that are bound
+	// to one (RFC 9449); Secure says that it came encrypted.
+	Method, Host, Path string
+	Secure             bool
+	// Certificate is the client's, which the listener has verified; nil for none.
+	Certificate *x509.Certificate
 
-// digest stands for the token on the bus, which tokens never enter. Nil without
-// one.
-func (c Credentials) digest() []byte {
-	if c.Bearer == "" {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(c.Bearer))
-	return sum[:]
+	// known is who that is, found out before; see Admit.
+	known *known
+	// again: see Again.
+	again bool
 }
 
 // Principal is who calls.
@@ -40,7 +49,27 @@ type Principal struct {
 	Name   string
 	Tenant string
 	Scopes []string
+	// Roles are those that the credentials bring. The policy may give more.
+	Roles []string
+	// Program says that it is a program on its own behalf, not for a person.
+	Program bool
+	// Expires is when the credentials are no longer good; zero for never.
+	Expires time.Time
+	// Credential names what was shown, for people, and never a secret.
+	Credential string
 }
+
+// Again reports whether these credentials were good before and are looked at again,
+// as those of an open stream are: a proof that is good once is not used up by that.
+func (c Credentials) Again() bool { return c.again }
+
+// Challenge says how to show better credentials: values of WWW-Authenticate (RFC
+// 9110, 11.6.1). It is wrapped in the fault of who refuses, and written by doors
+// that have such a header.
+type Challenge []string
+
+// Error implements error.
+func (c Challenge) Error() string { return strings.Join(c, ", ") }
 
 // Anonymous is the principal of an edge without authentication.
 var Anonymous = Principal{Name: "anonymous"}
@@ -58,6 +87,12 @@ func TenantOf(id string) string {
 	return rest[:n]
 }
 
+// NameOf is the name of a principal, by its ID.
+func NameOf(id string) string {
+	_, rest, _ := strings.Cut(id, ":")
+	return strings.TrimPrefix(rest, TenantOf(id))
+}
+
 // Payer names the party that a client's use of shared room is counted for: its
 // principal, or while that is anonymous the address of its client. A call that a
 // service makes counts for the payer of the call that the service carries out.
@@ -66,7 +101,7 @@ func Payer(p Principal, c Credentials) string {
 		return p.ID()
 	}
 	// IDs of principals begin with a digit.
-	return "@" + network(c.Address)
+	return "@" + network(cmp.Or(c.Client, c.Address))
 }
 
 // network is the part of an address that one party has for itself: an IPv6
@@ -117,7 +152,7 @@ func (r *run) authenticate(ctx context.Context, cfg *Config) (err error) {
 	case r.Who != nil:
 		r.Principal, err = r.Who()
 	default:
-		r.Principal, err = cfg.Authenticator.Authenticate(ctx, r.Credentials)
+		r.Principal, err = cfg.who(ctx, r.Credentials)
 	}
 	if err == nil {
 		r.Payer = Payer(r.Principal, r.Credentials)
@@ -125,34 +160,32 @@ func (r *run) authenticate(ctx context.Context, cfg *Config) (err error) {
 	return err
 }
 
-// Authenticate says who is behind credentials, for what is bound to a principal
-// besides calls.
-func (g *Gateway) Authenticate(ctx context.Context, c Credentials) (Principal, error) {
-	p, err := g.cfg.Authenticator.Authenticate(ctx, c)
-	if err != nil {
-		return p, fault.From(err)
-	}
-	return p, nil
+// known is who was found behind credentials.
+type known struct {
+	Principal
+	// until is when they are looked at again; endings is how often credentials had
+	// ended before their time when they were looked at.
+	until   time.Time
+	endings int64
 }
 
-// Authorizer decides who may call what.
-type Authorizer interface {
-	// Authorize returns nil, or a *fault.Error with reason Forbidden.
-	Authorize(ctx context.Context, v View) error
+// know returns credentials with who was found behind them.
+func (cfg *Config) know(c Credentials, p Principal, endings int64) Credentials {
+	now := time.Now()
+	c.known = &known{p, now.Add(lookAgain), endings}
+	if !p.Expires.IsZero() && p.Expires.Before(c.known.until) {
+		c.known.until = p.Expires
+	}
+	return c
 }
 
-func authorize(cfg *Config) link {
-	if cfg.Authorizer == nil {
-		return nil
+// who is behind credentials.
+func (cfg *Config) who(ctx context.Context, c Credentials) (Principal, error) {
+	if k := c.known; k != nil && k.endings == cfg.endings.Load() && time.Now().Before(k.until) {
+		return k.Principal, nil
 	}
-	return func(next handler) handler {
-		return func(ctx context.Context, r *run) (*Answer, error) {
-			if err := cfg.Authorizer.Authorize(ctx, r.View); err != nil {
-				return nil, err
-			}
-			return next(ctx, r)
-		}
-	}
+	c.again = c.again || c.known != nil
+	return cfg.Authenticator.Authenticate(ctx, c)
 }
 
 const (
@@ -187,6 +220,7 @@ func (r *run) delegate(ctx context.Context, s *store.Sealer, until time.Time) ([
 // accept takes over who a service calls for.
 func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 	refused := fault.New(fault.Forbidden, "no call is under way on whose behalf this one could be made")
+	r.Client = &busv1.Client{Name: r.Service, Capabilities: []byte("{}")}
 	plain, err := s.Open(ctx, delegations, r.Delegation)
 	if errors.Is(err, store.ErrNotOurs) {
 		return refused
@@ -195,18 +229,22 @@ func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 		return err
 	}
 	d := &busv1.Delegation{}
-	if err := proto.Unmarshal(plain, d); err != nil || s.Now().Add(-store.ClockSlack).UnixNano() > int64(d.ExpiresUnixNano) {
+	if err := proto.Unmarshal(plain, d); err != nil || d.Service != r.Service || s.Now().Add(-store.ClockSlack).UnixNano() > int64(d.ExpiresUnixNano) {
 		return refused
 	}
 	if d.Depth > maxDepth {
 		return fault.New(fault.Forbidden, "tools that call tools are %d deep here, and at most %d are let", d.Depth, maxDepth)
 	}
-	r.Principal = Principal{Name: d.Identity.GetPrincipal(), Tenant: d.Identity.GetTenant(), Scopes: d.Identity.GetScopes()}
+	r.Principal = principalOf(d.Identity)
 	r.Payer, r.Parent, r.depth = d.Payer, d.Call, d.Depth
-	r.Client = &busv1.Client{Name: d.Service, Capabilities: []byte("{}")}
 	return nil
 }
 
 func identity(p Principal) *busv1.Identity {
-	return &busv1.Identity{Principal: p.Name, Tenant: p.Tenant, Scopes: p.Scopes}
+	return &busv1.Identity{Principal: p.Name, Tenant: p.Tenant, Scopes: p.Scopes, Roles: p.Roles, Program: p.Program}
+}
+
+// principalOf is who an edge said that somebody is.
+func principalOf(i *busv1.Identity) Principal {
+	return Principal{Name: i.GetPrincipal(), Tenant: i.GetTenant(), Scopes: i.GetScopes(), Roles: i.GetRoles(), Program: i.GetProgram()}
 }

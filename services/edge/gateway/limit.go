@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -50,30 +50,81 @@ func (g *Gateway) HoldAny(ctx context.Context) (_ context.Context, release func(
 // DefaultInFlight is how many calls one edge carries at once.
 const DefaultInFlight = 10_000
 
-// InFlight is the Limiter that bounds the calls in flight.
+const (
+	// greed is how many calls of one tenant may be in flight for each place that is
+	// free: the fuller the edge is, the less a tenant may have that has much. One
+	// alone gets eight ninths of all places, two that want everything eight
+	// seventeenths each, and who has few finds a place at any time.
+	greed = 8
+	// idleParties is how many tenants are remembered that have no call in flight.
+	idleParties = 1024
+)
+
+// InFlight is the Limiter that bounds the calls in flight, and shares the places
+// between tenants. A principal without a tenant counts by itself.
 type InFlight struct {
-	limit   int64
-	current atomic.Int64
+	limit int
+
+	mu      sync.Mutex
+	current int
+	parties map[string]*party
+}
+
+// party is what a tenant has in flight.
+type party struct {
+	n       int
 	release func()
 }
 
 // NewInFlight returns a Limiter that admits n calls at once.
-func NewInFlight(n int) *InFlight {
-	l := &InFlight{limit: int64(n)}
-	l.release = func() { l.current.Add(-1) }
-	return l
-}
+func NewInFlight(n int) *InFlight { return &InFlight{limit: n, parties: map[string]*party{}} }
 
 // Now is how many calls are in flight.
-func (l *InFlight) Now() int64 { return l.current.Load() }
+func (l *InFlight) Now() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(l.current)
+}
 
 // Acquire implements Limiter.
-func (l *InFlight) Acquire(context.Context, View) (func(), error) {
-	if l.current.Add(1) > l.limit {
-		l.current.Add(-1)
-		e := fault.New(fault.Overloaded, "the edge carries %d calls already; try again shortly", l.limit)
+func (l *InFlight) Acquire(_ context.Context, v View) (func(), error) {
+	name := v.Principal.Tenant
+	if name == "" {
+		name = v.Payer
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.parties[name]
+	if p == nil {
+		p = l.party(name)
+	}
+	free := l.limit - l.current
+	if p.n >= greed*free {
+		e := fault.New(fault.Overloaded, "the edge carries as many calls as it does; try again shortly")
+		if free > 0 {
+			e = fault.New(fault.Overloaded, "the edge carries %d calls of yours already, and few more in all; try again shortly", p.n)
+		}
 		e.RetryAfter = time.Second
 		return nil, e
 	}
-	return l.release, nil
+	l.current++
+	p.n++
+	l.parties[name] = p
+	return p.release, nil
+}
+
+// party is one with nothing in flight.
+func (l *InFlight) party(name string) *party {
+	p := &party{}
+	p.release = func() { l.release(name, p) }
+	return p
+}
+
+func (l *InFlight) release(name string, p *party) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current--
+	if p.n--; p.n == 0 && len(l.parties) > idleParties {
+		delete(l.parties, name)
+	}
 }

@@ -2,38 +2,93 @@ package gateway
 
 import (
 	"context"
-	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// listTime bounds one page of resources, however many services are asked.
+// listTime bounds one page of a list, however many services are asked.
 const listTime = 10 * time.Second
 
-// ListResources returns resources from a cursor on, with those that services
-// list themselves; see catalogue.Snapshot.ListResources. Asking a service is a
-// call like others, on behalf of who makes c: of c only the door, the
-// credentials, the client and the trace count.
-func (g *Gateway) ListResources(ctx context.Context, c *Call, cursor []byte, limit int) (entries [][]byte, next string, err error) {
+// Listed is a list as one caller sees it.
+type Listed struct {
+	*catalogue.Snapshot
+	g      *Gateway
+	call   *Call
+	kind   catalogue.Kind
+	tenant string
+}
+
+// List returns the list of resources or prompts that who makes c sees. Of c only the
+// door, the credentials, the client and the trace count.
+func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call) (*Listed, error) {
+	p, err := g.Authenticate(ctx, c.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.Access.Sight(p)), g, c, kind, p.Tenant}, nil
+}
+
+// Asks reports whether services are asked for some of the list.
+func (l *Listed) Asks() bool { return l.Lists(l.kind, l.tenant) }
+
+// Page returns entries from a cursor on, with those that services list themselves;
+// see catalogue.Snapshot.List. Asking a service is a call like others, on behalf of
+// who sees the list.
+func (l *Listed) Page(ctx context.Context, cursor []byte, limit int) (entries [][]byte, next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	return g.cfg.Catalogue.Now().ListResources(ctx, cursor, limit, func(ctx context.Context, service, cursor string, limit int) ([]byte, error) {
-		arguments := strconv.AppendInt([]byte(`{"limit":`), int64(limit), 10)
-		if cursor != "" {
-			arguments = append(append(arguments, `,"cursor":`...), quote(cursor)...)
-		}
-		answer, err := g.Do(ctx, &Call{
-			Door: c.Door, Method: mcp.MethodResourcesList, Name: service, Arguments: append(arguments, '}'),
-			Credentials: c.Credentials, Client: c.Client, Traceparent: c.Traceparent, Tracestate: c.Tracestate,
-		}, nil)
-		if err != nil {
-			return nil, err
-		}
-		if answer.Result == nil {
-			return nil, fault.New(fault.Internal, "service %s did not list its resources", service)
-		}
-		return answer.Result.Json, nil
+	return l.List(ctx, l.kind, l.tenant, cursor, limit, func(ctx context.Context, service, cursor string, limit int) ([]byte, error) {
+		return l.ask(ctx, service, question{Cursor: cursor, Limit: limit})
 	})
+}
+
+// Prompt returns the entry of a prompt, or a *fault.Error with reason UnknownPrompt.
+func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
+	target, ok := l.Snapshot.Prompt(l.tenant, name)
+	if !ok {
+		return nil, UnknownPrompt(name)
+	}
+	if _, asked := l.Lister(l.kind, l.tenant, target.Service); !asked {
+		entry, _ := l.Entry(l.kind, name)
+		return entry, nil
+	}
+	raw, err := l.ask(ctx, target.Service, question{Name: name, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	return l.Snapshot.Listed(l.kind, l.tenant, target.Service, name, raw)
+}
+
+// question is what a service is asked for of its list.
+type question struct {
+	Cursor string `json:"cursor,omitzero"`
+	Limit  int    `json:"limit"`
+	Name   string `json:"name,omitzero"`
+}
+
+func (l *Listed) ask(ctx context.Context, service string, q question) ([]byte, error) {
+	arguments, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	method := mcp.MethodResourcesList
+	if l.kind == catalogue.Prompts {
+		method = mcp.MethodPromptsList
+	}
+	answer, err := l.g.Do(ctx, &Call{
+		Door: l.call.Door, Method: method, Name: service, Arguments: arguments,
+		Credentials: l.call.Credentials, Client: l.call.Client, Traceparent: l.call.Traceparent, Tracestate: l.call.Tracestate,
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Result == nil {
+		return nil, fault.New(fault.Internal, "service %s did not answer %s", service, method)
+	}
+	return answer.Result.Json, nil
 }

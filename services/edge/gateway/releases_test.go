@@ -46,7 +46,7 @@ func TestB6EachFormRunsOnItsRelease(t *testing.T) {
 	for range 2 {
 		release[amountV1](t, url, "1.0.0", "old")
 	}
-	live := w.gateway.Catalogue()
+	live := w.live
 	bustest.Eventually(t, "v1 is there", func() bool { target, ok := live.Now().Tool("pay"); return ok && target.Instances == nil })
 	v2 := release[amountV2](t, url, "2.0.0", "new")
 	bustest.Eventually(t, "v2 is there, and both v1", func() bool {
@@ -111,7 +111,7 @@ func TestB6NoCallOnAnotherRelease(t *testing.T) {
 	w := startOn(t, url, nil)
 	release[amountV1](t, url, "1.0.0")
 	v2 := release[amountV2](t, url, "2.0.0")
-	live := w.gateway.Catalogue()
+	live := w.live
 	bustest.Eventually(t, "both are there", func() bool { target, _ := live.Now().Tool("pay"); return len(target.Earlier) == 1 })
 	stopped := make(chan error, 1)
 	go func() { stopped <- v2.Stop(context.WithoutCancel(t.Context())) }()

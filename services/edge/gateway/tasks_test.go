@@ -77,9 +77,9 @@ func TestTaskChain(t *testing.T) {
 	t.Parallel()
 	w := start(t, all)
 	for method, want := range map[string]string{
-		mcp.MethodTasksGet:    "authenticate authorize limit release audit",
-		mcp.MethodTasksUpdate: "authenticate authorize limit begin release audit",
-		mcp.MethodTasksCancel: "authenticate authorize limit begin release audit",
+		mcp.MethodTasksGet:    "authenticate limit authorize release audit",
+		mcp.MethodTasksUpdate: "authenticate limit authorize begin release audit",
+		mcp.MethodTasksCancel: "authenticate limit authorize begin release audit",
 	} {
 		w.asked = nil
 		w.fails(t, taskCall(method, "x", ""), fault.UnknownTask, fault.No)

@@ -14,8 +14,19 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
-// validate finds what the call is for and checks its arguments, so that
-// nothing reaches the bus that its service would refuse.
+// find finds what the call is for. That nothing is there is not said yet: whoever
+// may not call it learns the same.
+func find(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			r.Target, r.missing = target(cfg.Catalogue.Now(), r.Principal.Tenant, r.Call)
+			return next(ctx, r)
+		}
+	}
+}
+
+// validate checks the arguments, so that nothing reaches the bus that its service
+// would refuse.
 func validate(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
@@ -24,11 +35,8 @@ func validate(cfg *Config) link {
 					return nil, err
 				}
 			}
-			target, err := find(cfg.Catalogue.Now(), r.Call)
-			if err != nil {
-				return nil, err
-			}
-			if r.Target, err = fitting(target, r.Arguments); err != nil {
+			var err error
+			if r.Target, err = fitting(r.Target, r.Arguments); err != nil {
 				return nil, err
 			}
 			return next(ctx, r)
@@ -57,18 +65,19 @@ func fitting(target catalogue.Target, arguments []byte) (catalogue.Target, error
 	return target, invalidArguments(err)
 }
 
-func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
+// target is what a call reaches for a tenant.
+func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, error) {
 	switch c.Method {
 	case mcp.MethodToolsCall:
 		if t, ok := now.Tool(c.Name); ok {
 			return t, nil
 		}
-		return catalogue.Target{}, fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(c.Name))
+		return catalogue.Target{}, UnknownTool(c.Name)
 	case mcp.MethodPromptsGet:
-		if t, ok := now.Prompt(c.Name); ok {
+		if t, ok := now.Prompt(tenant, c.Name); ok {
 			return t, nil
 		}
-		return catalogue.Target{}, unknownPrompt(c.Name)
+		return catalogue.Target{}, UnknownPrompt(c.Name)
 	case mcp.MethodResourcesRead:
 		if err := catalogue.CheckURI(c.Name); err != nil {
 			return catalogue.Target{}, err
@@ -78,12 +87,11 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 		}
 		return catalogue.Target{}, UnknownResource(c.Name)
 	case mcp.MethodResourcesList:
-		if t, ok := now.Lister(c.Name); ok {
-			return t, nil
-		}
-		return catalogue.Target{}, fault.New(fault.Unavailable, "service %s lists no resources now", c.Name)
+		return lister(now, catalogue.Resources, tenant, c.Name)
+	case mcp.MethodPromptsList:
+		return lister(now, catalogue.Prompts, tenant, c.Name)
 	case mcp.MethodComplete:
-		return findReference(now, c.Arguments)
+		return findReference(now, tenant, c.Arguments)
 	case mcp.MethodSample:
 		return findModel(now, c.Arguments)
 	case AuditQuery:
@@ -96,19 +104,26 @@ func find(now *catalogue.Snapshot, c *Call) (catalogue.Target, error) {
 	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(c.Method))
 }
 
+func lister(now *catalogue.Snapshot, kind catalogue.Kind, tenant, service string) (catalogue.Target, error) {
+	if t, ok := now.Lister(kind, tenant, service); ok {
+		return t, nil
+	}
+	return catalogue.Target{}, fault.New(fault.Unavailable, "service %s is not asked for this list now", fault.Clip(service))
+}
+
 // findReference finds the service that completes the argument of a
 // completion/complete.
-func findReference(now *catalogue.Snapshot, params []byte) (catalogue.Target, error) {
+func findReference(now *catalogue.Snapshot, tenant string, params []byte) (catalogue.Target, error) {
 	var p mcp.CompleteParams
 	if err := json.Unmarshal(params, &p); err != nil || p.Argument.Name == "" {
 		return catalogue.Target{}, fault.New(fault.InvalidParams, "completion/complete needs params.ref and params.argument with name and value").Because(err)
 	}
 	switch p.Ref.Type {
 	case "ref/prompt":
-		if t, ok := now.Prompt(p.Ref.Name); ok {
+		if t, ok := now.Prompt(tenant, p.Ref.Name); ok {
 			return t, nil
 		}
-		return catalogue.Target{}, unknownPrompt(p.Ref.Name)
+		return catalogue.Target{}, UnknownPrompt(p.Ref.Name)
 	case "ref/resource":
 		if err := catalogue.CheckURI(p.Ref.URI); err != nil {
 			return catalogue.Target{}, err
@@ -133,7 +148,34 @@ func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error)
 		"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/prompts.md tells more")
 }
 
-func unknownPrompt(name string) error {
+// unknown is the error of a call whose target is not there.
+func unknown(c *Call) error {
+	switch c.Method {
+	case mcp.MethodToolsCall:
+		return UnknownTool(c.Name)
+	case mcp.MethodPromptsGet:
+		return UnknownPrompt(c.Name)
+	case mcp.MethodResourcesRead:
+		return UnknownResource(c.Name)
+	case mcp.MethodComplete:
+		var p mcp.CompleteParams
+		if json.Unmarshal(c.Arguments, &p) == nil && p.Ref.Type == "ref/resource" {
+			return UnknownResource(p.Ref.URI)
+		}
+		return UnknownPrompt(p.Ref.Name)
+	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		return unknownTask()
+	}
+	return fault.New(fault.Forbidden, "this is not for who calls")
+}
+
+// UnknownTool refuses a name that no tool has.
+func UnknownTool(name string) error {
+	return fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(name))
+}
+
+// UnknownPrompt refuses a name that no prompt has.
+func UnknownPrompt(name string) error {
 	return fault.New(fault.UnknownPrompt, "Unknown prompt: %s", fault.Clip(name))
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -66,17 +67,33 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// Serve serves nothing but the figures on l until ctx ends. It closes l.
-func (m *Metrics) Serve(ctx context.Context, l net.Listener) error {
+// Serve serves nothing but the figures on l until ctx ends, to who shows a token
+// that admits does, in an Authorization header; nil admits anybody. It closes l.
+func (m *Metrics) Serve(ctx context.Context, l net.Listener, admits func(token string) bool) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+Path, m.Handler())
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
+	mux.Handle("GET "+Path, admitted(admits, m.Handler()))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return nil
+}
+
+func admitted(admits func(token string) bool, next http.Handler) http.Handler {
+	if admits == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const scheme = "Bearer "
+		if shown := r.Header["Authorization"]; len(shown) == 1 && strings.HasPrefix(shown[0], scheme) && admits(shown[0][len(scheme):]) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "metrics are for who shows the token of --metrics-token-file, or the operator's", http.StatusUnauthorized)
+	})
 }
 
 // Auditor counts the calls that it passes on to next, which may be nil.

@@ -59,6 +59,23 @@ func Issue(dir string, l net.Listener) (token Token, remove func(), err error) {
 	}, nil
 }
 
+// minToken is the least that a token which somebody chose may have, in bytes.
+const minToken = 16
+
+// Read returns the token in a file that somebody else has made; white space around it
+// does not count.
+func Read(name string) (Token, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(raw))
+	if len(token) < minToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("%s: a token is one word of %d characters or more, such as \"openssl rand -hex 20\" makes", name, minToken)
+	}
+	return Token(token), nil
+}
+
 // ErrNoToken means that no directory has a token for an edge.
 var ErrNoToken = errors.New("no operator's token")
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,6 +25,11 @@ const ApprovalLife = 10 * time.Minute
 type HeldCall struct {
 	ID        string `json:"-"`
 	Principal string `json:"principal"`
+	// Caller is a busv1.Identity: who made it, as whom it runs when somebody else
+	// agrees.
+	Caller []byte `json:"caller,omitzero"`
+	// For is who decides on it: Principal, where it is empty, or Approvers.
+	For string `json:"for,omitzero"`
 	// Payer is whose share of the room it takes.
 	Payer  string `json:"payer,omitzero"`
 	Door   string `json:"door"`
@@ -58,20 +64,26 @@ func NewApprovals(conn *bus.Conn) *Approvals {
 	return &Approvals{conn.Bucket(bus.ApprovalsBucket), quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}
 }
 
-// Keys: a held call, which only its principal finds, and a name that was used.
-func heldBy(principal string) string {
-	sum := sha256.Sum256([]byte(principal))
+// Approvers stands for those of a tenant who decide on the calls of others.
+func Approvers(tenant string) string { return "approvers:" + tenant } // IDs of principals begin with a digit
+
+// decider is who decides on the call.
+func (h *HeldCall) decider() string { return cmp.Or(h.For, h.Principal) }
+
+// Keys: a held call, which only who decides on it finds, and a name that was used.
+func heldFor(decider string) string {
+	sum := sha256.Sum256([]byte(decider))
 	return "held." + hex.EncodeToString(sum[:16]) + "."
 }
 func usedKey(name string) string { return "used." + name }
 
 // heldKey is the key of a held call. The error has reason UnknownApproval for
 // what no call was ever held as.
-func heldKey(principal, id string) (string, error) {
+func heldKey(decider, id string) (string, error) {
 	if len(id) != 26 || bus.ValidName(id) != nil {
 		return "", UnknownApproval()
 	}
-	return heldBy(principal) + id, nil
+	return heldFor(decider) + id, nil
 }
 
 // UnknownApproval is the error for a held call that is not there.
@@ -93,7 +105,7 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 	if err != nil {
 		return err
 	}
-	key, err := heldKey(held.Principal, held.ID)
+	key, err := heldKey(held.decider(), held.ID)
 	if err != nil {
 		return err
 	}
@@ -113,8 +125,8 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 }
 
 // Held implements gateway.Approvals.
-func (a *Approvals) Held(ctx context.Context, principal string, each func(*HeldCall)) error {
-	prefix := heldBy(principal)
+func (a *Approvals) Held(ctx context.Context, decider string, each func(*HeldCall)) error {
+	prefix := heldFor(decider)
 	var malformed error
 	err := a.bucket.Each(ctx, prefix, func(key string, value []byte) {
 		held, err := readHeld(strings.TrimPrefix(key, prefix), value)
@@ -129,8 +141,8 @@ func (a *Approvals) Held(ctx context.Context, principal string, each func(*HeldC
 }
 
 // Look implements gateway.Approvals.
-func (a *Approvals) Look(ctx context.Context, principal, id string) (*HeldCall, error) {
-	key, err := heldKey(principal, id)
+func (a *Approvals) Look(ctx context.Context, decider, id string) (*HeldCall, error) {
+	key, err := heldKey(decider, id)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +157,8 @@ func (a *Approvals) Look(ctx context.Context, principal, id string) (*HeldCall, 
 }
 
 // Take implements gateway.Approvals.
-func (a *Approvals) Take(ctx context.Context, principal, id string) (*HeldCall, error) {
-	key, err := heldKey(principal, id)
+func (a *Approvals) Take(ctx context.Context, decider, id string) (*HeldCall, error) {
+	key, err := heldKey(decider, id)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +178,7 @@ func (a *Approvals) Take(ctx context.Context, principal, id string) (*HeldCall, 
 
 // Return implements gateway.Approvals.
 func (a *Approvals) Return(ctx context.Context, held *HeldCall) error {
-	key, err := heldKey(held.Principal, held.ID)
+	key, err := heldKey(held.decider(), held.ID)
 	if err != nil {
 		return err
 	}

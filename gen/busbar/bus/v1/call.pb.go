@@ -263,6 +263,10 @@ type Request struct {
 	// is for servers that do not know it.
 	RemainingNano uint64 `protobuf:"varint,19,opt,name=remaining_nano,json=remainingNano,proto3" json:"remaining_nano,omitempty"`
 	Share         *Share `protobuf:"bytes,20,opt,name=share,proto3" json:"share,omitempty"`
+	// HMAC-SHA256 with the key of the service, over the service's name, a zero byte
+	// and all of the message before this field, which is the last one. A service that
+	// has a key refuses what has no such seal.
+	Seal          []byte `protobuf:"bytes,21,opt,name=seal,proto3" json:"seal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,6 +437,13 @@ func (x *Request) GetRemainingNano() uint64 {
 func (x *Request) GetShare() *Share {
 	if x != nil {
 		return x.Share
+	}
+	return nil
+}
+
+func (x *Request) GetSeal() []byte {
+	if x != nil {
+		return x.Seal
 	}
 	return nil
 }
@@ -650,9 +661,13 @@ func (x *Client) GetCapabilities() []byte {
 type Identity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who calls. "anonymous" where the edge runs without authentication.
-	Principal     string   `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	Tenant        string   `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Scopes        []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Principal string   `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Tenant    string   `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Scopes    []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Those that the caller's credentials brought.
+	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	// A program on its own behalf, not for a person.
+	Program       bool `protobuf:"varint,5,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -706,6 +721,20 @@ func (x *Identity) GetScopes() []string {
 		return x.Scopes
 	}
 	return nil
+}
+
+func (x *Identity) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Identity) GetProgram() bool {
+	if x != nil {
+		return x.Program
+	}
+	return false
 }
 
 // Frame is one numbered message of an answer. Any number of progress, log,
@@ -1779,8 +1808,8 @@ func (x *Cancel) GetReason() string {
 	return ""
 }
 
-// ResourceUpdated says that a resource has changed. A service publishes it on
-// mcp.evt.<service>.updated, to every edge.
+// ResourceUpdated says that a resource, or a list that a service gives, has
+// changed. A service publishes it on mcp.evt.<service>.updated, to every edge.
 type ResourceUpdated struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
@@ -1788,7 +1817,10 @@ type ResourceUpdated struct {
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// It was created or deleted, or is described otherwise: the list of resources
 	// that the service gives has changed.
-	Listed        bool `protobuf:"varint,3,opt,name=listed,proto3" json:"listed,omitempty"`
+	Listed bool `protobuf:"varint,3,opt,name=listed,proto3" json:"listed,omitempty"`
+	// The list of prompts that the service gives the tenant has changed; uri is
+	// empty.
+	Prompts       bool `protobuf:"varint,4,opt,name=prompts,proto3" json:"prompts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1844,11 +1876,18 @@ func (x *ResourceUpdated) GetListed() bool {
 	return false
 }
 
+func (x *ResourceUpdated) GetPrompts() bool {
+	if x != nil {
+		return x.Prompts
+	}
+	return false
+}
+
 var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\n" +
-	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xd2\x05\n" +
+	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xe6\x05\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x12deadline_unix_nano\x18\x02 \x01(\x06R\x10deadlineUnixNano\x12\x16\n" +
@@ -1875,7 +1914,8 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"delegation\x12\x1b\n" +
 	"\task_first\x18\x12 \x01(\bR\baskFirst\x12%\n" +
 	"\x0eremaining_nano\x18\x13 \x01(\x04R\rremainingNano\x12*\n" +
-	"\x05share\x18\x14 \x01(\v2\x14.busbar.bus.v1.ShareR\x05share\"3\n" +
+	"\x05share\x18\x14 \x01(\v2\x14.busbar.bus.v1.ShareR\x05share\x12\x12\n" +
+	"\x04seal\x18\x15 \x01(\fR\x04seal\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05payer\x18\x01 \x01(\fR\x05payer\x12\x14\n" +
 	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xc7\x01\n" +
@@ -1890,11 +1930,13 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\"\n" +
-	"\fcapabilities\x18\x03 \x01(\fR\fcapabilities\"X\n" +
+	"\fcapabilities\x18\x03 \x01(\fR\fcapabilities\"\x88\x01\n" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06scopes\x18\x03 \x03(\tR\x06scopes\"\x93\x05\n" +
+	"\x06scopes\x18\x03 \x03(\tR\x06scopes\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x18\n" +
+	"\aprogram\x18\x05 \x01(\bR\aprogram\"\x93\x05\n" +
 	"\x05Frame\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\rR\x03seq\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x125\n" +
@@ -1966,11 +2008,12 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\x05 \x01(\rR\fretryAfterMs\"0\n" +
 	"\x06Cancel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"S\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"m\n" +
 	"\x0fResourceUpdated\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
-	"\x06listed\x18\x03 \x01(\bR\x06listed*\xd6\x01\n" +
+	"\x06listed\x18\x03 \x01(\bR\x06listed\x12\x18\n" +
+	"\aprompts\x18\x04 \x01(\bR\aprompts*\xd6\x01\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +

@@ -156,11 +156,13 @@ type ClientMessage struct {
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// The bytes as the client sent them, unread.
 	Body []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
-	// SHA-256 of the client's credentials, which never enter the bus. Empty for
-	// none. The stream's must be the same.
-	CredentialsDigest []byte `protobuf:"bytes,3,opt,name=credentials_digest,json=credentialsDigest,proto3" json:"credentials_digest,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// SHA-256 of the ID of who posted; the stream's must be the same.
+	OwnerDigest []byte `protobuf:"bytes,3,opt,name=owner_digest,json=ownerDigest,proto3" json:"owner_digest,omitempty"`
+	// Who posted, as the edge established it: an Identity, sealed by the edges. The
+	// credentials never enter the bus.
+	Identity      []byte `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClientMessage) Reset() {
@@ -207,9 +209,16 @@ func (x *ClientMessage) GetBody() []byte {
 	return nil
 }
 
-func (x *ClientMessage) GetCredentialsDigest() []byte {
+func (x *ClientMessage) GetOwnerDigest() []byte {
 	if x != nil {
-		return x.CredentialsDigest
+		return x.OwnerDigest
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetIdentity() []byte {
+	if x != nil {
+		return x.Identity
 	}
 	return nil
 }
@@ -261,6 +270,191 @@ func (x *ClientMessageTaken) GetReason() string {
 	return ""
 }
 
+// TokenRequest is how an edge asks another for tokens of a limit that both count
+// for. It goes to mcp.ctl.edge.<edge>.tokens, and is answered with Tokens.
+type TokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the limit is of: 1 a principal, 2 a tenant, 3 a tool.
+	Scope  uint32 `protobuf:"varint,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Of the principal, or of the rule for tools.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The rate: so many calls in so many nanoseconds; 0 for a limit of calls at
+	// once.
+	Count    uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	PerNanos uint64 `protobuf:"varint,5,opt,name=per_nanos,json=perNanos,proto3" json:"per_nanos,omitempty"`
+	// How many tokens more; of calls at once, how many places in all the edge
+	// wants to have of the other.
+	Want uint64 `protobuf:"varint,6,opt,name=want,proto3" json:"want,omitempty"`
+	// The limit of calls at once; 0 for a rate.
+	Concurrent uint64 `protobuf:"varint,7,opt,name=concurrent,proto3" json:"concurrent,omitempty"`
+	// Who asks.
+	Edge string `protobuf:"bytes,8,opt,name=edge,proto3" json:"edge,omitempty"`
+	// Only how many there are: nothing is given or taken back.
+	Look          bool `protobuf:"varint,9,opt,name=look,proto3" json:"look,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenRequest) Reset() {
+	*x = TokenRequest{}
+	mi := &file_busbar_edge_v1_edge_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRequest) ProtoMessage() {}
+
+func (x *TokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_edge_v1_edge_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRequest.ProtoReflect.Descriptor instead.
+func (*TokenRequest) Descriptor() ([]byte, []int) {
+	return file_busbar_edge_v1_edge_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *TokenRequest) GetScope() uint32 {
+	if x != nil {
+		return x.Scope
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TokenRequest) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetPerNanos() uint64 {
+	if x != nil {
+		return x.PerNanos
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetWant() uint64 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetConcurrent() uint64 {
+	if x != nil {
+		return x.Concurrent
+	}
+	return 0
+}
+
+func (x *TokenRequest) GetEdge() string {
+	if x != nil {
+		return x.Edge
+	}
+	return ""
+}
+
+func (x *TokenRequest) GetLook() bool {
+	if x != nil {
+		return x.Look
+	}
+	return false
+}
+
+// Tokens are what an edge gives another: they are its own no more. They go to
+// mcp.reply.edge.<edge>.<token>.
+type Tokens struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of calls at once, how many places in all the edge has of the other, if it
+	// asks again within 10 s.
+	Given uint64 `protobuf:"varint,1,opt,name=given,proto3" json:"given,omitempty"`
+	// When some will be there; 0 is unknown.
+	WaitNanos uint64 `protobuf:"varint,2,opt,name=wait_nanos,json=waitNanos,proto3" json:"wait_nanos,omitempty"`
+	// To look: how many the other has left, or how many calls run there.
+	Left          float64 `protobuf:"fixed64,3,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tokens) Reset() {
+	*x = Tokens{}
+	mi := &file_busbar_edge_v1_edge_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tokens) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tokens) ProtoMessage() {}
+
+func (x *Tokens) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_edge_v1_edge_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tokens.ProtoReflect.Descriptor instead.
+func (*Tokens) Descriptor() ([]byte, []int) {
+	return file_busbar_edge_v1_edge_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Tokens) GetGiven() uint64 {
+	if x != nil {
+		return x.Given
+	}
+	return 0
+}
+
+func (x *Tokens) GetWaitNanos() uint64 {
+	if x != nil {
+		return x.WaitNanos
+	}
+	return 0
+}
+
+func (x *Tokens) GetLeft() float64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
 var File_busbar_edge_v1_edge_proto protoreflect.FileDescriptor
 
 const file_busbar_edge_v1_edge_proto_rawDesc = "" +
@@ -273,13 +467,31 @@ const file_busbar_edge_v1_edge_proto_rawDesc = "" +
 	"\fClientCancel\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\fR\trequestId\"h\n" +
+	"request_id\x18\x02 \x01(\fR\trequestId\"x\n" +
 	"\rClientMessage\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\x12-\n" +
-	"\x12credentials_digest\x18\x03 \x01(\fR\x11credentialsDigest\",\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12!\n" +
+	"\fowner_digest\x18\x03 \x01(\fR\vownerDigest\x12\x1a\n" +
+	"\bidentity\x18\x04 \x01(\fR\bidentity\",\n" +
 	"\x12ClientMessageTaken\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reasonB\xb1\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xdf\x01\n" +
+	"\fTokenRequest\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\rR\x05scope\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x1b\n" +
+	"\tper_nanos\x18\x05 \x01(\x04R\bperNanos\x12\x12\n" +
+	"\x04want\x18\x06 \x01(\x04R\x04want\x12\x1e\n" +
+	"\n" +
+	"concurrent\x18\a \x01(\x04R\n" +
+	"concurrent\x12\x12\n" +
+	"\x04edge\x18\b \x01(\tR\x04edge\x12\x12\n" +
+	"\x04look\x18\t \x01(\bR\x04look\"Q\n" +
+	"\x06Tokens\x12\x14\n" +
+	"\x05given\x18\x01 \x01(\x04R\x05given\x12\x1d\n" +
+	"\n" +
+	"wait_nanos\x18\x02 \x01(\x04R\twaitNanos\x12\x12\n" +
+	"\x04left\x18\x03 \x01(\x01R\x04leftB\xb1\x01\n" +
 	"\x12com.busbar.edge.v1B\tEdgeProtoP\x01Z6github.com/busbar-mcp/busbar/gen/busbar/edge/v1;edgev1\xa2\x02\x03BEX\xaa\x02\x0eBusbar.Edge.V1\xca\x02\x0eBusbar\\Edge\\V1\xe2\x02\x1aBusbar\\Edge\\V1\\GPBMetadata\xea\x02\x10Busbar::Edge::V1b\x06proto3"
 
 var (
@@ -294,12 +506,14 @@ func file_busbar_edge_v1_edge_proto_rawDescGZIP() []byte {
 	return file_busbar_edge_v1_edge_proto_rawDescData
 }
 
-var file_busbar_edge_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_busbar_edge_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_busbar_edge_v1_edge_proto_goTypes = []any{
 	(*ClientAnswer)(nil),       // 0: busbar.edge.v1.ClientAnswer
 	(*ClientCancel)(nil),       // 1: busbar.edge.v1.ClientCancel
 	(*ClientMessage)(nil),      // 2: busbar.edge.v1.ClientMessage
 	(*ClientMessageTaken)(nil), // 3: busbar.edge.v1.ClientMessageTaken
+	(*TokenRequest)(nil),       // 4: busbar.edge.v1.TokenRequest
+	(*Tokens)(nil),             // 5: busbar.edge.v1.Tokens
 }
 var file_busbar_edge_v1_edge_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -320,7 +534,7 @@ func file_busbar_edge_v1_edge_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_edge_v1_edge_proto_rawDesc), len(file_busbar_edge_v1_edge_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1248,7 +1248,9 @@ type HeldCall struct {
 	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
 	// The arguments as a person is shown them: all of them, or the names, sizes and
 	// digests of those too large; empty in lists.
-	Shown         string `protobuf:"bytes,6,opt,name=shown,proto3" json:"shown,omitempty"`
+	Shown string `protobuf:"bytes,6,opt,name=shown,proto3" json:"shown,omitempty"`
+	// Who made the call.
+	Principal     string `protobuf:"bytes,7,opt,name=principal,proto3" json:"principal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1321,6 +1323,13 @@ func (x *HeldCall) GetTitle() string {
 func (x *HeldCall) GetShown() string {
 	if x != nil {
 		return x.Shown
+	}
+	return ""
+}
+
+func (x *HeldCall) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
 	}
 	return ""
 }
@@ -1810,14 +1819,15 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\targuments\x18\x02 \x01(\fR\targuments\"Q\n" +
 	"\x11GetPromptResponse\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x1a\n" +
-	"\bmessages\x18\x02 \x01(\fR\bmessages\"\xba\x01\n" +
+	"\bmessages\x18\x02 \x01(\fR\bmessages\"\xd8\x01\n" +
 	"\bHeldCall\x12\x1a\n" +
 	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
 	"\targuments\x18\x03 \x01(\fR\targuments\x124\n" +
 	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
 	"\x05title\x18\x05 \x01(\tR\x05title\x12\x14\n" +
-	"\x05shown\x18\x06 \x01(\tR\x05shown\"\x16\n" +
+	"\x05shown\x18\x06 \x01(\tR\x05shown\x12\x1c\n" +
+	"\tprincipal\x18\a \x01(\tR\tprincipal\"\x16\n" +
 	"\x14ListApprovalsRequest\"J\n" +
 	"\x15ListApprovalsResponse\x121\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1b.busbar.gateway.v1.HeldCallR\x05calls\"0\n" +

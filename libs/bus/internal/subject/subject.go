@@ -33,9 +33,16 @@ const (
 	Edge = "edge"
 	// Gateway is the service that edges are for other services.
 	Gateway = "gateway"
+	// Operator is the user of people, and what the audit trail calls them.
+	Operator = "operator"
+	// Developer is the user of services that a development bus was not told of.
+	Developer = "developer"
 )
 
-var reserved = []string{Client, Edge, Gateway}
+var reserved = []string{Client, Edge, Gateway, Operator, Developer}
+
+// Inbox is what the inboxes of a user begin with.
+func Inbox(user string) string { return "_INBOX." + user }
 
 // ValidName checks the name of a service: a Token that the bus does not use
 // itself.
@@ -92,6 +99,34 @@ func Reply(service, edge, token string) string { return replyRoot + service + ".
 
 // Replies is an edge's one subscription for every answer it waits for.
 func Replies(edge string) string { return Reply("*", edge, "*") }
+
+// FromService is where a service has edges carry out a method.
+func FromService(service, method string) string {
+	return callRoot + Gateway + "." + service + "." + verb(method)
+}
+
+// FromServices are the calls of tools of all services.
+const FromServices = callRoot + Gateway + ".*.tools.call"
+
+// CancelFrom is where a service gives up a call of its own, CancelsFrom where all do.
+func CancelFrom(service string) string { return ctlRoot + Gateway + "." + service + ".cancel" }
+
+// CancelsFrom are those of all services.
+const CancelsFrom = ctlRoot + Gateway + ".*.cancel"
+
+// Sender is the service that a message of FromServices or CancelsFrom is of: NATS
+// lets no other publish there.
+func Sender(subject string) string {
+	if tokens := strings.Split(subject, "."); len(tokens) > 3 && tokens[2] == Gateway && Token(tokens[3]) {
+		return tokens[3]
+	}
+	return ""
+}
+
+// ReplyTo is where edges answer one call of a service's instance.
+func ReplyTo(service, instance, token string) string {
+	return replyRoot + Gateway + "." + service + "." + instance + "." + token
+}
 
 // OwnReply reports whether a service may answer there. Elsewhere a caller
 // could have it publish what the caller itself may not.
@@ -181,6 +216,9 @@ const Names = ctlRoot + Edge + ".names"
 
 // Message is where an edge gets what clients post for streams it holds.
 func Message(edge string) string { return ctlRoot + Edge + "." + edge + ".message" }
+
+// Tokens is where an edge is asked for tokens of a limit.
+func Tokens(edge string) string { return ctlRoot + Edge + "." + edge + ".tokens" }
 
 // Task is where runs of a service's tasks are queued.
 func Task(service string) string { return taskRoot + service }

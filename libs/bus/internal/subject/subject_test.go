@@ -10,7 +10,7 @@ func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a": true, "text-2_X": true, strings.Repeat("x", 64): true,
 		"": false, "a.b": false, "*": false, ">": false, "a b": false, "ä": false, strings.Repeat("x", 65): false,
-		"client": false, "edge": false, "gateway": false,
+		"client": false, "edge": false, "gateway": false, "operator": false, "developer": false,
 	} {
 		if got := ValidName(name) == nil; got != want {
 			t.Errorf("%q is valid: %t", name, got)

@@ -16,7 +16,10 @@ import (
 // clientFlags are what every command has that talks to an edge.
 type clientFlags struct {
 	URL     string        `name:"url" default:"${default_url}" env:"BUSBAR_URL" placeholder:"URL" help:"The edge to talk to (default ${default})."`
-	Token   string        `env:"BUSBAR_TOKEN" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted. In the environment, other users of this machine cannot see it."`
+	Token   string        `env:"BUSBAR_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Bearer token to send, to another machine only encrypted."`
+	CA      string        `name:"ca" env:"BUSBAR_CA" placeholder:"FILE" help:"Authorities that vouch for the edge's certificate, in PEM, instead of this machine's."`
+	Cert    string        `env:"BUSBAR_CERT" placeholder:"FILE" help:"Certificate to show the edge, in PEM."`
+	Key     string        `env:"BUSBAR_KEY" placeholder:"FILE" help:"Key of that certificate, in PEM."`
 	JSON    bool          `name:"json" env:"BUSBAR_JSON" help:"Print JSON as received."`
 	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is forever (default ${default})."`
 }
@@ -24,6 +27,7 @@ type clientFlags struct {
 func (f *clientFlags) options() client.Options {
 	o := client.Options{
 		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout, Version: lifecycle.Version(),
+		TLS:      client.TLS{CA: f.CA, Cert: f.Cert, Key: f.Key},
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		InTerminal: term.IsTerminal(int(os.Stdin.Fd())),
 	}

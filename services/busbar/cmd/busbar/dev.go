@@ -13,6 +13,7 @@ import (
 	"github.com/sourcegraph/conc/pool"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -23,8 +24,11 @@ import (
 
 type devCommand struct {
 	edge.ListenFlags
+	edge.PolicyFlags
+	edge.IdentityFlags
+	oauthFlags
 	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
-	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
 
 	AuditRetention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events of the audit trail are kept; negative is forever (default ${default}, 90 days)."`
@@ -46,7 +50,10 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := loopbackOnly(c.NATSListen); err != nil {
 		return err
 	}
-	l, err := c.Open(false)
+	if err := c.private(c.ListenFlags); err != nil {
+		return err
+	}
+	l, err := c.Open(c.Proxy.Header != "" || c.Access != "")
 	if err != nil {
 		return err
 	}
@@ -56,7 +63,7 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 		env.Retention = c.AuditRetention
 		return audit.New(ctx, env)
 	})
-	nats, err := dir.Hold(c.NATSListen, "dev", false, names(services), log)
+	nats, err := dir.Hold(c.NATSListen, "dev", users(services), log)
 	if err != nil {
 		return dir.InUse(err)
 	}
@@ -64,7 +71,7 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	edgeConn, err := dir.Connect(starting, "edge", log)
+	edgeConn, err := dir.Connect(starting, permission.Edge, "edge", log)
 	if err != nil {
 		return err
 	}
@@ -74,10 +81,28 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer remove()
-	e, err := edge.New(starting, edgeConn, edge.Config{
+	cfg := edge.Config{
 		Version: lifecycle.Version(), Guard: c.Guard(), Audit: edge.Audit{SpoolDir: filepath.Join(string(dir), "spool"), Token: token},
 		CheckResults: true,
-	})
+	}
+	if c.Access, err = c.policy(c.Access, string(dir)); err != nil {
+		return err
+	}
+	closed, err := c.OpenPolicy(&cfg)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	logins, err := c.open(string(dir), l, &c.IdentityFlags, &cfg)
+	if err != nil {
+		return err
+	}
+	forgotten, err := c.OpenIdentity(&cfg)
+	if err != nil {
+		return err
+	}
+	defer forgotten()
+	e, err := edge.New(starting, edgeConn, cfg)
 	if err != nil {
 		return err
 	}
@@ -89,9 +114,13 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := e.Await(starting, names(services)...); err != nil {
 		return errors.Join(err, fleet.stop(ctx))
 	}
-	fmt.Fprintf(out, "busbar dev is ready: %s nats=%s data=%s\n", l, nats.URL(), dir)
+	ready := fmt.Sprintf("busbar dev is ready: %s nats=%s data=%s", l, nats.URL(), dir)
+	if logins != nil {
+		ready += " oauth=" + logins.Issuer()
+	}
+	fmt.Fprintln(out, ready)
 	// The edge first: its calls in flight need the services.
-	err = e.ServeAll(ctx, l)
+	err = serveBoth(ctx, e, l, logins)
 	return errors.Join(err, fleet.stop(ctx))
 }
 
@@ -103,7 +132,7 @@ func dataDir(flag, command string) (home.Dir, error) {
 	return home.Dir(d), err
 }
 
-// loopbackOnly keeps a bus without authentication off the network.
+// loopbackOnly keeps a bus without TLS off the network.
 func loopbackOnly(listen string) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -112,7 +141,7 @@ func loopbackOnly(listen string) error {
 	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("--nats-listen %s is a public address and the development bus asks for no password: use 127.0.0.1, or run a NATS server and \"busbar edge --nats\"", listen)
+	return fmt.Errorf("--nats-listen %s is a public address and the development bus has no TLS: use 127.0.0.1, or run a NATS server and \"busbar edge --nats\"", listen)
 }
 
 // fleet is every service but the edge, each on a connection of its own, as
@@ -132,14 +161,14 @@ func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL strin
 	f := &fleet{}
 	env := service.DataEnv{Env: service.Env{Version: lifecycle.Version(), Log: slog.Default()}, DatabaseURL: databaseURL, DataDir: string(dir)}
 	for _, p := range all {
-		conn, err := dir.Connect(ctx, p.name, slog.Default())
+		conn, err := dir.Connect(ctx, p.name, p.name, slog.Default())
 		if err != nil {
 			return nil, errors.Join(err, f.stop(ctx))
 		}
 		f.members = append(f.members, member{conn: conn})
 	}
 	// A service announces itself as soon as there is where.
-	if _, err := storage.Ensure(ctx, f.members[0].conn); err != nil {
+	if err := ensureStorage(ctx, dir); err != nil {
 		return nil, errors.Join(err, f.stop(ctx))
 	}
 	starting := pool.New().WithErrors().WithContext(ctx)
@@ -157,6 +186,17 @@ func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL strin
 		return nil, errors.Join(err, f.stop(ctx))
 	}
 	return f, nil
+}
+
+// ensureStorage makes the buckets and streams, which edges may.
+func ensureStorage(ctx context.Context, dir home.Dir) error {
+	conn, err := dir.Connect(ctx, permission.Edge, "storage", slog.Default())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = storage.Ensure(ctx, conn)
+	return err
 }
 
 // stop drains every service.

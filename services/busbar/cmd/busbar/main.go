@@ -19,15 +19,18 @@ import (
 type commandLine struct {
 	lifecycle.Flags
 
-	Dev      devCommand     `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
-	Stdio    stdioCommand   `cmd:"" help:"Serve one MCP client on standard input and output."`
-	Edge     edge.Command   `cmd:"" help:"Run one edge of a fleet."`
-	Tools    toolsCommand   `cmd:"" help:"List the tools of an edge."`
-	Call     callCommand    `cmd:"" help:"Call a tool."`
-	Batch    batchCommand   `cmd:"" help:"Make the calls of a file concurrently."`
-	Approve  approveCommand `cmd:"" help:"Decide on calls that are held, or list them."`
-	Services serviceCommand `cmd:"" help:"List the services of a bus, or give a name to one of them."`
-	Audit    auditCommands  `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
+	Dev        devCommand        `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
+	Stdio      stdioCommand      `cmd:"" help:"Serve one MCP client on standard input and output."`
+	Edge       edge.Command      `cmd:"" help:"Run one edge of a fleet."`
+	Tools      toolsCommand      `cmd:"" help:"List the tools of an edge."`
+	Call       callCommand       `cmd:"" help:"Call a tool."`
+	Batch      batchCommand      `cmd:"" help:"Make the calls of a file concurrently."`
+	Approve    approveCommand    `cmd:"" help:"Decide on calls that are held, or list them."`
+	Services   serviceCommand    `cmd:"" help:"List the services of a bus, or give a name to one of them."`
+	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
+	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
+	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
+	Audit      auditCommands     `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 
 const description = `Busbar serves the Model Context Protocol from independent services on a NATS bus.
@@ -56,4 +59,10 @@ func examples(k *kong.Kong) error {
 type serviceCommand struct {
 	List   edge.ListServices `cmd:"" default:"withargs" help:"List services, their instances and versions, what they offer, and names that two services offer."`
 	Assign edge.AssignName   `cmd:"" help:"Give a name to a service, whoever has it."`
+}
+
+type keyCommand struct {
+	Create edge.CreateKey `cmd:"" help:"Make an API key for a principal, and print it once."`
+	Ls     edge.ListKeys  `cmd:"" help:"List API keys, their principals, and when each was used last."`
+	Revoke edge.RevokeKey `cmd:"" help:"End an API key, at every edge and at once."`
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/batch"
@@ -19,6 +20,8 @@ import (
 // part is one service of a whole system, and the command that runs it alone.
 type part struct {
 	name, command, help string
+	// powers are what the service may do on the bus besides what every service may.
+	powers []permission.Power
 	program
 }
 
@@ -27,8 +30,8 @@ type program interface {
 	Start(ctx context.Context, conn *bus.Conn, env service.DataEnv) (*service.Running, error)
 }
 
-func newPart[E service.Environment](name string, build service.Build[E]) part {
-	return part{name, name, "Run one instance of the " + name + " service", service.NewCommand(name, build)}
+func newPart[E service.Environment](name string, build service.Build[E], powers ...permission.Power) part {
+	return part{name, name, "Run one instance of the " + name + " service", powers, service.NewCommand(name, build)}
 }
 
 // parts are the services that have commands of their own. "busbar batch" makes a
@@ -36,14 +39,14 @@ func newPart[E service.Environment](name string, build service.Build[E]) part {
 func parts() []part {
 	sampler := newPart("model", model.New)
 	sampler.help += ", for sampling; it needs BUSBAR_MODEL_PROVIDER"
-	many := newPart("batch", batch.New)
+	many := newPart("batch", batch.New, permission.Calls)
 	many.command, many.help = "batch-service", many.help+", which gives models the tool batch"
 	return []part{
 		newPart("text", text.New),
 		newPart("github", github.New),
-		newPart("planning", planning.New),
-		newPart("prompt", prompt.New),
-		newPart("resource", resource.New),
+		newPart("planning", planning.New, permission.Calls),
+		newPart("prompt", prompt.New, permission.Refresh, permission.Store),
+		newPart("resource", resource.New, permission.Store),
 		sampler,
 		many,
 	}
@@ -52,13 +55,25 @@ func parts() []part {
 // system is what a whole system runs: every service, but for the model service
 // where none is set.
 func system(keepTrail service.Build[audit.Env]) []part {
-	all := []part{newPart("audit", keepTrail)}
+	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
 	for _, p := range parts() {
 		if p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "" {
 			all = append(all, p)
 		}
 	}
 	return all
+}
+
+// users are the services as the bus knows them.
+func users(parts []part) (users []permission.User) {
+	for _, p := range parts {
+		u, err := permission.Of(p.name, p.powers...)
+		if err != nil {
+			panic(err) // a name or a power above is wrong
+		}
+		users = append(users, u)
+	}
+	return users
 }
 
 func names(parts []part) (names []string) {

@@ -11,17 +11,22 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 type stdioCommand struct {
-	NATS        string `name:"nats" env:"BUSBAR_NATS" placeholder:"URL" help:"Join this bus instead of running one."`
-	DatabaseURL string `env:"BUSBAR_DATABASE_URL" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
+	Token string `env:"BUSBAR_TOKEN" secret:"" hidden:"" help:"API key or access token of who the client is."`
+	NATS  string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
+	join.Proof
+	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
 	AuditSpool  string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Default is spool in the data directory; with --nats they wait in memory unless a directory is given. Do not share one between buses."`
 }
@@ -39,11 +44,11 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if c.NATS != "" {
-		conn, err := bus.Connect(starting, bus.Config{URL: c.NATS, Name: "edge-stdio"})
+		conn, err := join.Flags{NATS: c.NATS, Proof: c.Proof}.Connect(starting, permission.Edge, "edge-stdio")
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, out, edge.Config{
+		return serveStdio(ctx, starting, conn, out, c.Token, edge.Config{
 			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool},
 		})
 	}
@@ -55,20 +60,25 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	conn, err := dir.Connect(starting, "edge-stdio", slog.Default())
+	conn, err := dir.Connect(starting, permission.Edge, "edge-stdio", slog.Default())
 	if err == nil {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = serveStdio(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
+		err = serveStdio(ctx, starting, conn, out, c.Token, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
 
 // serveStdio runs an edge whose only door is stdio. It closes conn.
-func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cfg edge.Config, await ...string) error {
+func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, token string, cfg edge.Config, await ...string) error {
 	defer conn.Close()
 	cfg.Version = lifecycle.Version()
+	forgotten, err := new(edge.IdentityFlags).OpenIdentity(&cfg)
+	if err != nil {
+		return err
+	}
+	defer forgotten()
 	e, err := edge.New(starting, conn, cfg)
 	if err != nil {
 		return err
@@ -77,7 +87,9 @@ func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cf
 	if err := e.Await(starting, await...); err != nil {
 		return err
 	}
-	return stdio.New(stdio.Config{Server: e.Server(), In: os.Stdin, Out: out}).Run(ctx)
+	return stdio.New(stdio.Config{
+		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: token},
+	}).Run(ctx)
 }
 
 // host runs bus and services of a data directory as soon as nobody else does.
@@ -116,7 +128,7 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, erro
 
 func (h *host) take(ctx context.Context) error {
 	services := system(audit.New)
-	nats, err := h.dir.Hold("", "stdio", true, names(services), slog.Default())
+	nats, err := h.dir.Hold("", "stdio", users(services), slog.Default())
 	if err != nil {
 		return err
 	}

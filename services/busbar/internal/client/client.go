@@ -42,8 +42,10 @@ type Client struct {
 	// Warn hears why a tool of the list was left out. Nil means silence.
 	Warn func(message string)
 
-	lastID atomic.Int64
-	mu     sync.Mutex
+	// invalid is why nothing can be sent: what the user gave.
+	invalid error
+	lastID  atomic.Int64
+	mu      sync.Mutex
 	// listed is the last tool list; nil before the first.
 	listed *listing
 }
@@ -63,6 +65,8 @@ func (c *Client) endpoint() (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	switch {
+	case c.invalid != nil:
+		return nil, c.invalid
 	case err != nil:
 		return nil, &UsageError{Message: fmt.Sprintf("%q is not a URL", c.URL)}
 	case u.Scheme != "http" && u.Scheme != "https":

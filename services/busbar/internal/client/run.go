@@ -60,6 +60,8 @@ type Options struct {
 	Header http.Header
 	// HTTP sends the requests; nil means http.DefaultClient.
 	HTTP *http.Client
+	// TLS of an edge at an https:// URL.
+	TLS TLS
 	// Version of the program, for clientInfo.
 	Version string
 	// Getenv reads NO_COLOR, TERM and COLUMNS; nil means os.Getenv.
@@ -178,7 +180,8 @@ func newRun(o Options, stdout, stderr io.Writer) *run {
 		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv,
 		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
 	}
-	r.edge = &Client{URL: o.URL, HTTP: o.HTTP, Header: o.Header, Version: o.Version, Warn: func(message string) { fmt.Fprintln(stderr, "warning: "+safeLine(message)) }}
+	client, err := o.TLS.client(o.HTTP)
+	r.edge = &Client{URL: o.URL, HTTP: client, invalid: err, Header: o.Header, Version: o.Version, Warn: func(message string) { fmt.Fprintln(stderr, "warning: "+safeLine(message)) }}
 	return r
 }
 

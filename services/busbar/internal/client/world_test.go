@@ -37,6 +37,11 @@ type length struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldAt(t, edge.ListenFlags{Listen: "127.0.0.1:0"})
+}
+
+func newWorldAt(t *testing.T, flags edge.ListenFlags) *world {
+	t.Helper()
 	w := &world{started: make(chan struct{}, 64)}
 	url := bustest.Server(t)
 	running, err := w.service(t).Start(t.Context(), bustest.Connect(t, url))
@@ -58,11 +63,15 @@ func newWorld(t *testing.T) *world {
 	if err := e.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	web := listen(t)
-	w.url = "http://" + web.Addr().String() + "/mcp"
+	l, err := flags.Open(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	w.url = strings.TrimPrefix(l.String(), "mcp=")
 	serving, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- e.Serve(serving, web) }()
+	go func() { ended <- e.ServeAll(serving, l) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -5,7 +5,6 @@ package home
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,12 +12,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
@@ -26,8 +28,6 @@ import (
 type Address struct {
 	// HostPort of the listener.
 	HostPort string `json:"hostPort"`
-	// Token that clients present. It stays when the holder changes.
-	Token string `json:"token,omitzero"`
 	// PID and Command of the holder, for messages to people.
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
@@ -53,22 +53,23 @@ func (d Dir) Address() (Address, error) {
 
 // Hold takes the directory and runs a NATS server in it. When another process
 // has it the error is natsd.ErrInUse. A port that is taken is replaced by a
-// free one. With private set, clients need the directory's token. services are
-// those that this process is about to run.
-func (d Dir) Hold(listen, command string, private bool, services []string, log *slog.Logger) (*natsd.Server, error) {
+// free one. services are those that this process is about to run; what others the
+// directory's owner runs join as permission.Developer. Secrets are those of Users.
+func (d Dir) Hold(listen, command string, services []permission.User, log *slog.Logger) (*natsd.Server, error) {
 	last, _ := d.Address() // none yet is fine
-	a := Address{Token: last.Token, PID: os.Getpid(), Command: command, Services: services}
-	switch {
-	case !private:
-		a.Token = ""
-	case a.Token == "":
-		a.Token = rand.Text()
+	a := Address{PID: os.Getpid(), Command: command}
+	for _, u := range services {
+		a.Services = append(a.Services, u.Name)
+	}
+	users, err := permission.Issue(d.Users(), append(slices.Clip(services), permission.OfDeveloper()))
+	if err != nil {
+		return nil, fmt.Errorf("users of the bus: %w", err)
 	}
 	if listen == "" {
 		// The same address as before: those who know it find the new server there.
 		listen = last.HostPort
 	}
-	cfg := natsd.Config{Listen: listen, DataDir: string(d), Token: a.Token, Logger: log}
+	cfg := natsd.Config{Listen: listen, DataDir: string(d), Users: users, Logger: log}
 	s, err := natsd.Start(cfg)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		log.Warn("NATS port is taken; using a free one", "taken", listen)
@@ -108,9 +109,12 @@ func (d Dir) write(a Address) error {
 	return os.Rename(tmp.Name(), d.file())
 }
 
-// Connect joins the holder's bus. The connection follows the server when
+// Users are the secrets of the programs on the bus.
+func (d Dir) Users() secret.Dir { return secret.Dir(filepath.Join(string(d), "users")) }
+
+// Connect joins the holder's bus as a user. The connection follows the server when
 // another process takes the directory over at another address.
-func (d Dir) Connect(ctx context.Context, name string, log *slog.Logger) (*bus.Conn, error) {
+func (d Dir) Connect(ctx context.Context, user, name string, log *slog.Logger) (*bus.Conn, error) {
 	var a Address
 	for {
 		var err error
@@ -124,10 +128,11 @@ func (d Dir) Connect(ctx context.Context, name string, log *slog.Logger) (*bus.C
 		}
 	}
 	u := url.URL{Scheme: "nats", Host: a.HostPort}
-	if a.Token != "" {
-		u.User = url.User(a.Token)
+	s, err := d.Users().Read(user)
+	if err != nil {
+		return nil, fmt.Errorf("user %s of the bus in %s: %w", user, d, err)
 	}
-	return bus.Connect(ctx, bus.Config{URL: u.String(), Name: name, Logger: log, Dialer: dialer{d}})
+	return bus.Connect(ctx, bus.Config{URL: u.String(), User: user, Secret: s, Name: name, Logger: log, Dialer: dialer{d}})
 }
 
 // dialer asks the directory for the address at every attempt.

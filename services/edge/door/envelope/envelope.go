@@ -89,17 +89,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		door.Answer(w, http.StatusUnsupportedMediaType, "application/json", b)
 		return
 	}
-	body, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
+	who, err := door.Caller(h.cfg.API, r, "envelope")
+	var body []byte
+	if err == nil {
+		body, err = door.ReadBody(w, r, h.cfg.Limits.Bytes)
+	}
 	if err == nil {
 		err = mcp.Valid(body, h.cfg.Limits)
 	}
 	if err != nil {
 		answer(w, failure(err), err)
 		return
-	}
-	who := api.Caller{
-		Door: "envelope", Credentials: door.Credentials(r),
-		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	if jsontext.Value(body).Kind() == '[' {
 		h.many(w, r, who, body)

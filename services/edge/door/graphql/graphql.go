@@ -102,9 +102,9 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusUnsupportedMediaType, refusal(err))
 		return
 	}
-	who := caller(r)
-	// Before the body: who nobody knows gets nothing parsed.
-	if err := h.cfg.API.Authenticate(r.Context(), who.Credentials); err != nil {
+	// Before the body: of who may not come in, nothing is read.
+	who, err := door.Caller(h.cfg.API, r, "graphql")
+	if err != nil {
 		refuse(w, err)
 		return
 	}
@@ -123,13 +123,6 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		door.Explain(w.Header(), status, fault.New(reason, ""))
 	}
 	answer(w, status, response)
-}
-
-func caller(r *http.Request) api.Caller {
-	return api.Caller{
-		Door: "graphql", Credentials: door.Credentials(r),
-		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
-	}
 }
 
 // operation is what a request asks for, checked.

@@ -27,7 +27,11 @@ func (r *root) Mutation() any { return &mutation{r.api} }
 func (r *root) Subscription() any { return &subscription{r.api, r.closing} }
 
 // callerKey is where the context has who calls.
-type callerKey struct{}
+type (
+	callerKey struct{}
+	// stayKey is of whose connection a subscription is on.
+	stayKey struct{}
+)
 
 func callerOf(ctx context.Context) api.Caller {
 	who, _ := ctx.Value(callerKey{}).(api.Caller)
@@ -39,8 +43,8 @@ type named struct{ Name string }
 type query struct{ api *api.Server }
 
 // GetTools resolves getTools.
-func (q *query) GetTools() ([]*tool, error) {
-	all, _, err := q.api.Tools("", 0)
+func (q *query) GetTools(ctx context.Context) ([]*tool, error) {
+	all, _, err := q.api.Tools(ctx, callerOf(ctx), "", 0)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -52,8 +56,8 @@ func (q *query) GetTools() ([]*tool, error) {
 }
 
 // GetTool resolves getTool.
-func (q *query) GetTool(in named) (*tool, error) {
-	t, err := q.api.FindTool(in.Name)
+func (q *query) GetTool(ctx context.Context, in named) (*tool, error) {
+	t, err := q.api.FindTool(ctx, callerOf(ctx), in.Name)
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -73,7 +77,7 @@ func (q *query) GetResource(ctx context.Context, in struct{ URI string }) (*read
 		return nil, fail(err)
 	}
 	out := &readResource{resource: resource{URI: in.URI}}
-	if entry, err := q.api.FindResource(in.URI); err == nil {
+	if entry, err := q.api.FindResource(ctx, callerOf(ctx), in.URI); err == nil {
 		known, err := newResource(entry)
 		if err != nil {
 			return nil, err
@@ -91,14 +95,14 @@ func (q *query) GetResource(ctx context.Context, in struct{ URI string }) (*read
 }
 
 // GetPrompts resolves getPrompts.
-func (q *query) GetPrompts() ([]*prompt, error) {
-	all, _, err := q.api.Prompts("", 0)
+func (q *query) GetPrompts(ctx context.Context) ([]*prompt, error) {
+	all, _, err := q.api.Prompts(ctx, callerOf(ctx), "", 0)
 	return each(all, err, newPrompt)
 }
 
 // GetPrompt resolves getPrompt.
-func (q *query) GetPrompt(in named) (*prompt, error) {
-	entry, err := q.api.FindPrompt(in.Name)
+func (q *query) GetPrompt(ctx context.Context, in named) (*prompt, error) {
+	entry, err := q.api.FindPrompt(ctx, callerOf(ctx), in.Name)
 	if err != nil {
 		return nil, fail(err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
@@ -37,23 +36,23 @@ const (
 
 // subscribe serves a client that subscribes.
 func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
-	who := caller(r)
-	check := func(ctx context.Context) error { return h.cfg.API.Authenticate(ctx, who.Credentials) }
-	if err := check(r.Context()); err != nil {
+	stay, err := door.NewStay(h.cfg.API, r, "graphql")
+	if err != nil {
 		refuse(w, err)
 		return
 	}
+	defer stay.Close()
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
-		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Check: check,
+		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Ended: stay.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
-		return &connection{h: h, who: who, out: s, operations: map[string]context.CancelFunc{}}
+		return &connection{h: h, stay: stay, out: s, operations: map[string]context.CancelFunc{}}
 	})
 }
 
 // connection is a socket of one client.
 type connection struct {
 	h        *Handler
-	who      api.Caller
+	stay     door.Stay
 	out      *door.Socket
 	begun    bool // connection_init came
 	draining bool
@@ -115,7 +114,7 @@ func (c *connection) subscribe(ctx context.Context, f frame) {
 		c.out.Close(closeInvalid, "an id has 1 to 128 bytes")
 		return
 	}
-	op, err := c.h.read(c.who, f.Payload)
+	op, err := c.h.read(c.stay.Caller(), f.Payload)
 	c.mu.Lock()
 	_, taken := c.operations[f.ID]
 	switch {
@@ -162,7 +161,8 @@ func (c *connection) run(ctx context.Context, id string, op *operation) frame {
 	defer cancel()
 	ctx, release := c.h.cfg.API.Hold(ctx)
 	defer release()
-	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, c.who), runningKey{}, &sources)
+	ctx = context.WithValue(context.WithValue(ctx, callerKey{}, c.stay.Caller()), runningKey{}, &sources)
+	ctx = context.WithValue(ctx, stayKey{}, c.stay.Stay)
 	responses, err := op.schema.Subscribe(ctx, op.query, op.name, op.variables)
 	if err != nil {
 		return failed(id, refusal(err))

@@ -6,7 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 type subscription struct {
@@ -107,7 +109,11 @@ type resourceUpdate struct{ URI string }
 
 // ResourceUpdated resolves resourceUpdated.
 func (s *subscription) ResourceUpdated(ctx context.Context, in struct{ URI string }) (<-chan *resourceUpdate, error) {
-	updates, err := s.api.Updates(ctx, callerOf(ctx), in.URI)
+	stay, ok := ctx.Value(stayKey{}).(*gateway.Stay)
+	if !ok {
+		return nil, fail(fault.New(fault.Internal, "a subscription without a connection"))
+	}
+	updates, err := s.api.Updates(ctx, callerOf(ctx), stay, in.URI)
 	if err != nil {
 		return nil, fail(err)
 	}

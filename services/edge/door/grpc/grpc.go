@@ -4,10 +4,9 @@ package grpc
 
 import (
 	"context"
+	"errors"
 	"log"
 	"log/slog"
-	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/sourcegraph/conc/panics"
@@ -25,6 +23,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Limits of the door.
@@ -65,7 +64,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.Default()
 	}
 	s := &Server{health: health.NewServer(), hold: cfg.API.HoldAny, errors: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
-	guard := recoverer{cfg.Logger}
+	guard := guard{cfg.API, cfg.Logger}
 	s.server = rpc.NewServer(
 		rpc.MaxRecvMsgSize(maxMessage), rpc.MaxSendMsgSize(maxResult),
 		rpc.UnaryInterceptor(guard.unary), rpc.StreamInterceptor(guard.stream),
@@ -78,20 +77,43 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// recoverer keeps a defect that one call meets from ending the process.
-type recoverer struct{ log *slog.Logger }
-
-func (g recoverer) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo, handle rpc.UnaryHandler) (resp any, err error) {
-	if caught := panics.Try(func() { resp, err = handle(ctx, req) }); caught != nil {
-		return nil, g.met(info.FullMethod, caught)
-	}
-	return resp, status(err)
+// guard finds out who makes each call, and keeps a defect that one call meets from
+// ending the process.
+type guard struct {
+	api *api.Server
+	log *slog.Logger
 }
 
-func (g recoverer) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInfo, handle rpc.StreamHandler) (err error) {
-	w, _ := s.Context().Value(streamKey{}).(*wire)
-	if caught := panics.Try(func() { err = handle(srv, &stream{s, w}) }); caught != nil {
+func (g guard) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo, handle rpc.UnaryHandler) (resp any, err error) {
+	header := func(md metadata.MD) error { return rpc.SetHeader(ctx, md) }
+	admitted, err := g.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, refuse(header, err)
+	}
+	if caught := panics.Try(func() { resp, err = handle(admitted, req) }); caught != nil {
+		return nil, g.met(info.FullMethod, caught)
+	}
+	return resp, refuse(header, err)
+}
+
+func (g guard) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInfo, handle rpc.StreamHandler) error {
+	ctx, err := g.admit(s.Context(), info.FullMethod)
+	if err != nil {
+		return refuse(s.SetHeader, err)
+	}
+	w, _ := ctx.Value(streamKey{}).(*wire)
+	if caught := panics.Try(func() { err = handle(srv, &stream{s, w, ctx}) }); caught != nil {
 		return g.met(info.FullMethod, caught)
+	}
+	return refuse(s.SetHeader, err)
+}
+
+// refuse is the status of an error, nil for none. How to show better credentials is
+// in the header that HTTP has for it, which may be no trailer.
+func refuse(header func(metadata.MD) error, err error) error {
+	var c gateway.Challenge
+	if errors.As(err, &c) {
+		_ = header(metadata.MD{"www-authenticate": c}) // too late in a stream that has begun
 	}
 	return status(err)
 }
@@ -101,7 +123,11 @@ func (g recoverer) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInf
 type stream struct {
 	rpc.ServerStream
 	*wire
+	ctx context.Context
 }
+
+// Context implements grpc.ServerStream.
+func (s *stream) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ServerStream.
 func (s *stream) SendMsg(m any) error {
@@ -122,35 +148,9 @@ func (s *stream) RecvMsg(m any) error {
 	return s.ServerStream.RecvMsg(m)
 }
 
-func (g recoverer) met(method string, caught *panics.Recovered) error {
+func (g guard) met(method string, caught *panics.Recovered) error {
 	g.log.Error("a call panicked", "door", "grpc", "method", method, "panic", caught.Value, "stack", string(caught.Stack))
 	return status(fault.New(fault.Internal, "internal error"))
-}
-
-// caller is who makes a call, by its metadata.
-func caller(ctx context.Context, key string) (api.Caller, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	first := func(name string) string {
-		if v := md.Get(name); len(v) > 0 {
-			return v[0]
-		}
-		return ""
-	}
-	c := api.Caller{Door: "grpc", IdempotencyKey: key, Traceparent: first("traceparent"), Tracestate: first("tracestate")}
-	if p, ok := peer.FromContext(ctx); ok {
-		c.Credentials.Address = p.Addr.String()
-		if host, _, err := net.SplitHostPort(c.Credentials.Address); err == nil {
-			c.Credentials.Address = host
-		}
-	}
-	const scheme = "bearer "
-	switch v := md.Get("authorization"); {
-	case len(v) > 1:
-		return c, fault.New(fault.InvalidRequest, "metadata authorization appears twice")
-	case len(v) == 1 && len(v[0]) > len(scheme) && strings.EqualFold(v[0][:len(scheme)], scheme):
-		c.Credentials.Bearer = strings.TrimSpace(v[0][len(scheme):])
-	}
-	return c, nil
 }
 
 // object checks JSON that a client sends: an object, strictly; empty for none.

@@ -14,6 +14,7 @@ import (
 // and returns. It closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration) error {
 	var protocols http.Protocols
+	protocols.SetHTTP2(true) // over TLS
 	protocols.SetUnencryptedHTTP2(true)
 	srv := &http.Server{
 		Handler: s, Protocols: &protocols, ErrorLog: s.errors,
@@ -25,7 +26,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, drain time.Duration)
 		},
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(&bounded{Listener: l, from: map[string]int{}}) }()
+	go func() { ended <- srv.Serve(l) }()
 	select {
 	case err := <-ended:
 		return err

@@ -36,12 +36,12 @@ func pageSize(limit uint32) (int, error) {
 	return int(limit), nil
 }
 
-func (s *service) ListTools(_ context.Context, r *gatewayv1.ListToolsRequest) (*gatewayv1.ListToolsResponse, error) {
+func (s *service) ListTools(ctx context.Context, r *gatewayv1.ListToolsRequest) (*gatewayv1.ListToolsResponse, error) {
 	limit, err := pageSize(r.Limit)
 	if err != nil {
 		return nil, err
 	}
-	tools, next, err := s.api.Tools(r.Cursor, limit)
+	tools, next, err := s.api.Tools(ctx, caller(ctx, ""), r.Cursor, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +55,12 @@ func (s *service) ListTools(_ context.Context, r *gatewayv1.ListToolsRequest) (*
 	return out, nil
 }
 
-func (s *service) ListPrompts(_ context.Context, r *gatewayv1.ListPromptsRequest) (*gatewayv1.ListPromptsResponse, error) {
+func (s *service) ListPrompts(ctx context.Context, r *gatewayv1.ListPromptsRequest) (*gatewayv1.ListPromptsResponse, error) {
 	limit, err := pageSize(r.Limit)
 	if err != nil {
 		return nil, err
 	}
-	prompts, next, err := s.api.Prompts(r.Cursor, limit)
+	prompts, next, err := s.api.Prompts(ctx, caller(ctx, ""), r.Cursor, limit)
 	return &gatewayv1.ListPromptsResponse{Prompts: raw(prompts), NextCursor: next}, err
 }
 
@@ -69,10 +69,7 @@ func (s *service) ListResources(ctx context.Context, r *gatewayv1.ListResourcesR
 	if err != nil {
 		return nil, err
 	}
-	who, err := caller(ctx, "")
-	if err != nil {
-		return nil, err
-	}
+	who := caller(ctx, "")
 	resources, next, err := s.api.Resources(ctx, who, r.Cursor, limit)
 	return &gatewayv1.ListResourcesResponse{Resources: raw(resources), NextCursor: next}, err
 }
@@ -86,11 +83,8 @@ func raw(values []jsontext.Value) [][]byte {
 }
 
 func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStreamingServer[gatewayv1.CallToolResponse]) error {
-	who, err := caller(stream.Context(), r.IdempotencyKey)
-	if err == nil {
-		err = object("arguments", r.Arguments)
-	}
-	if err != nil {
+	who := caller(stream.Context(), r.IdempotencyKey)
+	if err := object("arguments", r.Arguments); err != nil {
 		return err
 	}
 	// Frames must not wait for a slow client; what it is too slow for is dropped.
@@ -144,10 +138,7 @@ func toolResult(result jsontext.Value) (*gatewayv1.ToolResult, error) {
 }
 
 func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchToolsRequest, gatewayv1.BatchToolsResponse]) error {
-	who, err := caller(stream.Context(), "")
-	if err != nil {
-		return err
-	}
+	who := caller(stream.Context(), "")
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -196,11 +187,8 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 
 // do makes a call and reads its result into v.
 func (s *service) do(ctx context.Context, method, name string, arguments []byte, v any) error {
-	who, err := caller(ctx, "")
-	if err == nil {
-		err = object("arguments", arguments)
-	}
-	if err != nil {
+	who := caller(ctx, "")
+	if err := object("arguments", arguments); err != nil {
 		return err
 	}
 	result, err := s.api.Do(ctx, who.Call(method, name, arguments, nil), nil)
@@ -238,13 +226,11 @@ func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) 
 const maxWatched = 200
 
 func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingServer[gatewayv1.WatchResponse]) error {
-	who, err := caller(stream.Context(), "")
-	if err == nil {
-		err = s.api.Authenticate(stream.Context(), who.Credentials)
-	}
+	stay, err := s.api.Stay(stream.Context(), caller(stream.Context(), ""))
 	if err != nil {
 		return err
 	}
+	defer stay.Close()
 	if len(r.Uris) > maxWatched {
 		return fault.New(fault.TooLarge, "one watch is of at most %d resources", maxWatched)
 	}
@@ -253,7 +239,7 @@ func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingSer
 			return err
 		}
 	}
-	sub := s.api.Subscribe(stream.Context(), who, func(uri string) bool { return slices.Contains(r.Uris, uri) })
+	sub := stay.Subscribe(func(uri string) bool { return slices.Contains(r.Uris, uri) })
 	defer sub.Close()
 	if err := stream.Send(&gatewayv1.WatchResponse{}); err != nil {
 		return err
@@ -274,7 +260,10 @@ func (s *service) Watch(r *gatewayv1.WatchRequest, stream rpc.ServerStreamingSer
 			}
 		case <-s.api.Closing():
 			return nil
-		case <-stream.Context().Done():
+		case <-stay.Context().Done():
+			if err := stay.Ended(); err != nil {
+				return err
+			}
 			return fault.New(fault.Cancelled, "cancelled")
 		}
 	}

@@ -10,11 +10,7 @@ import (
 )
 
 // listHeld lists the caller's calls that are held, the oldest first.
-func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, _ string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	held, err := h.cfg.API.Held(r.Context(), who)
 	if err != nil {
 		return err
@@ -25,11 +21,7 @@ func (h *Handler) listHeld(w http.ResponseWriter, r *http.Request, _ string) err
 }
 
 // getHeld says what a held call is.
-func (h *Handler) getHeld(w http.ResponseWriter, r *http.Request, id string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) getHeld(w http.ResponseWriter, r *http.Request, who api.Caller, id string) error {
 	held, err := h.cfg.API.FindHeld(r.Context(), who, id)
 	if err != nil {
 		return err
@@ -39,11 +31,7 @@ func (h *Handler) getHeld(w http.ResponseWriter, r *http.Request, id string) err
 
 // approve agrees to a held call, and answers as the call would have been, or
 // refuses it for good.
-func (h *Handler) approve(w http.ResponseWriter, r *http.Request, id string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) approve(w http.ResponseWriter, r *http.Request, who api.Caller, id string) error {
 	body, err := h.body(w, r)
 	if err != nil {
 		return err

@@ -32,11 +32,7 @@ const ndjson = "application/x-ndjson"
 // batch carries out many calls concurrently. As application/json it answers
 // with all slots in the order of the calls; as application/x-ndjson with each
 // as it is done, and calls may be sent the same way.
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request, _ string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	if who.IdempotencyKey != "" {
 		return fault.New(fault.InvalidRequest, "a batch has an idempotency_key with each call, not one for all")
 	}

@@ -3,6 +3,8 @@ package rest
 import (
 	_ "embed"
 	"net/http"
+
+	"github.com/busbar-mcp/busbar/services/edge/api"
 )
 
 // openAPIDocument is the interface of this door; a test keeps it true.
@@ -15,11 +17,11 @@ var openAPIDocument []byte
 //go:embed docs.html
 var docsPage []byte
 
-func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request, _ string) error {
+func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request, _ api.Caller, _ string) error {
 	return page200(w, r, "application/json", openAPIDocument)
 }
 
-func (h *Handler) docs(w http.ResponseWriter, r *http.Request, _ string) error {
+func (h *Handler) docs(w http.ResponseWriter, r *http.Request, _ api.Caller, _ string) error {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
 	return page200(w, r, "text/html; charset=utf-8", docsPage)
 }

@@ -14,15 +14,11 @@ import (
 )
 
 // listResources lists, or with ?uri= reads one: a URI is awkward in a path.
-func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, _ string) error {
+func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	if uri := r.URL.Query().Get("uri"); uri != "" {
-		return h.readResource(w, r, uri)
+		return h.readResource(w, r, who, uri)
 	}
 	cursor, limit, err := page(r)
-	if err != nil {
-		return err
-	}
-	who, err := caller(r)
 	if err != nil {
 		return err
 	}
@@ -36,11 +32,7 @@ func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, _ string
 	}{resources, next})
 }
 
-func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, uri string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
 	contents, err := h.cfg.API.ReadResource(r.Context(), who, uri)
 	if err != nil {
 		return err
@@ -52,22 +44,18 @@ func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, uri strin
 }
 
 // input reads what a request says of a resource, and of which revision.
-func (h *Handler) input(w http.ResponseWriter, r *http.Request) (who api.Caller, in *api.ResourceInput, revision int64, err error) {
-	if who, err = caller(r); err != nil {
-		return who, nil, 0, err
-	}
-	who.Replayed = func() { replayed(w) }
+func (h *Handler) input(w http.ResponseWriter, r *http.Request) (in *api.ResourceInput, revision int64, err error) {
 	if match := r.Header.Get("If-Match"); match != "" && match != "*" {
 		if revision, err = strconv.ParseInt(strings.Trim(match, `"`), 10, 64); err != nil || revision < 1 {
-			return who, nil, 0, fault.New(fault.InvalidRequest, "If-Match is the revision of the resource, a number")
+			return nil, 0, fault.New(fault.InvalidRequest, "If-Match is the revision of the resource, a number")
 		}
 	}
 	body, err := h.body(w, r)
 	if err != nil {
-		return who, nil, 0, err
+		return nil, 0, err
 	}
 	in, err = api.ReadResourceInput(body)
-	return who, in, revision, err
+	return in, revision, err
 }
 
 // stored answers with what is known of a resource that was written.
@@ -85,8 +73,8 @@ func stored(w http.ResponseWriter, r *http.Request, status int, entry jsontext.V
 	return send(w, r, status, entry)
 }
 
-func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, _ string) error {
-	who, in, _, err := h.input(w, r)
+func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
+	in, _, err := h.input(w, r)
 	if err != nil {
 		return err
 	}
@@ -99,8 +87,8 @@ func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, _ strin
 
 // putResource changes a resource, or makes it. It does the latter with the same
 // key, so that a repetition finds the key used for that, and is answered as it was.
-func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, uri string) error {
-	who, in, revision, err := h.input(w, r)
+func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
+	in, revision, err := h.input(w, r)
 	if err != nil {
 		return err
 	}
@@ -126,8 +114,8 @@ func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, uri string
 	return failed
 }
 
-func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, uri string) error {
-	who, in, revision, err := h.input(w, r)
+func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
+	in, revision, err := h.input(w, r)
 	if err != nil {
 		return err
 	}
@@ -141,8 +129,8 @@ func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, uri stri
 	return stored(w, r, http.StatusOK, entry)
 }
 
-func (h *Handler) deleteResource(w http.ResponseWriter, r *http.Request, uri string) error {
-	who, _, revision, err := h.input(w, r)
+func (h *Handler) deleteResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
+	_, revision, err := h.input(w, r)
 	if err != nil {
 		return err
 	}

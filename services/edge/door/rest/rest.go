@@ -32,7 +32,7 @@ type Config struct {
 type Handler struct{ cfg Config }
 
 // Roots are the first segments of the paths that Handler serves.
-var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "openapi.json", "docs"}
+var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
@@ -43,7 +43,7 @@ func New(cfg Config) *Handler {
 }
 
 // route is what serves one kind of path, by method.
-type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, name string) error
+type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, who api.Caller, name string) error
 
 // Routes of a collection and of one of its members.
 var (
@@ -54,6 +54,7 @@ var (
 		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
 		"sampling":     {http.MethodPost: (*Handler).sample},
 		"approvals":    {http.MethodGet: (*Handler).listHeld},
+		"access":       {http.MethodGet: (*Handler).access},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
 		"docs":         {http.MethodGet: (*Handler).docs},
 	}
@@ -98,7 +99,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	if err := serve(h, w, r, name); err != nil {
+	who, err := h.caller(w, r)
+	if err == nil {
+		err = serve(h, w, r, who, name)
+	}
+	if err != nil {
 		refuse(w, err)
 	}
 }
@@ -113,22 +118,21 @@ func allowed(known route) string {
 	return strings.Join(methods, ", ")
 }
 
-// caller is who makes a request.
-func caller(r *http.Request) (api.Caller, error) {
+// caller is who makes a request, found out before anything of it is read.
+func (h *Handler) caller(w http.ResponseWriter, r *http.Request) (api.Caller, error) {
+	c, err := door.Caller(h.cfg.API, r, "rest")
+	if err != nil {
+		return c, err
+	}
+	c.Replayed = func() { replayed(w) }
 	keys := r.Header["Idempotency-Key"]
 	if len(keys) > 1 {
-		return api.Caller{}, fault.New(fault.InvalidRequest, "header Idempotency-Key appears twice")
+		return c, fault.New(fault.InvalidRequest, "header Idempotency-Key appears twice")
 	}
 	if len(keys) == 1 {
 		if err := mcp.CheckIdempotencyKey(keys[0]); err != nil {
-			return api.Caller{}, err
+			return c, err
 		}
-	}
-	c := api.Caller{
-		Door: "rest", Credentials: door.Credentials(r),
-		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
-	}
-	if len(keys) == 1 {
 		c.IdempotencyKey = keys[0]
 	}
 	return c, nil

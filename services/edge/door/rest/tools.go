@@ -14,12 +14,12 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
-func (h *Handler) listTools(w http.ResponseWriter, r *http.Request, _ string) error {
+func (h *Handler) listTools(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	cursor, limit, err := page(r)
 	if err != nil {
 		return err
 	}
-	tools, next, err := h.cfg.API.Tools(cursor, limit)
+	tools, next, err := h.cfg.API.Tools(r.Context(), who, cursor, limit)
 	if err != nil {
 		return err
 	}
@@ -29,8 +29,8 @@ func (h *Handler) listTools(w http.ResponseWriter, r *http.Request, _ string) er
 	}{tools, next})
 }
 
-func (h *Handler) getTool(w http.ResponseWriter, r *http.Request, name string) error {
-	t, err := h.cfg.API.FindTool(name)
+func (h *Handler) getTool(w http.ResponseWriter, r *http.Request, who api.Caller, name string) error {
+	t, err := h.cfg.API.FindTool(r.Context(), who, name)
 	if err != nil {
 		return err
 	}
@@ -38,16 +38,16 @@ func (h *Handler) getTool(w http.ResponseWriter, r *http.Request, name string) e
 }
 
 // callTool carries out a tool with the body as its arguments.
-func (h *Handler) callTool(w http.ResponseWriter, r *http.Request, name string) error {
-	return h.do(w, r, mcp.MethodToolsCall, name, func(result jsontext.Value) (any, error) { return api.ReadResult(result) })
+func (h *Handler) callTool(w http.ResponseWriter, r *http.Request, who api.Caller, name string) error {
+	return h.do(w, r, who, mcp.MethodToolsCall, name, func(result jsontext.Value) (any, error) { return api.ReadResult(result) })
 }
 
-func (h *Handler) listPrompts(w http.ResponseWriter, r *http.Request, _ string) error {
+func (h *Handler) listPrompts(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	cursor, limit, err := page(r)
 	if err != nil {
 		return err
 	}
-	prompts, next, err := h.cfg.API.Prompts(cursor, limit)
+	prompts, next, err := h.cfg.API.Prompts(r.Context(), who, cursor, limit)
 	if err != nil {
 		return err
 	}
@@ -57,8 +57,8 @@ func (h *Handler) listPrompts(w http.ResponseWriter, r *http.Request, _ string) 
 	}{prompts, next})
 }
 
-func (h *Handler) getPrompt(w http.ResponseWriter, r *http.Request, name string) error {
-	p, err := h.cfg.API.FindPrompt(name)
+func (h *Handler) getPrompt(w http.ResponseWriter, r *http.Request, who api.Caller, name string) error {
+	p, err := h.cfg.API.FindPrompt(r.Context(), who, name)
 	if err != nil {
 		return err
 	}
@@ -66,16 +66,12 @@ func (h *Handler) getPrompt(w http.ResponseWriter, r *http.Request, name string)
 }
 
 // runPrompt fills a prompt in with the body as its arguments.
-func (h *Handler) runPrompt(w http.ResponseWriter, r *http.Request, name string) error {
-	return h.do(w, r, mcp.MethodPromptsGet, name, func(result jsontext.Value) (any, error) { return result, nil })
+func (h *Handler) runPrompt(w http.ResponseWriter, r *http.Request, who api.Caller, name string) error {
+	return h.do(w, r, who, mcp.MethodPromptsGet, name, func(result jsontext.Value) (any, error) { return result, nil })
 }
 
 // do makes a call of a request and answers with what show makes of its result.
-func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string, show func(jsontext.Value) (any, error)) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) do(w http.ResponseWriter, r *http.Request, who api.Caller, method, name string, show func(jsontext.Value) (any, error)) error {
 	arguments, err := h.body(w, r)
 	if err != nil {
 		return err
@@ -102,11 +98,7 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, method, name string
 func replayed(w http.ResponseWriter) { w.Header().Set("Idempotency-Replayed", "true") }
 
 // sample asks the model that is configured.
-func (h *Handler) sample(w http.ResponseWriter, r *http.Request, _ string) error {
-	who, err := caller(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) sample(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	body, err := h.body(w, r)
 	if err != nil {
 		return err

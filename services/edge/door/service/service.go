@@ -25,21 +25,22 @@ const concurrency = 1024
 func Serve(ctx context.Context, conn *bus.Conn, g *gateway.Gateway) (*bus.Server, error) {
 	return bus.ServeGateway(ctx, conn, bus.ServerConfig{
 		Concurrency: concurrency,
-		Handler: func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		Handler: func(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
 			ctx, release := g.Hold(ctx)
 			defer release()
-			return call(ctx, g, req)
+			return call(ctx, g, out.Sender(), req)
 		},
 	})
 }
 
-func call(ctx context.Context, g *gateway.Gateway, req *busv1.Request) (proto.Message, error) {
+func call(ctx context.Context, g *gateway.Gateway, sender string, req *busv1.Request) (proto.Message, error) {
 	if req.Method != mcp.MethodToolsCall {
 		return nil, fault.New(fault.MethodNotFound, "services call tools only, not %s", fault.Clip(req.Method))
 	}
 	c := &gateway.Call{
 		Door: "service", Method: req.Method, Name: req.Name, Arguments: req.Arguments,
 		Delegation:     append([]byte{}, req.Delegation...), // not nil, whatever came
+		Service:        sender,
 		IdempotencyKey: req.IdempotencyKey, Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 	}
 	answer, err := g.Do(ctx, c, nil)

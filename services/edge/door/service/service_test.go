@@ -207,7 +207,7 @@ func TestForged(t *testing.T) {
 	t.Parallel()
 	w, _, _ := start(t)
 	conn := bustest.Connect(t, w.url)
-	caller, err := bus.NewCaller(conn)
+	caller, err := bus.NewGatewayCaller(conn, "raw")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +227,16 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := caller.Call(t.Context(), bus.Gateway, &busv1.Request{Method: mcp.MethodResourcesRead, Name: "x:y", Delegation: genuine}, nil); !fault.Is(err, fault.MethodNotFound) {
+	if _, err := caller.Call(t.Context(), bus.Gateway, &busv1.Request{Method: mcp.MethodResourcesRead, Name: "x:y", Delegation: genuine}, nil); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("a resource: %v", err)
+	}
+	thief, err := bus.NewGatewayCaller(conn, "thief")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = thief.Close() }()
+	if _, err := thief.Call(t.Context(), bus.Gateway, &busv1.Request{Method: mcp.MethodToolsCall, Name: "who", Delegation: genuine}, nil); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("another service calls with it: %v", err)
 	}
 	frame, err := ask(genuine)
 	if err != nil || !strings.Contains(string(frame.GetResult().GetJson()), "acme ada raw") {

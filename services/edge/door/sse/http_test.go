@@ -55,7 +55,7 @@ func TestStreamRequest(t *testing.T) {
 
 func TestMessageRequest(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := startWith(t, byName{})
 	c := w.open(t, nil)
 	address := strings.TrimPrefix(c.endpoint, "/messages?sessionId=")
 	edge, _, _ := strings.Cut(address, ".")
@@ -76,7 +76,7 @@ func TestMessageRequest(t *testing.T) {
 		"a long one":           {"/messages?sessionId=a." + strings.Repeat("x", 4000), nil, 400, "invalid_request", "sessionId"},
 		"no such edge":         {"/messages?sessionId=AAAA.BBBB", nil, 404, "unknown_session", open},
 		"no such stream":       {"/messages?sessionId=" + edge + ".BBBB", nil, 404, "unknown_session", open},
-		"other credentials":    {c.endpoint, func(r *http.Request) { r.Header.Set("Authorization", "Bearer other") }, 403, "forbidden", "credentials"},
+		"other credentials":    {c.endpoint, func(r *http.Request) { r.Header.Set("Authorization", "Bearer other") }, 404, "unknown_session", open},
 		"an evil origin":       {c.endpoint, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, 403, "forbidden", "origin"},
 		"a rebound host":       {c.endpoint, func(r *http.Request) { r.Host = "evil.example" }, 403, "forbidden", "host"},
 		"too large":            {c.endpoint, func(r *http.Request) { body(r, make([]byte, 960<<10+1)) }, 413, "too_large", "larger"},
@@ -133,24 +133,35 @@ func TestLargestMessage(t *testing.T) {
 	}
 }
 
-func TestCredentials(t *testing.T) {
+// A stream belongs to a principal, not to a token.
+func TestM5StreamOfAPrincipal(t *testing.T) {
 	t.Parallel()
-	w := start(t)
+	w := startWith(t, byName{})
 	heard := spy(t, w.bus)
-	c := w.open(t, header{"Authorization": "Bearer secret-token"})
+	c := w.open(t, header{"Authorization": "Bearer ada-secret-token"})
 	c.lives()
-	for _, other := range []header{{}, {"Authorization": "Bearer another"}, {"Authorization": "Bearer secret-toke"}} {
+	for _, other := range []header{{}, {"Authorization": "Bearer bob-secret"}, {"Authorization": "Bearer -ada-secret-token"}} {
 		c.header = other
 		for range w.edges {
-			c.post(edgetest.LegacyCall("1", "echo", "{}")).refused(t, http.StatusForbidden, "forbidden", "other credentials")
+			c.post(edgetest.LegacyCall("1", "echo", "{}")).refused(t, http.StatusNotFound, "unknown_session", "no such session")
 		}
 	}
-	c.header = header{"Authorization": "bearer  secret-token"}
-	c.lives()
+	for _, same := range []string{"bearer  ada-secret-token", "Bearer ada-secret-renewed"} {
+		c.header = header{"Authorization": same}
+		c.lives()
+	}
 	bustest.Eventually(t, "the second call is heard on the bus", func() bool { return strings.Contains(heard(), `"alive 1"`) })
-	if all := heard(); strings.Contains(all, "secret") {
+	if all := heard(); strings.Contains(all, "ada-secret") {
 		t.Errorf("on the bus: %q", all)
 	}
+}
+
+// byName knows a principal by what its tokens begin with, up to a hyphen.
+type byName struct{}
+
+func (byName) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	name, _, _ := strings.Cut(c.Bearer, "-")
+	return gateway.Principal{Name: name}, nil
 }
 
 // byToken knows one token.
@@ -177,7 +188,7 @@ func TestAuthentication(t *testing.T) {
 	c.initialize(mcp.V20241105)
 	c.lives()
 	c.header = nil
-	c.post(edgetest.LegacyCall("1", "echo", "{}")).refused(t, http.StatusForbidden, "forbidden", "other credentials")
+	c.post(edgetest.LegacyCall("1", "echo", "{}")).refused(t, http.StatusUnauthorized, "unauthenticated", "no such token")
 }
 
 // A browser's page of an allowed origin may use the transport.

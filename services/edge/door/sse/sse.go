@@ -57,16 +57,17 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	credentials := door.Credentials(r)
-	if _, err := d.cfg.Gateway.Authenticate(r.Context(), credentials); err != nil {
+	stay, err := d.stay(r)
+	if err != nil {
 		refuse(w, err)
 		return
 	}
-	posts := d.cfg.Gateway.OpenMailbox(credentials)
-	ctx, cancel := context.WithCancel(r.Context())
+	defer stay.Close()
+	posts := d.cfg.Gateway.OpenMailbox(stay)
+	ctx, cancel := context.WithCancel(stay.Context())
 	events := door.NewEvents(w)
 	connection := era.NewConnection(era.ConnectionConfig{
-		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Credentials: credentials,
+		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Stay: stay,
 	})
 	var reading conc.WaitGroup
 	defer connection.Wait()
@@ -79,8 +80,13 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		for {
 			select {
 			case <-posts.C:
-				for _, message := range posts.Take() {
-					connection.Receive(ctx, message)
+				for _, p := range posts.Take() {
+					from, err := d.cfg.Gateway.Posted(ctx, stay, p)
+					if err != nil {
+						connection.Refuse(err)
+						continue
+					}
+					connection.ReceiveFrom(ctx, from, p.Body)
 				}
 			case <-closing:
 				// What is in flight is finished first, and answers to what the client
@@ -99,6 +105,19 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	events.Run(ctx, door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
+}
+
+// admit finds out who makes a request.
+func (d *Door) admit(r *http.Request) (gateway.Credentials, error) {
+	return d.cfg.Gateway.Admit(r.Context(), "sse", door.Credentials(r))
+}
+
+func (d *Door) stay(r *http.Request) (*gateway.Stay, error) {
+	who, err := d.admit(r)
+	if err != nil {
+		return nil, err
+	}
+	return d.cfg.Gateway.Stay(r.Context(), "sse", who)
 }
 
 // messages is the era.Sender of a client.
@@ -125,12 +144,17 @@ func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
 		refuse(w, malformed())
 		return
 	}
+	who, err := d.admit(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
 	body, err := door.ReadBody(w, r, d.cfg.Limits.Bytes)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	switch err := d.cfg.Gateway.Post(r.Context(), addresses[0], door.Credentials(r), body); {
+	switch err := d.cfg.Gateway.Post(r.Context(), addresses[0], who, body); {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case fault.Is(err, fault.InvalidRequest):
@@ -172,5 +196,5 @@ func refuse(w http.ResponseWriter, err error) {
 	if status == http.StatusOK {
 		status = http.StatusServiceUnavailable
 	}
-	door.RefuseWith(w, status, body)
+	door.RefuseWith(w, status, body, err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // Config says between what the door stands.
@@ -22,6 +23,8 @@ type Config struct {
 	Out    io.Writer
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
+	// Credentials are those of the client, whose process this is.
+	Credentials gateway.Credentials
 	// Grace is how long calls in flight may go on after the input ends. Default
 	// 1.5 s: clients wait about two before they kill.
 	Grace time.Duration
@@ -49,7 +52,6 @@ func New(cfg Config) *Door {
 	}
 	d := &Door{cfg: cfg, output: make(chan struct{}, 1)}
 	d.broken, d.fail = context.WithCancelCause(context.Background())
-	d.connection = era.NewConnection(era.ConnectionConfig{Server: cfg.Server, Out: d, Door: "stdio", Limits: cfg.Limits, Modern: true})
 	return d
 }
 
@@ -58,6 +60,12 @@ func New(cfg Config) *Door {
 // other harm. Run returns the error of the output, if there was one; a read of
 // the input, and a write that the client does not take, may outlive it.
 func (d *Door) Run(ctx context.Context) error {
+	stay, err := d.cfg.Server.Stay(context.WithoutCancel(ctx), "stdio", d.cfg.Credentials)
+	if err != nil {
+		return err
+	}
+	defer stay.Close()
+	d.connection = era.NewConnection(era.ConnectionConfig{Server: d.cfg.Server, Out: d, Door: "stdio", Limits: d.cfg.Limits, Modern: true, Stay: stay})
 	calls, abort := context.WithCancel(context.WithoutCancel(ctx))
 	defer abort()
 	lines := make(chan line)

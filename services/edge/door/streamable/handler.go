@@ -73,12 +73,18 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
+	// Before the body: of who may not come in, nothing is read.
+	who, err := h.admit(r)
+	if err != nil {
+		writeError(w, nil, r.Header.Get(mcp.HeaderProtocolVersion), err)
+		return
+	}
 	body, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
 	if err != nil {
 		writeError(w, nil, "", err)
 		return
 	}
-	if mcp.IsBatch(body) && h.batch(w, r, body) {
+	if mcp.IsBatch(body) && h.batch(w, r, who, body) {
 		return
 	}
 	m, err := mcp.Parse(body, h.cfg.Limits)
@@ -94,7 +100,7 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newWriter(w, takes)
 	defer out.close()
-	req := &era.Request{Message: &m, Door: "streamable", Version: version, Credentials: door.Credentials(r)}
+	req := &era.Request{Message: &m, Door: "streamable", Version: version, Credentials: who}
 	if modern {
 		h.modern(r.Context(), req, r.Header, out)
 		return
@@ -116,11 +122,20 @@ func (h *Handler) modern(ctx context.Context, req *era.Request, header http.Head
 		out.status(http.StatusNotAcceptable)
 		return
 	}
-	if err := checkHeaders(header, m, h.cfg.Gateway.Catalogue().Now()); err != nil {
+	now, err := h.cfg.Gateway.See(ctx, req.Credentials)
+	if err == nil {
+		err = checkHeaders(header, m, now)
+	}
+	if err != nil {
 		h.cfg.Server.Refuse(req, out, err)
 		return
 	}
 	h.cfg.Server.Handle(ctx, req, out)
+}
+
+// admit finds out who makes a request.
+func (h *Handler) admit(r *http.Request) (gateway.Credentials, error) {
+	return h.cfg.Gateway.Admit(r.Context(), "streamable", door.Credentials(r))
 }
 
 func writeError(w http.ResponseWriter, m *mcp.Message, version string, err error) {

@@ -19,7 +19,7 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 		h.initialize(r.Context(), req, out)
 		return
 	}
-	s, err := h.session(r)
+	s, err := h.session(r, req.Credentials)
 	if err != nil {
 		h.cfg.Server.Refuse(req, out, err)
 		return
@@ -46,8 +46,8 @@ func (h *Handler) legacy(r *http.Request, req *era.Request, out *writer) {
 
 // batch answers a batch of a client of 2025-03-26, and reports false for any
 // other's, whose version has none.
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) bool {
-	s, err := h.session(r)
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, who gateway.Credentials, body []byte) bool {
+	s, err := h.session(r, who)
 	if err != nil {
 		writeError(w, nil, mcp.V20250326, err)
 		return true
@@ -60,7 +60,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) boo
 		writeError(w, nil, mcp.V20250326, err)
 		return true
 	}
-	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: door.Credentials(r), Session: s}
+	base := era.Request{Door: "streamable", Version: mcp.V20250326, Credentials: who, Session: s}
 	if s != nil {
 		var release func()
 		base.InFlight, release = h.cfg.Server.InFlight(s.ID)
@@ -69,13 +69,13 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) boo
 	out := newWriter(w, door.Accept{JSON: true})
 	defer out.close()
 	if responses := h.cfg.Server.Batch(context.WithoutCancel(r.Context()), base, entries); responses != nil {
-		out.Respond(http.StatusOK, responses)
+		out.Respond(http.StatusOK, responses, nil)
 	}
 	return true
 }
 
 func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer) {
-	s, response, err := h.cfg.Server.Initialize(req)
+	s, response, err := h.cfg.Server.Initialize(ctx, req)
 	if err == nil {
 		req.Version = s.Version
 		err = h.create(ctx, req, s)
@@ -85,7 +85,7 @@ func (h *Handler) initialize(ctx context.Context, req *era.Request, out *writer)
 		return
 	}
 	out.header().Set(mcp.HeaderSessionID, s.ID)
-	out.Respond(http.StatusOK, response)
+	out.Respond(http.StatusOK, response, nil)
 }
 
 // create keeps the session of who asks for it.
@@ -99,7 +99,7 @@ func (h *Handler) create(ctx context.Context, req *era.Request, s *store.Session
 }
 
 // session returns the session a request names, nil if it names none.
-func (h *Handler) session(r *http.Request) (*store.Session, error) {
+func (h *Handler) session(r *http.Request, c gateway.Credentials) (*store.Session, error) {
 	ids := r.Header[mcp.HeaderSessionID]
 	switch {
 	case len(ids) == 0 || ids[0] == "":
@@ -111,7 +111,7 @@ func (h *Handler) session(r *http.Request) (*store.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := h.cfg.Gateway.Authenticate(r.Context(), door.Credentials(r))
+	who, err := h.cfg.Gateway.Authenticate(r.Context(), c)
 	if err == nil && who.ID() != s.Principal {
 		err = store.UnknownSession() // another principal's is as good as none
 	}
@@ -122,12 +122,16 @@ func (h *Handler) session(r *http.Request) (*store.Session, error) {
 }
 
 // named is session for requests that make no sense without one.
-func (h *Handler) named(r *http.Request) (*store.Session, error) {
-	s, err := h.session(r)
+func (h *Handler) named(r *http.Request) (*store.Session, gateway.Credentials, error) {
+	who, err := h.admit(r)
+	if err != nil {
+		return nil, who, err
+	}
+	s, err := h.session(r, who)
 	if s == nil && err == nil {
 		err = fault.New(fault.InvalidRequest, "header %s is missing; send initialize first", mcp.HeaderSessionID)
 	}
-	return s, err
+	return s, who, err
 }
 
 // get is a legacy client's stream for what belongs to no request.
@@ -136,18 +140,24 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotAcceptable)
 		return
 	}
-	opened, err := h.named(r)
+	opened, who, err := h.named(r)
 	if err != nil {
 		writeError(w, nil, mcp.LegacyLatest, err)
 		return
 	}
 	since := r.Header.Get(headerLastEventID)
 	if since != "" && !era.IsChangeID(since) {
-		h.resume(w, r, opened, since)
+		h.resume(w, r, opened, who, since)
 		return
 	}
+	stay, err := h.cfg.Gateway.Stay(r.Context(), "streamable", who)
+	if err != nil {
+		writeError(w, nil, opened.Version, err)
+		return
+	}
+	defer stay.Close()
 	out := newWriter(w, door.Accept{Events: true})
-	if err := h.cfg.Server.ChangesOf(r.Context(), opened, out, since, out.open); err != nil {
+	if err := h.cfg.Server.ChangesOf(stay, opened, out, since, out.open); err != nil {
 		writeError(w, nil, opened.Version, err)
 		return
 	}
@@ -157,12 +167,12 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 const headerLastEventID = "Last-Event-Id"
 
 // resume is a legacy client's way back to an answer.
-func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Session, id string) {
+func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Session, who gateway.Credentials, id string) {
 	out := newWriter(w, door.Accept{Events: true})
 	inFlight, release := h.cfg.Server.InFlight(s.ID)
 	defer release()
 	rest, err := h.cfg.Server.Resume(r.Context(), &era.Request{
-		Door: "streamable", Version: s.Version, Session: s, InFlight: inFlight, Resumable: out, Credentials: door.Credentials(r),
+		Door: "streamable", Version: s.Version, Session: s, InFlight: inFlight, Resumable: out, Credentials: who,
 	}, id)
 	if err != nil {
 		writeError(w, nil, s.Version, err)
@@ -174,7 +184,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Sessio
 }
 
 func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
-	s, err := h.named(r)
+	s, _, err := h.named(r)
 	if err == nil {
 		err = h.cfg.Sessions.Delete(r.Context(), s.ID)
 	}

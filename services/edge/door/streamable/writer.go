@@ -52,10 +52,10 @@ func (o *writer) Leave(retry time.Duration) {
 }
 
 // Respond implements era.Responder.
-func (o *writer) Respond(status int, message []byte) {
+func (o *writer) Respond(status int, message []byte, refused error) {
 	if o.events == nil && (o.takes.JSON && !o.takes.EventsFirst || status != http.StatusOK) {
 		h := o.w.Header()
-		door.Challenge(h, status)
+		door.Challenge(h, status, refused)
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}
 		o.write(status, message)

@@ -26,24 +26,24 @@ const (
 	Header = "Busbar-Audit"
 )
 
-// Access is who reads the trail, and how much of it.
-type Access struct {
-	// Reader is recorded as who read.
-	Reader gateway.Principal
-	// All is the trail of all tenants; without it, only that of the reader's.
-	All bool
+// access is who reads the trail, and how much of it.
+type access struct {
+	// reader is recorded as who read.
+	reader gateway.Principal
+	// all is the trail of all tenants; without it, only that of the reader's.
+	all bool
 }
 
 // Config says what the door stands before, and whom it lets in.
 type Config struct {
 	Gateway *gateway.Gateway
 	Guard   door.Guard
-	// Authorize says what a request may read, or a *fault.Error why it may not.
-	// Nil: only Token is asked for.
-	Authorize func(*http.Request) (Access, error)
 	// Token admits who shows it in Header to the whole trail. Empty: nobody.
 	Token operator.Token
 }
+
+// noTenant asks the audit service for what belongs to no tenant.
+const noTenant = "-"
 
 // Handler serves the trail.
 type Handler struct{ cfg Config }
@@ -80,12 +80,12 @@ func (h *Handler) answer(r *http.Request) ([]byte, error) {
 		Door: "audit", Method: gateway.AuditQuery, Name: strings.TrimPrefix(r.URL.Path, Path),
 		Credentials: door.Credentials(r), Received: time.Now(),
 	}
-	access, refused := h.access(r)
+	by, refused := h.access(r, c.Credentials)
 	if refused == nil {
-		c.Arguments, refused = question(r, c.Name, access)
+		c.Arguments, refused = question(r, c.Name, by)
 	}
 	// What is refused goes to the gateway too, which records it.
-	c.Who = func() (gateway.Principal, error) { return access.Reader, refused }
+	c.Who = func() (gateway.Principal, error) { return by.reader, refused }
 	answer, err := h.cfg.Gateway.Do(r.Context(), c, nil)
 	if fault.Is(err, fault.Unavailable) {
 		return nil, fault.New(fault.Unavailable, "no audit service runs on this bus, or the bus is away; start one with \"busbar audit serve\"").Because(err)
@@ -97,20 +97,19 @@ func (h *Handler) answer(r *http.Request) ([]byte, error) {
 }
 
 // access is what a request may read.
-func (h *Handler) access(r *http.Request) (Access, error) {
+func (h *Handler) access(r *http.Request, c gateway.Credentials) (access, error) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
-	switch local := ip != nil && ip.IsLoopback(); {
-	case r.Header.Get("Origin") == "" && local && h.cfg.Token.Admits(r.Header.Get(Header)):
-		return Access{Reader: gateway.Principal{Name: "operator"}, All: true}, nil
-	case h.cfg.Authorize != nil:
-		return h.cfg.Authorize(r)
+	local := ip != nil && ip.IsLoopback()
+	if r.Header.Get("Origin") == "" && local && h.cfg.Token.Admits(r.Header.Get(Header)) {
+		return access{gateway.Principal{Name: "operator"}, true}, nil
 	}
-	return Access{}, fault.New(fault.Forbidden, "the audit trail is read on the edge's own machine: \"busbar audit\" shows the token of the edge's data directory in the header "+Header)
+	reader, err := h.cfg.Gateway.TrailReader(r.Context(), c)
+	return access{reader: reader}, err
 }
 
 // question is what a request asks the audit service, within what it may read.
-func question(r *http.Request, name string, access Access) ([]byte, error) {
+func question(r *http.Request, name string, by access) ([]byte, error) {
 	if r.Method != http.MethodGet || name != "list" && name != "show" && name != "verify" {
 		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify")
 	}
@@ -121,8 +120,11 @@ func question(r *http.Request, name string, access Access) ([]byte, error) {
 		}
 		parameters[key] = values[0]
 	}
-	if !access.All {
-		own := cmp.Or(access.Reader.Tenant, "-")
+	if !by.all {
+		own := cmp.Or(by.reader.Tenant, noTenant)
+		if by.reader.Tenant == noTenant {
+			return nil, fault.New(fault.Forbidden, "a tenant that is called %s cannot read its trail: the name stands for no tenant", noTenant)
+		}
 		if asked, ok := parameters["tenant"]; ok && asked != own {
 			return nil, fault.New(fault.Forbidden, "only the trail of your own tenant is open to you")
 		}

@@ -33,6 +33,24 @@ func (r *recorder) Record(_ context.Context, one gateway.Record) error {
 	return nil
 }
 
+// somebody is who every request is of.
+type somebody struct {
+	gateway.Principal
+	err error
+}
+
+func (s somebody) Authenticate(context.Context, gateway.Credentials) (gateway.Principal, error) {
+	return s.Principal, s.err
+}
+
+// reading is whether the trail may be read.
+type reading struct {
+	gateway.Open
+	reads bool
+}
+
+func (r reading) ReadsTrail(gateway.Principal) bool { return r.reads }
+
 func TestReader(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -51,8 +69,9 @@ func TestReader(t *testing.T) {
 	recorded := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Auditor: &trails, Logger: bustest.Logger(t)})
 	other := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)})
 	local := trail.New(trail.Config{Gateway: recorded, Guard: door.Guard{Loopback: true}, Token: "t0ken"})
-	open := func(a trail.Access, err error) *trail.Handler {
-		return trail.New(trail.Config{Gateway: other, Authorize: func(*http.Request) (trail.Access, error) { return a, err }})
+	open := func(reads bool, p gateway.Principal, err error) *trail.Handler {
+		g := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Authenticator: somebody{p, err}, Access: reading{reads: reads}, Logger: bustest.Logger(t)})
+		return trail.New(trail.Config{Gateway: g})
 	}
 	ada := gateway.Principal{Name: "ada", Tenant: "acme"}
 	get := func(h http.Handler, target string, change func(*http.Request)) (int, string) {
@@ -88,20 +107,21 @@ func TestReader(t *testing.T) {
 		change  func(*http.Request)
 		want    int
 	}{
-		"another machine":           {local, "/audit/list", func(r *http.Request) { r.RemoteAddr = "192.0.2.1:5000" }, http.StatusForbidden},
-		"a public listener":         {trail.New(trail.Config{Gateway: other}), "/audit/list", nil, http.StatusForbidden},
-		"without the token":         {local, "/audit/list", func(r *http.Request) { r.Header.Set(trail.Header, "1") }, http.StatusForbidden},
-		"where there is no token":   {trail.New(trail.Config{Gateway: other, Guard: door.Guard{Loopback: true}}), "/audit/list", func(r *http.Request) { r.Header.Set(trail.Header, "") }, http.StatusForbidden},
-		"a page":                    {local, "/audit/list", func(r *http.Request) { r.Header.Set("Origin", "http://localhost:3000") }, http.StatusForbidden},
-		"a name that is rebound":    {local, "/audit/list", func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
-		"a tool that fetches":       {local, "/audit/list", func(r *http.Request) { r.Header.Del(trail.Header) }, http.StatusForbidden},
-		"another method":            {local, "/audit/list", func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusNotFound},
-		"another question":          {local, "/audit/drop", nil, http.StatusNotFound},
-		"a parameter twice":         {local, "/audit/list?name=a&name=b", nil, http.StatusBadRequest},
-		"text that is not UTF-8":    {local, "/audit/list?name=%ff", nil, http.StatusBadRequest},
-		"refused by the authorizer": {open(trail.Access{}, fault.New(fault.Unauthenticated, "who?")), "/audit/list", nil, http.StatusUnauthorized},
-		"allowed by the authorizer": {open(trail.Access{All: true}, nil), "/audit/verify", func(r *http.Request) { r.RemoteAddr = "192.0.2.1:1" }, http.StatusOK},
-		"another tenant's":          {open(trail.Access{Reader: ada}, nil), "/audit/list?tenant=beta", nil, http.StatusForbidden},
+		"another machine":         {local, "/audit/list", func(r *http.Request) { r.RemoteAddr = "192.0.2.1:5000" }, http.StatusForbidden},
+		"a public listener":       {trail.New(trail.Config{Gateway: other}), "/audit/list", nil, http.StatusForbidden},
+		"without the token":       {local, "/audit/list", func(r *http.Request) { r.Header.Set(trail.Header, "1") }, http.StatusForbidden},
+		"where there is no token": {trail.New(trail.Config{Gateway: other, Guard: door.Guard{Loopback: true}}), "/audit/list", func(r *http.Request) { r.Header.Set(trail.Header, "") }, http.StatusForbidden},
+		"a page":                  {local, "/audit/list", func(r *http.Request) { r.Header.Set("Origin", "http://localhost:3000") }, http.StatusForbidden},
+		"a name that is rebound":  {local, "/audit/list", func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
+		"a tool that fetches":     {local, "/audit/list", func(r *http.Request) { r.Header.Del(trail.Header) }, http.StatusForbidden},
+		"another method":          {local, "/audit/list", func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusNotFound},
+		"another question":        {local, "/audit/drop", nil, http.StatusNotFound},
+		"a parameter twice":       {local, "/audit/list?name=a&name=b", nil, http.StatusBadRequest},
+		"text that is not UTF-8":  {local, "/audit/list?name=%ff", nil, http.StatusBadRequest},
+		"nobody":                  {open(true, ada, fault.New(fault.Unauthenticated, "who?")), "/audit/list", nil, http.StatusUnauthorized},
+		"who may not read it":     {open(false, ada, nil), "/audit/list", nil, http.StatusForbidden},
+		"who may, from elsewhere": {open(true, ada, nil), "/audit/verify", func(r *http.Request) { r.RemoteAddr = "192.0.2.1:1" }, http.StatusOK},
+		"another tenant's":        {open(true, ada, nil), "/audit/list?tenant=beta", nil, http.StatusForbidden},
 	} {
 		if code, body := get(c.handler, c.target, c.change); code != c.want {
 			t.Errorf("%s: %d %s", name, code, body)
@@ -109,7 +129,7 @@ func TestReader(t *testing.T) {
 	}
 	for want, reader := range map[string]gateway.Principal{"acme": ada, "-": {Name: "bob"}} {
 		for _, name := range []string{"list", "show", "verify"} {
-			if code, body := get(open(trail.Access{Reader: reader}, nil), "/audit/"+name, nil); code != http.StatusOK || body != `["`+name+`",{"tenant":"`+want+`"}]`+"\n" {
+			if code, body := get(open(true, reader, nil), "/audit/"+name, nil); code != http.StatusOK || body != `["`+name+`",{"tenant":"`+want+`"}]`+"\n" {
 				t.Errorf("%d %s", code, body)
 			}
 		}

@@ -80,7 +80,7 @@ var kinds = map[string]kind{
 // connection is the API of version 1.0.0 over one socket.
 type connection struct {
 	h        *Handler
-	who      api.Caller
+	stay     door.Stay
 	out      *door.Socket
 	draining bool
 	running  sync.WaitGroup
@@ -90,8 +90,8 @@ type connection struct {
 	bytes    int // of the requests in flight
 }
 
-func newConnection(h *Handler, who api.Caller, out *door.Socket) *connection {
-	return &connection{h: h, who: who, out: out, inFlight: map[string]context.CancelFunc{}}
+func newConnection(h *Handler, stay door.Stay, out *door.Socket) *connection {
+	return &connection{h: h, stay: stay, out: out, inFlight: map[string]context.CancelFunc{}}
 }
 
 // Drain implements door.Connection.

@@ -82,6 +82,23 @@ func (k *keys) Authenticate(_ context.Context, c gateway.Credentials) (gateway.P
 	return gateway.Principal{}, fault.New(fault.Unauthenticated, "no such token")
 }
 
+// OnEnded implements gateway.Ender.
+func (k *keys) OnEnded(f func(string)) func() {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-k.revoked:
+			f("")
+		case <-ended:
+		}
+	}()
+	return func() {
+		close(ended)
+		<-stopped
+	}
+}
+
 type socket struct {
 	*client.Conn
 	t testing.TB

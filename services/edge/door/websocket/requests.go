@@ -40,7 +40,7 @@ func (r *request) tool(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.result(r.do(ctx, in.Call(r.who, r.onFrame), nil))
+	return r.result(r.do(ctx, in.Call(r.stay.Caller(), r.onFrame), nil))
 }
 
 // result reads the result of a tool.
@@ -58,7 +58,7 @@ func (r *request) resource(ctx context.Context) (any, error) {
 	if err := r.data(&in, "an object with uri"); err != nil {
 		return nil, err
 	}
-	return r.do(ctx, r.who.Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame), nil)
+	return r.do(ctx, r.stay.Caller().Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame), nil)
 }
 
 func (r *request) prompt(ctx context.Context) (any, error) {
@@ -69,11 +69,11 @@ func (r *request) prompt(ctx context.Context) (any, error) {
 	if err := r.data(&in, "an object with name and arguments"); err != nil {
 		return nil, err
 	}
-	return r.do(ctx, r.who.Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame), nil)
+	return r.do(ctx, r.stay.Caller().Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame), nil)
 }
 
 func (r *request) sampling(ctx context.Context) (any, error) {
-	call, err := r.who.Sample(r.Data, r.onFrame)
+	call, err := r.stay.Caller().Sample(r.Data, r.onFrame)
 	return r.do(ctx, call, err)
 }
 
@@ -91,7 +91,7 @@ func (r *request) approve(ctx context.Context) (any, error) {
 	if in.Approve == nil {
 		return nil, fault.New(fault.InvalidRequest, "data is %s", form)
 	}
-	return r.result(r.h.cfg.API.Approve(ctx, r.who, in.Approval, *in.Approve))
+	return r.result(r.h.cfg.API.Approve(ctx, r.stay.Caller(), in.Approval, *in.Approve))
 }
 
 // batch carries out many calls concurrently. Each has its own batch_result
@@ -108,7 +108,7 @@ func (r *request) batch(ctx context.Context) (any, error) {
 		return nil, fault.New(fault.TooLarge, "a batch has at most %d calls", maxBatch)
 	}
 	failed := 0
-	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.who, nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
+	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.stay.Caller(), nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
 		slot := api.NewSlot(result, err)
 		slot.Index = &i
 		if slot.IsError {

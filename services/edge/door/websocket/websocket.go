@@ -53,14 +53,10 @@ func New(cfg Config) *Handler {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who := api.Caller{
-		Door: "websocket", Credentials: door.Credentials(r),
-		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
-	}
-	check := func(ctx context.Context) error { return h.cfg.API.Authenticate(ctx, who.Credentials) }
 	err := h.cfg.Guard.Check(r)
+	var stay door.Stay
 	if err == nil {
-		err = check(r.Context())
+		stay, err = door.NewStay(h.cfg.API, r, "websocket")
 	}
 	if err != nil {
 		f := fault.From(err)
@@ -69,13 +65,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, f.Message, status)
 		return
 	}
+	defer stay.Close()
 	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
-		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Check: check,
+		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Ended: stay.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
-		t := &undecided{h: h, who: who, socket: s}
+		t := &undecided{h: h, stay: stay, socket: s}
 		switch s.Protocol {
 		case Busbar:
-			t.Connection = newConnection(h, who, s)
+			t.Connection = newConnection(h, stay, s)
 		case MCP:
 			t.Connection = t.mcp()
 		}
@@ -88,13 +85,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type undecided struct {
 	door.Connection
 	h      *Handler
-	who    api.Caller
+	stay   door.Stay
 	socket *door.Socket
 }
 
 func (u *undecided) mcp() door.Connection {
 	return era.NewConnection(era.ConnectionConfig{
-		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Credentials: u.who.Credentials,
+		Server: u.h.cfg.Server, Out: u.socket, Door: "websocket", Limits: u.h.cfg.Limits, Modern: true, Stay: u.stay.Stay,
 	})
 }
 
@@ -107,7 +104,7 @@ func (u *undecided) Receive(ctx context.Context, message []byte) {
 		if json.Unmarshal(message, &first) == nil && first.Version != nil || mcp.IsBatch(message) {
 			u.Connection = u.mcp()
 		} else {
-			u.Connection = newConnection(u.h, u.who, u.socket)
+			u.Connection = newConnection(u.h, u.stay, u.socket)
 		}
 	}
 	u.Connection.Receive(ctx, message)
@@ -116,7 +113,7 @@ func (u *undecided) Receive(ctx context.Context, message []byte) {
 // Drain implements door.Connection.
 func (u *undecided) Drain() {
 	if u.Connection == nil {
-		u.Connection = newConnection(u.h, u.who, u.socket) // it is too late to choose
+		u.Connection = newConnection(u.h, u.stay, u.socket) // it is too late to choose
 	}
 	u.Connection.Drain()
 }

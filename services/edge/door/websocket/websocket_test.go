@@ -3,6 +3,7 @@ package websocket_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	client "github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 
-	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
 )
 
@@ -222,7 +222,7 @@ func TestEnd(t *testing.T) {
 	t.Run("an edge that stops finishes what it began", func(t *testing.T) {
 		t.Parallel()
 		w := start(t, nil)
-		l, err := edge.Listen("127.0.0.1:0", false)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

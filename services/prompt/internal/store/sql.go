@@ -17,11 +17,14 @@ import (
 var files embed.FS
 
 // onSQL is the Store.
-type onSQL struct{ db database.Database }
+type onSQL struct {
+	db     database.Database
+	limits Limits
+}
 
 // Open opens the store in a database, waiting for it until ctx ends, and brings
 // its tables up to date. Of cfg, it needs only the place.
-func Open(ctx context.Context, cfg database.Config) (Store, error) {
+func Open(ctx context.Context, cfg database.Config, limits Limits) (Store, error) {
 	migrations, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, err
@@ -31,7 +34,7 @@ func Open(ctx context.Context, cfg database.Config) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &onSQL{db}, nil
+	return &onSQL{db, limits}, nil
 }
 
 // StoreID implements Store.
@@ -70,7 +73,8 @@ func (s *onSQL) All(ctx context.Context) (all []Version, revision int64, err err
 			err := scan(&revision, &name, &number, &definition, &author, &made)
 			return Version{Name: name.String, Number: number.Int64, Definition: []byte(definition.String), Author: author.String, Made: at(made.Int64)}, err
 		}, `SELECT c.revision, v.name, v.version, v.definition, v.author, v.made
-			FROM prompt_catalogue c LEFT JOIN prompt p ON p.deleted = 0 LEFT JOIN prompt_version v ON v.name = p.name AND v.version = p.version
+			FROM prompt_catalogue c LEFT JOIN prompt p ON p.tenant = '' AND p.deleted = 0
+			LEFT JOIN prompt_version v ON v.tenant = p.tenant AND v.name = p.name AND v.version = p.version
 			WHERE c.id = 1 ORDER BY v.name`)
 		return err
 	})
@@ -85,15 +89,42 @@ func (s *onSQL) All(ctx context.Context) (all []Version, revision int64, err err
 
 func at(milliseconds int64) time.Time { return time.UnixMilli(milliseconds).UTC() }
 
+// List implements Store.
+func (s *onSQL) List(ctx context.Context, tenant, after string, limit int) (all []Listed, err error) {
+	err = s.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
+		all, err = database.All(ctx, tx, func(scan func(...any) error) (l Listed, err error) {
+			var entry string
+			err = scan(&l.Name, &l.Version, &entry)
+			l.Entry = []byte(entry)
+			return l, err
+		}, "SELECT name, version, coalesce(listed, '') FROM prompt WHERE tenant = $1 AND deleted = 0 AND name > $2 ORDER BY name LIMIT $3", tenant, after, limit)
+		return err
+	})
+	return all, err
+}
+
+// Covered implements Store.
+func (s *onSQL) Covered(ctx context.Context, tenant string) (names []string, err error) {
+	err = s.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
+		names, err = database.All(ctx, tx, func(scan func(...any) error) (name string, err error) {
+			err = scan(&name)
+			return name, err
+		}, `SELECT p.name FROM prompt p JOIN prompt e ON e.tenant = '' AND e.name = p.name AND e.deleted = 0
+			WHERE p.tenant = $1 AND p.deleted = 0`, tenant)
+		return err
+	})
+	return names, err
+}
+
 // Get implements Store.
-func (s *onSQL) Get(ctx context.Context, name string, number int64) (Version, error) {
-	v := Version{Name: name}
+func (s *onSQL) Get(ctx context.Context, tenant, name string, number int64) (Version, error) {
+	v := Version{Tenant: tenant, Name: name}
 	var definition sql.NullString
 	var made int64
 	found, err := s.one(ctx, `SELECT v.version, v.definition, v.author, v.made
-		FROM prompt p JOIN prompt_version v ON v.name = p.name
-		WHERE p.name = $1 AND v.version = CASE WHEN CAST($2 AS bigint) = 0 THEN p.version ELSE CAST($2 AS bigint) END`,
-		[]any{name, number}, &v.Number, &definition, &v.Author, &made)
+		FROM prompt p JOIN prompt_version v ON v.tenant = p.tenant AND v.name = p.name
+		WHERE p.tenant = $1 AND p.name = $2 AND v.version = CASE WHEN CAST($3 AS bigint) = 0 THEN p.version ELSE CAST($3 AS bigint) END`,
+		[]any{tenant, name, number}, &v.Number, &definition, &v.Author, &made)
 	switch {
 	case err != nil:
 		return Version{}, err
@@ -105,15 +136,15 @@ func (s *onSQL) Get(ctx context.Context, name string, number int64) (Version, er
 }
 
 // Versions implements Store.
-func (s *onSQL) Versions(ctx context.Context, name string) (all []Version, err error) {
+func (s *onSQL) Versions(ctx context.Context, tenant, name string) (all []Version, err error) {
 	err = s.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		all, err = database.All(ctx, tx, func(scan func(...any) error) (Version, error) {
-			v := Version{Name: name}
+			v := Version{Tenant: tenant, Name: name}
 			var made, deleted int64
 			err := scan(&v.Number, &v.Author, &made, &deleted)
 			v.Made, v.Deleted = at(made), deleted != 0
 			return v, err
-		}, "SELECT version, author, made, CASE WHEN definition IS NULL THEN 1 ELSE 0 END FROM prompt_version WHERE name = $1 ORDER BY version DESC", name)
+		}, "SELECT version, author, made, CASE WHEN definition IS NULL THEN 1 ELSE 0 END FROM prompt_version WHERE tenant = $1 AND name = $2 ORDER BY version DESC", tenant, name)
 		return err
 	})
 	if err == nil && len(all) == 0 {
@@ -129,10 +160,14 @@ func (s *onSQL) Versions(ctx context.Context, name string) (all []Version, err e
 var errNothing = errors.New("nothing to do")
 
 // write runs f alone among all writers, and keeps what it did if it returns no
-// error.
-func (s *onSQL) write(ctx context.Context, f func(ctx context.Context, tx database.Tx) error) error {
+// error. A change of everybody's prompts is counted.
+func (s *onSQL) write(ctx context.Context, tenant string, f func(ctx context.Context, tx database.Tx) error) error {
 	err := s.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
-		if _, err := tx.Exec(ctx, "UPDATE prompt_catalogue SET revision = revision + 1 WHERE id = 1"); err != nil {
+		changes := 0
+		if tenant == "" {
+			changes = 1
+		}
+		if _, err := tx.Exec(ctx, "UPDATE prompt_catalogue SET revision = revision + $1 WHERE id = 1", changes); err != nil {
 			return err
 		}
 		return f(ctx, tx)

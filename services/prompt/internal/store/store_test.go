@@ -31,7 +31,7 @@ func TestStore(t *testing.T) {
 				cfg := place(t)
 				cfg.Wait, cfg.Work = patient, patient
 				return func(t *testing.T) store.Store {
-					s, err := store.Open(t.Context(), cfg)
+					s, err := store.Open(t.Context(), cfg, storetest.Limits)
 					if err != nil {
 						t.Fatal(err)
 					}

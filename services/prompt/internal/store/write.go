@@ -12,9 +12,9 @@ import (
 
 // Write implements Store.
 func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
-	made := Version{Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
+	made := Version{Tenant: c.Tenant, Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
 	again := false
-	err := s.write(ctx, func(ctx context.Context, tx database.Tx) error {
+	err := s.write(ctx, c.Tenant, func(ctx context.Context, tx database.Tx) error {
 		again = false
 		if c.Once != (Key{}) {
 			done, err := repeated(ctx, tx, c.Once)
@@ -26,24 +26,29 @@ func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
 				return errNothing
 			}
 		}
-		has, err := read(ctx, tx, c.Name)
+		has, err := read(ctx, tx, c.Tenant, c.Name)
 		if err != nil {
 			return err
 		}
 		if err := has.admits(c); err != nil {
 			return err
 		}
-		if c.Definition != nil {
+		if c.Definition != nil && c.Tenant == "" {
 			if err := fits(ctx, tx, c.Name, c.Entry); err != nil {
 				return err
 			}
 		}
 		made.Number = has.version + 1
-		if err := put(ctx, tx, made, c.Definition, has.starter, c.Entry); err != nil {
+		if err := put(ctx, tx, made, c.Definition, c.Listed, has.starter, c.Entry); err != nil {
 			return err
 		}
 		if c.Definition == nil {
-			if err := forget(ctx, tx); err != nil {
+			if err := forget(ctx, tx, c.Tenant); err != nil {
+				return err
+			}
+		}
+		if c.Tenant != "" {
+			if err := s.makeRoom(ctx, tx, c.Tenant, c.Definition != nil); err != nil {
 				return err
 			}
 		}
@@ -65,9 +70,9 @@ type present struct {
 	starter bool
 }
 
-func read(ctx context.Context, tx database.Tx, name string) (p present, err error) {
+func read(ctx context.Context, tx database.Tx, tenant, name string) (p present, err error) {
 	var deleted, starter int
-	_, err = database.One(ctx, tx, "SELECT version, deleted, starter FROM prompt WHERE name = $1", []any{name}, &p.version, &deleted, &starter)
+	_, err = database.One(ctx, tx, "SELECT version, deleted, starter FROM prompt WHERE tenant = $1 AND name = $2", []any{tenant, name}, &p.version, &deleted, &starter)
 	p.deleted, p.starter = deleted != 0, starter != 0
 	return p, err
 }
@@ -87,10 +92,10 @@ func (p present) admits(c Change) error {
 	return nil
 }
 
-// fits requires that the prompts with this one are not too many for the bus.
+// fits requires that everybody's prompts with this one are not too many for the bus.
 func fits(ctx context.Context, tx database.Tx, name string, entry int) error {
 	var count, size int
-	if _, err := database.One(ctx, tx, "SELECT count(*), CAST(coalesce(sum(entry), 0) AS bigint) FROM prompt WHERE deleted = 0 AND name <> $1", []any{name}, &count, &size); err != nil {
+	if _, err := database.One(ctx, tx, "SELECT count(*), CAST(coalesce(sum(entry), 0) AS bigint) FROM prompt WHERE tenant = '' AND deleted = 0 AND name <> $1", []any{name}, &count, &size); err != nil {
 		return err
 	}
 	switch {
@@ -103,35 +108,50 @@ func fits(ctx context.Context, tx database.Tx, name string, entry int) error {
 }
 
 // put writes a version, and drops those that are too old.
-func put(ctx context.Context, tx database.Tx, v Version, definition []byte, starter bool, entry int) error {
-	var text sql.NullString
+func put(ctx context.Context, tx database.Tx, v Version, definition, listed []byte, starter bool, entry int) error {
+	var text, inLists sql.NullString
+	size := 0
 	deleted := 1
 	if definition != nil {
 		text, deleted = sql.NullString{String: string(definition), Valid: true}, 0
+	}
+	if v.Tenant != "" {
+		size = len(definition)
+		inLists = sql.NullString{String: string(listed), Valid: definition != nil}
 	}
 	brought := 0
 	if starter {
 		brought = 1
 	}
-	if _, err := tx.Exec(ctx, `INSERT INTO prompt (name, version, deleted, starter, entry) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (name) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, starter = excluded.starter, entry = excluded.entry`,
-		v.Name, v.Number, deleted, brought, entry); err != nil {
+	if _, err := tx.Exec(ctx, `INSERT INTO prompt (tenant, name, version, deleted, starter, entry, listed, size) VALUES ($1, $2, $3, $4, $5, $6, $7, 0)
+		ON CONFLICT (tenant, name) DO UPDATE SET version = excluded.version, deleted = excluded.deleted, starter = excluded.starter,
+			entry = excluded.entry, listed = excluded.listed`,
+		v.Tenant, v.Name, v.Number, deleted, brought, entry, inLists); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "INSERT INTO prompt_version (name, version, definition, author, made) VALUES ($1, $2, $3, $4, $5)",
-		v.Name, v.Number, text, v.Author, v.Made.UnixMilli()); err != nil {
+	if _, err := tx.Exec(ctx, "INSERT INTO prompt_version (tenant, name, version, definition, author, made, size) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		v.Tenant, v.Name, v.Number, text, v.Author, v.Made.UnixMilli(), size); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "DELETE FROM prompt_version WHERE name = $1 AND version <= $2", v.Name, v.Number-KeptVersions)
+	if _, err := tx.Exec(ctx, "DELETE FROM prompt_version WHERE tenant = $1 AND name = $2 AND version <= $3", v.Tenant, v.Name, v.Number-KeptVersions); err != nil {
+		return err
+	}
+	return count(ctx, tx, v.Tenant, v.Name)
+}
+
+// count writes down how many bytes the versions of a prompt take.
+func count(ctx context.Context, tx database.Tx, tenant, name string) error {
+	_, err := tx.Exec(ctx, `UPDATE prompt SET size = (SELECT CAST(coalesce(sum(size), 0) AS bigint) FROM prompt_version WHERE tenant = $1 AND name = $2)
+		WHERE tenant = $1 AND name = $2`, tenant, name)
 	return err
 }
 
-// forget drops the prompts that were deleted longest ago. Those that Busbar
+// forget drops the prompts of a tenant that were deleted longest ago. Those that Busbar
 // brought stay deleted only as long as it is known that they were.
-func forget(ctx context.Context, tx database.Tx) error {
-	_, err := tx.Exec(ctx, `DELETE FROM prompt WHERE name IN (
-		SELECT p.name FROM prompt p JOIN prompt_version v ON v.name = p.name AND v.version = p.version
-		WHERE p.deleted = 1 AND p.starter = 0 ORDER BY v.made DESC, p.name LIMIT 1000000 OFFSET $1)`, KeptDeleted)
+func forget(ctx context.Context, tx database.Tx, tenant string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM prompt WHERE tenant = $1 AND name IN (
+		SELECT p.name FROM prompt p JOIN prompt_version v ON v.tenant = p.tenant AND v.name = p.name AND v.version = p.version
+		WHERE p.tenant = $1 AND p.deleted = 1 AND p.starter = 0 ORDER BY v.made DESC, p.name LIMIT 1000000 OFFSET $2)`, tenant, KeptDeleted)
 	return err
 }
 
@@ -140,10 +160,10 @@ func repeated(ctx context.Context, tx database.Tx, k Key) (*Version, error) {
 	v := &Version{}
 	var digest string
 	var made, deleted int64
-	found, err := database.One(ctx, tx, `SELECT k.digest, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
-		LEFT JOIN prompt_version v ON v.name = k.name AND v.version = k.version
+	found, err := database.One(ctx, tx, `SELECT k.digest, k.tenant, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
+		LEFT JOIN prompt_version v ON v.tenant = k.tenant AND v.name = k.name AND v.version = k.version
 		WHERE k.scope = $1 AND k.idempotency_key = $2 AND k.made > $3`,
-		[]any{k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()}, &digest, &v.Name, &v.Number, &made, &v.Author, &deleted)
+		[]any{k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()}, &digest, &v.Tenant, &v.Name, &v.Number, &made, &v.Author, &deleted)
 	switch {
 	case err != nil || !found:
 		return nil, err
@@ -159,14 +179,14 @@ func remember(ctx context.Context, tx database.Tx, k Key, v Version) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM prompt_key WHERE made <= $1", v.Made.Add(-KeptKeys).UnixMilli()); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO prompt_key (scope, idempotency_key, digest, name, version, made) VALUES ($1, $2, $3, $4, $5, $6)",
-		k.Scope, k.Key, k.Digest, v.Name, v.Number, v.Made.UnixMilli())
+	_, err := tx.Exec(ctx, "INSERT INTO prompt_key (scope, idempotency_key, digest, tenant, name, version, made) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+		k.Scope, k.Key, k.Digest, v.Tenant, v.Name, v.Number, v.Made.UnixMilli())
 	return err
 }
 
 // Seed implements Store.
 func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
-	return s.write(ctx, func(ctx context.Context, tx database.Tx) error {
+	return s.write(ctx, "", func(ctx context.Context, tx database.Tx) error {
 		changed := false
 		for _, b := range starters {
 			due, number, err := behind(ctx, tx, b)
@@ -181,7 +201,7 @@ func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
 			}
 			changed = true
 			v := Version{Name: b.Name, Number: number + 1, Author: StarterAuthor, Made: time.Now()}
-			if err := put(ctx, tx, v, b.Definition, true, b.Entry); err != nil {
+			if err := put(ctx, tx, v, b.Definition, nil, true, b.Entry); err != nil {
 				return err
 			}
 		}
@@ -195,16 +215,16 @@ func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
 // behind reports whether a starter is missing or out of date. An older release
 // that starts again does not bring its own back.
 func behind(ctx context.Context, tx database.Tx, b Starter) (bool, int64, error) {
-	has, err := read(ctx, tx, b.Name)
+	has, err := read(ctx, tx, "", b.Name)
 	if err != nil || has.version == 0 {
 		return err == nil, 0, err
 	}
 	var author string
 	var had int
-	if _, err := database.One(ctx, tx, "SELECT author FROM prompt_version WHERE name = $1 AND version = $2", []any{b.Name, has.version}, &author); err != nil {
+	if _, err := database.One(ctx, tx, "SELECT author FROM prompt_version WHERE tenant = '' AND name = $1 AND version = $2", []any{b.Name, has.version}, &author); err != nil {
 		return false, 0, err
 	}
-	if _, err := database.One(ctx, tx, "SELECT count(*) FROM prompt_version WHERE name = $1 AND definition = $2", []any{b.Name, string(b.Definition)}, &had); err != nil {
+	if _, err := database.One(ctx, tx, "SELECT count(*) FROM prompt_version WHERE tenant = '' AND name = $1 AND definition = $2", []any{b.Name, string(b.Definition)}, &had); err != nil {
 		return false, 0, err
 	}
 	return !has.deleted && has.starter && author == StarterAuthor && had == 0, has.version, nil

@@ -15,8 +15,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
 )
 
-// Open opens a store on the same database each time.
+// Open opens a store on the same database each time, with limits of tenants.
 type Open func(t *testing.T) store.Store
+
+// Limits are those of tenants in stores that Open opens.
+var Limits = store.Limits{Prompts: 3, Bytes: 1000}
 
 // Run tests an implementation. fresh makes an empty database.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
@@ -34,6 +37,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 		"starters that somebody changed stay so":               seedsKept,
 		"replicas that seed at once seed once":                 seedsAtOnce,
 		"a closed store says that it does not answer":          closed,
+		"prompts are a tenant's":                               tenants,
+		"a tenant keeps so many prompts":                       tenantPrompts,
+		"old versions of a tenant make room for new ones":      tenantBytes,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +104,7 @@ func written(t *testing.T, open Open) {
 	if b.Number != 1 || b.Name != "b" || b.Author != "ada" || b.Made.Before(before) || b.Made.After(time.Now().Add(time.Minute)) {
 		t.Errorf("%+v", b)
 	}
-	got, err := s.Get(t.Context(), "b", 0)
+	got, err := s.Get(t.Context(), "", "b", 0)
 	if err != nil || string(got.Definition) != awkward || got.Number != 1 || !got.Made.Equal(b.Made) || got.Author != "ada" {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -120,24 +126,24 @@ func versions(t *testing.T, open Open) {
 		t.Errorf("deleted as %d", v.Number)
 	}
 	has(t, s)
-	_, err := s.Get(t.Context(), "p", 0)
+	_, err := s.Get(t.Context(), "", "p", 0)
 	refused(t, err, fault.UnknownPrompt, "p")
-	_, err = s.Get(t.Context(), "p", 3)
+	_, err = s.Get(t.Context(), "", "p", 3)
 	refused(t, err, fault.UnknownPrompt, "p")
 	write(t, s, change("p", 0, "4"))
 	has(t, s, "p 4 4 by ada")
 	for n, want := range map[int64]string{0: "4", 1: "1", 2: "2", 4: "4"} {
-		if v, err := s.Get(t.Context(), "p", n); err != nil || string(v.Definition) != want {
+		if v, err := s.Get(t.Context(), "", "p", n); err != nil || string(v.Definition) != want {
 			t.Errorf("version %d: %+v %v", n, v, err)
 		}
 	}
-	_, err = s.Get(t.Context(), "p", 1<<60)
+	_, err = s.Get(t.Context(), "", "p", 1<<60)
 	refused(t, err, fault.UnknownPrompt, "p")
-	all, err := s.Versions(t.Context(), "p")
+	all, err := s.Versions(t.Context(), "", "p")
 	if err != nil || len(all) != 4 || all[0].Number != 4 || all[3].Number != 1 || all[0].Author != "ada" || all[0].Made.IsZero() || all[0].Deleted || !all[1].Deleted {
 		t.Errorf("%+v %v", all, err)
 	}
-	_, err = s.Versions(t.Context(), "q")
+	_, err = s.Versions(t.Context(), "", "q")
 	refused(t, err, fault.UnknownPrompt, "q")
 }
 
@@ -247,8 +253,11 @@ func limits(t *testing.T, open Open) {
 	for i := range store.MaxPrompts - 2 {
 		starters = append(starters, store.Starter{Name: fmt.Sprint(i), Definition: []byte("{}"), Entry: 100})
 	}
-	if err := s.Seed(t.Context(), starters); err != nil {
-		t.Fatal(err)
+	// In parts, each with the time of a transaction: a slow machine needs more for all.
+	for part := range slices.Chunk(starters, 100) {
+		if err := s.Seed(t.Context(), part); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, err = s.Write(t.Context(), change("last", 0, "1"))
 	refused(t, err, fault.TooLarge, fmt.Sprint(store.MaxCatalogue))
@@ -267,11 +276,11 @@ func dropped(t *testing.T, open Open) {
 	for n := range store.KeptVersions + 2 {
 		write(t, s, change("p", int64(n), "x"))
 	}
-	all, err := s.Versions(t.Context(), "p")
+	all, err := s.Versions(t.Context(), "", "p")
 	if err != nil || len(all) != store.KeptVersions || all[0].Number != store.KeptVersions+2 {
 		t.Errorf("%d versions, %v", len(all), err)
 	}
-	_, err = s.Get(t.Context(), "p", 1)
+	_, err = s.Get(t.Context(), "", "p", 1)
 	refused(t, err, fault.UnknownPrompt, "p")
 	if err := s.Seed(t.Context(), []store.Starter{{Name: "starter", Definition: []byte("{}")}}); err != nil {
 		t.Fatal(err)
@@ -284,14 +293,14 @@ func dropped(t *testing.T, open Open) {
 	}
 	gone := 0
 	for n := range store.KeptDeleted + 1 {
-		if _, err := s.Versions(t.Context(), fmt.Sprint(n)); err != nil {
+		if _, err := s.Versions(t.Context(), "", fmt.Sprint(n)); err != nil {
 			gone++
 		}
 	}
 	if gone != 1 {
 		t.Errorf("%d are forgotten", gone)
 	}
-	if _, err := s.Versions(t.Context(), "starter"); err != nil {
+	if _, err := s.Versions(t.Context(), "", "starter"); err != nil {
 		t.Errorf("a deleted starter is forgotten, and would come back: %v", err)
 	}
 }
@@ -355,7 +364,7 @@ func closed(t *testing.T, open Open) {
 	refused(t, err, fault.Unavailable, "")
 	_, err = s.Write(t.Context(), change("p", 0, "1"))
 	refused(t, err, fault.Unavailable, "")
-	_, err = s.Get(t.Context(), "p", 0)
+	_, err = s.Get(t.Context(), "", "p", 0)
 	refused(t, err, fault.Unavailable, "")
 	_, err = s.Revision(t.Context())
 	refused(t, err, fault.Unavailable, "")

@@ -1,0 +1,25 @@
+package bus
+
+import (
+	"testing"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
+)
+
+// Sealed marshals a request and, with keys, seals it and checks the seal.
+func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
+	var s *sealer
+	if keys {
+		s = newSealer("svc", []secret.Key{secret.NewKey()})
+	}
+	return func(req *busv1.Request) {
+		data, err := s.seal(req)
+		if err == nil && s != nil {
+			err = s.open(data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package bus_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// withKeys joins a plain bus with keys.
+func withKeys(t testing.TB, url string, of string, keys ...secret.Key) *bus.Conn {
+	t.Helper()
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Secret: secret.Secret{Of: of, Keys: keys}, Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// sealing serves svc, and counts what ran.
+func sealing(t testing.TB, conn *bus.Conn) (*bus.Server, *atomic.Int32) {
+	t.Helper()
+	var ran atomic.Int32
+	s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		ran.Add(1)
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Drain(context.Background()) })
+	return s, &ran
+}
+
+// A service with a key carries out what an edge has sealed for it, and nothing
+// else: not what was changed, is for another service, too old or a copy. Who sends
+// it is told nothing.
+func TestSealedRequests(t *testing.T) {
+	t.Parallel()
+	url, master := bustest.Server(t), secret.NewKey()
+	edge := withKeys(t, url, secret.Edges, master)
+	s, ran := sealing(t, withKeys(t, url, "svc", master.ForService("svc")))
+	heard := make(chan *nats.Msg, 64)
+	if _, err := edge.NATS().ChanSubscribe("mcp.call.svc.>", heard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bustest.Caller(t, edge).Call(t.Context(), "svc", toolCall(`{"a":1}`), nil); err != nil || ran.Load() != 1 {
+		t.Fatalf("a sealed call: %v, %d ran", err, ran.Load())
+	}
+	sealed := (<-heard).Data
+	capture := func(conn *bus.Conn, service string, change func(*busv1.Request)) []byte {
+		t.Helper()
+		at := make(chan *nats.Msg, 1)
+		sub, err := edge.NATS().ChanSubscribe("mcp.call."+service+".>", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = sub.Unsubscribe() }()
+		if err := edge.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), bus.MinRemaining+time.Second)
+		defer cancel()
+		req := toolCall(`{}`)
+		if change != nil {
+			change(req)
+		}
+		go func() { _, _ = bustest.Caller(t, conn).Call(ctx, service, req, nil) }()
+		return (<-at).Data
+	}
+	before := ran.Load()
+	other := capture(edge, "other", nil)
+	unsealed := capture(bustest.Join(t, url), "svc", nil)
+	foreign := capture(withKeys(t, url, secret.Edges, secret.NewKey()), "svc", nil)
+	old := capture(at(t, url, master, -10*time.Minute), "svc", nil)
+	flipped := slices.Clone(sealed)
+	flipped[2] ^= 1
+	again := &busv1.Request{}
+	if err := proto.Unmarshal(sealed, again); err != nil {
+		t.Fatal(err)
+	}
+	again.Identity, again.Id = &busv1.Identity{Principal: "ceo"}, bus.NewID()
+	changed, err := proto.Marshal(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc := bustest.Join(t, url).NATS()
+	for name, data := range map[string][]byte{
+		"not sealed": unsealed, "by who has another master key": foreign, "for another service": other, "too old": old, "changed": changed,
+		"a bit flipped": flipped, "seal cut": sealed[:len(sealed)-1], "without its seal": sealed[:len(sealed)-35], "a field after the seal": append(slices.Clone(sealed), 0x50, 1),
+		"the seal alone": sealed[len(sealed)-35:], "a copy": sealed, "nothing": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply := "mcp.reply.svc.forger." + strings.ReplaceAll(name, " ", "-")
+			sub, err := nc.SubscribeSync(reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := s.Stats().Refused
+			if err := nc.PublishRequest("mcp.call.svc.tools.call", reply, data); err != nil {
+				t.Fatal(err)
+			}
+			if name != "a copy" { // which the id gives away, after the seal
+				bustest.Eventually(t, "it is refused", func() bool { return s.Stats().Refused == refused+1 })
+			}
+			// What comes after it was carried out: so was what came before, or never.
+			if _, err := bustest.Caller(t, edge).Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+				t.Fatal(err)
+			}
+			before++
+			if n := ran.Load(); n != before {
+				t.Errorf("%d ran, want %d", n, before)
+			}
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if n, _, _ := sub.Pending(); n > 0 {
+				t.Error("the forger has an answer")
+			}
+		})
+	}
+}
+
+// at is an edge whose clock is off.
+func at(t *testing.T, url string, master secret.Key, by time.Duration) *bus.Conn {
+	t.Helper()
+	conn, err := bus.Connect(t.Context(), bus.Config{
+		URL: url, Secret: secret.Secret{Of: secret.Edges, Keys: []secret.Key{master}}, Logger: bustest.Logger(t), Now: func() time.Time { return time.Now().Add(by) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// While keys are changed, edges that have the old one and those that have the new
+// one are served.
+func TestSealsWhileKeysChange(t *testing.T) {
+	t.Parallel()
+	url, before, after := bustest.Server(t), secret.NewKey(), secret.NewKey()
+	sealing(t, withKeys(t, url, "svc", after.ForService("svc"), before.ForService("svc")))
+	for name, keys := range map[string][]secret.Key{"old": {before}, "new": {after}, "new, and the old still there": {after, before}} {
+		if _, err := bustest.Caller(t, withKeys(t, url, secret.Edges, keys...)).Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// BenchmarkSeal is what a seal costs, made and checked.
+func BenchmarkSeal(b *testing.B) {
+	for name, size := range map[string]int{"100B": 100, "4KiB": 4 << 10, "1MiB": 1 << 20} {
+		b.Run(name, func(b *testing.B) {
+			req := toolCall(`"` + strings.Repeat("x", size) + `"`)
+			req.Id, req.Identity = bus.NewID(), &busv1.Identity{Principal: "ada", Tenant: "acme"}
+			for _, keys := range []int{0, 1} {
+				b.Run(map[int]string{0: "without", 1: "with"}[keys], func(b *testing.B) {
+					b.ReportAllocs()
+					seal := bus.Sealed(b, keys == 1)
+					for b.Loop() {
+						seal(req)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// Package join is how every program joins the bus: the flags that say where it is,
+// and what the program proves with who it is.
+package join
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/secret"
+)
+
+// Flags say how to join a bus. The tags are read by kong.
+type Flags struct {
+	NATS string `name:"nats" default:"nats://127.0.0.1:4222" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"NATS servers to join, comma-separated (default ${default})."`
+	Proof
+}
+
+// Proof is what a program proves with who it is on the bus.
+type Proof struct {
+	NKey  string `name:"nats-nkey" env:"BUSBAR_NATS_NKEY" placeholder:"FILE" help:"File with the program's nkey seed, and the key that seals requests; \"busbar nats-config\" makes it."`
+	Creds string `name:"nats-creds" env:"BUSBAR_NATS_CREDS" placeholder:"FILE" help:"Credentials file of NATS, with a JWT and a seed; it may have the key that seals requests too."`
+	CA    string `name:"nats-ca" env:"BUSBAR_NATS_CA" placeholder:"FILE" help:"Certificates of who signs for the NATS servers, in PEM. Default: those of the system."`
+	Cert  string `name:"nats-cert" env:"BUSBAR_NATS_CERT" placeholder:"FILE" help:"Certificate to show to the NATS servers, in PEM."`
+	Key   string `name:"nats-key" env:"BUSBAR_NATS_KEY" placeholder:"FILE" help:"Key of --nats-cert, in PEM."`
+}
+
+// Connect joins the bus as a user: a service by its name, an edge, or an operator.
+// name is shown in NATS monitoring. It waits for the bus until ctx ends.
+func (f Flags) Connect(ctx context.Context, user, name string) (*bus.Conn, error) {
+	cfg, err := f.Config()
+	if err != nil {
+		return nil, err
+	}
+	if f.NKey+f.Creds == "" {
+		cfg.Secret, _ = local(f.NATS, user)
+	}
+	cfg.URL, cfg.User, cfg.Name, cfg.Logger = f.NATS, user, name, slog.Default()
+	return bus.Connect(ctx, cfg)
+}
+
+// Config reads the files. Certificates and JWTs are read again at every connection;
+// another seed, or key that seals, takes a restart.
+func (p Proof) Config() (cfg bus.Config, err error) {
+	if p.NKey != "" && p.Creds != "" {
+		return cfg, errors.New("--nats-nkey and --nats-creds are two users: give one of them")
+	}
+	if path := p.NKey + p.Creds; path != "" {
+		if cfg.Secret, err = secret.Read(path); err != nil {
+			return cfg, fmt.Errorf("the secret of this program: %w", err)
+		}
+		if p.NKey != "" && cfg.Secret.Seed == nil {
+			return cfg, fmt.Errorf("--nats-nkey %s: it has no seed of a NATS user", path)
+		}
+		cfg.Creds = p.Creds
+	}
+	cfg.TLS, err = p.tls()
+	return cfg, err
+}
+
+// tls is nil where nothing is said about it: a tls:// URL has it all the same.
+func (p Proof) tls() (*tls.Config, error) {
+	if p.CA == "" && p.Cert == "" && p.Key == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.CA != "" {
+		raw, err := os.ReadFile(p.CA)
+		if err != nil {
+			return nil, fmt.Errorf("--nats-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(raw) {
+			return nil, fmt.Errorf("--nats-ca %s has no certificate in PEM", p.CA)
+		}
+	}
+	if (p.Cert == "") != (p.Key == "") {
+		return nil, errors.New("--nats-cert and --nats-key go together")
+	}
+	if p.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(p.Cert, p.Key); err != nil {
+			return nil, fmt.Errorf("--nats-cert: %w", err)
+		}
+		// Read at every connection: certificates are renewed.
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+			return &pair, err
+		}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,162 @@
+package authserver
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+)
+
+// client is what a client says of itself, when it registers or in its document. Members
+// that are not known are ignored, as RFC 7591 has it.
+type client struct {
+	Name          string   `json:"client_name,omitzero"`
+	RedirectURIs  []string `json:"redirect_uris"`
+	GrantTypes    []string `json:"grant_types,omitzero"`
+	ResponseTypes []string `json:"response_types,omitzero"`
+	AuthMethod    string   `json:"token_endpoint_auth_method,omitzero"`
+}
+
+// Bounds on what a client says, in bytes but for the number of redirect URIs. A client
+// ID is in the query of a login.
+const (
+	maxName         = 200
+	maxRedirects    = 10
+	maxRedirect     = 512
+	maxAllRedirects = 2 << 10
+)
+
+// check refuses what no client here is.
+func (c *client) check() *failure {
+	if len(c.RedirectURIs) == 0 || len(c.RedirectURIs) > maxRedirects {
+		return fail("invalid_redirect_uri", "redirect_uris has 1 to 10 members")
+	}
+	all := 0
+	for _, u := range c.RedirectURIs {
+		if all += len(u); len(u) > maxRedirect || all > maxAllRedirects || !redirectable(u) {
+			return fail("invalid_redirect_uri", "a redirect URI is https, http on loopback, or has a scheme of the client's own; it has no fragment, and at most 512 bytes")
+		}
+	}
+	switch {
+	case len(c.Name) > maxName || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fail("invalid_client_metadata", "client_name has at most 200 bytes, all of them printable")
+	case len(c.GrantTypes) > 0 && !slices.Contains(c.GrantTypes, "authorization_code"):
+		return fail("invalid_client_metadata", "grant_types has to have authorization_code")
+	case len(c.ResponseTypes) > 0 && !slices.Contains(c.ResponseTypes, "code"):
+		return fail("invalid_client_metadata", "response_types has to have code")
+	}
+	return nil
+}
+
+// refreshes reports whether the client is one that keeps refresh tokens.
+func (c *client) refreshes() bool { return slices.Contains(c.GrantTypes, "refresh_token") }
+
+// forbidden are schemes that browsers do something else with than start a program.
+var forbidden = []string{"javascript", "data", "vbscript", "file", "blob", "about", "view-source", "ws", "wss", "ftp", "mailto"}
+
+func redirectable(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || u.Fragment != "" || strings.Contains(s, "#") || u.User != nil || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return false
+	}
+	switch u.Scheme {
+	case "":
+		return false
+	case "https":
+		return u.Host != ""
+	case "http":
+		return loopback(u.Hostname())
+	}
+	return !slices.Contains(forbidden, u.Scheme)
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// redirects reports whether a URI is one of the client's: the same text. A program
+// on this machine has the port that was free (RFC 8252, section 7.3).
+func (c *client) redirects(to string) bool {
+	return slices.ContainsFunc(c.RedirectURIs, func(own string) bool {
+		return to == own || redirectable(to) && withoutPort(to) != "" && withoutPort(to) == withoutPort(own)
+	})
+}
+
+// withoutPort is a redirect URI without its port, if it is one of http on loopback.
+func withoutPort(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" || !loopback(u.Hostname()) {
+		return ""
+	}
+	if u.Port() == "" {
+		return s
+	}
+	return strings.Replace(s, "//"+u.Host, "//"+strings.TrimSuffix(u.Host, ":"+u.Port()), 1)
+}
+
+// whose is where a redirect goes, as people are told.
+func whose(redirect string) string {
+	u, err := url.Parse(redirect)
+	switch {
+	case err != nil:
+		return ""
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "the program on this machine that opens " + u.Scheme + ": links"
+	case loopback(u.Hostname()):
+		return "a program on this machine, " + u.Host
+	}
+	return u.Host
+}
+
+// registered is the purpose of the sealed text that is a registered client's ID.
+const registered = "client"
+
+// register registers a client (RFC 7591). Its ID is what it said, sealed, so that
+// nothing is kept: registrations cost no memory, and outlive a restart.
+func (s *Server) register(w http.ResponseWriter, r *http.Request) {
+	var c client
+	if err := json.UnmarshalRead(r.Body, &c); err != nil {
+		fail("invalid_client_metadata", "the body is no JSON object of client metadata, or is larger than 64 KiB").write(w)
+		return
+	}
+	if len(c.GrantTypes) == 0 {
+		c.GrantTypes = []string{"authorization_code"}
+	}
+	if f := c.check(); f != nil {
+		f.write(w)
+		return
+	}
+	// The server decides: there are two grants, and no client has a secret.
+	c.GrantTypes = slices.DeleteFunc(c.GrantTypes, func(g string) bool { return g != "authorization_code" && g != "refresh_token" })
+	slices.Sort(c.GrantTypes)
+	c.GrantTypes = slices.Compact(c.GrantTypes)
+	c.ResponseTypes, c.AuthMethod = []string{"code"}, "none"
+	id, err := s.key.seal(registered, c)
+	if err != nil {
+		fail("server_error", "").write(w)
+		return
+	}
+	answer(w, http.StatusCreated, struct {
+		ID     string `json:"client_id"`
+		Issued int64  `json:"client_id_issued_at"`
+		client `json:",inline"`
+	}{id, s.now().Unix(), c})
+}
+
+// client finds who a client ID is: a URL is where its document is, anything else was
+// given out here.
+func (s *Server) client(r *http.Request, id string) (*client, *failure) {
+	if strings.HasPrefix(id, "https://") || strings.HasPrefix(id, "http://") {
+		return s.docs.read(r.Context(), id)
+	}
+	var c client
+	if id == "" || s.key.open(registered, id, &c) != nil {
+		return nil, fail("invalid_client", "client_id is neither the URL of a client's metadata document nor registered here: register at "+registerPath)
+	}
+	return &c, nil
+}

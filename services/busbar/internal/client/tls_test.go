@@ -1,0 +1,42 @@
+package client
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/certtest"
+	"github.com/busbar-mcp/busbar/services/edge"
+)
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ca, others := certtest.New(t), certtest.New(t)
+	p, anna, stranger := ca.Issue(t, "edge", time.Hour), ca.Issue(t, "anna", time.Hour), others.Issue(t, "anna", time.Hour)
+	w := newWorldAt(t, edge.ListenFlags{Listen: "127.0.0.1:0", TLSCert: p.Cert, TLSKey: p.Key, TLSClientCA: ca.File})
+	for name, c := range map[string]struct {
+		tls  TLS
+		exit int
+		says string
+	}{
+		"the authority":                   {TLS{CA: ca.File}, ExitOK, ""},
+		"a certificate":                   {TLS{CA: ca.File, Cert: anna.Cert, Key: anna.Key}, ExitOK, ""},
+		"nothing":                         {TLS{}, ExitTransport, "certificate"},
+		"another authority":               {TLS{CA: others.File}, ExitTransport, "certificate"},
+		"a certificate of others":         {TLS{CA: ca.File, Cert: stranger.Cert, Key: stranger.Key}, ExitTransport, "unknown certificate authority"},
+		"no such file":                    {TLS{CA: "/nowhere"}, ExitUsage, "--ca"},
+		"no certificate":                  {TLS{CA: p.Key}, ExitUsage, "--ca"},
+		"a certificate without a key":     {TLS{CA: ca.File, Cert: anna.Cert}, ExitUsage, "--key"},
+		"a certificate and another's key": {TLS{CA: ca.File, Cert: anna.Cert, Key: p.Key}, ExitUsage, "--cert"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			exit := RunCall(t.Context(), CallOptions{Options: Options{URL: w.url, TLS: c.tls}, Name: "measure", Argument: `{"text":"abc"}`}, strings.NewReader(""), &out, &errs)
+			if exit != c.exit || !strings.Contains(errs.String(), c.says) {
+				t.Errorf("%d %s %s", exit, &out, &errs)
+			}
+		})
+	}
+}

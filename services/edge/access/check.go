@@ -1,0 +1,137 @@
+package access
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Check returns what is odd in a policy that can be read: rules that never decide,
+// roles that nobody has, tenants that are not there. known is what the edge offers,
+// by kind; a kind that it does not have is not looked at, so nil for an edge that
+// cannot be asked.
+func (p *Policy) Check(known map[Kind][]string) []Problem {
+	c := checker{p: p, known: known}
+	for _, name := range slices.Sorted(maps.Keys(p.file.Roles)) {
+		c.role(name, p.file.Roles[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.file.Principals)) {
+		who := p.file.Principals[name]
+		if _, ok := p.file.Tenants[who.Tenant]; !ok && who.Tenant != "" && len(p.file.Tenants) > 0 {
+			c.odd(place("principals", name), "%s is of tenant %q, which is not among tenants", name, who.Tenant)
+		}
+		if len(who.Roles) == 0 {
+			c.odd(place("principals", name), "%s has no roles here", name)
+		}
+	}
+	for i, one := range p.file.Conditions {
+		c.there(place("conditions", strconv.Itoa(i)).AppendToken("on"), one.On)
+	}
+	c.list("/require_approval", p.file.RequireApproval)
+	for _, name := range slices.Sorted(maps.Keys(p.file.Tools)) {
+		c.there(place("tools", name), "tools/"+name)
+	}
+	for i, o := range p.file.OAuth {
+		for scope, roles := range o.Scopes {
+			if len(roles) == 0 {
+				c.odd(place("oauth", strconv.Itoa(i)).AppendToken("scopes").AppendToken(scope), "scope %s brings no roles", scope)
+			}
+		}
+	}
+	slices.SortStableFunc(c.odds, func(a, b Problem) int { return a.Line - b.Line })
+	return c.odds
+}
+
+type checker struct {
+	p     *Policy
+	known map[Kind][]string
+	odds  []Problem
+}
+
+func (c *checker) odd(at jsontext.Pointer, format string, args ...any) {
+	c.odds = append(c.odds, Problem{c.p.lines.Of(at), fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) role(name string, r Role) {
+	at := place("roles", name)
+	allow, deny := c.list(at.AppendToken("allow"), r.Allow), c.list(at.AppendToken("deny"), r.Deny)
+	c.list(at.AppendToken("approve"), r.Approve)
+	for i, rule := range allow {
+		here := at.AppendToken("allow").AppendToken(strconv.Itoa(i))
+		if by := covering(deny, &rule, -1); by != "" {
+			c.odd(here, "role %s never allows %s: it denies %s", name, rule.text, by)
+		} else if by := covering(allow, &rule, i); by != "" {
+			c.odd(here, "%s of role %s never decides: %s allows it already", rule.text, name, by)
+		}
+	}
+	for i, rule := range deny {
+		if by := covering(deny, &rule, i); by != "" {
+			c.odd(at.AppendToken("deny").AppendToken(strconv.Itoa(i)), "%s of role %s never decides: %s denies it already", rule.text, name, by)
+		}
+	}
+	if !c.used(name) {
+		c.odd(at, "nobody has role %s: it is of no principal and no scope, not anonymous, and no issuer brings roles by a claim", name)
+	}
+}
+
+// covering is another pattern that fits all that one does, other than the one at a
+// place; empty for none.
+func covering(all []pattern, rule *pattern, but int) string {
+	i := slices.IndexFunc(all, func(p pattern) bool { return p.text != rule.text && p.covers(rule) })
+	if but < 0 && i < 0 {
+		i = slices.IndexFunc(all, func(p pattern) bool { return p.text == rule.text })
+	}
+	if i < 0 {
+		return ""
+	}
+	return all[i].text
+}
+
+// used reports whether anybody can have a role.
+func (c *checker) used(role string) bool {
+	f := &c.p.file
+	for _, who := range f.Principals {
+		if slices.Contains(who.Roles, role) {
+			return true
+		}
+	}
+	for _, o := range f.OAuth {
+		if o.Roles != "" {
+			return true
+		}
+		for _, roles := range o.Scopes {
+			if slices.Contains(roles, role) {
+				return true
+			}
+		}
+	}
+	return slices.Contains(f.Anonymous, role)
+}
+
+// list is the patterns of a list, each held against what there is.
+func (c *checker) list(at jsontext.Pointer, texts []string) (all []pattern) {
+	for i, text := range texts {
+		all = append(all, c.there(at.AppendToken(strconv.Itoa(i)), text))
+	}
+	return all
+}
+
+// there looks for something that a pattern fits.
+func (c *checker) there(at jsontext.Pointer, text string) pattern {
+	rule, err := parsePattern(text)
+	if err != nil || rule.all {
+		return rule // Parse has looked at it
+	}
+	names, ok := c.known[rule.kind]
+	switch {
+	case !ok || slices.ContainsFunc(names, rule.matchesName):
+	case rule.exact && rule.kind != Resources:
+		c.odd(at, "the edge has no %s", text)
+	case rule.kind == Tools || rule.kind == Prompts:
+		c.odd(at, "%s fits nothing that the edge has", text)
+	}
+	return rule
+}

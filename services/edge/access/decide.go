@@ -1,0 +1,101 @@
+package access
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Verdict is what the rules say of a target, before any condition.
+type Verdict struct {
+	Allowed bool
+	// Role and Rule are the rule that decided; empty where none did, which denies.
+	Role, Rule string
+}
+
+// Decide says what the rules of a principal's roles make of a target: one that any
+// rule denies is denied, and one that no rule allows is.
+func (p *Policy) Decide(who gateway.Principal, t Target) Verdict {
+	var room [8]*role
+	return decide(p.rolesOf(&who, room[:0]), &t)
+}
+
+func decide(roles []*role, t *Target) Verdict {
+	for _, r := range roles {
+		if rule := r.deny.any(t); rule != nil {
+			return Verdict{Role: r.name, Rule: rule.text}
+		}
+	}
+	// A URI is allowed however its service reads it.
+	v := allowed(roles, t.Kind, t.Name)
+	if v.Allowed && t.plain != "" && !allowed(roles, t.Kind, t.plain).Allowed {
+		return Verdict{}
+	}
+	return v
+}
+
+func allowed(roles []*role, k Kind, name string) Verdict {
+	for _, r := range roles {
+		if rule := r.allow.find(k, name); rule != nil {
+			return Verdict{Allowed: true, Role: r.name, Rule: rule.text}
+		}
+	}
+	return Verdict{}
+}
+
+// missing is the scope by which a principal who is denied a target would be allowed
+// it; empty for none. Of several it is the one whose rule is made for the least, and
+// the same each time.
+func (p *Policy) missing(who *gateway.Principal, t *Target) string {
+	var room [8]*role
+	roles := p.rolesOf(who, room[:0])
+	best, rule := "", ""
+	for _, o := range p.file.OAuth {
+		for scope, names := range o.Scopes {
+			if slices.Contains(who.Scopes, scope) {
+				continue
+			}
+			more := slices.Clone(roles)
+			for _, name := range names {
+				more = append(more, p.roles[name])
+			}
+			by := decide(more, t)
+			narrower := cmp.Or(cmp.Compare(len(by.Rule), len(rule)), strings.Compare(best, scope))
+			if by.Allowed && (best == "" || narrower > 0) {
+				best, rule = scope, by.Rule
+			}
+		}
+	}
+	return best
+}
+
+// MayApprove reports whether somebody may agree to a call of a tool that a
+// principal, by its ID, has made. Where a role approves the tool, who has it does,
+// within its tenant, and never for itself; anywhere else only the caller does.
+func (p *Policy) MayApprove(who gateway.Principal, requester, tool string) bool {
+	if p.approve.find(Tools, tool) == nil {
+		return who.ID() == requester
+	}
+	if who.ID() == requester || gateway.TenantOf(requester) != who.Tenant {
+		return false
+	}
+	var room [8]*role
+	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return r.approve.find(Tools, tool) != nil })
+}
+
+// Approves reports whether somebody may agree to calls of others at all.
+func (p *Policy) Approves(who gateway.Principal) bool {
+	var room [8]*role
+	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return !r.approve.empty(Tools) })
+}
+
+// NeedsApproval reports whether a person has to agree to each call of a tool.
+func (p *Policy) NeedsApproval(tool string) bool { return p.approval.find(Tools, tool) != nil }
+
+// ReadsTrail reports whether somebody may read the audit trail of its tenant.
+func (p *Policy) ReadsTrail(who gateway.Principal) bool {
+	var room [8]*role
+	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return r.audit })
+}

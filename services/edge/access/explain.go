@@ -1,0 +1,127 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Explanation is how a policy comes to its decision.
+type Explanation struct {
+	Allowed bool `json:"allowed"`
+	// Decided is what decided, in words.
+	Decided string   `json:"decided"`
+	Roles   []string `json:"roles"`
+	// Steps are what was looked at, in order.
+	Steps []string `json:"steps"`
+	// Approval is who has to agree to the call; empty for nobody.
+	Approval string `json:"approval,omitzero"`
+}
+
+// Explain says how the policy decides on a call, of a client that shows nothing but
+// who. Of the target only its name is known.
+func (p *Policy) Explain(who gateway.Principal, t Target, arguments []byte, now time.Time) Explanation {
+	roles := p.rolesOf(&who, nil)
+	e := Explanation{Roles: make([]string, len(roles))}
+	for i, r := range roles {
+		e.Roles[i] = r.name
+	}
+	e.step("%s", p.introduce(&who, e.Roles))
+	if t.plain != "" {
+		e.step("services may read the URI as %s, so both are looked at", t.plain)
+	}
+	e.Allowed, e.Decided = p.byRules(&e, roles, &who, &t)
+	if e.Allowed {
+		v := gateway.View{
+			Call: &gateway.Call{Name: t.Name, Arguments: arguments}, Principal: who, Target: catalogue.Target{},
+		}
+		p.byConditions(&e, &t, &call{view: &v, roles: roles, now: now})
+	}
+	if t.Kind == Tools {
+		p.byApproval(&e, t.Name)
+	}
+	return e
+}
+
+func (e *Explanation) step(format string, args ...any) {
+	e.Steps = append(e.Steps, fmt.Sprintf(format, args...))
+}
+
+// introduce says who somebody is.
+func (p *Policy) introduce(who *gateway.Principal, roles []string) string {
+	name := who.Name
+	if who.Tenant != "" {
+		name += " of tenant " + who.Tenant
+	}
+	has := "no roles"
+	if len(roles) > 0 {
+		has = "role " + strings.Join(roles, ", ")
+	}
+	if entry, ok := p.file.Principals[who.Name]; ok && entry.Tenant != who.Tenant {
+		has += fmt.Sprintf("; the %s of the file is of tenant %q, which is somebody else", who.Name, entry.Tenant)
+	}
+	return name + " has " + has
+}
+
+func (p *Policy) byRules(e *Explanation, roles []*role, who *gateway.Principal, t *Target) (bool, string) {
+	for _, r := range roles {
+		if rule := r.deny.any(t); rule != nil {
+			e.step("role %s denies %s, which wins over anything that allows", r.name, rule.text)
+			return false, "deny " + rule.text + " of role " + r.name
+		}
+		e.step("role %s denies nothing that fits %s", r.name, t)
+	}
+	v := decide(roles, t)
+	if v.Allowed {
+		e.step("role %s allows %s", v.Role, v.Rule)
+		return true, "allow " + v.Rule + " of role " + v.Role
+	}
+	if plain := allowed(roles, t.Kind, t.Name); plain.Allowed {
+		e.step("role %s allows %s, but nothing allows the URI as services may read it", plain.Role, plain.Rule)
+	} else {
+		e.step("no role allows %s, and what is not allowed is denied", t)
+	}
+	if scope := p.missing(who, t); scope != "" {
+		e.step("a token with scope %s would be allowed it", scope)
+	}
+	return false, "nothing allows it"
+}
+
+func (p *Policy) byConditions(e *Explanation, t *Target, of *call) {
+	for _, c := range p.conditionsOn(t) {
+		switch yes, err := c.holds(of); {
+		case err != nil:
+			e.step("the condition on line %d, %s, has no value, which denies: %v", c.line, c.when, err)
+		case !yes:
+			e.step("the condition on line %d, %s, is false", c.line, c.when)
+		default:
+			e.step("the condition on line %d, %s, is true", c.line, c.when)
+			continue
+		}
+		e.Allowed, e.Decided = false, fmt.Sprintf("the condition on line %d", c.line)
+		return
+	}
+}
+
+func (p *Policy) byApproval(e *Explanation, tool string) {
+	rule := p.approval.find(Tools, tool)
+	if !e.Allowed || rule == nil {
+		return
+	}
+	var by []string
+	for name, r := range p.roles {
+		if r.approve.find(Tools, tool) != nil {
+			by = append(by, name)
+		}
+	}
+	slices.Sort(by)
+	e.Approval = "the caller's own person"
+	if len(by) > 0 {
+		e.Approval = "somebody else of the tenant with role " + strings.Join(by, " or ")
+	}
+	e.step("require_approval %s: %s has to agree to each call", rule.text, e.Approval)
+}

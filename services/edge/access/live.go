@@ -1,0 +1,183 @@
+package access
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// pollTime is how often the file is looked at. A change counts once it was seen
+// twice, so that a file which is still being written is not read in part.
+const pollTime = 400 * time.Millisecond
+
+// Live is the policy of a file, which is read again when it changes. While the file
+// is broken or gone, the last good policy stays. It is a gateway.Access.
+type Live struct {
+	path string
+	log  *slog.Logger
+	now  atomic.Pointer[Policy]
+	// broken says since when the file is not what is in force; nil if it is.
+	broken atomic.Pointer[time.Time]
+
+	mu      sync.Mutex
+	changed map[*func()]struct{}
+	prepare func(*Policy) error
+
+	challenge atomic.Pointer[func(scopes ...string) gateway.Challenge]
+
+	logged logged
+	stop   chan struct{}
+	done   sync.WaitGroup
+	// text is what was read last, seen what was seen last.
+	text, seen []byte
+}
+
+// Open reads a policy file, which has to be right, and watches it until Close.
+func Open(path string, log *slog.Logger) (*Live, error) {
+	text, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	l := &Live{path: path, log: log, stop: make(chan struct{}), changed: map[*func()]struct{}{}, text: text, seen: text}
+	l.now.Store(p)
+	l.done.Go(l.watch)
+	return l, nil
+}
+
+// Read reads a policy file as it is.
+func Read(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// What is longer is refused by Parse.
+	return io.ReadAll(io.LimitReader(f, MaxFile+1))
+}
+
+// Now is the policy in force.
+func (l *Live) Now() *Policy { return l.now.Load() }
+
+// OnChange has f called when another policy has come into force, until stop is
+// called. f does not block.
+func (l *Live) OnChange(f func()) (stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed[&f] = struct{}{}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.changed, &f)
+	}
+}
+
+// Prepare has f called with a policy before it comes into force; with an error it
+// does not, as if its file were broken. f is asked again until there is none.
+func (l *Live) Prepare(f func(next *Policy) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.prepare = f
+}
+
+// ready has what depends on a policy be made ready for it.
+func (l *Live) ready(p *Policy) error {
+	l.mu.Lock()
+	f := l.prepare
+	l.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f(p)
+}
+
+// ChallengeBy has who is refused for want of a scope told how to get it.
+func (l *Live) ChallengeBy(f func(scopes ...string) gateway.Challenge) { l.challenge.Store(&f) }
+
+// Close ends the watch.
+func (l *Live) Close() {
+	close(l.stop)
+	l.done.Wait()
+}
+
+// Broken says since when the file is not what is in force; zero if it is.
+func (l *Live) Broken() time.Time {
+	if t := l.broken.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+func (l *Live) watch() {
+	tick := time.NewTicker(pollTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-tick.C:
+			l.look()
+		}
+	}
+}
+
+// look reads the file. What cannot be read is a change too.
+func (l *Live) look() {
+	text, err := Read(l.path)
+	if err != nil {
+		text = []byte("\x00" + err.Error())
+	}
+	stable := bytes.Equal(text, l.seen)
+	l.seen = text
+	if !stable || bytes.Equal(text, l.text) {
+		return
+	}
+	l.text = text
+	var p *Policy
+	if err == nil {
+		p, err = Parse(text)
+	}
+	if err == nil {
+		if err = l.ready(p); err != nil {
+			l.text = nil // to be tried again: what it lacks may not be in the file
+			if !l.Broken().IsZero() {
+				return
+			}
+		}
+	}
+	if err != nil {
+		if now := time.Now(); l.Broken().IsZero() {
+			l.broken.Store(&now)
+		}
+		l.log.Error("the policy file is broken: the last good policy stays in force", "file", l.path, "error", err, "policy", l.Now().Digest()[:12])
+		return
+	}
+	old := l.now.Swap(p)
+	l.broken.Store(nil)
+	if old.Digest() != p.Digest() {
+		l.log.Warn("the policy has changed", "file", l.path, "policy", p.Digest()[:12], "before", old.Digest()[:12])
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for f := range l.changed {
+			(*f)()
+		}
+	}
+}
+
+// logged keeps what clients can cause from filling the log: one line a second.
+type logged struct{ last atomic.Int64 }
+
+func (l *logged) now() bool {
+	now, last := time.Now().Unix(), l.last.Load()
+	return now != last && l.last.CompareAndSwap(last, now)
+}

@@ -1,0 +1,136 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/trail"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/identity"
+	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
+	"github.com/busbar-mcp/busbar/services/edge/limit"
+)
+
+// IdentityFlags say what shows who calls, besides what the policy file says. The
+// tags are read by kong.
+type IdentityFlags struct {
+	Proxy     identity.ProxyFlags `embed:""`
+	KeyHeader string              `name:"auth-key-header" env:"BUSBAR_AUTH_KEY_HEADER" placeholder:"NAME" help:"Header, such as X-Custom-Auth, in which clients may send an API key in place of Authorization."`
+
+	// StandIn, if there is one, takes the place of the policy's authorization servers:
+	// the one of "busbar dev --oauth".
+	StandIn *oauth.Issuer `kong:"-"`
+}
+
+// OpenIdentity has an edge find out who calls, by API keys, by what its policy says,
+// by the proxy in front, and by other ways, until closed. Without a policy, and a proxy
+// that says who calls, who shows nothing is let in. It comes after OpenPolicy.
+func (f *IdentityFlags) OpenIdentity(cfg *Config, ways ...identity.Way) (closed func(), err error) {
+	proxy, err := f.Proxy.Proxy()
+	if err != nil {
+		return nil, err
+	}
+	if proxy != nil {
+		cfg.Client = proxy.Client
+	}
+	if proxy.Names() {
+		ways = append(ways, proxy)
+	}
+	a := identity.New(ways...)
+	if f.KeyHeader != "" {
+		if err := a.TakeKeysFrom(f.KeyHeader); err != nil {
+			a.Close()
+			return nil, fmt.Errorf("--auth-key-header: %w", err)
+		}
+	}
+	cfg.Authenticator = a
+	live, ok := cfg.Access.(*access.Live)
+	if !ok {
+		return a.Close, a.Configure(identity.Settings{Anonymous: !proxy.Names()})
+	}
+	configure := func(p *access.Policy) error {
+		s, err := p.Identity()
+		if err != nil {
+			return err
+		}
+		if f.StandIn != nil {
+			s.StandIn(*f.StandIn)
+		}
+		return a.Configure(s)
+	}
+	if err := configure(live.Now()); err != nil {
+		a.Close()
+		return nil, fmt.Errorf("--access: %w", err)
+	}
+	live.ChallengeBy(a.InsufficientScope)
+	live.Prepare(configure)
+	return a.Close, nil
+}
+
+// bounded is what finds out who calls, with a bound for who fails; nil where everybody
+// is anonymous.
+func (e *Edge) bounded() gateway.Authenticator {
+	if e.cfg.Authenticator == nil {
+		return nil
+	}
+	return limit.NewFailures(e.cfg.Authenticator)
+}
+
+// identity is what finds out who calls, if that serves metadata for clients.
+func (e *Edge) identity() *identity.Authenticator {
+	a, _ := e.cfg.Authenticator.(*identity.Authenticator)
+	return a
+}
+
+// oauth reports whether access tokens are taken.
+func (e *Edge) oauth() bool {
+	a := e.identity()
+	return a != nil && a.OAuth()
+}
+
+// takeKeys has API keys of the bus taken, which edges make the bucket for.
+func (e *Edge) takeKeys() error {
+	a := e.identity()
+	if a == nil {
+		return nil
+	}
+	keys, err := identity.NewKeys(e.conn, e.cfg.Logger)
+	if err != nil {
+		return err
+	}
+	e.cleanup(keys.Close)
+	a.TakeKeys(keys)
+	return nil
+}
+
+// refused answers a request whose header of one's own is not good, in the one form
+// that such headers have at all doors.
+func (e *Edge) refused(ctx context.Context, w http.ResponseWriter, r *http.Request) bool {
+	a := e.identity()
+	if a == nil || r.Method == http.MethodOptions || !a.Custom(r.Header) {
+		return false
+	}
+	switch path := r.URL.Path; {
+	case path == "/healthz", path == "/readyz", strings.HasPrefix(path, identity.MetadataPath), r.Header.Get(trail.Header) != "":
+		return false // for anybody, and for who runs the edge
+	}
+	_, err := e.gateway.Admit(ctx, "http", door.Credentials(r))
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Reason != fault.Unauthenticated {
+		return false
+	}
+	door.Explain(w.Header(), http.StatusUnauthorized, f)
+	door.Answer(w, http.StatusUnauthorized, "application/json", []byte(customRefusal))
+	return true
+}
+
+// customRefusal is the body of a refusal by a header of one's own.
+const customRefusal = `{"error":"Custom authentication failed"}`
+
+var _ gateway.Ender = (*identity.Authenticator)(nil)

@@ -1,0 +1,100 @@
+package catalogue
+
+import (
+	"slices"
+	"sync"
+)
+
+// Sight is what of the catalogue somebody may know of.
+type Sight interface {
+	// Key is the same for all that see the same, and for nobody else.
+	Key() string
+	// Sees reports whether a name is shown. kind is one of Tools, Prompts, Resources,
+	// Templates and Skills; a skill's name is the URI of its SKILL.md. service is
+	// whose it is.
+	Sees(kind Kind, name, service string) bool
+}
+
+// maxViews bounds the views of one snapshot that are kept.
+const maxViews = 256
+
+// views are a snapshot as others see it, by the keys of their sights.
+type views struct {
+	mu  sync.Mutex
+	all map[string]*Snapshot
+}
+
+// For returns the snapshot as somebody sees it: with nothing that the sight does
+// not show, in lists and by name. nil sees everything.
+func (s *Snapshot) For(sight Sight) *Snapshot {
+	if sight == nil {
+		return s
+	}
+	key := sight.Key()
+	s.views.mu.Lock()
+	v := s.views.all[key]
+	s.views.mu.Unlock()
+	if v != nil {
+		return v
+	}
+	v = s.seen(sight)
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	if s.views.all == nil || len(s.views.all) >= maxViews {
+		s.views.all = map[string]*Snapshot{}
+	}
+	s.views.all[key] = v
+	return v
+}
+
+// seen makes the view of a sight.
+func (s *Snapshot) seen(sight Sight) *Snapshot {
+	v := *s
+	v.sight = sight
+	for k := range v.lists {
+		v.lists[k] = s.lists[k].only(func(it item) bool { return v.shows(Kind(k), it.name, s.owner(Kind(k), it.name)) })
+	}
+	v.digest = digest(&v.lists)
+	return &v
+}
+
+// only is the list without what keep reports false for.
+func (l *list) only(keep func(item) bool) list {
+	kept := list{member: l.member, scope: l.scope, items: make([]item, 0, len(l.items))}
+	for _, it := range l.items {
+		if keep(it) {
+			kept.items = append(kept.items, it)
+		}
+	}
+	kept.first = kept.page(0)
+	return kept
+}
+
+// owner is the service that has an entry of a list.
+func (s *Snapshot) owner(kind Kind, name string) string {
+	switch kind {
+	case Tools, LegacyTools:
+		return s.tools[name].Service
+	case Prompts:
+		return s.prompts[name].Service
+	case Resources:
+		return s.resources[name].Service
+	case Skills:
+		return s.files[name].Service
+	}
+	if i := slices.IndexFunc(s.templates, func(t template) bool { return t.uri == name }); i >= 0 {
+		return s.templates[i].target.Service
+	}
+	return ""
+}
+
+// shows reports whether the snapshot shows a name.
+func (s *Snapshot) shows(kind Kind, name string, service string) bool {
+	if s.sight == nil {
+		return true
+	}
+	if kind == LegacyTools {
+		kind = Tools
+	}
+	return s.sight.Sees(kind, name, service)
+}

@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// Access decides who may do what.
+type Access interface {
+	// Authorize decides on a call whose target is known: nil lets it pass, ErrUnseen
+	// answers as if there were no such thing, and a *fault.Error with reason
+	// Forbidden says that it is not theirs.
+	Authorize(ctx context.Context, v View) error
+	// Sight is what lists, searches and notifications show to a principal; nil for
+	// everything.
+	Sight(p Principal) catalogue.Sight
+	// NeedsApproval reports whether a person has to agree to a call, whatever its
+	// tool says.
+	NeedsApproval(v View) bool
+	// MayApprove reports whether somebody may agree to a call that a principal, by
+	// its ID, has made.
+	MayApprove(p Principal, requester string, v View) bool
+	// Roles are those of a principal here, sorted.
+	Roles(p Principal) []string
+	// Approves reports whether somebody may agree to calls of others at all.
+	Approves(p Principal) bool
+	// ReadsTrail reports whether somebody may read the audit trail of its tenant.
+	ReadsTrail(p Principal) bool
+}
+
+// ErrUnseen is what Access says of a name that its caller must not know of.
+var ErrUnseen = errors.New("not for this principal")
+
+// Open is the Access of an edge without a policy: everybody may do everything, and
+// agrees to its own calls.
+type Open struct{}
+
+// Authorize implements Access.
+func (Open) Authorize(context.Context, View) error { return nil }
+
+// Sight implements Access.
+func (Open) Sight(Principal) catalogue.Sight { return nil }
+
+// NeedsApproval implements Access.
+func (Open) NeedsApproval(View) bool { return false }
+
+// MayApprove implements Access.
+func (Open) MayApprove(p Principal, requester string, _ View) bool { return p.ID() == requester }
+
+// Roles implements Access.
+func (Open) Roles(Principal) []string { return nil }
+
+// Approves implements Access.
+func (Open) Approves(Principal) bool { return false }
+
+// ReadsTrail implements Access.
+func (Open) ReadsTrail(Principal) bool { return false }
+
+// authorize decides whether who calls may call this. Of what is not there, and of
+// what is not for them, the answer is the same.
+func authorize(cfg *Config) link {
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			if r.missing != nil {
+				return nil, r.missing
+			}
+			if r.Who != nil && r.approved == nil {
+				return next(ctx, r) // the door has decided
+			}
+			switch err := cfg.Access.Authorize(ctx, r.View); {
+			case errors.Is(err, ErrUnseen):
+				return nil, unknown(r.Call)
+			case err != nil:
+				return nil, err
+			}
+			r.askPerson = r.Target.Tool != nil && (r.Target.Tool.RequiresUserApproval || cfg.Access.NeedsApproval(r.View))
+			return next(ctx, r)
+		}
+	}
+}

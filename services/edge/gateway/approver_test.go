@@ -1,0 +1,129 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// byTenant takes tenant/name for credentials, with a role that the token brings.
+type byTenant struct{}
+
+func (byTenant) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	tenant, name, _ := strings.Cut(c.Bearer, "/")
+	p := gateway.Principal{Name: name, Tenant: tenant}
+	if strings.HasPrefix(name, "root") {
+		p.Roles = []string{"admin"}
+	}
+	if name == "ada" {
+		p.Roles = []string{"worker"}
+	}
+	return p, nil
+}
+
+// Where the policy says who approves, they do, for others of their tenant: nobody
+// for itself, and nobody of another tenant.
+func TestSomebodyElseApproves(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	policy := `
+roles:
+  worker: {allow: ["tools/*"]}
+  admin: {allow: [tools/echo], approve: ["tools/*"]}
+require_approval: [tools/echo]
+`
+	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	live, err := access.Open(path, bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(live.Close)
+	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		cfg.Approvals, cfg.Authenticator, cfg.Access, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, live, sealer(t, 1)
+	})
+	as := func(who string) gateway.Credentials { return gateway.Credentials{Bearer: who} }
+	hold := func(who, tool string) string {
+		t.Helper()
+		c := toolCall(tool, `{"a":1}`)
+		c.Credentials = as(who)
+		// Its client could ask its user, who does not decide.
+		c.Client = &busv1.Client{Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
+		return heldID(t, w.fails(t, c, fault.ApprovalRequired, fault.No))
+	}
+	waits := func(who string) (n int) {
+		t.Helper()
+		all, err := w.gateway.Held(t.Context(), "desk", as(who))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	decide := func(who, id string, yes bool) (*gateway.Answer, error) {
+		return w.gateway.Approve(t.Context(), "desk", as(who), id, yes, nil)
+	}
+	id := hold("acme/ada", "approved")
+	for _, who := range []string{"acme/ada", "acme/bob", "beta/root", "beta/ada"} {
+		if n := waits(who); n != 0 {
+			t.Errorf("%s sees %d calls", who, n)
+		}
+		if _, err := w.gateway.FindHeld(t.Context(), "desk", as(who), id); !fault.Is(err, fault.UnknownApproval) {
+			t.Errorf("%s finds it: %v", who, err)
+		}
+		for _, yes := range []bool{true, false} {
+			if _, err := decide(who, id, yes); !fault.Is(err, fault.UnknownApproval) {
+				t.Errorf("%s decides: %v", who, err)
+			}
+		}
+	}
+	if n := waits("acme/root"); n != 1 {
+		t.Errorf("the approver sees %d calls", n)
+	}
+	if held, err := w.gateway.FindHeld(t.Context(), "desk", as("acme/root"), id); err != nil || string(held.Arguments) != `{"a":1}` {
+		t.Errorf("the approver finds %+v, %v", held, err)
+	}
+	// The approver may not call the tool itself; the caller may, and it runs as that.
+	if a, err := decide("acme/root", id, true); err != nil || a.Result == nil {
+		t.Fatalf("%v, %v", a, err)
+	}
+	if r := w.last(t); r.Principal.Name != "ada" || r.Principal.Tenant != "acme" || r.Approval == nil || !r.Approval.Agreed || r.Approval.By.Name != "root" || r.Approval.Door != "desk" {
+		t.Errorf("audited as %+v, approval %+v", r.Principal, r.Approval)
+	}
+	if _, err := decide("acme/root", id, true); !fault.Is(err, fault.UnknownApproval) {
+		t.Errorf("twice: %v", err)
+	}
+	// Tools of the list need it as well, and an approver does not for itself.
+	id = hold("acme/root", "echo")
+	if _, err := decide("acme/root", id, true); !fault.Is(err, fault.UnknownApproval) || waits("acme/root") != 0 {
+		t.Errorf("for itself: %v", err)
+	}
+	if _, err := decide("acme/root2", id, false); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("refused: %v", err)
+	}
+	if r := w.last(t); r.Principal.Name != "root" || r.Approval == nil || r.Approval.Agreed || r.Approval.By.Name != "root2" {
+		t.Errorf("audited as %+v, approval %+v", r.Principal, r.Approval)
+	}
+	// What was denied meanwhile does not run.
+	id = hold("acme/ada", "echo")
+	if err := os.WriteFile(path, bytes.Replace([]byte(policy), []byte(`["tools/*"]}`), []byte(`["tools/*"], deny: [tools/echo]}`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := live.Now().Digest()
+	bustest.Eventually(t, "the policy is another", func() bool { return live.Now().Digest() != before })
+	ran := w.svc.Calls.Load()
+	if _, err := decide("acme/root", id, true); !fault.Is(err, fault.UnknownTool) || w.svc.Calls.Load() != ran {
+		t.Errorf("what is denied by now: %v", err)
+	}
+}

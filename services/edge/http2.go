@@ -1,0 +1,78 @@
+package edge
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// http2Protocol is what clients and edges call HTTP/2 in a TLS handshake (RFC 9113, 3.2).
+const http2Protocol = "h2"
+
+// http2Limits are what one connection may take up. Header lists have the server's
+// MaxHeaderBytes, and what a client resets before it is served waits in a queue of
+// four times the streams, beyond which the server ends the connection.
+func http2Limits() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		// Streams of events stay open, and calls go on beside them.
+		MaxConcurrentStreams: 100,
+		// The least that the protocol allows; a larger one is a buffer of that size.
+		MaxReadFrameSize: 16 << 10,
+		// Bytes of bodies that were sent and not read yet.
+		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 1 << 20,
+		// Of the table that header names and values are remembered in.
+		MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
+		// A client that is gone, and one that takes no byte of what is written.
+		SendPingTimeout: 30 * time.Second, PingTimeout: 10 * time.Second, WriteByteTimeout: 10 * time.Second,
+	}
+}
+
+const (
+	// maxCancelled is how many requests a client may take back within cancelTime,
+	// if that is most of those it makes. To take one back costs a client nothing,
+	// and to begin it costs the edge something.
+	maxCancelled = 500
+	cancelTime   = 10 * time.Second
+)
+
+// cancelled counts the requests over an HTTP/2 connection, and those that the
+// client takes back.
+type cancelled struct {
+	conn net.Conn
+
+	mu        sync.Mutex
+	since     time.Time
+	all, back int
+}
+
+// patient ends the connections of clients that take back most of what they ask for.
+func patient(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := r.Context().Value(connKey{}).(*cancelled)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		defer func() {
+			if c.count(r.Context().Err() != nil) {
+				_ = c.conn.Close()
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// count reports whether the connection is to end.
+func (c *cancelled) count(back bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.since) > cancelTime {
+		c.since, c.all, c.back = now, 0, 0
+	}
+	c.all++
+	if back {
+		c.back++
+	}
+	return c.back > maxCancelled && 2*c.back > c.all
+}

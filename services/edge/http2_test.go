@@ -1,0 +1,337 @@
+package edge_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// flooder is a client that writes frames as it likes.
+type flooder struct {
+	*http2.Framer
+	conn *tls.Conn
+	next uint32 // stream
+	// written counts the frames of the client, frames those of the edge.
+	written int
+	// ended is closed when the edge has ended the connection.
+	ended  chan struct{}
+	frames atomic.Int64
+	goAway atomic.Uint32
+}
+
+// flood connects, and reads what the edge writes if reads is set.
+func (s *encrypted) flood(t *testing.T, reads bool, settings ...http2.Setting) *flooder {
+	t.Helper()
+	cfg := s.config()
+	cfg.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", s.http, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(bustest.Patience))
+	f := &flooder{conn: conn, next: 1, ended: make(chan struct{})}
+	f.Framer = http2.NewFramer(f, conn)
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	_ = f.WriteSettings(settings...)
+	if reads {
+		go f.read()
+	}
+	return f
+}
+
+// Write is called once for each frame.
+func (f *flooder) Write(b []byte) (int, error) {
+	f.written++
+	return f.conn.Write(b)
+}
+
+func (f *flooder) read() {
+	defer close(f.ended)
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		f.frames.Add(1)
+		if end, ok := frame.(*http2.GoAwayFrame); ok {
+			f.goAway.Store(uint32(end.ErrCode))
+		}
+	}
+}
+
+func block(fields ...string) []byte {
+	var b strings.Builder
+	e := hpack.NewEncoder(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return []byte(b.String())
+}
+
+func get2(path string) []byte {
+	return block(":method", "GET", ":scheme", "https", ":authority", "localhost", ":path", path)
+}
+
+// open opens a stream.
+func (f *flooder) open(headers []byte, endStream bool) (uint32, error) {
+	id := f.next
+	f.next += 2
+	return id, f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers, EndStream: endStream, EndHeaders: true})
+}
+
+// processorTime is that of this process.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Each flood is 10,000 frames or more of one client, while another one calls a tool.
+// Not in parallel with other tests: it looks at the processor's time, which is that
+// of the client as well.
+func TestCase29HTTP2Floods(t *testing.T) {
+	e, _ := start(t).join(t)
+	s := encrypt(t, e)
+	other := s.client(t, 2)
+	if _, err := s.call(other, "before"); err != nil {
+		t.Fatal(err)
+	}
+	const frames = 10_000
+	repeat := func(write func(*flooder) error) func(*flooder) error {
+		return func(f *flooder) error {
+			for range frames {
+				if err := write(f); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		reads, ends bool
+		flood       func(*flooder) error
+	}{
+		"rapid reset": {true, true, func(f *flooder) error { // CVE-2023-44487
+			for {
+				id, err := f.open(get2("/mcp"), true)
+				if err == nil {
+					err = f.WriteRSTStream(id, http2.ErrCodeCancel)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}},
+		"resets that the edge makes": {true, true, repeat(func(f *flooder) error { // CVE-2025-8671
+			id, err := f.open(get2("/mcp"), true)
+			if err == nil {
+				err = f.WriteWindowUpdate(id, 1<<31-1)
+			}
+			return err
+		})},
+		"continuation": {true, true, func(f *flooder) error { // CVE-2023-45288
+			fragment := block(strings.Repeat("x", 50), strings.Repeat("y", 50))
+			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: get2("/healthz")})
+			for range 100 * frames {
+				if err != nil {
+					break
+				}
+				err = f.WriteContinuation(1, false, fragment)
+			}
+			return err
+		}},
+		"empty continuation": {true, true, func(f *flooder) error {
+			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: get2("/healthz")})
+			for range 100 * frames {
+				if err != nil {
+					break
+				}
+				err = f.WriteContinuation(1, false, nil)
+			}
+			return err
+		}},
+		"settings": {true, false, repeat(func(f *flooder) error { return f.WriteSettings() })},
+		"ping, no read": {false, true, func(f *flooder) error {
+			for {
+				if err := f.WritePing(false, [8]byte{}); err != nil {
+					return err
+				}
+			}
+		}},
+		"ping": {true, false, repeat(func(f *flooder) error { return f.WritePing(false, [8]byte{}) })},
+		"priority": {true, false, repeat(func(f *flooder) error {
+			return f.WritePriority(f.next, http2.PriorityParam{Weight: 1})
+		})},
+		"window update": {true, false, repeat(func(f *flooder) error { return f.WriteWindowUpdate(0, 1) })},
+		"unknown frame": {true, false, repeat(func(f *flooder) error { return f.WriteRawFrame(0xfa, 0, 0, []byte("x")) })},
+		"empty data": {true, false, func(f *flooder) error {
+			id, err := f.open(block(":method", "POST", ":scheme", "https", ":authority", "localhost", ":path", "/v1", "content-type", "application/json"), false)
+			for range frames {
+				if err != nil {
+					break
+				}
+				err = f.WriteData(id, false, nil)
+			}
+			return err
+		}},
+		"many streams": {true, false, repeat(func(f *flooder) error {
+			_, err := f.open(block(":method", "POST", ":scheme", "https", ":authority", "localhost", ":path", "/v1", "content-type", "application/json"), false)
+			return err
+		})},
+		"header bomb": {true, false, func(f *flooder) error { // one byte stands for 4,000
+			bomb := append(get2("/healthz"), 0x40, 1, 'a', 0x7f)
+			bomb = append(binary.AppendUvarint(bomb, 4000-127), strings.Repeat("b", 4000)...)
+			bomb = append(bomb, strings.Repeat("\xbe", 10_000)...)
+			for range frames / 100 {
+				if _, err := f.open(bomb, true); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		"a header of 1 MiB": {true, false, func(f *flooder) error {
+			large := get2("/healthz")
+			for range 70 {
+				large = append(large, block("x", strings.Repeat("é", 8000))...)
+			}
+			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: large[:16000], EndStream: true})
+			for at := 16000; err == nil && at < len(large); at += 16000 {
+				err = f.WriteContinuation(1, at+16000 >= len(large), large[at:min(at+16000, len(large))])
+			}
+			return err
+		}},
+		"a frame that is too large": {true, true, func(f *flooder) error {
+			return f.WriteRawFrame(http2.FrameData, 0, 1, make([]byte, 1<<20))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := s.flood(t, c.reads)
+			ctx, stop := context.WithCancel(t.Context())
+			var slowest time.Duration
+			var calls int
+			served := make(chan error, 1)
+			go func() {
+				for {
+					begun := time.Now()
+					if _, err := s.call(other, "meanwhile"); err != nil || ctx.Err() != nil {
+						served <- err
+						return
+					}
+					slowest, calls = max(slowest, time.Since(begun)), calls+1
+					time.Sleep(10 * time.Millisecond) // the processor's time is to be the flood's
+				}
+			}()
+			used := processorTime(t)
+			err := c.flood(f)
+			if c.reads {
+				// What was written is taken up before the connection ends.
+				_ = f.WritePing(false, [8]byte{1})
+				if c.ends {
+					receive(t, "the edge ends the connection", f.ended)
+				} else if err == nil {
+					_ = f.conn.CloseWrite()
+					receive(t, "the connection ends", f.ended)
+				}
+			} else if c.ends {
+				bustest.Eventually(t, "the edge ends the connection", func() bool { return f.WritePing(false, [8]byte{}) != nil })
+			}
+			used = processorTime(t) - used
+			stop()
+			if err := <-served; err != nil {
+				t.Errorf("another client is not served: %v", err)
+			}
+			_ = f.conn.Close()
+			if most := 3 * time.Second * time.Duration(max(1, f.written/frames)); used > most {
+				t.Errorf("%d frames took %v of processor", f.written, used)
+			}
+			t.Logf("%d frames, %v of processor, with %d calls of another client, the slowest %v; %d frames came back, code %v; the flood: %v",
+				f.written, used, calls, slowest, f.frames.Load(), http2.ErrCode(f.goAway.Load()), err)
+		})
+	}
+	bustest.Eventually(t, "nothing is left of the floods", func() bool {
+		runtime.GC()
+		return runtime.NumGoroutine() < 200
+	})
+}
+
+// Requests that have begun cost an edge more than a client that takes them back, so
+// one that takes back most of what it asks for loses its connection.
+func TestCase29RequestsTakenBack(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	f := encrypt(t, e).flood(t, true)
+	for begun := 0; ; begun++ {
+		if begun > 1000 {
+			t.Fatal("the connection goes on")
+		}
+		id, err := f.open(block(":method", "POST", ":scheme", "https", ":authority", "localhost", ":path", "/tools/hold", "content-type", "application/json"), false)
+		if err == nil {
+			err = f.WriteData(id, true, []byte("{}"))
+		}
+		if err == nil {
+			select {
+			case <-w.svc.Started:
+				err = f.WriteRSTStream(id, http2.ErrCodeCancel)
+			case <-f.ended:
+				err = io.EOF
+			}
+		}
+		if err != nil {
+			if begun < 500 {
+				t.Errorf("after %d: %v", begun, err)
+			}
+			break
+		}
+	}
+	receive(t, "the edge ends the connection", f.ended)
+}
+
+// A client that reads hardly anything loses each of its streams, and while it has
+// them holds up no other client.
+func TestCase29SlowReaderOfManyStreams(t *testing.T) {
+	t.Parallel()
+	e, _ := start(t).join(t)
+	s := encrypt(t, e)
+	f := s.flood(t, false, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
+	const streams = 100
+	for range streams {
+		if _, err := f.open(get2("/openapi.json"), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := s.client(t, 2)
+	for cut := map[uint32]bool{}; len(cut) < streams; {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			t.Fatalf("%v, %d are cut", err, len(cut))
+		}
+		switch frame := frame.(type) {
+		case *http2.RSTStreamFrame:
+			cut[frame.StreamID] = true
+		case *http2.DataFrame: // a byte at a time is no progress
+			if err := f.WriteWindowUpdate(frame.StreamID, 1); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.call(other, "meanwhile"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package identity
+
+import "context"
+
+// Deafen has keys hear nothing of changes any more.
+func (k *Keys) Deafen() { k.stops[0](); k.stops = k.stops[1:] }
+
+// Resync reads all keys again.
+func (k *Keys) Resync(ctx context.Context) { k.resync(ctx) }

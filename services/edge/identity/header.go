@@ -1,0 +1,79 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// Header is the Way of a header of one's own: check says whose its value is, and
+// sees the whole request besides. Its error is a *fault.Error with reason
+// Unauthenticated. A header that appears twice is refused before it is asked.
+func Header(name string, check func(ctx context.Context, value string, c *gateway.Credentials) (gateway.Principal, error)) Way {
+	return header{http.CanonicalHeaderKey(name), check}
+}
+
+// TakeKeysFrom takes API keys from a header of one's own too. It is called before
+// the authenticator is used.
+func (a *Authenticator) TakeKeysFrom(name string) error {
+	if strings.ContainsFunc(name, func(c rune) bool {
+		return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	}) {
+		return fmt.Errorf("%q is no name of a header", name)
+	}
+	switch name = http.CanonicalHeaderKey(name); name {
+	case "", "Authorization", "Cookie", "Host", "Origin", "Dpop", "Content-Type", "Content-Length", "Connection":
+		return fmt.Errorf("%q means something already; choose a header such as X-Custom-Auth", name)
+	}
+	a.keyHeader = name
+	return nil
+}
+
+// Headers are those besides Authorization in which clients show who they are.
+func (a *Authenticator) Headers() (names []string) {
+	if a.keyHeader != "" {
+		names = append(names, a.keyHeader)
+	}
+	for _, w := range a.ways {
+		if own, ok := w.(header); ok {
+			names = append(names, own.name)
+		}
+	}
+	return names
+}
+
+// Custom reports whether a request is one for a header of one's own: it has one,
+// or it has no other credentials and there is no other way to get any.
+func (a *Authenticator) Custom(h http.Header) bool {
+	alone := len(h["Authorization"]) == 0 && !a.OAuth()
+	if a.keyHeader != "" && (alone || len(h[a.keyHeader]) > 0) {
+		return true
+	}
+	for _, w := range a.ways {
+		if own, ok := w.(header); ok && (alone || len(h[own.name]) > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+type header struct {
+	name  string
+	check func(context.Context, string, *gateway.Credentials) (gateway.Principal, error)
+}
+
+// Shown implements Way.
+func (h header) Shown(c *gateway.Credentials) bool { return len(c.Header[h.name]) > 0 }
+
+// Authenticate implements Way.
+func (h header) Authenticate(ctx context.Context, c *gateway.Credentials) (gateway.Principal, error) {
+	values := c.Header[h.name]
+	if len(values) != 1 {
+		return gateway.Principal{}, fault.New(fault.InvalidRequest, "the header %s appears twice", h.name).Because(errTwo)
+	}
+	return h.check(ctx, values[0], c)
+}

@@ -1,0 +1,247 @@
+// Package identity finds out who calls, from what a request shows: an API key, an
+// OAuth 2.1 access token, a client certificate, a header of one's own, the header
+// of a trusted proxy, or nothing. It is the one place for all credentials, at all
+// doors (ADR 0034).
+//
+// A request is whose its one credential says. Two kinds at once are refused, and a
+// bad one is refused too: nobody becomes anonymous by showing something wrong.
+package identity
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// Way is one more kind of credentials, besides those of the Authorization header
+// and certificates.
+type Way interface {
+	// Shown reports whether a request shows credentials of this kind, good or bad.
+	Shown(c *gateway.Credentials) bool
+	// Authenticate says whose they are. The error is a *fault.Error, with reason
+	// Unauthenticated for bad ones. Principal.Credential must name no secret.
+	Authenticate(ctx context.Context, c *gateway.Credentials) (gateway.Principal, error)
+}
+
+// Settings are what an access file says of who calls. They may change while an edge
+// runs.
+type Settings struct {
+	Issuers []Issuer
+	// Certificates say whom client certificates stand for. Without any they are no
+	// credentials.
+	Certificates []Certificate
+	// Anonymous lets in who shows nothing, as gateway.Anonymous.
+	Anonymous bool
+	// Tenant is that of a principal whose credentials name none; nil for none.
+	Tenant func(principal string) string
+}
+
+// Check says what is wrong with settings.
+func (s Settings) Check() error {
+	var issuers []oauth.Issuer
+	for i := range s.Issuers {
+		issuers = append(issuers, s.Issuers[i].Issuer)
+	}
+	if err := oauth.Check(issuers); err != nil {
+		return err
+	}
+	for i := range s.Certificates {
+		if err := s.Certificates[i].Check(); err != nil {
+			return err
+		}
+	}
+	_, err := metadata(s.Issuers)
+	return err
+}
+
+// Authenticator is the gateway.Authenticator of an edge. Close it last.
+type Authenticator struct {
+	ways []Way
+	// keyHeader is a header that may have an API key; empty for none.
+	keyHeader string
+	keys      atomic.Pointer[Keys]
+	now       atomic.Pointer[state]
+
+	mu      sync.Mutex
+	onEnded map[int]func(string)
+	next    int
+}
+
+// state is Settings at work.
+type state struct {
+	Settings
+	oauth    *oauth.Verifier
+	roles    map[string]map[string][]string // by issuer and scope
+	metadata []byte
+	words    words
+}
+
+// New makes an authenticator with ways of saying who calls besides tokens and
+// certificates. It lets nobody in before Configure.
+func New(ways ...Way) *Authenticator {
+	a := &Authenticator{ways: ways, onEnded: map[int]func(string){}}
+	verifier, err := oauth.New(nil, nil)
+	if err != nil {
+		panic(err) // no issuer, no error
+	}
+	a.now.Store(&state{oauth: verifier, words: newWords(nil)})
+	return a
+}
+
+// TakeKeys takes API keys from now on.
+func (a *Authenticator) TakeKeys(k *Keys) {
+	k.mu.Lock()
+	k.onEnded = a.ended
+	k.mu.Unlock()
+	a.keys.Store(k)
+}
+
+// Configure puts other settings into force, for streams that are open too. Keys of
+// issuers that have not changed stay. With an error nothing has changed.
+func (a *Authenticator) Configure(s Settings) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	before := a.now.Load()
+	next := &state{Settings: s, roles: map[string]map[string][]string{}}
+	var issuers []oauth.Issuer
+	for i := range s.Issuers {
+		issuers = append(issuers, s.Issuers[i].Issuer)
+		next.roles[s.Issuers[i].URL] = s.Issuers[i].ScopeRoles
+	}
+	var err error
+	if next.metadata, err = metadata(s.Issuers); err != nil {
+		return err
+	}
+	if next.oauth, err = oauth.New(issuers, before.oauth); err != nil {
+		return err
+	}
+	next.words = newWords(s.Issuers)
+	a.now.Store(next)
+	before.oauth.CloseReplaced(next.oauth)
+	a.ended("")
+	return nil
+}
+
+// Close ends what reads keys of issuers. Keys are closed by who made them.
+func (a *Authenticator) Close() { a.now.Load().oauth.Close() }
+
+// OnEnded implements gateway.Ender.
+func (a *Authenticator) OnEnded(f func(credential string)) (stop func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.next
+	a.next++
+	a.onEnded[n] = f
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.onEnded, n)
+	}
+}
+
+func (a *Authenticator) ended(credential string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, f := range a.onEnded {
+		f(credential)
+	}
+}
+
+// Authenticate implements gateway.Authenticator.
+func (a *Authenticator) Authenticate(ctx context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	s := a.now.Load()
+	p, err := a.authenticate(ctx, s, &c)
+	if err != nil {
+		return gateway.Principal{}, s.words.refuse(err)
+	}
+	if p.Tenant == "" && s.Tenant != nil && p.Name != gateway.Anonymous.Name {
+		p.Tenant = s.Tenant(p.Name)
+	}
+	return p, nil
+}
+
+func (a *Authenticator) authenticate(ctx context.Context, s *state, c *gateway.Credentials) (gateway.Principal, error) {
+	shown, err := read(c)
+	if err != nil {
+		return gateway.Principal{}, err
+	}
+	var way Way
+	for _, w := range a.ways {
+		if !w.Shown(c) {
+			continue
+		}
+		if way != nil || shown.scheme != "" {
+			return gateway.Principal{}, twoKinds()
+		}
+		way = w
+	}
+	if own := c.Header[a.keyHeader]; a.keyHeader != "" && len(own) > 0 {
+		if way != nil || shown.scheme != "" || len(own) > 1 {
+			return gateway.Principal{}, twoKinds()
+		}
+		return a.byKey(own[0])
+	}
+	switch {
+	case way != nil:
+		return way.Authenticate(ctx, c)
+	case store.IsAPIKey(shown.token) && shown.scheme == bearer:
+		return a.byKey(shown.token)
+	case shown.token != "":
+		return s.byToken(ctx, c, shown)
+	case shown.scheme != "": // one that nobody is known by here
+		return gateway.Principal{}, unknown()
+	case c.Certificate != nil && len(s.Certificates) > 0:
+		return byCertificate(s.Certificates, c.Certificate)
+	case s.Anonymous:
+		return gateway.Anonymous, nil
+	}
+	return gateway.Principal{}, unknown()
+}
+
+// byKey says whose an API key is.
+func (a *Authenticator) byKey(key string) (gateway.Principal, error) {
+	if k := a.keys.Load(); k != nil {
+		return k.authenticate(key)
+	}
+	return gateway.Principal{}, invalid("API keys are not taken here")
+}
+
+func twoKinds() error {
+	return fault.New(fault.InvalidRequest, "credentials are shown twice; show one").Because(errTwo)
+}
+
+// errTwo is the cause of a refusal of more credentials than one.
+var errTwo = errors.New("more than one credential")
+
+// byToken says whose an access token is.
+func (s *state) byToken(ctx context.Context, c *gateway.Credentials, shown shown) (gateway.Principal, error) {
+	t, err := s.oauth.Verify(ctx, oauth.Request{
+		Token: shown.token, Proven: shown.scheme == dpop, Proofs: c.Header["Dpop"],
+		Method: c.Method, Host: c.Host, Path: c.Path, Secure: c.Secure, Certificate: c.Certificate,
+		Again: c.Again(),
+	})
+	if err != nil {
+		return gateway.Principal{}, err
+	}
+	p := gateway.Principal{
+		Name: t.Principal, Tenant: t.Tenant, Scopes: t.Scopes, Roles: t.Roles, Program: t.Program,
+		Expires: t.Expires, Credential: "oauth " + t.Issuer,
+	}
+	if p.Scopes == nil {
+		p.Scopes = []string{} // a token without scopes is a token
+	}
+	if of := s.roles[t.Issuer]; len(of) > 0 {
+		p.Roles = append([]string(nil), t.Roles...)
+		for _, scope := range t.Scopes {
+			p.Roles = append(p.Roles, of[scope]...)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,106 @@
+package oauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+const (
+	// knownTime is how long an issuer's word on an opaque token is taken: one that
+	// it takes back is refused after it.
+	knownTime = 30 * time.Second
+	// refusedTime is how long it is not asked again about a token that is not good.
+	refusedTime = 10 * time.Second
+	// maxAsking bounds the questions under way.
+	maxAsking = 64
+)
+
+// introspect asks the issuer about an opaque token. No answer is no.
+func (v *Verifier) introspect(ctx context.Context, digest [sha256.Size]byte, raw string) (*Token, error) {
+	i := v.opaque
+	if _, refused := v.refused.GetIfPresent(digest); refused {
+		return nil, bad("the issuer says that it is not active")
+	}
+	select {
+	case i.asking <- struct{}{}:
+		defer func() { <-i.asking }()
+	default:
+		e := fault.New(fault.Overloaded, "too many tokens are being asked about; try again shortly")
+		e.RetryAfter = time.Second
+		return nil, e
+	}
+	answer, err := i.ask(ctx, raw)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "the token's issuer cannot be asked about it; try again shortly").Because(err)
+	}
+	token, err := i.accept(answer)
+	if err != nil {
+		v.refused.Set(digest, true)
+		return nil, err
+	}
+	v.good.Set(digest, &verified{token: token, issuer: i, expires: earlier(token.Expires, time.Now().Add(knownTime))})
+	return token, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func (i *issuer) ask(ctx context.Context, raw string) ([]byte, error) {
+	at := i.cfg.Introspection.URL
+	if at == "" {
+		meta, err := i.source.metadata(ctx)
+		if err != nil {
+			return nil, err
+		}
+		at = meta.Introspection
+		if err := checkURL(at); err != nil {
+			return nil, err
+		}
+	}
+	form := url.Values{"token": {raw}, "token_type_hint": {"access_token"}}.Encode()
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	r.SetBasicAuth(url.QueryEscape(i.cfg.Introspection.ClientID), url.QueryEscape(i.cfg.Introspection.Secret))
+	return i.source.do(r)
+}
+
+// accept reads the issuer's answer. What has no end is good until it is asked
+// about again.
+func (i *issuer) accept(answer []byte) (*Token, error) {
+	var c struct {
+		claims
+		Active bool `json:"active"`
+	}
+	if err := json.Unmarshal(answer, &c); err != nil || !c.Active {
+		return nil, bad("the issuer says that it is not active")
+	}
+	if c.Issuer != "" && c.Issuer != i.cfg.URL {
+		return nil, bad("issuer is another one")
+	}
+	if c.Expires == nil {
+		end := float64(time.Now().Add(knownTime-Leeway).UnixNano()) / 1e9
+		c.Expires = &end
+	}
+	if err := c.check(i, time.Now()); err != nil {
+		return nil, err
+	}
+	return i.read(&c.claims, answer)
+}

@@ -1,0 +1,198 @@
+package oauth
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Issuer is an authorization server whose tokens are taken.
+type Issuer struct {
+	// URL is the issuer's identifier, as tokens have it in iss: byte for byte.
+	URL string
+	// Audience are the names under which its tokens are for this server. The first
+	// is usually the URL of the MCP endpoint.
+	Audience []string
+	// Algorithms that it signs with; empty for all of Algorithms.
+	Algorithms []string
+	// Lenient takes tokens whose type is not at+jwt, as RFC 9068 asks, but JWT or
+	// nothing, as many servers have it.
+	Lenient bool
+	// Principal, Tenant and Roles name claims, or paths such as realm_access.roles.
+	// Principal is sub by default; without Tenant tokens have none, and without
+	// Roles the policy alone gives roles.
+	Principal, Tenant, Roles string
+	// JWKS is where its keys are; empty: where its metadata says.
+	JWKS string
+	// Introspection is how it is asked about opaque tokens; nil: they are refused.
+	Introspection *Introspection
+	// RequireDPoP refuses tokens that are not bound to a key of their client.
+	RequireDPoP bool
+}
+
+// Introspection says how an issuer is asked about opaque tokens (RFC 7662).
+type Introspection struct {
+	// URL of the endpoint; empty: where the metadata says.
+	URL string
+	// ClientID and Secret are those of this server at the issuer.
+	ClientID, Secret string
+}
+
+// Algorithms are all that a token may be signed with.
+var Algorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
+
+// issuer is an Issuer at work.
+type issuer struct {
+	cfg      Issuer
+	audience audiences
+	source   *source
+	keys     *keySet
+	// asking has a place for each question under way.
+	asking chan struct{}
+}
+
+// Check says what is wrong with a configuration.
+func (cfg Issuer) Check() error {
+	urls := []string{cfg.URL}
+	if cfg.JWKS != "" {
+		urls = append(urls, cfg.JWKS)
+	}
+	if q := cfg.Introspection; q != nil {
+		if q.ClientID == "" || q.Secret == "" {
+			return fmt.Errorf("issuer %s: introspection needs a client id and its secret", cfg.URL)
+		}
+		if q.URL != "" {
+			urls = append(urls, q.URL)
+		}
+	}
+	for _, u := range urls {
+		if err := checkURL(u); err != nil {
+			return fmt.Errorf("issuer %q: %w", cfg.URL, err)
+		}
+	}
+	if len(cfg.Audience) == 0 || slices.Contains(cfg.Audience, "") {
+		return fmt.Errorf("issuer %s has no audience: name the URL of the MCP endpoint, so that tokens for other servers are refused", cfg.URL)
+	}
+	for _, a := range cfg.Algorithms {
+		if !slices.Contains(Algorithms, a) {
+			return fmt.Errorf("issuer %s: algorithm %q is none of %s", cfg.URL, a, strings.Join(Algorithms, ", "))
+		}
+	}
+	return nil
+}
+
+func newIssuer(cfg Issuer) *issuer {
+	if len(cfg.Algorithms) == 0 {
+		cfg.Algorithms = Algorithms
+	}
+	if cfg.Principal == "" {
+		cfg.Principal = "sub"
+	}
+	i := &issuer{cfg: cfg, audience: newAudiences(cfg.Audience), source: newSource(cfg.URL, cfg.JWKS)}
+	if cfg.Introspection != nil {
+		i.asking = make(chan struct{}, maxAsking)
+	}
+	i.keys = newKeySet(i.source.keys)
+	return i
+}
+
+// inherit takes over the keys of an issuer as it was configured before.
+func (i *issuer) inherit(before *issuer) {
+	if before == nil || before.cfg.JWKS != i.cfg.JWKS {
+		return
+	}
+	i.keys.close()
+	i.source, i.keys = before.source, before.keys
+}
+
+// checkURL refuses where no keys may come from: they travel encrypted, but on
+// this machine.
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.RawQuery != "":
+		return errors.New("it must be a URL such as https://id.example.com")
+	case u.Scheme == "https" || u.Scheme == "http" && loopback(u.Hostname()):
+		return nil
+	}
+	return errors.New("it must be https; plain http is for this machine alone")
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// acceptHeader checks what a token says of itself before any key is looked for.
+func (i *issuer) acceptHeader(h *header) error {
+	switch {
+	case !slices.Contains(i.cfg.Algorithms, h.Alg):
+		return bad("algorithm is not one of this issuer")
+	case h.Crit != nil:
+		return bad("crit is not supported")
+	case h.Kid == "":
+		return bad("kid is missing")
+	case h.Cty != "":
+		return bad("a token in a token")
+	}
+	switch strings.TrimPrefix(strings.ToLower(h.Typ), "application/") {
+	case "at+jwt":
+		return nil
+	case "", "jwt":
+		if i.cfg.Lenient {
+			return nil
+		}
+		return bad("type is not at+jwt; if the issuer has no such tokens, configure it with typ: lenient")
+	}
+	return bad("not an access token by its type")
+}
+
+// signer finds the key that a token is signed by. The error is a *fault.Error.
+func (i *issuer) signer(ctx context.Context, c *compact) (*key, error) {
+	keys, err := i.keys.find(ctx, c.header.Kid)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if k.fits(c.header.Alg) && signed(c, k.public) {
+			return k, nil
+		}
+	}
+	return nil, bad("signature is not the issuer's")
+}
+
+// signed reports whether the algorithm and the signature of a JWS are those of a
+// key.
+func signed(c *compact, public any) bool {
+	jws, err := jose.ParseSignedCompact(c.whole, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.header.Alg)})
+	if err != nil {
+		return false
+	}
+	_, err = jws.Verify(public)
+	return err == nil
+}
+
+// minRSA is the smallest modulus of an RSA key, in bits.
+const minRSA = 2048
+
+// suits reports whether a key is of the kind that an algorithm takes.
+func suits(alg string, public any) bool {
+	switch p := public.(type) {
+	case *rsa.PublicKey:
+		return (alg == "RS256" || alg == "PS256") && p.N.BitLen() >= minRSA
+	case *ecdsa.PublicKey:
+		return alg == "ES256" && p.Curve.Params().Name == "P-256"
+	case ed25519.PublicKey:
+		return alg == "EdDSA"
+	}
+	return false
+}

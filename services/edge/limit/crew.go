@@ -1,0 +1,258 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// beatEvery is how often an edge says that it is there.
+	beatEvery = time.Second
+	// lease is how long an edge has its share after it last said so, by its own
+	// clock: longer than JetStream takes to choose a new leader.
+	lease = 10 * time.Second
+	// gone is how long the others must not have heard of it before they take its
+	// share, by theirs.
+	gone = 11 * time.Second
+	// tries is how often a record is written that others write meanwhile.
+	tries = 8
+)
+
+// Store has the record of the edges that share the limits: one key of a bucket.
+type Store interface {
+	// Look returns a value and its revision; 0 for none. What it returns may be
+	// old.
+	Look(ctx context.Context, key string) (value []byte, revision uint64, err error)
+	// Replace writes a value in place of that revision, and returns the new one; 0
+	// where the revision is another by now.
+	Replace(ctx context.Context, key string, value []byte, revision uint64) (uint64, error)
+}
+
+// recordKey is where the record is.
+const recordKey = "edges"
+
+// record is what the edges agree on. Each writes it every second, and whoever
+// writes has read what it replaces: so nobody has its share who does not know of
+// every change that is older than its lease.
+type record struct {
+	View    uint64           `json:"view"`
+	Members map[string]entry `json:"members"`
+	// Left is when the last edge went, in milliseconds of Unix time.
+	Left int64 `json:"left,omitzero"`
+}
+
+type entry struct {
+	// Beat counts what the edge has written.
+	Beat uint64 `json:"beat"`
+	// Seen is the latest view that the edge obeys.
+	Seen uint64 `json:"seen"`
+}
+
+// crew are the edges that share the limits, as one of them knows them. Its parts
+// of the limits grow only once everybody else is known to have less.
+type crew struct {
+	self string
+	// guest has no part of its own, so that others need not give up theirs.
+	guest bool
+	store Store
+	now   func() time.Duration
+
+	standing atomic.Pointer[standing]
+	// until is when the lease ends.
+	until atomic.Int64
+
+	// The rest belongs to who calls tick.
+
+	views []view // those that somebody may still go by, the oldest first
+	// from is when the first of views may end, if it is the one without members.
+	from  time.Duration
+	beats map[string]heard
+	was   bool // a member
+	// revision is the latest of the record.
+	revision uint64
+	// rested is how long nobody had anything when this edge came; 0 where somebody
+	// did.
+	rested time.Duration
+	wall   func() time.Time
+}
+
+// heard is the last news of an edge.
+type heard struct {
+	beat uint64
+	at   time.Duration
+}
+
+func newCrew(self string, guest bool, store Store, now func() time.Duration) *crew {
+	c := &crew{self: self, guest: guest, store: store, now: now, views: []view{{}}, beats: map[string]heard{}, wall: time.Now}
+	c.standing.Store(&standing{self: self, latest: 1, epochs: []epoch{{since: now(), views: c.views}}})
+	return c
+}
+
+// leased reports whether the edge may use what it has.
+func (c *crew) leased(now time.Duration) bool { return c.guest || int64(now) < c.until.Load() }
+
+// errBusy means that others wrote each time in between, or that what is read is
+// old.
+var errBusy = errors.New("which edges share the limits is not known for sure")
+
+// tick reads the record, obeys it, and renews the lease.
+func (c *crew) tick(ctx context.Context) error {
+	for range tries {
+		begin := c.now()
+		value, revision, err := c.store.Look(ctx, recordKey)
+		if err != nil {
+			return err
+		}
+		if revision < c.revision && c.leased(c.now()) {
+			continue // from a server that lags; or the record is lost, then the lease ends
+		}
+		was := record{}
+		if len(value) > 0 {
+			if err := json.Unmarshal(value, &was); err != nil {
+				return fmt.Errorf("read which edges share the limits: %w", err)
+			}
+		}
+		c.revision = revision
+		c.read(was, c.now())
+		if c.guest {
+			return nil
+		}
+		next, changed := c.next(was, c.now())
+		if value, err = json.Marshal(next, json.Deterministic(true)); err != nil {
+			return err
+		}
+		written, err := c.store.Replace(ctx, recordKey, value, revision)
+		switch {
+		case err != nil:
+			return err
+		case written == 0:
+			continue
+		}
+		c.was, c.revision = true, written
+		c.until.Store(int64(begin + lease))
+		if !changed {
+			return nil
+		}
+		// The others wait for this edge's word that it knows the new view.
+	}
+	return errBusy
+}
+
+// read obeys a record.
+func (c *crew) read(r record, now time.Duration) {
+	changed := false
+	if _, member := r.Members[c.self]; !member && !c.guest {
+		changed = c.outside(r, now)
+	}
+	for id, e := range r.Members {
+		if h, known := c.beats[id]; !known || h.beat != e.Beat {
+			c.beats[id] = heard{e.Beat, now}
+		}
+	}
+	for id := range c.beats {
+		if _, member := r.Members[id]; !member {
+			delete(c.beats, id)
+		}
+	}
+	if latest := c.views[len(c.views)-1]; r.View > latest.number {
+		ids := make([]string, 0, len(r.Members))
+		for id := range r.Members {
+			ids = append(ids, id)
+		}
+		c.views, changed = append(c.views, newView(r.View, ids)), true
+	}
+	for len(c.views) > 1 && c.obeyed(r, c.views[1].number) && (c.views[0].number > 0 || now >= c.from) {
+		c.views, changed = c.views[1:], true
+	}
+	switch s := c.standing.Load(); {
+	case changed && c.rested > 0 && c.views[0].number > 0:
+		// What would have come meanwhile is there.
+		c.standing.Store(&standing{c.self, s.latest + 1, []epoch{{now - c.rested, slices.Clone(c.views)}}})
+		c.rested = 0
+	case changed:
+		c.standing.Store(s.next(epoch{now, slices.Clone(c.views)}))
+	}
+}
+
+// outside notes that the others do not count with this edge: not yet, or no
+// longer. It has nothing then until all know that it is there.
+func (c *crew) outside(r record, now time.Duration) (changed bool) {
+	changed = len(c.views) > 1 || len(c.views[0].members) > 0
+	c.views, c.rested = []view{{}}, 0
+	switch {
+	case c.was:
+		// Removed, or the record is lost: then others may have what it said.
+		c.from = now + gone
+	case r.View == 0 && now >= c.from:
+		c.rested = ever
+	case len(r.Members) == 0 && now >= c.from:
+		c.rested = min(ever, max(0, c.wall().Sub(time.UnixMilli(r.Left))))
+	}
+	c.was = false
+	return changed
+}
+
+// ever is longer than any limit takes to recover.
+const ever = 30 * 24 * time.Hour
+
+// obeyed reports whether all others know a view. Who is no member any more has
+// no lease.
+func (c *crew) obeyed(r record, number uint64) bool {
+	for id, e := range r.Members {
+		if id != c.self && e.Seen < number {
+			return false
+		}
+	}
+	return true
+}
+
+// next is the record with this edge's word, and without those that are gone.
+func (c *crew) next(r record, now time.Duration) (_ record, changed bool) {
+	members := make(map[string]entry, len(r.Members)+1)
+	for id, e := range r.Members {
+		if id != c.self && now-c.beats[id].at > gone {
+			changed = true
+			continue
+		}
+		members[id] = e
+	}
+	me, member := members[c.self]
+	members[c.self] = entry{me.Beat + 1, r.View}
+	if changed = changed || !member; changed {
+		r.View++
+	}
+	return record{View: r.View, Members: members}, changed
+}
+
+// leave gives the edge's part to the others.
+func (c *crew) leave(ctx context.Context) error {
+	c.until.Store(0)
+	for range tries {
+		value, revision, err := c.store.Look(ctx, recordKey)
+		if err != nil || len(value) == 0 || c.guest {
+			return err
+		}
+		r := record{}
+		if err := json.Unmarshal(value, &r); err != nil {
+			return err
+		}
+		if _, member := r.Members[c.self]; !member {
+			return nil
+		}
+		delete(r.Members, c.self)
+		r.View, r.Left = r.View+1, c.wall().UnixMilli()
+		if value, err = json.Marshal(r, json.Deterministic(true)); err != nil {
+			return err
+		}
+		if written, err := c.store.Replace(ctx, recordKey, value, revision); err != nil || written > 0 {
+			return err
+		}
+	}
+	return errBusy
+}

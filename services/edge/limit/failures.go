@@ -1,0 +1,204 @@
+package limit
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+const (
+	// failuresAtOnce and failuresEvery bound what one network may show that is no
+	// good: so many at once, then one in so long.
+	failuresAtOnce = 20
+	failuresEvery  = time.Second
+	// trying bounds the credentials of one network that are being looked at while
+	// some of it have failed.
+	trying = 256
+	// maxNetworks bounds the networks of which failures are counted, and maxGood the
+	// good credentials that are remembered of each. Of more, some are forgotten.
+	maxNetworks = 1 << 16
+	maxGood     = 256
+)
+
+// Failures bounds the bad credentials that one network (an IPv4 address, an IPv6
+// /64) may have looked at, before they cost anything. Credentials that were
+// good since its failures began are always looked at; others of the same network,
+// which nobody can tell from bad ones, wait with them while there are too many.
+// Who shows nothing is not counted, nor is this machine itself.
+type Failures struct {
+	next gateway.Authenticator
+	now  func() time.Time
+	// headers are those that credentials are in.
+	headers []string
+
+	mu       sync.Mutex
+	networks map[string]*failing
+}
+
+// failing is a network of which credentials have failed.
+type failing struct {
+	// paid is when the last of its failures is made up for.
+	paid   time.Time
+	trying int
+	good   map[[sha256.Size]byte]struct{}
+}
+
+// NewFailures puts a bound before an Authenticator, which may know of headers of its
+// own that show who calls, besides Authorization.
+func NewFailures(next gateway.Authenticator) *Failures {
+	f := &Failures{next: next, now: time.Now, headers: []string{"Authorization"}, networks: map[string]*failing{}}
+	if own, ok := next.(interface{ Headers() []string }); ok {
+		f.headers = append(f.headers, own.Headers()...)
+	}
+	return f
+}
+
+// OnEnded implements gateway.Ender, as far as what is bounded does.
+func (f *Failures) OnEnded(told func(credential string)) (stop func()) {
+	if e, ok := f.next.(gateway.Ender); ok {
+		return e.OnEnded(told)
+	}
+	return func() {}
+}
+
+// Authenticate implements gateway.Authenticator. The error has reason RateLimited
+// where credentials were not looked at.
+func (f *Failures) Authenticate(ctx context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	network := networkOf(cmp.Or(c.Client, c.Address))
+	if network == "" {
+		return f.next.Authenticate(ctx, c)
+	}
+	n, err := f.begin(network, c)
+	if err != nil {
+		return gateway.Principal{}, err
+	}
+	p, err := f.next.Authenticate(ctx, c)
+	if n != nil || fault.Is(err, fault.Unauthenticated) && f.shown(c) {
+		f.end(network, n, c, err)
+	}
+	return p, err
+}
+
+// begin lets credentials be looked at; n is their network if some of it have
+// failed.
+func (f *Failures) begin(network string, c gateway.Credentials) (n *failing, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n = f.networks[network]
+	if n == nil || !f.shown(c) {
+		return nil, nil
+	}
+	if _, good := n.good[f.digest(c)]; good {
+		return nil, nil
+	}
+	wait := n.paid.Sub(f.now()) - (failuresAtOnce-1)*failuresEvery
+	if wait > 0 || n.trying >= trying {
+		e := fault.New(fault.RateLimited, "too many credentials from your network were no good; these were not looked at: try again later")
+		e.RetryAfter = max(wait, failuresEvery)
+		return nil, e
+	}
+	n.trying++
+	return n, nil
+}
+
+// end notes what became of credentials.
+func (f *Failures) end(network string, n *failing, c gateway.Credentials, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n != nil {
+		n.trying--
+	}
+	now := f.now()
+	switch {
+	case fault.Is(err, fault.Unauthenticated):
+		if n = f.networks[network]; n == nil {
+			n = f.add(network, now)
+		}
+		if n.paid.Before(now) {
+			n.paid = now
+		}
+		n.paid = n.paid.Add(failuresEvery)
+		delete(n.good, f.digest(c)) // no longer good
+	case err == nil:
+		for one := range n.good {
+			if len(n.good) < maxGood {
+				break
+			}
+			delete(n.good, one)
+		}
+		n.good[f.digest(c)] = struct{}{}
+	}
+}
+
+// add begins to count the failures of a network. Of too many, one of some goes
+// that has the fewest; and those that are made up for.
+func (f *Failures) add(network string, now time.Time) *failing {
+	looked, least := 0, ""
+	for name, n := range f.networks {
+		if looked++; looked > 8 {
+			break
+		}
+		if n.paid.Before(now) && n.trying == 0 {
+			delete(f.networks, name)
+		} else if least == "" || n.paid.Before(f.networks[least].paid) {
+			least = name
+		}
+	}
+	if len(f.networks) >= maxNetworks {
+		delete(f.networks, least)
+	}
+	n := &failing{good: map[[sha256.Size]byte]struct{}{}}
+	f.networks[network] = n
+	return n
+}
+
+// shown reports whether there are credentials at all.
+func (f *Failures) shown(c gateway.Credentials) bool {
+	if c.Bearer != "" || c.Certificate != nil {
+		return true
+	}
+	return slices.ContainsFunc(f.headers, func(name string) bool { return len(c.Header[name]) > 0 })
+}
+
+// digest tells credentials from others. A proof of possession is another one with
+// each request, so it is left out.
+func (f *Failures) digest(c gateway.Credentials) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	put := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
+	put(c.Bearer)
+	if c.Certificate != nil {
+		put(string(c.Certificate.Raw))
+	}
+	for _, name := range f.headers {
+		put(strings.Join(c.Header[name], "\x00"))
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// networkOf is what one client has of addresses; empty for this machine: there it is
+// stdio, or a proxy, behind which all clients have one address.
+func networkOf(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	a = a.Unmap().WithZone("")
+	if a.IsLoopback() {
+		return ""
+	}
+	if a.Is4() {
+		return a.String()
+	}
+	p, _ := a.Prefix(64)
+	return p.String()
+}

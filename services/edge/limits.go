@@ -1,0 +1,66 @@
+package edge
+
+import (
+	"net"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/door/trail"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/limit"
+)
+
+// limitsPath says what is left of the caller's limits.
+const limitsPath = "/access/limits"
+
+// limitsLeft answers with what is left of the limits of who asks. Who runs the edge
+// may ask for another principal: ?as=anna&tenant=acme, with the token of the audit
+// trail.
+func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		status, body := http.StatusOK, []byte(nil)
+		who, err := e.limited(guard, r)
+		if err == nil {
+			left := []limit.Left{}
+			if e.limits != nil {
+				left = e.limits.Left(r.Context(), who)
+			}
+			body, err = json.Marshal(map[string]any{"principal": who.Name, "tenant": who.Tenant, "limits": left}, json.Deterministic(true))
+		}
+		if err != nil {
+			f := fault.From(err)
+			status = forms.Of(f.Reason).HTTP
+			door.Explain(w.Header(), status, f)
+			body, _ = json.Marshal(map[string]any{"error": f.Message, "reason": f.Reason}, json.Deterministic(true)) // text alone
+		}
+		door.Answer(w, status, "application/json", append(body, '\n'))
+	}
+}
+
+// limited is the principal that a request asks for.
+func (e *Edge) limited(guard door.Guard, r *http.Request) (who gateway.Principal, err error) {
+	if err := guard.Check(r); err != nil {
+		return who, err
+	}
+	if as := r.URL.Query(); as.Has("as") {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		ip := net.ParseIP(host)
+		if r.Header.Get("Origin") != "" || ip == nil || !ip.IsLoopback() || !e.cfg.Audit.Token.Admits(r.Header.Get(trail.Header)) {
+			return who, fault.New(fault.Forbidden, "the limits of others are read on the edge's own machine, with the token of the edge's data directory in the header "+trail.Header)
+		}
+		return gateway.Principal{Name: as.Get("as"), Tenant: as.Get("tenant")}, nil
+	}
+	c, err := e.gateway.Admit(r.Context(), "rest", door.Credentials(r))
+	if err != nil {
+		return who, err
+	}
+	if err := e.gateway.Enter(r.Context(), &gateway.Call{Door: "rest", Method: "busbar/limits", Credentials: c}); err != nil {
+		return who, err
+	}
+	return e.gateway.Authenticate(r.Context(), c)
+}

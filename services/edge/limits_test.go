@@ -1,0 +1,101 @@
+package edge_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/limit"
+)
+
+// byToken knows two principals by what they show.
+type byToken struct{}
+
+func (byToken) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Principal, error) {
+	if c.Bearer != "anna" && c.Bearer != "bert" {
+		return gateway.Principal{}, fault.New(fault.Unauthenticated, "show a token")
+	}
+	return gateway.Principal{Name: c.Bearer, Tenant: "acme"}, nil
+}
+
+// annas are limits of one principal.
+type annas struct{}
+
+func (annas) Limits(v gateway.View) limit.Applied {
+	if v.Principal.Name != "anna" {
+		return limit.Applied{}
+	}
+	return limit.Applied{Principal: limit.Limits{Rate: limit.Rate{Count: 5, Per: time.Hour}, Concurrent: 3}}
+}
+
+// Who asks hears what is left of its limits, over all edges, and of nobody else's.
+func TestLimitsLeft(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var doors []http.Handler
+	for range 2 {
+		e, err := edge.New(t.Context(), bustest.Connect(t, url), edge.Config{
+			Version: "1", Authenticator: byToken{}, Limits: annas{}, Logger: bustest.Logger(t), Audit: edge.Audit{Off: true, Token: "0perator"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Close)
+		doors = append(doors, e.Handler(door.Guard{Loopback: true}))
+	}
+	ask := func(at http.Handler, query string, header ...string) (int, http.Header, string) {
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/access/limits"+query, nil)
+		r.RemoteAddr = "127.0.0.1:1"
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		w := httptest.NewRecorder()
+		at.ServeHTTP(w, r)
+		return w.Code, w.Result().Header, w.Body.String()
+	}
+	var said struct {
+		Principal string
+		Limits    []limit.Left
+	}
+	// Asking counts too: the one call of this hour's fifth is gone with it.
+	code, _, body := ask(doors[0], "", "Authorization", "Bearer anna")
+	if err := json.Unmarshal([]byte(body), &said, json.MatchCaseInsensitiveNames(true)); err != nil || code != http.StatusOK || said.Principal != "anna" || len(said.Limits) != 2 {
+		t.Fatalf("%d %s %v", code, body, err)
+	}
+	if one := said.Limits[0]; one.Of != "principal" || one.Limit != "5/h" || one.Used != 1 || one.Left != 0 || one.ResetMS < 600_000 {
+		t.Errorf("%+v", one)
+	}
+	for i, at := range doors {
+		// While the edges agree on who has the tokens, nobody knows when there is one.
+		var header http.Header
+		bustest.Eventually(t, "the edge says when", func() bool {
+			code, header, body = ask(at, "", "Authorization", "Bearer anna")
+			return code != http.StatusTooManyRequests || len(header.Get("Retry-After")) >= 3
+		})
+		if code != http.StatusTooManyRequests || !strings.Contains(body, "anna") || strings.Contains(body, "bert") {
+			t.Errorf("edge %d: %d %v %s", i, code, header, body)
+		}
+		if code, _, body = ask(at, "?as=anna&tenant=acme", "Busbar-Audit", "0perator"); code != http.StatusOK || !strings.Contains(body, `"left":0`) {
+			t.Errorf("edge %d, who runs it: %d %s", i, code, body)
+		}
+		if code, _, body = ask(at, "?as=anna&tenant=acme", "Authorization", "Bearer bert"); code != http.StatusForbidden {
+			t.Errorf("edge %d, another: %d %s", i, code, body)
+		}
+		if code, _, body = ask(at, "", "Authorization", "Bearer bert"); code != http.StatusOK || strings.Contains(body, "5/h") {
+			t.Errorf("edge %d, without limits: %d %s", i, code, body)
+		}
+		if code, _, body = ask(at, ""); code != http.StatusUnauthorized {
+			t.Errorf("edge %d, nobody: %d %s", i, code, body)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package edge
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"github.com/busbar-mcp/busbar/services/edge/access"
+)
+
+// PolicyFlags say which policy holds. The tags are read by kong.
+type PolicyFlags struct {
+	Access string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file, which says who may do what; read again when it changes. Without it, everybody may do everything."`
+}
+
+// OpenPolicy has the policy of the flags hold for an edge, until closed.
+func (f *PolicyFlags) OpenPolicy(cfg *Config) (closed func(), err error) {
+	if f.Access == "" {
+		return func() {}, nil
+	}
+	live, err := access.Open(f.Access, slog.Default())
+	if err != nil {
+		return nil, fmt.Errorf("--access: %w", err)
+	}
+	cfg.Access, cfg.Limits = live, live
+	return live.Close, nil
+}
+
+// policy is the policy of a file that the edge has; nil for none.
+func (e *Edge) policy() *access.Live {
+	live, _ := e.cfg.Access.(*access.Live)
+	return live
+}
+
+// policyReady says which policy holds. A file that is broken keeps no edge from
+// serving: the last good one holds.
+func (e *Edge) policyReady() (string, error) {
+	line := "policy " + e.policy().Now().Digest()[:digestShown]
+	if since := e.policy().Broken(); !since.IsZero() {
+		line += ", although its file has changed since: that cannot be used since " + since.UTC().Format("2006-01-02 15:04:05 UTC") + ", and the log says why"
+	}
+	return line, nil
+}
+
+// digestShown is how much of a policy's digest is shown, hexadecimal digits: as much
+// as fits into a figure.
+const digestShown = 12
+
+// measurePolicy adds the figures of the policy.
+func (e *Edge) measurePolicy() {
+	live := e.policy()
+	if live == nil {
+		return
+	}
+	e.metrics.Gauge("busbar_access_policy", "The first 48 bits of the SHA-256 of the policy file in force: the same at all edges that have the same one.", func() float64 {
+		n, _ := strconv.ParseUint(live.Now().Digest()[:digestShown], 16, 64)
+		return float64(n)
+	})
+	e.metrics.Gauge("busbar_access_broken", "1 while the policy file cannot be used, and the last good one holds.", func() float64 {
+		if live.Broken().IsZero() {
+			return 0
+		}
+		return 1
+	})
+}
