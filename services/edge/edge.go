@@ -126,9 +126,6 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if p := e.policy(); p != nil {
 		e.cleanup(p.OnChange(e.live.SightsChanged))
 	}
-	if p := e.policy(); p != nil {
-		e.cleanup(p.OnChange(e.live.SightsChanged))
-	}
 	if err = e.takeKeys(); err != nil {
 		return nil, err
 	}
