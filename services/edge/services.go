@@ -24,10 +24,11 @@ import (
 // busFlags say which bus.
 type busFlags struct{ join.Flags }
 
+// connect joins the bus as its operator, at once or not at all: a person waits.
 func (f busFlags) connect(ctx context.Context) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	return f.Connect(ctx, permission.Operator, "services")
+	return f.ConnectNow(ctx, permission.Operator, "operator")
 }
 
 // ListServices is the command line that lists what is on the bus. The tags are
