@@ -25,10 +25,11 @@ import (
 // busFlags say which bus.
 type busFlags struct{ join.Flags }
 
+// connect joins the bus as its operator, at once or not at all: a person waits.
 func (f busFlags) connect(ctx context.Context) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	return f.Connect(ctx, permission.Operator, "services")
+	return f.ConnectNow(ctx, permission.Operator, "operator")
 }
 
 // lookFlags say which bus, and what its services may do.
