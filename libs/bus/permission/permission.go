@@ -132,7 +132,7 @@ func OfEdges() User {
 		Name: Edge,
 		Publish: []string{
 			"mcp.call.>", "mcp.to.>", "mcp.audit.*", "mcp.ctl.>", "mcp.reply.client.>", "mcp.reply.edge.>", "mcp.reply.gateway.>", "mcp.evt.>", "mcp.task.*",
-			"$KV.sessions.>", "$KV.streams.>", "$KV.tasks.>", "$KV.keys.>", "$KV.names.>", "$KV.access.used.*", "$KV.approvals.>", "$KV.outcomes.>", "$KV.audit.digests", "$KV.limits.edges",
+			"$KV.sessions.>", "$KV.streams.>", "$KV.tasks.>", "$KV.keys.>", "$KV.names.>", "$KV.definitions.seen.*", "$KV.access.used.*", "$KV.approvals.>", "$KV.outcomes.>", "$KV.audit.digests", "$KV.limits.edges",
 			"$JS.API.INFO", "$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.INFO.*", "$JS.API.DIRECT.GET.>",
 			"$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.CONSUMER.DELETE.>",
 		},
@@ -143,17 +143,17 @@ func OfEdges() User {
 	}
 }
 
-// OfOperators is the user of people: they list services and assign names, make and
-// revoke API keys, and ask services for their counts.
+// OfOperators is the user of people: they list services, assign names, accept
+// definitions of tools, make and revoke API keys, and ask services for their counts.
 func OfOperators() User {
 	u := User{
 		Name: Operator,
 		Publish: []string{
-			"$KV.names.>", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
+			"$KV.names.>", "$KV.definitions.accepted.*", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
 		},
 		Subscribe: []string{"$KV.registry.>", "$KV.catalogue.>", "mcp.ctl.edge.names", "mcp.evt.*.updated", Inbox(Operator)},
 	}
-	for _, bucket := range []string{"registry", "catalogue", "names", "access"} {
+	for _, bucket := range []string{"registry", "catalogue", "names", "definitions", "access"} {
 		u.Publish = append(u.Publish, "$JS.API.STREAM.INFO.KV_"+bucket, "$JS.API.DIRECT.GET.KV_"+bucket+".>",
 			"$JS.API.CONSUMER.CREATE.KV_"+bucket+".>", "$JS.API.CONSUMER.MSG.NEXT.KV_"+bucket+".*", "$JS.API.CONSUMER.DELETE.KV_"+bucket+".*")
 	}
