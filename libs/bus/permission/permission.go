@@ -149,7 +149,7 @@ func OfOperators() User {
 	u := User{
 		Name: Operator,
 		Publish: []string{
-			"$KV.names.>", "$KV.definitions.accepted.*", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
+			"$KV.names.>", "$KV.definitions.accepted.*", "$JS.API.DIRECT.GET.KV_definitions", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
 		},
 		Subscribe: []string{"$KV.registry.>", "$KV.catalogue.>", "mcp.ctl.edge.names", "mcp.evt.*.updated", Inbox(Operator)},
 	}
