@@ -52,7 +52,7 @@ func (k *Kept) Ask(h http.Header) {
 	}
 }
 
-// Answer is the answer kept, with what "not modified" said about it.
+// Answer is the answer kept, with what "not modified" says is current.
 func (k *Kept) Answer(fresh http.Header) *Answer {
 	h := fresh.Clone()
 	for name, v := range k.header {
