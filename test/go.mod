@@ -54,6 +54,7 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/examples/weather v0.0.0
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
@@ -108,3 +109,5 @@ replace github.com/busbar-mcp/busbar/services/text => ../services/text
 replace github.com/busbar-mcp/busbar/services/batch => ../services/batch
 
 replace github.com/busbar-mcp/busbar/services/audit => ../services/audit
+
+replace github.com/busbar-mcp/busbar/examples/weather => ../examples/weather
