@@ -53,7 +53,7 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := c.private(c.ListenFlags); err != nil {
 		return err
 	}
-	l, err := c.Open(c.Proxy.Header != "" || c.Access != "")
+	l, err := c.Open(edge.Authenticates(c.PolicyFlags, c.IdentityFlags))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	id, redirect := q.Get("client_id"), q.Get("redirect_uri")
 	c, f := s.client(r, id)
 	if f == nil && (redirect == "" || !c.redirects(redirect)) {
-		f = fail("invalid_request", "redirect_uri is none of the client's: it has to be the same text, but for the port on loopback")
+		f = fail("invalid_request", "redirect_uri is not one of the client's: it has to be the same text, but for the port on loopback")
 	}
 	if f != nil {
 		s.wrong(w, http.StatusBadRequest, f)

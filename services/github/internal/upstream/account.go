@@ -77,7 +77,7 @@ func throttled(body []byte) bool {
 	return false
 }
 
-// reset is when the limit of a resource begins anew, by our own clock; zero when
+// reset is when the limit of a resource begins again, by our own clock; zero when
 // the answer does not say.
 func reset(h http.Header, now time.Time) time.Time {
 	seconds, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)

@@ -60,7 +60,7 @@ func (e *entry) ask(h http.Header) {
 	}
 }
 
-// answer is the response kept, with what "not modified" said anew.
+// answer is the response kept, with what "not modified" says is current.
 func (e *entry) answer(fresh http.Header) *answer {
 	h := fresh.Clone()
 	for name, v := range e.header {
