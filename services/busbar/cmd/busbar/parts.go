@@ -15,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/text"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 // part is one service of a whole system, and the command that runs it alone.
@@ -47,6 +48,7 @@ func parts() []part {
 		newPart("planning", planning.New, permission.Calls),
 		newPart("prompt", prompt.New, permission.Refresh, permission.Store),
 		newPart("resource", resource.New, permission.Store),
+		newPart("workspace", workspace.New),
 		sampler,
 		many,
 	}
@@ -54,10 +56,13 @@ func parts() []part {
 
 // system is what a whole system runs: every service, but for the model service
 // where none is set.
-func system(keepTrail service.Build[audit.Env]) []part {
+func system(keepTrail service.Build[audit.Env], openWorkspace service.Build[workspace.Env]) []part {
 	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
 	for _, p := range parts() {
-		if p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "" {
+		switch {
+		case p.name == "workspace":
+			all = append(all, newPart(p.name, openWorkspace, p.powers...))
+		case p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "":
 			all = append(all, p)
 		}
 	}

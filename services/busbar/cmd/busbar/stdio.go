@@ -20,6 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 type stdioCommand struct {
@@ -127,7 +128,7 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, erro
 }
 
 func (h *host) take(ctx context.Context) error {
-	services := system(audit.New)
+	services := system(audit.New, workspace.New)
 	nats, err := h.dir.Hold("", "stdio", users(services), slog.Default())
 	if err != nil {
 		return err
