@@ -23,7 +23,7 @@ type PathIn struct {
 // ReadIn is what filesystem/read takes.
 type ReadIn struct {
 	PathIn
-	StartLine int `json:"startLine,omitzero" jsonschema:"first line wanted, from 1; nextLine of the last result goes on"`
+	StartLine int `json:"startLine,omitzero" jsonschema:"first line wanted, from 1; a long file comes in parts of whole lines, and nextLine of the last result goes on"`
 	MaxBytes  int `json:"maxBytes,omitzero" jsonschema:"most bytes to return, up to 1048576; 262144 if not given"`
 }
 
@@ -48,7 +48,7 @@ const readSchema = `{
 		"path": {"type": "string"},
 		"text": {"type": "string", "description": "the text, or the part of it that was asked for"},
 		"blob": {"type": "string", "description": "what is not text, in base64"},
-		"digest": {"type": "string", "description": "of the whole file; ifMatch of a later change"},
+		"digest": {"type": "string", "description": "of the whole file: as ifMatch of a later change it keeps what somebody else wrote meanwhile"},
 		"size": {"type": "integer", "description": "bytes of the whole file"},
 		"modified": {"type": "string", "format": "date-time"},
 		"line": {"type": "integer", "description": "number of the first line of text"},
@@ -284,8 +284,7 @@ func search(ctx context.Context, v *root.View, in SearchIn) (out SearchOut, err 
 }
 
 func (w *workspace) addReaders() {
-	t := reader("filesystem/read", "Read file",
-		"Read contents of a file. A long file comes in parts of whole lines: ask again with startLine. The digest in the result goes into ifMatch of a later change, so that nothing is overwritten that somebody else wrote meanwhile.")
+	t := reader("filesystem/read", "Read file", "Read contents of a file")
 	t.OutputSchema = []byte(readSchema)
 	add(w, t, read)
 	add(w, reader("filesystem/list", "List directory", "Lists a directory: names, types, sizes. Without a path it lists the workspace roots, or the only root."), list)
