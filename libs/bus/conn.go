@@ -53,6 +53,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
+	// EndRefused has Connect fail as soon as a server does not let the user in,
+	// instead of asking until its context ends.
+	EndRefused bool
 	// Dialer replaces the network, for a server whose address may change.
 	Dialer nats.CustomDialer
 }
@@ -104,6 +107,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.now = time.Now
 	}
 	connected := make(chan struct{}, 1)
+	refused := make(chan struct{}, 1)
 	var waiting sync.Once
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
@@ -118,6 +122,13 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			if cfg.EndRefused && errors.Is(err, nats.ErrAuthorization) {
+				select {
+				case refused <- struct{}{}:
+				default:
+				}
+				return
+			}
 			waiting.Do(func() { c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err) })
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -147,12 +158,14 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if !nc.IsConnected() {
 		select {
 		case <-connected:
+		case <-refused:
+			c.Close()
+			return nil, cfg.notLetIn(nats.ErrAuthorization)
 		case <-ctx.Done():
 			reason := nc.LastError()
 			c.Close()
 			if errors.Is(reason, nats.ErrAuthorization) {
-				return nil, fmt.Errorf("NATS at %s does not let this program in: give it the secret of its user with --nats-nkey or --nats-creds, "+
-					"which \"busbar nats-config\" makes (of \"busbar dev\": in users, in its data directory): %w", hosts(cfg.URL), reason)
+				return nil, cfg.notLetIn(reason)
 			}
 			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", hosts(cfg.URL), ctx.Err()), reason)
 		}
@@ -162,6 +175,16 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return c, nil
+}
+
+// notLetIn says which secret is missing, or wrong.
+func (cfg Config) notLetIn(reason error) error {
+	file := "its user"
+	if cfg.User != "" {
+		file += ", " + cfg.User + ".secret,"
+	}
+	return fmt.Errorf("NATS at %s does not let this program in: give it the secret of %s with --nats-nkey or --nats-creds, "+
+		"which \"busbar nats-config\" makes (of \"busbar dev\": in users, in its data directory): %w", hosts(cfg.URL), file, reason)
 }
 
 // proof has NATS know who this is.

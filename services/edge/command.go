@@ -35,7 +35,7 @@ const connectTime = 30 * time.Second
 
 // Run serves until ctx ends. The line that says it is ready goes to out.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
-	l, err := c.Open(c.AllowUnauthenticated || c.Access != "" || c.Proxy.Header != "")
+	l, err := c.Open(c.AllowUnauthenticated || Authenticates(c.PolicyFlags, c.IdentityFlags))
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, std
 	}
 	res, err := run.edge.Call(calling, opts.Name, arguments, onProgress)
 	bar.clear()
-	if held := heldBy(err); held != nil && opts.asks() {
+	if held := heldBy(err); held != nil && held.Approver != byOthers && opts.asks() {
 		held.Name, held.Parameters = opts.Name, arguments
 		yes, err := run.confirm(ctx, held, stdin)
 		switch {
@@ -210,7 +210,11 @@ func (r *run) fail(err error, tool string) int {
 	}
 	code, message, details := explain(err, tool, r.edge.known())
 	if held := heldBy(err); held != nil {
-		details = append(details, detail{"next", "run `" + r.approveCommand(held.Approval) + "` to decide"})
+		next := "run `" + r.approveCommand(held.Approval) + "` to decide"
+		if held.Approver == byOthers {
+			next = "ask somebody who may approve it to run `" + r.approveCommand(held.Approval) + "`"
+		}
+		details = append(details, detail{"next", next})
 	}
 	fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(message))
 	for _, d := range details {
