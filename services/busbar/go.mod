@@ -72,6 +72,7 @@ require (
 )
 
 require (
+	github.com/busbar-mcp/busbar/examples/weather v0.0.0
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
@@ -108,3 +109,5 @@ replace github.com/busbar-mcp/busbar/services/prompt => ../prompt
 replace github.com/busbar-mcp/busbar/services/resource => ../resource
 
 replace github.com/busbar-mcp/busbar/services/batch => ../batch
+
+replace github.com/busbar-mcp/busbar/examples/weather => ../../examples/weather

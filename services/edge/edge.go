@@ -121,12 +121,12 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cleanup(e.sessions.Close)
-	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
+	if e.live, err = catalogue.Open(ctx, conn, e.catalogue()); err != nil {
 		return nil, err
 	}
 	e.cleanup(e.live.Close)
 	if p := e.policy(); p != nil {
-		e.cleanup(p.OnChange(e.live.SightsChanged))
+		e.cleanup(p.OnChange(func() { e.live.GrantsChanged(); e.live.SightsChanged() }))
 	}
 	if err = e.takeKeys(); err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ type devCommand struct {
 	edge.PolicyFlags
 	edge.IdentityFlags
 	oauthFlags
+	withoutFlag
 	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
@@ -59,10 +60,13 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	}
 	defer l.Close()
 	log := slog.Default()
-	services := system(func(ctx context.Context, env audit.Env) (*service.Service, error) {
+	services, err := c.system(func(ctx context.Context, env audit.Env) (*service.Service, error) {
 		env.Retention = c.AuditRetention
 		return audit.New(ctx, env)
 	})
+	if err != nil {
+		return err
+	}
 	nats, err := dir.Hold(c.NATSListen, "dev", users(services), log)
 	if err != nil {
 		return dir.InUse(err)

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/busbar-mcp/busbar/examples/weather"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -47,21 +51,33 @@ func parts() []part {
 		newPart("planning", planning.New, permission.Calls),
 		newPart("prompt", prompt.New, permission.Refresh, permission.Store),
 		newPart("resource", resource.New, permission.Store),
+		newPart("weather", weather.New),
 		sampler,
 		many,
 	}
 }
 
-// system is what a whole system runs: every service, but for the model service
-// where none is set.
-func system(keepTrail service.Build[audit.Env]) []part {
+// withoutFlag leaves services out of a whole system.
+type withoutFlag struct {
+	Without []string `env:"BUSBAR_WITHOUT" placeholder:"NAME" help:"Services that do not run, such as weather."`
+}
+
+// system is what a whole system runs: every service but those left out, and the
+// model service only where a provider is set.
+func (f withoutFlag) system(keepTrail service.Build[audit.Env]) ([]part, error) {
 	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
+	known := names(parts())
+	for _, name := range f.Without {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--without %s: it is one of %s", name, strings.Join(known, ", "))
+		}
+	}
 	for _, p := range parts() {
-		if p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "" {
+		if !slices.Contains(f.Without, p.name) && (p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "") {
 			all = append(all, p)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // users are the services as the bus knows them.

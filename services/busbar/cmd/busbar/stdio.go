@@ -26,6 +26,7 @@ type stdioCommand struct {
 	Token string `env:"BUSBAR_TOKEN" secret:"" hidden:"" help:"API key or access token of who the client is."`
 	NATS  string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
 	join.Proof
+	withoutFlag
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
 	AuditSpool  string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Default is spool in the data directory; with --nats they wait in memory unless a directory is given. Do not share one between buses."`
@@ -56,7 +57,7 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	host, err := newHost(starting, dir, c.DatabaseURL)
+	host, err := newHost(starting, dir, c.DatabaseURL, c.withoutFlag)
 	if err != nil {
 		return err
 	}
@@ -96,6 +97,7 @@ func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, to
 type host struct {
 	dir         home.Dir
 	databaseURL string
+	without     withoutFlag
 	// quit ends with stop: a take over that is under way stops where it is.
 	quit context.Context
 	end  context.CancelFunc
@@ -110,8 +112,8 @@ const retry = 100 * time.Millisecond
 
 // newHost takes the directory if it is free, and waits for it in the
 // background if not.
-func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, error) {
-	h := &host{dir: dir, databaseURL: databaseURL, done: make(chan struct{})}
+func newHost(ctx context.Context, dir home.Dir, databaseURL string, without withoutFlag) (*host, error) {
+	h := &host{dir: dir, databaseURL: databaseURL, without: without, done: make(chan struct{})}
 	h.quit, h.end = context.WithCancel(context.Background())
 	err := h.take(ctx)
 	if err == nil {
@@ -127,7 +129,10 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, erro
 }
 
 func (h *host) take(ctx context.Context) error {
-	services := system(audit.New)
+	services, err := h.without.system(audit.New)
+	if err != nil {
+		return err
+	}
 	nats, err := h.dir.Hold("", "stdio", users(services), slog.Default())
 	if err != nil {
 		return err
