@@ -205,7 +205,7 @@ func ensureStorage(ctx context.Context, dir home.Dir) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = storage.Ensure(ctx, conn)
+	_, err = storage.Ensure(ctx, conn, storage.Auto)
 	return err
 }
 
