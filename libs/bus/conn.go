@@ -74,6 +74,9 @@ type Conn struct {
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
 
+	// asksLeader: this user may ask the leader of a bucket.
+	asksLeader bool
+
 	// large has the places of results that go out in chunks.
 	large chan struct{}
 
@@ -99,7 +102,7 @@ const (
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, secret: cfg.Secret, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -251,6 +254,9 @@ func checkURLs(urls string) error {
 
 // Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Clustered reports whether the server connected to is one of a cluster.
+func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
 
 // URL is the server connected to, without credentials.
 func (c *Conn) URL() string { return hosts(c.nc.ConnectedUrl()) }

@@ -22,6 +22,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 type stdioCommand struct {
@@ -141,7 +142,7 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string, without with
 }
 
 func (h *host) take(ctx context.Context) error {
-	services, err := h.without.system(audit.New)
+	services, err := h.without.system(audit.New, workspace.New)
 	if err != nil {
 		return err
 	}
