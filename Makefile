@@ -15,7 +15,7 @@ TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
 PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
-	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch \
+	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch services/workspace/cmd/workspace \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 

@@ -19,6 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/text"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 // part is one service of a whole system, and the command that runs it alone.
@@ -51,6 +52,7 @@ func parts() []part {
 		newPart("planning", planning.New, permission.Calls),
 		newPart("prompt", prompt.New, permission.Refresh, permission.Store),
 		newPart("resource", resource.New, permission.Store),
+		newPart("workspace", workspace.New),
 		newPart("weather", weather.New),
 		sampler,
 		many,
@@ -64,7 +66,7 @@ type withoutFlag struct {
 
 // system is what a whole system runs: every service but those left out, and the
 // model service only where a provider is set.
-func (f withoutFlag) system(keepTrail service.Build[audit.Env]) ([]part, error) {
+func (f withoutFlag) system(keepTrail service.Build[audit.Env], openWorkspace service.Build[workspace.Env]) ([]part, error) {
 	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
 	known := names(parts())
 	for _, name := range f.Without {
@@ -73,7 +75,11 @@ func (f withoutFlag) system(keepTrail service.Build[audit.Env]) ([]part, error) 
 		}
 	}
 	for _, p := range parts() {
-		if !slices.Contains(f.Without, p.name) && (p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "") {
+		switch {
+		case slices.Contains(f.Without, p.name), p.name == "model" && os.Getenv("BUSBAR_MODEL_PROVIDER") == "":
+		case p.name == "workspace":
+			all = append(all, newPart(p.name, openWorkspace, p.powers...))
+		default:
 			all = append(all, p)
 		}
 	}
