@@ -87,5 +87,5 @@ func TestEvalChineseWords(t *testing.T) {
 		return []string{name, figure(b.precision()), figure(b.recall()), figure(a.f1()), figure(b.f1())}
 	}
 	table("Chinese words", [][]string{{"", "P held", "R held", "F1 tune", "F1 held"}, row("text service", found), row("single characters", characters)})
-	floor(t, "F1 of Chinese words", found.both("zh").f1(), 0.94)
+	floor(t, "F1 of Chinese words", found.both("zh").f1(), 0.92)
 }

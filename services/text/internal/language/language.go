@@ -116,7 +116,7 @@ func Detect(text string) Language {
 		switch {
 		case t.cyrillic > cyrillic:
 			t.cyrillicWords.add(p, word, true, name)
-		case t.latin > latin && !strings.ContainsAny(word, "0123456789_"):
+		case t.latin > latin && !strings.ContainsAny(word, "0123456789_") && !isIdentifier(w.Text):
 			if w.Text == "I" {
 				word = "i'm" // "i" is another language's "and"
 			}
@@ -124,6 +124,19 @@ func Detect(text string) Language {
 		}
 	}
 	return t.decide(p)
+}
+
+// isIdentifier reports whether a word is one of program code: a small letter
+// and then a capital.
+func isIdentifier(word string) bool {
+	small := false
+	for _, r := range word {
+		if small && unicode.IsUpper(r) {
+			return true
+		}
+		small = small || unicode.IsLower(r)
+	}
+	return false
 }
 
 // scripts are those that one language, or the best known of several, is
