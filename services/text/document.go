@@ -97,7 +97,7 @@ func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
 
 // Entities are the finds by the gazetteer that comes with the service.
 func (d *Document) Entities(ctx context.Context) (Entities, error) {
-	found, err := entity.Extract(ctx, d.sentences, entity.Default())
+	found, err := entity.Extract(ctx, d.sentences, d.language, entity.Default())
 	return Entities(found), err
 }
 

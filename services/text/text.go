@@ -112,7 +112,7 @@ func entitiesBy(ctx context.Context, in EntitiesIn, g *entity.Gazetteer) (Entiti
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	found, err := entity.Extract(ctx, d.sentences, g)
+	found, err := entity.Extract(ctx, d.sentences, d.language, g)
 	if err != nil {
 		return EntitiesOut{}, err
 	}

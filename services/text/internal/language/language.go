@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/contact"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
 
@@ -105,13 +106,16 @@ func Detect(text string) Language {
 	if len(text) > sampleBytes {
 		text = strings.ToValidUTF8(text[:sampleBytes], "")
 	}
+	text = contact.Blank(text)
 	t := tally{other: make(map[Language]int)}
 	p := knownProfiles()
+	end := 0 // of the word before
 	for w := range segment.Words(text) {
 		word := Fold(w.Text)
 		latin, cyrillic := t.latin, t.cyrillic
 		first, _ := utf8.DecodeRuneInString(w.Text)
-		name := unicode.IsUpper(first)
+		name := unicode.IsUpper(first) && end > 0 && !strings.ContainsAny(text[end:w.Start], ".!?\n")
+		end = w.End()
 		t.letters(strings.ToLower(w.Text))
 		switch {
 		case t.cyrillic > cyrillic:

@@ -85,7 +85,7 @@ type evidence struct {
 	scores []float64
 	// letters are counted apart: they decide only where a text has few words.
 	letters []float64
-	threes  int // letters in a row that were looked at
+	threes  float64 // letters in a row that were looked at
 	words   int
 }
 
@@ -118,7 +118,7 @@ func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
 		}
 	}
 	if !cyrillic && e.words <= few {
-		e.threes += knownTrigrams().add(e.letters, word)
+		e.threes += knownTrigrams().add(e.letters, word, name)
 	}
 }
 

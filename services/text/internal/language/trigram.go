@@ -54,6 +54,8 @@ const (
 	letterWeight = 0.4
 	// likely is the start that languages which most texts are in have.
 	likely = 1.5
+	// nameWeight is what a word counts that is written with a capital.
+	nameWeight = 0.4
 	// certain is what the best fit is worth, and otherwise what a language is
 	// that has no list here, in function words.
 	certain, otherwise = 0.8, -0.2
@@ -64,8 +66,12 @@ const (
 )
 
 // add adds the logarithms of how likely a word's letters are, and returns how
-// many threes it has.
-func (t *trigrams) add(scores []float64, word string) int {
+// many threes it has. A name says less: it may be at home in any language.
+func (t *trigrams) add(scores []float64, word string, name bool) float64 {
+	weight := 1.0
+	if name {
+		weight = nameWeight
+	}
 	edge := []rune("_" + word + "_")
 	for i := range len(edge) - 2 {
 		ranks := t.rank[string(edge[i:i+3])]
@@ -74,15 +80,15 @@ func (t *trigrams) add(scores []float64, word string) int {
 			if ranks != nil && ranks[l] > 0 {
 				rank = int(ranks[l])
 			}
-			scores[l] -= math.Log(float64(rank + flatten))
+			scores[l] -= weight * math.Log(float64(rank+flatten))
 		}
 	}
-	return len(edge) - 2
+	return weight * float64(len(edge)-2)
 }
 
 // evidence is what the letters say for each language: at most certain, and
 // less for each by which it is behind the best; nil where they fit none.
-func (t *trigrams) evidence(scores []float64, threes int) map[Language]float64 {
+func (t *trigrams) evidence(scores []float64, threes float64) map[Language]float64 {
 	best := math.Inf(-1)
 	for l, code := range t.languages {
 		if code == English || code == Polish {
@@ -90,7 +96,7 @@ func (t *trigrams) evidence(scores []float64, threes int) map[Language]float64 {
 		}
 		best = max(best, scores[l])
 	}
-	if threes == 0 || best/float64(threes) < -strange {
+	if threes == 0 || best/threes < -strange {
 		return nil
 	}
 	out := make(map[Language]float64, len(scores))

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/contact"
 	"github.com/busbar-mcp/busbar/services/text/internal/han"
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
@@ -52,7 +53,7 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		for piece := range pieces(s.Text) {
+		for piece := range pieces(contact.Blank(s.Text)) {
 			if piece.han {
 				words := han.Cut(piece.text, learnt)
 				for j, word := range words {
