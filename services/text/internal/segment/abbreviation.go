@@ -75,6 +75,13 @@ func continues(sofar, rest string) bool {
 	if a, ok := known[strings.ToLower(before+" "+last)]; ok {
 		return !a.ends
 	}
+	next, _, _ := strings.Cut(rest[:min(len(rest), tailLen)], " ")
+	if _, ok := known[strings.ToLower(last+" "+next)]; ok {
+		return true // inside "z. B."
+	}
+	if strings.HasSuffix(last, "str.") { // "Hauptstr. 14"
+		return true
+	}
 	a, ok := known[strings.ToLower(last)]
 	return ok && !a.ends && !(a.notAfterNumber && isNumber(before) && !opensWithDate(sofar))
 }
