@@ -25,7 +25,7 @@ const (
 	likeness = 0.7
 	// aside is the share of the best score below which a sentence is beside
 	// the point, and left out even where it fits.
-	aside = 0.33
+	aside = 0.3
 	// remote is the same for a sentence that says what changes.
 	remote = 0.08
 	// fragment is the share of its score that a piece keeps which does not end

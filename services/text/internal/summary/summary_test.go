@@ -40,7 +40,7 @@ func TestSummarize(t *testing.T) {
 		{"english", english, 70, "Busbar is a message bus for tools. Tools are services on the bus."},
 		{"russian", russian, 80, "Это пример текста для анализа. Статистика будет рассчитана для этого текста."},
 		{"polish", polish, 130, "Protokół definiuje żądania. Standard komunikacji opisuje żądania i odpowiedzi protokołu."},
-		{"chinese", chinese, 30, "工具是可由模型調用的函數。模型使用工具和資源。"},
+		{"chinese", chinese, 26, "工具是可由模型調用的函數。模型使用工具和資源。"},
 		{"none fits", russian, 18, "Это пример текста…"},
 		{"one long word", "абракадабра", 5, "абра…"},
 		{"headings", "# Tools\n\n## Tools and services\n\nTools are services on the bus.\n\n```go\nTools(\"bus\").\n```\n`Tools/call` calls tools\n", 50, "Tools are services on the bus."},
