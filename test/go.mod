@@ -55,6 +55,7 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/examples/weather v0.0.0
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
@@ -80,7 +81,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
-	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/oauth2 v0.37.0
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
@@ -109,3 +110,5 @@ replace github.com/busbar-mcp/busbar/services/text => ../services/text
 replace github.com/busbar-mcp/busbar/services/batch => ../services/batch
 
 replace github.com/busbar-mcp/busbar/services/audit => ../services/audit
+
+replace github.com/busbar-mcp/busbar/examples/weather => ../examples/weather
