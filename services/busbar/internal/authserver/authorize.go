@@ -74,6 +74,12 @@ func (s *Server) asked(q url.Values) ([]string, *failure) {
 	if f := s.target(q); f != nil {
 		return nil, f
 	}
+	return s.scopes(q)
+}
+
+// scopes are those that are asked for, as far as they are known; all, where none is
+// named.
+func (s *Server) scopes(q url.Values) ([]string, *failure) {
 	known := s.cfg.Scopes()
 	if !q.Has("scope") {
 		return known, nil
