@@ -47,7 +47,7 @@ func sealing(t testing.TB, conn *bus.Conn) (*bus.Server, *atomic.Int32) {
 // A service with a key carries out what an edge has sealed for it, and nothing
 // else: not what was changed, is for another service, too old or a copy. Who sends
 // it is told nothing.
-func TestSealedRequests(t *testing.T) {
+func TestCase69SealedRequests(t *testing.T) {
 	t.Parallel()
 	url, master := bustest.Server(t), secret.NewKey()
 	edge := withKeys(t, url, secret.Edges, master)
