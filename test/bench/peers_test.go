@@ -88,6 +88,12 @@ func startGuarded(b *testing.B, recorded edge.Audit, policy string) (_ net.Addr,
 	for _, tool := range []service.Tool{{Name: echo, ReadOnly: true}, {Name: effect}} {
 		service.AddTool(s, tool, func(_ context.Context, _ *service.Call, i in) (out, error) { return out(i), nil })
 	}
+	service.AddTool(s, service.Tool{Name: report, ReadOnly: true}, func(_ context.Context, call *service.Call, i in) (out, error) {
+		for n := range reports {
+			call.Progress(float64(n+1), reports, "on its way")
+		}
+		return out(i), nil
+	})
 	conn := bustest.Connect(b, url)
 	running, err := s.Start(b.Context(), conn)
 	if err != nil {
