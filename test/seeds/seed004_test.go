@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // seed004 are the messages of seed 004, which names no version: its client is of
@@ -70,5 +71,28 @@ func TestSeed004(t *testing.T) {
 			t.Parallel()
 			speak(t, open(t), rows)
 		})
+	}
+}
+
+// The times that seed 004 sets, of the least of some tries: the machine may be busy.
+func TestSeed004Times(t *testing.T) {
+	t.Parallel()
+	d := &streamable{url: started(t, dev).http}
+	speak(t, d, seed004[:1])
+	least := func(r row) time.Duration {
+		shortest := answerTime
+		for range 5 {
+			began := time.Now()
+			answer, _ := d.send(t, r.request)
+			shortest = min(shortest, time.Since(began))
+			checkHolds(t, answer, `{"result": {}}`)
+		}
+		return shortest
+	}
+	if took := least(seed004[1]); took > 100*time.Millisecond {
+		t.Errorf("discovery took %v", took)
+	}
+	if took := least(row{request: `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"analyzeText","arguments":{"text":"One bus. Many circuits."}}}`}); took > 5*time.Second {
+		t.Errorf("a call took %v", took)
 	}
 }
