@@ -43,7 +43,7 @@ build: ## Build the programs into bin/
 # Packages that test what Go does not see them depend on, programs and documents,
 # whose results it would keep. In all packages most tests wait, for answers or for
 # time to pass, so more run at once than there are processors.
-OUTSIDE := /test/(docs|e2e|house|matrix|outside)$$
+OUTSIDE := /test/(docs|e2e|house|matrix|outside|seeds)$$
 PARALLEL := -parallel 4
 
 .PHONY: test

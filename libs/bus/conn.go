@@ -53,7 +53,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// EndRefused has Connect fail as soon as a server does not let the user in,
+	// EndRefused has Connect fail as soon as a server does not let the user in, or is not trusted,
 	// instead of asking until its context ends.
 	EndRefused bool
 	// Dialer replaces the network, for a server whose address may change.
@@ -110,7 +110,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.now = time.Now
 	}
 	connected := make(chan struct{}, 1)
-	refused := make(chan struct{}, 1)
+	refused := make(chan error, 1)
 	var waiting sync.Once
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
@@ -125,9 +125,10 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			if cfg.EndRefused && errors.Is(err, nats.ErrAuthorization) {
+			var untrusted *tls.CertificateVerificationError
+			if cfg.EndRefused && (errors.Is(err, nats.ErrAuthorization) || errors.As(err, &untrusted)) {
 				select {
-				case refused <- struct{}{}:
+				case refused <- err:
 				default:
 				}
 				return
@@ -161,9 +162,12 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if !nc.IsConnected() {
 		select {
 		case <-connected:
-		case <-refused:
+		case reason := <-refused:
 			c.Close()
-			return nil, cfg.notLetIn(nats.ErrAuthorization)
+			if errors.Is(reason, nats.ErrAuthorization) {
+				return nil, cfg.notLetIn(reason)
+			}
+			return nil, fmt.Errorf("NATS at %s shows a certificate that is not trusted here: name the authority that signed it with --nats-ca: %w", hosts(cfg.URL), reason)
 		case <-ctx.Done():
 			reason := nc.LastError()
 			c.Close()

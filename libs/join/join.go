@@ -47,6 +47,9 @@ func (f Flags) connect(ctx context.Context, user, name string, now bool) (*bus.C
 	if err != nil {
 		return nil, err
 	}
+	if of := cfg.Secret.Of; of != "" && of != user && of != secret.Edges {
+		return nil, fmt.Errorf("%s is the secret of %s, and this is %s: give it %s.secret, which \"busbar nats-config\" makes", f.NKey+f.Creds, of, user, user)
+	}
 	if f.NKey+f.Creds == "" {
 		cfg.Secret, _ = local(f.NATS, user)
 	}

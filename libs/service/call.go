@@ -26,6 +26,8 @@ type Call struct {
 	state    []byte
 	// replayed is said by the handler.
 	replayed atomic.Bool
+	// resource is nil unless the handler says what it reads.
+	resource atomic.Pointer[mcp.Resource]
 	// expires is nil unless the handler says when its result becomes old.
 	expires atomic.Pointer[time.Time]
 }
@@ -71,6 +73,10 @@ func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
 // Tool.KeepsKeys: the audit trail then has one effect of the calls with the key, not
 // one of each, and clients are told where their protocol has a place for it.
 func (c *Call) Replayed() { c.replayed.Store(true) }
+
+// Describe says what is known of the resource that is being read, besides its contents.
+// It is for resources of ListResources; those of AddResource are known.
+func (c *Call) Describe(r mcp.Resource) { c.resource.Store(&r) }
 
 // Expires says when what the handler returns becomes old: no edge keeps it longer than
 // until then, nor longer than Tool.Cache. A time that has passed, zero too, has it not

@@ -24,6 +24,7 @@ const Tonight = "Tonight:\nTemperature: 45°F\nWind: 10 mph W\nForecast: Clear s
 type Server struct {
 	URL string
 
+	server   *httptest.Server
 	mu       sync.Mutex
 	fresh    time.Duration
 	instead  http.HandlerFunc
@@ -32,6 +33,16 @@ type Server struct {
 
 // Start serves until the test ends.
 func Start(t testing.TB) *Server {
+	s := New()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close ends a server of New.
+func (s *Server) Close() { s.server.Close() }
+
+// New serves until it is closed.
+func New() *Server {
 	s := &Server{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /points/{point}", func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +66,7 @@ func Start(t testing.TB) *Server {
 			s.answer(w, r, "no-area.json", http.StatusBadRequest)
 		}
 	})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r)
 		instead := s.instead
@@ -71,8 +82,7 @@ func Start(t testing.TB) *Server {
 		}
 		mux.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	s.URL = server.URL
+	s.URL = s.server.URL
 	return s
 }
 

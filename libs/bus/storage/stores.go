@@ -48,6 +48,15 @@ var stores = []store{
 	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, consumed: true},
 }
 
+// Reserved is how many bytes JetStream sets aside for all of it, at each server that
+// has a copy: it makes nothing for which it has no room.
+func Reserved() (bytes int64) {
+	for _, s := range stores {
+		bytes += s.demand.MaxBytes
+	}
+	return bytes
+}
+
 // store is a bucket or a stream.
 type store struct {
 	name string // for people

@@ -13,6 +13,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/authority"
 )
@@ -49,7 +50,8 @@ func (c *natsConfigCommand) Run(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("secrets of the bus in %s: %w", c.Dir, err)
 	}
-	config = "# Users of a Busbar bus. Written by \"busbar nats-config\"; include it in the configuration of NATS.\n" + config
+	config = fmt.Sprintf("# Users of a Busbar bus. Written by \"busbar nats-config\"; include it in the configuration of NATS.\n"+
+		"# JetStream has to have %d MiB for what edges keep there: give it a disk, and a max_file_store, that is larger.\n%s", storage.Reserved()>>20, config)
 	if len(c.TLS) > 0 {
 		if err := authority.Issue(c.Dir, c.TLS); err != nil {
 			return fmt.Errorf("certificates of the bus in %s: %w", c.Dir, err)

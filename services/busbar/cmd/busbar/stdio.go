@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/natsd"
@@ -25,7 +27,8 @@ import (
 
 type stdioCommand struct {
 	Token string `env:"BUSBAR_TOKEN" secret:"" hidden:"" help:"API key or access token of who the client is."`
-	NATS  string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
+	edge.PolicyFlags
+	NATS string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
 	join.Proof
 	withoutFlag
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
@@ -50,7 +53,7 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, out, c.Token, edge.Config{
+		return c.serve(ctx, starting, conn, out, edge.Config{
 			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool},
 		})
 	}
@@ -67,15 +70,20 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = serveStdio(ctx, starting, conn, out, c.Token, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
+		err = c.serve(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
 
-// serveStdio runs an edge whose only door is stdio. It closes conn.
-func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, token string, cfg edge.Config, await ...string) error {
+// serve runs an edge whose only door is stdio. It closes conn.
+func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cfg edge.Config, await ...string) error {
 	defer conn.Close()
 	cfg.Version = lifecycle.Version()
+	closed, err := c.OpenPolicy(&cfg)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	forgotten, err := new(edge.IdentityFlags).OpenIdentity(&cfg)
 	if err != nil {
 		return err
@@ -89,9 +97,13 @@ func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, to
 	if err := e.Await(starting, await...); err != nil {
 		return err
 	}
-	return stdio.New(stdio.Config{
-		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: token},
+	err = stdio.New(stdio.Config{
+		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: c.Token},
 	}).Run(ctx)
+	if fault.Is(err, fault.Unauthenticated) {
+		return fmt.Errorf("%w: an API key or access token that is good here has to be in BUSBAR_TOKEN", err)
+	}
+	return err
 }
 
 // host runs bus and services of a data directory as soon as nobody else does.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -172,12 +173,14 @@ type run struct {
 	stdout, stderr  io.Writer
 	style, errStyle style
 	getenv          func(string) string
+	// certificate is whether one is shown to the edge.
+	certificate bool
 }
 
 func newRun(o Options, stdout, stderr io.Writer) *run {
 	getenv := environment(o.Getenv)
 	r := &run{
-		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv,
+		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv, certificate: o.TLS.Cert != "",
 		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
 	}
 	client, err := o.TLS.client(o.HTTP)
@@ -209,6 +212,10 @@ func (r *run) fail(err error, tool string) int {
 		return ExitInterrupted
 	}
 	code, message, details := explain(err, tool, r.edge.known())
+	var lost *TransportError
+	if r.certificate && errors.As(err, &lost) && lost.cut() {
+		details = append(slices.DeleteFunc(details, func(d detail) bool { return d.label == "next" }), detail{"next", "if this happens each time, " + notTaken})
+	}
 	if held := heldBy(err); held != nil {
 		next := "run `" + r.approveCommand(held.Approval) + "` to decide"
 		if held.Approver == byOthers {
