@@ -117,7 +117,8 @@ func (p *place) here(part types.ServiceConfig, text string) string {
 		if i == 0 || !continues(text[i-1]) {
 			for _, n := range order {
 				rest, found := strings.CutPrefix(text[i:], n)
-				if found && (rest == "" || rest[0] == '/' || !continues(rest[0])) {
+				// nats:// is a scheme, and no host.
+				if found && !strings.HasPrefix(rest, "://") && (rest == "" || !continues(rest[0])) {
 					name = n
 					break
 				}
