@@ -15,7 +15,7 @@ TESTFLAGS ?=
 
 # Each becomes bin/<last part of its path>.
 PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
-	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch \
+	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch services/workspace/cmd/workspace \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
@@ -43,7 +43,7 @@ build: ## Build the programs into bin/
 # Packages that test what Go does not see them depend on, programs and documents,
 # whose results it would keep. In all packages most tests wait, for answers or for
 # time to pass, so more run at once than there are processors.
-OUTSIDE := /test/(docs|e2e|house|matrix|outside)$$
+OUTSIDE := /test/(docs|e2e|house|matrix|outside|seeds)$$
 PARALLEL := -parallel 4
 
 .PHONY: test

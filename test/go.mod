@@ -39,6 +39,7 @@ require (
 	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/blevesearch/snowballstem v0.9.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.8 // indirect
@@ -54,6 +55,7 @@ require (
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
+	github.com/busbar-mcp/busbar/examples/weather v0.0.0
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
@@ -79,7 +81,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
-	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/oauth2 v0.37.0
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
@@ -108,3 +110,5 @@ replace github.com/busbar-mcp/busbar/services/text => ../services/text
 replace github.com/busbar-mcp/busbar/services/batch => ../services/batch
 
 replace github.com/busbar-mcp/busbar/services/audit => ../services/audit
+
+replace github.com/busbar-mcp/busbar/examples/weather => ../examples/weather

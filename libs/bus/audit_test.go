@@ -104,7 +104,7 @@ func TestAuditLog(t *testing.T) {
 	if err := log.Look(t.Context()); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("room without a stream: %v", err)
 	}
-	if _, err := storage.Ensure(t.Context(), conn); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Append(t.Context(), auditEvents(2002, 2002)...); err != nil {
@@ -155,7 +155,7 @@ func TestC1OnlyEndsMayFillTheStream(t *testing.T) {
 		t.Errorf("full at %v", full)
 	}
 	// The size is kept by those that bring the stream up to date.
-	if _, err := storage.Ensure(t.Context(), conn); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Look(t.Context()); err != nil || log.State().Limit != size {

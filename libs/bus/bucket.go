@@ -90,6 +90,9 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 	switch status := msg.Header.Get("Status"); status {
 	case "":
 	case "404":
+		if b.conn.asksLeader && b.conn.Clustered() {
+			return b.fromLeader(ctx, key)
+		}
 		return nil, 0, false, nil
 	default:
 		return nil, 0, false, wire.NotReached(fmt.Errorf("NATS answers %s %s", status, msg.Header.Get("Description")))
@@ -153,15 +156,27 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	ctx, cancel := context.WithTimeout(ctx, bucketTime)
 	defer cancel()
 	ack, err := b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
-	var refused jetstream.JetStreamError
 	switch {
 	case err == nil:
 		return ack.Sequence, nil
-	case errors.Is(err, jetstream.ErrKeyRevisionMismatch), errors.Is(err, jetstream.ErrKeyExists),
-		errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+	case outrun(err):
 		return 0, nil
 	}
 	return 0, wire.NotReached(err)
+}
+
+// outrun reports whether somebody else wrote the key before. A cluster has a code of
+// its own for a write that is still under way.
+func outrun(err error) bool {
+	var refused jetstream.JetStreamError
+	if errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists) {
+		return true
+	}
+	if !errors.As(err, &refused) || refused.APIError() == nil {
+		return false
+	}
+	code := refused.APIError().ErrorCode
+	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
 // Change replaces the value of a key by what f makes of it, as one step: when

@@ -74,3 +74,27 @@ func TestBucketWithoutBus(t *testing.T) {
 	fails(t, b.Put(t.Context(), "k", nil), fault.Unavailable, fault.No)
 	fails(t, b.Delete(t.Context(), "k"), fault.Unavailable, fault.No)
 }
+
+// What the leader says is what an ordinary read says: of a value, of a key that was
+// deleted, and of one that never was.
+func TestReadFromLeader(t *testing.T) {
+	t.Parallel()
+	b := bustest.Connect(t, bustest.Server(t)).Bucket(bus.SessionsBucket)
+	value := []byte("v \" \x00 zażółć")
+	if err := b.Put(t.Context(), "k", value); err != nil {
+		t.Fatal(err)
+	}
+	_, revision, _ := b.Look(t.Context(), "k")
+	if v, r, there, err := b.FromLeader(t.Context(), "k"); string(v) != string(value) || r != revision || !there || err != nil {
+		t.Errorf("a value: %q, %d, %t, %v", v, r, there, err)
+	}
+	if err := b.Delete(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if _, r, there, err := b.FromLeader(t.Context(), "k"); r <= revision || there || err != nil {
+		t.Errorf("deleted: %d, %t, %v", r, there, err)
+	}
+	if _, r, there, err := b.FromLeader(t.Context(), "never"); r != 0 || there || err != nil {
+		t.Errorf("never there: %d, %t, %v", r, there, err)
+	}
+}

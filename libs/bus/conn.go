@@ -53,6 +53,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
+	// EndRefused has Connect fail as soon as a server does not let the user in, or is not trusted,
+	// instead of asking until its context ends.
+	EndRefused bool
 	// Dialer replaces the network, for a server whose address may change.
 	Dialer nats.CustomDialer
 }
@@ -70,6 +73,9 @@ type Conn struct {
 
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
+
+	// asksLeader: this user may ask the leader of a bucket.
+	asksLeader bool
 
 	// large has the places of results that go out in chunks.
 	large chan struct{}
@@ -96,7 +102,7 @@ const (
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, secret: cfg.Secret, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -104,6 +110,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.now = time.Now
 	}
 	connected := make(chan struct{}, 1)
+	refused := make(chan error, 1)
 	var waiting sync.Once
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
@@ -118,6 +125,14 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			var untrusted *tls.CertificateVerificationError
+			if cfg.EndRefused && (errors.Is(err, nats.ErrAuthorization) || errors.As(err, &untrusted)) {
+				select {
+				case refused <- err:
+				default:
+				}
+				return
+			}
 			waiting.Do(func() { c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err) })
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -147,12 +162,17 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if !nc.IsConnected() {
 		select {
 		case <-connected:
+		case reason := <-refused:
+			c.Close()
+			if errors.Is(reason, nats.ErrAuthorization) {
+				return nil, cfg.notLetIn(reason)
+			}
+			return nil, fmt.Errorf("NATS at %s shows a certificate that is not trusted here: name the authority that signed it with --nats-ca: %w", hosts(cfg.URL), reason)
 		case <-ctx.Done():
 			reason := nc.LastError()
 			c.Close()
 			if errors.Is(reason, nats.ErrAuthorization) {
-				return nil, fmt.Errorf("NATS at %s does not let this program in: give it the secret of its user with --nats-nkey or --nats-creds, "+
-					"which \"busbar nats-config\" makes (of \"busbar dev\": in users, in its data directory): %w", hosts(cfg.URL), reason)
+				return nil, cfg.notLetIn(reason)
 			}
 			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", hosts(cfg.URL), ctx.Err()), reason)
 		}
@@ -162,6 +182,16 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return c, nil
+}
+
+// notLetIn says which secret is missing, or wrong.
+func (cfg Config) notLetIn(reason error) error {
+	file := "its user"
+	if cfg.User != "" {
+		file += ", " + cfg.User + ".secret,"
+	}
+	return fmt.Errorf("NATS at %s does not let this program in: give it the secret of %s with --nats-nkey or --nats-creds, "+
+		"which \"busbar nats-config\" makes (of \"busbar dev\": in users, in its data directory): %w", hosts(cfg.URL), file, reason)
 }
 
 // proof has NATS know who this is.
@@ -224,6 +254,9 @@ func checkURLs(urls string) error {
 
 // Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Clustered reports whether the server connected to is one of a cluster.
+func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
 
 // URL is the server connected to, without credentials.
 func (c *Conn) URL() string { return hosts(c.nc.ConnectedUrl()) }

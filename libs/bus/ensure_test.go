@@ -18,7 +18,7 @@ import (
 // keep looks after what the bus stores, as an edge does.
 func keep(t *testing.T, conn *bus.Conn) *storage.Storage {
 	t.Helper()
-	s, err := storage.Ensure(t.Context(), conn)
+	s, err := storage.Ensure(t.Context(), conn, storage.Auto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 	}
 	begun := time.Now()
 	next := bustest.Connect(t, url)
-	if _, err := storage.Ensure(t.Context(), next); err != nil { // empty
+	if _, err := storage.Ensure(t.Context(), next, storage.Auto); err != nil { // empty
 		t.Fatal(err)
 	}
 	v := watch(t, next)

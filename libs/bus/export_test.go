@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -22,4 +23,9 @@ func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// FromLeader is what the server that takes a bucket's writes says of a key.
+func (b *Bucket) FromLeader(ctx context.Context, key string) ([]byte, uint64, bool, error) {
+	return b.fromLeader(ctx, key)
 }

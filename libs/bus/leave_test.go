@@ -225,7 +225,7 @@ func TestStreamIsMade(t *testing.T) {
 	if _, err := evt.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "EVT", Subjects: []string{"mcp.evt.>"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := storage.Ensure(t.Context(), conn); err != nil {
+	if _, err := storage.Ensure(t.Context(), conn, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
 	info, err := evt.stream().Info(t.Context())

@@ -197,7 +197,7 @@ func TestRegistrySurvivesLossOfData(t *testing.T) {
 	ns.cfg.DataDir = t.TempDir()
 	ns.start()
 	bustest.Eventually(t, "both are back", func() bool { return edge.Connected() && conn.Connected() })
-	if _, err := storage.Ensure(within(t, 10*time.Second), edge); err != nil {
+	if _, err := storage.Ensure(within(t, 10*time.Second), edge, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
 	fresh := watch(t, bustest.Connect(t, ns.url))

@@ -13,6 +13,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
@@ -174,5 +175,18 @@ func BenchmarkSeal(b *testing.B) {
 				})
 			}
 		})
+	}
+}
+
+// A command that a person waits for ends when NATS does not let it in, and says which
+// secret is missing.
+func TestEndRefused(t *testing.T) {
+	t.Parallel()
+	f := bustest.NewFleet(t)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	_, err := bus.Connect(ctx, bus.Config{URL: f.URL, User: permission.Operator, EndRefused: true, Logger: bustest.Logger(t)})
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "operator.secret") {
+		t.Errorf("%v (%v)", err, ctx.Err())
 	}
 }

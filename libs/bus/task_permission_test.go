@@ -21,7 +21,7 @@ func TestTaskPermissions(t *testing.T) {
 	t.Parallel()
 	fleet := bustest.NewFleet(t, bustest.Of(t, "svc", permission.Tasks), bustest.Of(t, "other", permission.Tasks))
 	edge := fleet.Join(t, permission.Edge, nil)
-	if _, err := storage.Ensure(t.Context(), edge); err != nil {
+	if _, err := storage.Ensure(t.Context(), edge, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
 	tasks := task.Open(edge)

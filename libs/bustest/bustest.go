@@ -32,7 +32,7 @@ func Connect(t testing.TB, url string) *bus.Conn {
 	conn := Join(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := storage.Ensure(ctx, conn); err != nil {
+	if _, err := storage.Ensure(ctx, conn, storage.Auto); err != nil {
 		t.Fatalf("prepare the bus: %v", err)
 	}
 	return conn

@@ -29,7 +29,7 @@ func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), key: newKey(t)}
 	template := &x509.Certificate{
-		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "tests"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: "tests " + rand.Text()}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)

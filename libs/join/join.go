@@ -33,14 +33,27 @@ type Proof struct {
 // Connect joins the bus as a user: a service by its name, an edge, or an operator.
 // name is shown in NATS monitoring. It waits for the bus until ctx ends.
 func (f Flags) Connect(ctx context.Context, user, name string) (*bus.Conn, error) {
+	return f.connect(ctx, user, name, false)
+}
+
+// ConnectNow is Connect for a command that a person waits for: a server that does
+// not let the user in ends it.
+func (f Flags) ConnectNow(ctx context.Context, user, name string) (*bus.Conn, error) {
+	return f.connect(ctx, user, name, true)
+}
+
+func (f Flags) connect(ctx context.Context, user, name string, now bool) (*bus.Conn, error) {
 	cfg, err := f.Config()
 	if err != nil {
 		return nil, err
 	}
+	if of := cfg.Secret.Of; of != "" && of != user && of != secret.Edges {
+		return nil, fmt.Errorf("%s is the secret of %s, and this is %s: give it %s.secret, which \"busbar nats-config\" makes", f.NKey+f.Creds, of, user, user)
+	}
 	if f.NKey+f.Creds == "" {
 		cfg.Secret, _ = local(f.NATS, user)
 	}
-	cfg.URL, cfg.User, cfg.Name, cfg.Logger = f.NATS, user, name, slog.Default()
+	cfg.URL, cfg.User, cfg.Name, cfg.Logger, cfg.EndRefused = f.NATS, user, name, slog.Default(), now
 	return bus.Connect(ctx, cfg)
 }
 

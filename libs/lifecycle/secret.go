@@ -14,7 +14,7 @@ import (
 const maxSecret = 64 << 10
 
 // Secrets is for grammars with secrets: fields with the tag secret. The variable X of
-// one has another beside it, X_FILE, which names a file with the value; white space
+// one has a second one, X_FILE, which names a file with the value; white space
 // at its end does not count. On the command line, which other users of the machine can
 // read, a secret is refused; with secret:"password" only a URL with a password is.
 func Secrets() kong.Option {

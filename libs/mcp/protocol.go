@@ -117,6 +117,9 @@ const (
 	// MetaIdempotencyKey is Busbar's own: a repeated call with the same key has
 	// one effect and one answer.
 	MetaIdempotencyKey = "io.github.busbar-mcp/idempotencyKey"
+	// MetaResource is Busbar's own, in the result of resources/read: what resources/list
+	// has of the resource.
+	MetaResource = "io.github.busbar-mcp/resource"
 )
 
 // JSON-RPC and MCP error codes.

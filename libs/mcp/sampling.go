@@ -166,7 +166,7 @@ func (b *SamplingBlock) check(role string) string {
 			return "needs toolUseId"
 		}
 	default:
-		return "has a type that is none of text, image, audio, tool_use and tool_result"
+		return "has a type that is not one of text, image, audio, tool_use and tool_result"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,10 @@ type Call struct {
 	state    []byte
 	// replayed is said by the handler.
 	replayed atomic.Bool
+	// resource is nil unless the handler says what it reads.
+	resource atomic.Pointer[mcp.Resource]
+	// expires is nil unless the handler says when its result becomes old.
+	expires atomic.Pointer[time.Time]
 }
 
 // output takes what a handler says before it returns.
@@ -68,6 +73,25 @@ func (c *Call) IdempotencyKey() string { return c.req.IdempotencyKey }
 // Tool.KeepsKeys: the audit trail then has one effect of the calls with the key, not
 // one of each, and clients are told where their protocol has a place for it.
 func (c *Call) Replayed() { c.replayed.Store(true) }
+
+// Describe says what is known of the resource that is being read, besides its contents.
+// It is for resources of ListResources; those of AddResource are known.
+func (c *Call) Describe(r mcp.Resource) { c.resource.Store(&r) }
+
+// Expires says when what the handler returns becomes old: no edge keeps it longer than
+// until then, nor longer than Tool.Cache. A time that has passed, zero too, has it not
+// kept.
+func (c *Call) Expires(at time.Time) { c.expires.Store(&at) }
+
+// cacheMs is how long the result may be kept; nil as long as the tool says.
+func (c *Call) cacheMs() *uint32 {
+	at := c.expires.Load()
+	if at == nil {
+		return nil
+	}
+	left := min(max(time.Until(*at).Milliseconds(), 0), math.MaxUint32)
+	return new(uint32(left))
+}
 
 // Progress tells the client how far the call has come. done must increase from
 // call to call; total is 0 when unknown. It costs nothing when the client did

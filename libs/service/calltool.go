@@ -47,7 +47,7 @@ func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 		return nil, fault.New(fault.Internal, "only a tool with CallsTools may call others")
 	}
 	if len(c.req.Delegation) == 0 {
-		return nil, fault.New(fault.Unavailable, "the edge gave no delegation: it is older than this service, or no edge")
+		return nil, fault.New(fault.Forbidden, "service %s may not call other tools: the edge gave it no delegation; services.%s.calls of the edge's policy file grants it", c.instance.service.name, c.instance.service.name)
 	}
 	req := &busv1.Request{
 		Method: mcp.MethodToolsCall, Name: t.Name, IdempotencyKey: t.IdempotencyKey,

@@ -146,7 +146,20 @@ func (s *Service) readResource(ctx context.Context, call *Call) (*busv1.Result, 
 	if err != nil {
 		return nil, err
 	}
-	return &busv1.Result{Json: data}, nil
+	meta, err := call.described()
+	if err != nil {
+		return nil, err
+	}
+	return &busv1.Result{Json: data, Meta: meta}, nil
+}
+
+// described is the result's _meta; nil when the handler said nothing.
+func (c *Call) described() ([]byte, error) {
+	r := c.resource.Load()
+	if r == nil {
+		return nil, nil
+	}
+	return marshal(map[string]*mcp.Resource{mcp.MetaResource: r})
 }
 
 func contentsResult(contents ...mcp.ResourceContents) ([]byte, error) {

@@ -68,6 +68,22 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// What a handler says of a resource travels beside its contents.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	s.AddResourcePrefix("note://", func(_ context.Context, call *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
+		call.Describe(mcp.Resource{URI: uri, Name: "a note", Description: "of mine"})
+		return []mcp.ResourceContents{{URI: uri, Text: "x"}}, nil
+	})
+	frame, err := run(t, s).do(&busv1.Request{Method: "resources/read", Name: "note://1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "meta", string(frame.GetResult().GetMeta()), `{"io.github.busbar-mcp/resource":{"uri":"note://1","name":"a note","description":"of mine"}}`)
+	same(t, "contents", string(frame.GetResult().GetJson()), `{"contents":[{"uri":"note://1","text":"x"}]}`)
+}
+
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	s := quiet(t, "svc")

@@ -41,7 +41,8 @@ type Tool struct {
 	Task TaskMode
 	// Cache lets an edge keep the result of a read-only tool for that long, for
 	// calls with equal arguments by the same principal; 0 keeps nothing. A client
-	// may get a result that is so old. DefaultCache is a good value.
+	// may get a result that is so old. DefaultCache is a good value; Call.Expires
+	// says of one result that it is less.
 	Cache time.Duration
 	// CacheShared says that the result is the same whoever calls.
 	CacheShared bool
@@ -193,7 +194,7 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 	}
 	result, err := t.invoke(ctx, call, call.req.Arguments)
 	if err == nil {
-		result.Replayed = call.replayed.Load()
+		result.Replayed, result.CacheMs = call.replayed.Load(), call.cacheMs()
 	}
 	return result, err
 }

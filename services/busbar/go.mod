@@ -17,11 +17,17 @@ require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
+	github.com/aymanbagabas/go-udiff v0.4.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/blevesearch/snowballstem v0.9.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
+	github.com/fsnotify/fsnotify v1.10.1 // indirect
+	github.com/go-git/gcfg v1.5.1-0.20230307220236-3a3c6141e376 // indirect
+	github.com/go-git/go-billy/v5 v5.9.2 // indirect
+	github.com/go-git/go-git/v5 v5.19.3 // indirect
 	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/go-github/v92 v92.0.0 // indirect
 	github.com/google/go-querystring v1.2.0 // indirect
@@ -33,6 +39,7 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/jbenet/go-context v0.0.0-20150711004518-d14ea06fba99 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/maypok86/otter/v2 v2.4.0 // indirect
@@ -65,6 +72,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260831171406-18b4a7587f8a // indirect
 	google.golang.org/grpc v1.85.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
+	gopkg.in/warnings.v0 v0.1.2 // indirect
 	modernc.org/libc v1.79.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -72,6 +80,7 @@ require (
 )
 
 require (
+	github.com/busbar-mcp/busbar/examples/weather v0.0.0
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
@@ -82,6 +91,7 @@ require (
 	github.com/busbar-mcp/busbar/services/prompt v0.0.0
 	github.com/busbar-mcp/busbar/services/resource v0.0.0
 	github.com/busbar-mcp/busbar/services/text v0.0.0
+	github.com/busbar-mcp/busbar/services/workspace v0.0.0
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 )
@@ -108,3 +118,7 @@ replace github.com/busbar-mcp/busbar/services/prompt => ../prompt
 replace github.com/busbar-mcp/busbar/services/resource => ../resource
 
 replace github.com/busbar-mcp/busbar/services/batch => ../batch
+
+replace github.com/busbar-mcp/busbar/services/workspace => ../workspace
+
+replace github.com/busbar-mcp/busbar/examples/weather => ../../examples/weather

@@ -28,6 +28,11 @@ type IdentityFlags struct {
 	StandIn *oauth.Issuer `kong:"-"`
 }
 
+// Authenticates reports whether an edge with these flags asks who calls.
+func Authenticates(policy PolicyFlags, identity IdentityFlags) bool {
+	return policy.Access != "" || identity.Proxy.Header != ""
+}
+
 // OpenIdentity has an edge find out who calls, by API keys, by what its policy says,
 // by the proxy in front, and by other ways, until closed. Without a policy, and a proxy
 // that says who calls, who shows nothing is let in. It comes after OpenPolicy.
@@ -117,7 +122,7 @@ func (e *Edge) refused(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return false
 	}
 	switch path := r.URL.Path; {
-	case path == "/healthz", path == "/readyz", strings.HasPrefix(path, identity.MetadataPath), r.Header.Get(trail.Header) != "":
+	case path == "/healthz", path == "/readyz", strings.HasPrefix(path, identity.MetadataPath), trail.Operator(r, e.cfg.Audit.Token):
 		return false // for anybody, and for who runs the edge
 	}
 	_, err := e.gateway.Admit(ctx, "http", door.Credentials(r))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
@@ -20,9 +21,15 @@ type Command struct {
 	PolicyFlags
 	IdentityFlags
 	join.Flags
+	StorageFlags
 	DataDir              string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody: a proxy in front lets nobody else pass."`
+}
+
+// StorageFlags say how the bus keeps what it is given. The tags are read by kong.
+type StorageFlags struct {
+	Replicas storage.Replicas `name:"nats-replicas" default:"auto" env:"BUSBAR_NATS_REPLICAS" placeholder:"N" help:"On how many NATS servers each bucket and stream is kept: 1, 3, 5, or auto for 3 where the cluster has as many (default auto)."`
 }
 
 // Help implements kong's HelpProvider.
@@ -35,7 +42,7 @@ const connectTime = 30 * time.Second
 
 // Run serves until ctx ends. The line that says it is ready goes to out.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
-	l, err := c.Open(c.AllowUnauthenticated || c.Access != "" || c.Proxy.Header != "")
+	l, err := c.Open(c.AllowUnauthenticated || Authenticates(c.PolicyFlags, c.IdentityFlags))
 	if err != nil {
 		return err
 	}
@@ -91,5 +98,5 @@ func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) 
 
 // Config is what the command line says about the edge itself.
 func (c *Command) Config(version string) Config {
-	return Config{Version: version, Guard: c.Guard(), Audit: Audit{SpoolDir: c.AuditSpool}}
+	return Config{Version: version, Guard: c.Guard(), Replicas: c.Replicas, Audit: Audit{SpoolDir: c.AuditSpool}}
 }

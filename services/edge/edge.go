@@ -47,6 +47,8 @@ type Config struct {
 	// Limits are those of principals, tenants and tools, held by all edges together;
 	// nil: none.
 	Limits limit.Rules
+	// Replicas is on how many NATS servers the edge has its buckets and streams kept.
+	Replicas storage.Replicas
 	// Guest leaves the calls that tools make to the other edges of the bus. An edge
 	// that comes and goes with one client would end those of others when it goes.
 	Guest bool
@@ -107,7 +109,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 			e.Close()
 		}
 	}()
-	if e.storage, err = storage.Ensure(ctx, conn); err != nil {
+	if e.storage, err = storage.Ensure(ctx, conn, cfg.Replicas); err != nil {
 		return nil, err
 	}
 	e.cleanup(e.storage.Keep())
@@ -119,12 +121,12 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cleanup(e.sessions.Close)
-	if e.live, err = catalogue.Watch(ctx, conn, cfg.Logger); err != nil {
+	if e.live, err = catalogue.Open(ctx, conn, e.catalogue()); err != nil {
 		return nil, err
 	}
 	e.cleanup(e.live.Close)
 	if p := e.policy(); p != nil {
-		e.cleanup(p.OnChange(e.live.SightsChanged))
+		e.cleanup(p.OnChange(func() { e.live.GrantsChanged(); e.live.SightsChanged() }))
 	}
 	if err = e.takeKeys(); err != nil {
 		return nil, err

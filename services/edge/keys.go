@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/identity"
@@ -27,6 +28,15 @@ const (
 // keyTime bounds what is done with a key.
 const keyTime = 10 * time.Second
 
+// join has an operator on the bus until leave; what it does there is bounded by ctx.
+func (f busFlags) join(ctx context.Context) (conn *bus.Conn, _ context.Context, leave func(), err error) {
+	if conn, err = f.connect(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, keyTime)
+	return conn, ctx, func() { cancel(); conn.Close() }, nil
+}
+
 // CreateKey is the command line that makes an API key. The tags are read by kong.
 type CreateKey struct {
 	busFlags
@@ -40,8 +50,11 @@ func (CreateKey) Help() string {
 	return `Example: busbar key create laptop --principal anna --expires 90d
 
 The key is printed once and kept nowhere: clients send it as
-"Authorization: Bearer bb_…". It takes a NATS user that may write the bucket
-"access" and publish to the audit trail, which records it.`
+"Authorization: Bearer bb_…". The audit trail records it.
+
+On a bus that asks who joins, say where it is and show the operator's secret:
+--nats tls://nats.example:4222 --nats-nkey operator.secret, which "busbar
+nats-config" makes. On the machine of "busbar dev" nothing need be said.`
 }
 
 // Run makes the key, and prints it.
@@ -63,13 +76,11 @@ func (c *CreateKey) Run(ctx context.Context, out io.Writer) error {
 		}
 		expires = time.Now().Add(life).UTC().Truncate(time.Second)
 	}
-	conn, err := c.connect(ctx)
+	conn, ctx, leave, err := c.join(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, keyTime)
-	defer cancel()
+	defer leave()
 	var key string
 	err = audit.Operation(ctx, conn, auditKeyCreate, c.Name+" of "+c.Principal, "", func() (err error) {
 		key, err = store.NewAPIKeys(conn).Create(ctx, c.Name, c.Principal, expires)
@@ -119,13 +130,11 @@ type keyLine struct {
 
 // Run prints the list to out.
 func (c *ListKeys) Run(ctx context.Context, out io.Writer) error {
-	conn, err := c.connect(ctx)
+	conn, ctx, leave, err := c.join(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, keyTime)
-	defer cancel()
+	defer leave()
 	keys := store.NewAPIKeys(conn)
 	all, err := keys.All(ctx)
 	if err != nil {
@@ -175,13 +184,11 @@ Within a second no edge takes it, and streams that were opened with it end.`
 
 // Run ends the key, and says so.
 func (c *RevokeKey) Run(ctx context.Context, out io.Writer) error {
-	conn, err := c.connect(ctx)
+	conn, ctx, leave, err := c.join(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, keyTime)
-	defer cancel()
+	defer leave()
 	keys := store.NewAPIKeys(conn)
 	all, err := keys.All(ctx)
 	if err != nil {

@@ -97,9 +97,9 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 	case isLoopback(l):
 		return nil
 	case !authenticated:
-		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, have a proxy in front say who calls with --auth-proxy-header and --auth-proxy-from, or listen on 127.0.0.1 (\"busbar edge --allow-unauthenticated\" is for a proxy that lets nobody pass unauthenticated, and says nothing about it)", where)
+		return fmt.Errorf("%s is a public address, and nobody would be authenticated there: say who may call with --access FILE, or listen on 127.0.0.1; behind a proxy see docs/tls.md", where)
 	case f.TLSCert == "" && !f.TLSByProxy:
-		return fmt.Errorf("%s is a public address, and nothing would be encrypted there: give a certificate with --tls-cert and --tls-key, say --tls-by-proxy if a proxy in front encrypts, or listen on 127.0.0.1", where)
+		return fmt.Errorf("%s is a public address, and nothing would be encrypted there: give --tls-cert and --tls-key, or --tls-by-proxy if a proxy in front encrypts", where)
 	}
 	return nil
 }

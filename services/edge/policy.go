@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // PolicyFlags say which policy holds. The tags are read by kong.
@@ -32,12 +33,24 @@ func (e *Edge) policy() *access.Live {
 	return live
 }
 
+// catalogue is how the edge makes its catalogue.
+func (e *Edge) catalogue() catalogue.Config {
+	cfg := catalogue.Config{Logger: e.cfg.Logger}
+	if p := e.policy(); p != nil {
+		cfg.Grants = p.Grants
+	}
+	return cfg
+}
+
 // policyReady says which policy holds. A file that is broken keeps no edge from
 // serving: the last good one holds.
 func (e *Edge) policyReady() (string, error) {
 	line := "policy " + e.policy().Now().Digest()[:digestShown]
 	if since := e.policy().Broken(); !since.IsZero() {
 		line += ", although its file has changed since: that cannot be used since " + since.UTC().Format("2006-01-02 15:04:05 UTC") + ", and the log says why"
+	}
+	if n := e.live.Now().Refused(); n > 0 {
+		line += fmt.Sprintf("; not granted to services: %d, see busbar services --access FILE", n)
 	}
 	return line, nil
 }

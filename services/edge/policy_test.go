@@ -4,16 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/services/edge"
-	"github.com/busbar-mcp/busbar/services/edge/access"
-	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -31,43 +25,13 @@ func (named) Authenticate(_ context.Context, c gateway.Credentials) (gateway.Pri
 func TestPolicyOfAnEdge(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	path := filepath.Join(t.TempDir(), "access.yaml")
-	put := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(`
+	g := w.govern(t, 1, `
 roles: {few: {allow: [tools/echo, tools/safe], deny: [tools/safe]}, all: {allow: ["*"]}}
 principals: {ada: {tenant: acme, roles: [few]}, root: {tenant: acme, roles: [all]}}
+services: {svc: {offers: ["*"], cache_for_all: true}}
 `)
-	live, err := access.Open(path, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t), Access: live, Authenticator: named{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	if err := e.Await(ctx, "svc"); err != nil {
-		t.Fatal(err)
-	}
-	h := e.Handler(door.Guard{Loopback: true})
-	ask := func(who, method, path, body string) (int, string) {
-		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-		r.Host, r.RemoteAddr = "127.0.0.1:8000", "127.0.0.1:5000"
-		r.Header.Set("Content-Type", "application/json")
-		if who != "" {
-			r.Header.Set("Authorization", "Bearer "+who)
-		}
-		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, r)
-		return answer.Code, answer.Body.String()
-	}
+	h := g.doors[0]
+	ask := func(who, method, path, body string) (int, string) { return g.ask(0, who, method, path, body) }
 	list := func(who string) int {
 		_, body := ask(who, http.MethodGet, "/tools", "")
 		return strings.Count(body, `"description"`)
@@ -98,10 +62,10 @@ principals: {ada: {tenant: acme, roles: [few]}, root: {tenant: acme, roles: [all
 	if _, body := ask("root", http.MethodGet, "/resources", ""); !strings.Contains(body, `"uri"`) {
 		t.Errorf("resources are not listed: %s", body)
 	}
-	if _, body := get(t, h, "/readyz"); !strings.Contains(body, "access: policy "+live.Now().Digest()[:12]+"\n") {
+	if _, body := get(t, h, "/readyz"); !strings.Contains(body, "access: policy "+g.live[0].Now().Digest()[:12]+"\n") {
 		t.Errorf("%s", body)
 	}
-	put("roles: {")
+	g.put("roles: {")
 	bustest.Eventually(t, "the edge says that the file is broken", func() bool {
 		code, body := get(t, h, "/readyz")
 		return code == http.StatusOK && strings.Contains(body, "cannot be used since")
@@ -109,10 +73,10 @@ principals: {ada: {tenant: acme, roles: [few]}, root: {tenant: acme, roles: [all
 	if list("ada") != 1 {
 		t.Error("the last good policy does not hold")
 	}
-	put("roles: {few: {allow: [tools/echo, tools/safe]}}\nprincipals: {ada: {tenant: acme, roles: [few]}}")
+	g.put("roles: {few: {allow: [tools/echo, tools/safe]}}\nprincipals: {ada: {tenant: acme, roles: [few]}}")
 	bustest.Eventually(t, "the new policy holds", func() bool { return list("ada") == 2 && list("root") == 0 })
 	metrics := httptest.NewRecorder()
-	e.MetricsHandler().ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	g.edges[0].MetricsHandler().ServeHTTP(metrics, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if s := metrics.Body.String(); !strings.Contains(s, "busbar_access_broken 0") || !strings.Contains(s, "busbar_access_policy ") {
 		t.Error("the figures are missing")
 	}

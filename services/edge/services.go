@@ -17,6 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/join"
+	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
@@ -24,22 +25,53 @@ import (
 // busFlags say which bus.
 type busFlags struct{ join.Flags }
 
+// connect joins the bus as its operator, at once or not at all: a person waits.
 func (f busFlags) connect(ctx context.Context) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	return f.Connect(ctx, permission.Operator, "services")
+	return f.ConnectNow(ctx, permission.Operator, "operator")
+}
+
+// lookFlags say which bus, and what its services may do.
+type lookFlags struct {
+	busFlags
+	Access string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file of the edges, which says what services may do. Without it, they may do what they say."`
+}
+
+// look returns the catalogue as the edges have it. Close both.
+func (f *lookFlags) look(ctx context.Context) (*bus.Conn, *catalogue.Live, error) {
+	cfg := catalogue.Config{Logger: slog.New(slog.DiscardHandler), Look: true}
+	if f.Access != "" {
+		p, err := access.ReadPolicy(f.Access)
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.Grants = func() catalogue.Grants { return p }
+	}
+	conn, err := f.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := catalogue.Open(ctx, conn, cfg)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, live, nil
 }
 
 // ListServices is the command line that lists what is on the bus. The tags are
 // read by kong.
 type ListServices struct {
-	busFlags
+	lookFlags
 	JSON bool `name:"json" env:"BUSBAR_JSON" help:"Print JSON."`
 }
 
 // Help implements kong's HelpProvider.
 func (ListServices) Help() string {
-	return `Example: busbar services --nats nats://127.0.0.1:4222`
+	return `Examples:
+  busbar services --nats nats://127.0.0.1:4222
+  busbar services --access access.yaml`
 }
 
 // serviceLine is what is said of one release of a service.
@@ -57,19 +89,17 @@ type conflictLine struct {
 	Name    string `json:"name"`
 	Service string `json:"service"`
 	Owner   string `json:"owner"`
+	// Ungranted: the policy file does not grant the name.
+	Ungranted bool `json:"ungranted,omitzero"`
 }
 
 // Run prints the list to out.
 func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
-	conn, err := c.connect(ctx)
+	conn, live, err := c.look(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	live, err := catalogue.Look(ctx, conn, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
 	defer live.Close()
 	now := live.Now()
 	var services []serviceLine
@@ -80,10 +110,10 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 	}
 	var conflicts []conflictLine
 	for _, x := range now.Conflicts() {
-		conflicts = append(conflicts, conflictLine{x.Name.String(), x.Service, x.Owner})
+		conflicts = append(conflicts, conflictLine{x.Name.String(), x.Service, x.Owner, x.Ungranted})
 	}
 	if c.JSON {
-		return json.MarshalWrite(out, map[string]any{"services": services, "conflicts": conflicts},
+		return json.MarshalWrite(out, map[string]any{"services": services, "conflicts": conflicts, "ungranted": now.Ungranted()},
 			json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.Multiline(true))
 	}
 	if len(services) == 0 {
@@ -102,7 +132,7 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, p := range now.Problems() {
+	for _, p := range slices.Concat(now.Problems(), now.Ungranted()) {
 		if _, err := fmt.Fprintln(out, p); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	gh "github.com/google/go-github/v92/github"
 
+	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
@@ -35,7 +36,7 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 	var (
 		own      *refusal
 		none     *noToken
-		failure  *upstream.Failure
+		failure  *fetch.Failure
 		theirs   *gh.ErrorResponse
 		accepted *gh.AcceptedError
 	)
@@ -49,7 +50,7 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		k.Logger().ErrorContext(ctx, "no GitHub token for a call", "tool", tool, "call", call.ID(), "error", none.cause)
 		return service.Errorf("unavailable: no GitHub token could be had for this call; its operator's log says why")
 	case errors.As(err, &failure):
-		if failure.Kind != upstream.RateLimited && failure.Kind != upstream.Throttled && failure.Kind != upstream.Shut {
+		if failure.Kind != upstream.RateLimited && failure.Kind != upstream.Throttled && failure.Kind != fetch.Shut {
 			warn(string(failure.Kind), failure.Status)
 		}
 		return ofFailure(failure)
@@ -61,7 +62,7 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		}
 		return ofRefusal(theirs, token)
 	case errors.Is(err, context.DeadlineExceeded):
-		return ofFailure(&upstream.Failure{Kind: upstream.TimedOut})
+		return ofFailure(&fetch.Failure{Kind: fetch.TimedOut})
 	}
 	warn("malformed answer", http.StatusOK)
 	return service.Errorf("unavailable: GitHub's answer could not be read; call again, and tell the operator if it stays so")
@@ -76,19 +77,19 @@ func invalid(format string, args ...any) error {
 	return &refusal{"invalid", fmt.Sprintf(format, args...)}
 }
 
-func ofFailure(f *upstream.Failure) error {
+func ofFailure(f *fetch.Failure) error {
 	switch f.Kind {
 	case upstream.RateLimited:
 		return service.Errorf("rate limited: GitHub's rate limit is used up%s; until then nothing is sent", until(f.Until))
 	case upstream.Throttled:
 		return service.Errorf("rate limited: GitHub asks for fewer requests (secondary rate limit)%s; until then nothing is sent", until(f.Until))
-	case upstream.Shut:
+	case fetch.Shut:
 		return service.Errorf("unavailable: GitHub has been failing, so nothing was sent%s", until(f.Until))
-	case upstream.TimedOut:
+	case fetch.TimedOut:
 		return service.Errorf("unavailable: GitHub did not answer in time; call again later, or ask for less")
-	case upstream.Insecure:
+	case fetch.Insecure:
 		return service.Errorf("unavailable: no trusted connection to GitHub; the operator has to look at its certificate")
-	case upstream.TooLarge:
+	case fetch.TooLarge:
 		return service.Errorf("too large: GitHub's answer exceeds %d MiB; ask for less, with a smaller perPage or a narrower path", limit.Body>>20)
 	case upstream.Redirected:
 		return service.Errorf("unavailable: GitHub sent the request elsewhere, where it is not followed")

@@ -33,6 +33,7 @@ import (
 
 	gh "github.com/google/go-github/v92/github"
 
+	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/github/internal/argument"
@@ -56,7 +57,7 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 	}
 	transport := env.Transport
 	if transport == nil {
-		transport = upstream.DefaultTransport()
+		transport = fetch.Transport(limit.Header)
 	}
 	k.upstream = upstream.New(base, transport, "busbar-github/"+env.Version)
 	k.addSearches()

@@ -16,8 +16,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/services/github"
-	"github.com/busbar-mcp/busbar/services/github/internal/upstream"
+	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,7 +61,7 @@ func start(t testing.TB, config github.Env) *client {
 	log := &records{}
 	config.Log = slog.New(slog.NewTextHandler(log, nil))
 	if config.Transport == nil {
-		transport := upstream.DefaultTransport()
+		transport := fetch.Transport(limit.Header)
 		config.Transport = transport
 		t.Cleanup(transport.CloseIdleConnections)
 	}

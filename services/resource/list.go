@@ -39,9 +39,12 @@ func (r *resources) addResources() {
 		return out, err
 	})
 	read := func(ctx context.Context, call *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
-		_, c, err := r.read(ctx, call.Tenant(), uri)
+		stored, c, err := r.read(ctx, call.Tenant(), uri)
 		if err != nil {
 			return nil, err
+		}
+		if stored != nil {
+			call.Describe(listed(*stored))
 		}
 		return []mcp.ResourceContents{c}, nil
 	}

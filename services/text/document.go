@@ -24,11 +24,18 @@ const (
 
 // check refuses texts that no tool takes.
 func check(text string) error {
-	if len(text) > maxText {
-		return service.Errorf("text is too long: %d bytes of UTF-8, and at most %d (512 KiB) are taken; send it in parts", len(text), maxText)
+	if err := checkSize(text); err != nil {
+		return err
 	}
 	if strings.TrimSpace(text) == "" {
 		return service.Errorf("text is empty; give at least one character that is not white space")
+	}
+	return nil
+}
+
+func checkSize(text string) error {
+	if len(text) > maxText {
+		return service.Errorf("text is too long: %d bytes of UTF-8, and at most %d (512 KiB) are taken; send it in parts", len(text), maxText)
 	}
 	return nil
 }
@@ -97,7 +104,7 @@ func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
 
 // Entities are the finds by the gazetteer that comes with the service.
 func (d *Document) Entities(ctx context.Context) (Entities, error) {
-	found, err := entity.Extract(ctx, d.sentences, entity.Default())
+	found, err := entity.Extract(ctx, d.sentences, d.language, entity.Default())
 	return Entities(found), err
 }
 

@@ -3,6 +3,7 @@ module github.com/busbar-mcp/busbar/services/text
 go 1.26.0
 
 require (
+	github.com/blevesearch/snowballstem v0.9.0
 	github.com/busbar-mcp/busbar/gen v0.0.0
 	github.com/busbar-mcp/busbar/libs v0.0.0
 	github.com/clipperhouse/uax29/v2 v2.7.0

@@ -11,6 +11,7 @@ package text
 import (
 	"context"
 	_ "embed"
+	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/text/internal/entity"
@@ -79,8 +80,12 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 	return s, nil
 }
 
+// analyze takes an empty text too: its counts are zero.
 func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, error) {
-	d, err := read(ctx, in.Text)
+	if err := checkSize(in.Text); err != nil {
+		return AnalyzeOut{}, err
+	}
+	d, err := Read(ctx, in.Text)
 	if err != nil {
 		return AnalyzeOut{}, err
 	}
@@ -94,6 +99,7 @@ func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, er
 	}
 	out := AnalyzeOut{
 		Statistics: Statistics{
+			CharacterCount:        utf8.RuneCountInString(d.text),
 			SentenceCount:         counts.Sentences,
 			WordCount:             counts.Words,
 			AverageWordLength:     counts.WordLength(),
@@ -112,7 +118,7 @@ func entitiesBy(ctx context.Context, in EntitiesIn, g *entity.Gazetteer) (Entiti
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	found, err := entity.Extract(ctx, d.sentences, g)
+	found, err := entity.Extract(ctx, d.sentences, d.language, g)
 	if err != nil {
 		return EntitiesOut{}, err
 	}

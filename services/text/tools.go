@@ -4,7 +4,7 @@ import "github.com/busbar-mcp/busbar/services/text/internal/tidy"
 
 // AnalyzeIn is what analyzeText takes.
 type AnalyzeIn struct {
-	Text string `json:"text" jsonschema:"Text to analyze, in any language; at most 512 KiB"`
+	Text string `json:"text" jsonschema:"Text to analyze, in any language; at most 512 KiB; one without words counts zero"`
 }
 
 // AnalyzeOut is what analyzeText returns.
@@ -16,9 +16,10 @@ type AnalyzeOut struct {
 // Statistics are the counts and averages of a text.
 type Statistics struct {
 	SentenceCount         int     `json:"sentenceCount" jsonschema:"Sentences, headings and list items"`
-	WordCount             int     `json:"wordCount" jsonschema:"Words with a letter or digit; each Chinese character is one"`
+	WordCount             int     `json:"wordCount" jsonschema:"Words with a letter or digit, as keywords count them: Chinese is cut into words"`
 	AverageWordLength     float64 `json:"averageWordLength" jsonschema:"Characters per word, to one decimal"`
 	AverageSentenceLength float64 `json:"averageSentenceLength" jsonschema:"Words per sentence, to one decimal"`
+	CharacterCount        int     `json:"characterCount" jsonschema:"Characters (Unicode code points), spaces and punctuation included"`
 }
 
 // WordCount is a word and how often it occurs.

@@ -50,7 +50,9 @@ export async function startDev(...args) {
   if (!ready) throw new Error(`not a ready line: ${line}`);
   return {
     mcp: new URL(ready[1]),
-    nats: ready[2],
+    // The arguments by which a program joins the bus, as one of its users.
+    as: user => ['--nats', ready[2], '--nats-nkey', join(data, 'users', `${user}.secret`)],
+    oauth: ready[4] && new URL(ready[4]),
     child,
     async stop() {
       const code = await child.stop();

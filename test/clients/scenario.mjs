@@ -17,7 +17,7 @@ export function scenario(name, { version, modern, connect }) {
     let changes = 0;
     before(async () => {
       busbar = await startDev();
-      service = start('testservice', '--nats', busbar.nats);
+      service = start('testservice', ...busbar.as('developer'));
       connection = await connect(busbar, { onToolsChanged: () => changes++ });
       await Promise.race([connection.listens, timeout(10_000, 'no stream of notifications')]);
       await eventually('the test service is there', async () => (await names()).includes('slow'));
@@ -138,7 +138,7 @@ export function scenario(name, { version, modern, connect }) {
       const greets = async () => (await names()).includes('greet');
       await t.test('comes', async () => {
         changes = 0;
-        hello = start('hello', '--nats', busbar.nats);
+        hello = start('hello', ...busbar.as('developer'));
         await eventually('list_changed', () => changes > 0);
         await eventually('greet is listed', greets);
         const result = await connection.call({ name: 'greet', arguments: { name: 'Ada' } });

@@ -48,7 +48,7 @@ scenario('sdk 1.x over Streamable HTTP', {
 scenario('sdk 1.x over stdio', {
   version: '2025-11-25',
   connect: connectWith(busbar =>
-    noting(new StdioClientTransport({ command: program('busbar'), args: ['stdio', '--nats', busbar.nats], env: environment })),
+    noting(new StdioClientTransport({ command: program('busbar'), args: ['stdio', ...busbar.as('edge')], env: environment })),
   ),
 });
 

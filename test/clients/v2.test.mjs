@@ -20,7 +20,7 @@ const http = busbar => {
 };
 
 const stdio = busbar => ({
-  transport: new StdioClientTransport({ command: program('busbar'), args: ['stdio', '--nats', busbar.nats], env: environment }),
+  transport: new StdioClientTransport({ command: program('busbar'), args: ['stdio', ...busbar.as('edge')], env: environment }),
   listens: Promise.resolve(),
 });
 

@@ -14,7 +14,7 @@ describe('web doors', () => {
   const at = (path, scheme = 'http') => Object.assign(new URL(path, busbar.mcp), { protocol: `${scheme}:` }).href;
   before(async () => {
     busbar = await startDev();
-    service = start('testservice', '--nats', busbar.nats);
+    service = start('testservice', ...busbar.as('developer'));
     graphql = new GraphQLClient(at('/graphql'));
     await eventually('the test service is there', async () => {
       const { getTools } = await graphql.request('{ getTools { name } }');

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/busbar-mcp/busbar/services/edge/access"
 )
 
 // TestAccess writes the policy of docs/access.md and runs the commands there, whose
@@ -23,6 +25,13 @@ func TestAccess(t *testing.T) {
 	bus := regexp.MustCompile(`nats=(nats://\S+)`).FindStringSubmatch(start(t, dev))
 	if bus == nil {
 		t.Fatal("it does not say where the bus is")
+	}
+	for _, example := range only(page, "yaml") {
+		if strings.HasPrefix(example, "services:") {
+			if _, err := access.Parse([]byte(example)); err != nil {
+				t.Errorf("%s\n%v", example, err)
+			}
+		}
 	}
 	ran := 0
 	for _, console := range only(page, "console") {

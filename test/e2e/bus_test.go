@@ -90,7 +90,6 @@ func startTestEdge(t testing.TB) *edgeWithTests {
 	nats := bustest.Server(t)
 	e := &edgeWithTests{ledger: &testservice.Ledger{}}
 	serve(t, nats, testservice.New(e.ledger))
-	serve(t, nats, testservice.NewWeather())
 	e.process, e.ready = startEdge(t, nats)
 	return e
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -236,4 +237,16 @@ func TestKilledInFlight(t *testing.T) {
 func modernBody(id, method, members, meta string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{%s"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"e2e","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
 		id, method, members, meta)
+}
+
+// TestToolExecutionTimeout is seed 004's: -32000 with its words, in the versions that
+// leave the code open.
+func TestToolExecutionTimeout(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, "--nats", startTestEdge(t).nats)
+	p.initialize(legacy)
+	m := p.call("tools/call", `{"name":"stuck","arguments":{}}`)
+	if m.Error == nil || m.Error.Code != -32000 || !strings.Contains(m.Error.Message, "Tool execution timeout") || m.Error.Data.Reason != "deadline_exceeded" {
+		t.Errorf("%s", m.raw)
+	}
 }

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"io"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,16 +13,8 @@ import (
 // nats-config" makes, one secret for each program.
 func TestNATSConfig(t *testing.T) {
 	t.Parallel()
-	secrets := filepath.Join(t.TempDir(), "secrets")
-	made := start(t, "busbar", "nats-config", "--services", "text,planning:calls", "--dir", secrets)
-	config, err := io.ReadAll(made.stdout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code := made.wait(5 * time.Second); code != 0 || !strings.Contains(made.stderr.String(), "edge.secret") {
-		t.Fatalf("exited with %d, said %q", code, made.stderr.String())
-	}
-	nats, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Users: string(config), Logger: bustest.Logger(t)})
+	secrets, config := issue(t, "text,planning:calls")
+	nats, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Users: config, Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,13 @@ const answerTime = time.Minute
 
 func startPipe(t testing.TB, args ...string) *pipe {
 	t.Helper()
-	p := &pipe{process: start(t, "busbar", append([]string{"stdio"}, args...)...), lines: make(chan message, 4096)}
+	return startPipeWith(t, nil, args...)
+}
+
+// startPipeWith has more in the environment.
+func startPipeWith(t testing.TB, env []string, args ...string) *pipe {
+	t.Helper()
+	p := &pipe{process: startWith(t, env, "busbar", append([]string{"stdio"}, args...)...), lines: make(chan message, 4096)}
 	p.drained = make(chan struct{})
 	go func() {
 		defer close(p.drained)

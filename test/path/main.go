@@ -103,7 +103,7 @@ func start(dir string) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := storage.Ensure(ctx, conn); err != nil {
+	if _, err := storage.Ensure(ctx, conn, storage.Auto); err != nil {
 		return "", nil, err
 	}
 	other, err := connect("echo")

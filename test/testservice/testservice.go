@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/go-json-experiment/json"
+
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
@@ -224,4 +226,12 @@ func job(ctx context.Context, call *service.Call, in slow) (value, error) {
 	case <-ctx.Done():
 		return value{}, ctx.Err()
 	}
+}
+
+func keyOf(arguments []byte) string {
+	var in struct {
+		Key string `json:"key"`
+	}
+	_ = json.Unmarshal(arguments, &in)
+	return in.Key
 }

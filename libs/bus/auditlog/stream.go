@@ -43,12 +43,13 @@ var readers = jetstream.ConsumerConfig{
 //
 // At no moment is there a stream with interest retention and without its
 // consumer: it would acknowledge events and keep none.
-func Ensure(ctx context.Context, conn *bus.Conn) error {
+// replicas are those of a stream that is made.
+func Ensure(ctx context.Context, conn *bus.Conn, replicas int) error {
 	js := conn.JetStream()
 	stream, err := js.Stream(ctx, Stream.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		fresh := Stream
-		fresh.Retention = jetstream.LimitsPolicy
+		fresh.Retention, fresh.Replicas = jetstream.LimitsPolicy, replicas
 		stream, err = js.CreateStream(ctx, fresh)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made in between
 			stream, err = js.Stream(ctx, Stream.Name)
@@ -154,7 +155,7 @@ func (l *Log) Look(ctx context.Context) error {
 	if info.State.Consumers == 0 {
 		l.conn.Log().Error("the consumer of the audit trail was removed; it is made again, and what was recorded meanwhile may be lost", "consumer", readers.Durable)
 	}
-	return Ensure(ctx, l.conn)
+	return Ensure(ctx, l.conn, 1) // it is there; if not, package storage puts it on more servers
 }
 
 // mendEvery is how often a stream that is not as it should be is brought to that:

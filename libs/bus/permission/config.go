@@ -98,7 +98,7 @@ func list(name string, all []string) string {
 
 // Issue sees that a directory has a secret for every service, the edges and the
 // operators, and returns the configuration of NATS that knows them. Secrets of the
-// users renew are made anew: see secret.Dir.
+// users renew are made again: see secret.Dir.
 func Issue(dir secret.Dir, services []User, renew ...string) (config string, err error) {
 	var names []string
 	for _, u := range services {

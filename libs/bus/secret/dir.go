@@ -28,7 +28,7 @@ const (
 )
 
 // Issue sees that there is a secret for the edges, the operators and each service,
-// and makes those of renew anew. The one before is kept beside it, and stays good
+// and makes new ones for the users of renew. The previous secret is kept, and stays good
 // until somebody removes the file and calls Issue again.
 func (d Dir) Issue(services []string, renew ...string) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
@@ -37,7 +37,7 @@ func (d Dir) Issue(services []string, renew ...string) error {
 	users := append([]string{Edges, operators}, services...)
 	for _, user := range renew {
 		if !slices.Contains(users, user) {
-			return fmt.Errorf("%s is none of the users", user)
+			return fmt.Errorf("there is no user %s", user)
 		}
 		if _, err := os.Stat(d.oldPath(user)); err == nil {
 			return fmt.Errorf("%s: the secret before the last one is still good; remove that file once no program uses it", d.oldPath(user))

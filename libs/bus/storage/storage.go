@@ -31,7 +31,8 @@ const (
 
 // Storage is what this process knows of the buckets and streams of the bus.
 type Storage struct {
-	conn *bus.Conn
+	conn     *bus.Conn
+	replicas Replicas
 
 	mu sync.Mutex
 	// away are those that do not answer, by what they are called.
@@ -40,6 +41,8 @@ type Storage struct {
 	created map[string]time.Time
 	// shared are the values of keys that every process agrees on.
 	shared map[sharedKey]sharedValue
+	// raised is when a store was last put on more servers, or could not be.
+	raised map[string]time.Time
 }
 
 type sharedKey struct{ bucket, key string }
@@ -51,12 +54,18 @@ type sharedValue struct {
 
 // Ensure creates the buckets and streams of the bus, or brings them up to date.
 // What an operator has made larger, or put on more servers, stays so. Any number of
-// edges may do so at once.
+// edges may do so at once. replicas says how many servers keep each of them.
 //
 // Those that do not answer, because the servers that hold them are down, are
 // logged, and Away tells them; only when none answers is that an error.
-func Ensure(ctx context.Context, conn *bus.Conn) (*Storage, error) {
-	s := &Storage{conn: conn, away: map[string]error{}, created: map[string]time.Time{}, shared: map[sharedKey]sharedValue{}}
+func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, error) {
+	if err := replicas.Validate(); err != nil {
+		return nil, err
+	}
+	if replicas > 1 && !conn.Clustered() {
+		return nil, fmt.Errorf("--nats-replicas %d: the NATS server is alone, and keeps one replica; use auto, or join it to a cluster", replicas)
+	}
+	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, shared: map[sharedKey]sharedValue{}}
 	// All at once: each waits for the server's disk.
 	p := pool.New().WithContext(ctx)
 	for _, one := range stores {
@@ -83,10 +92,7 @@ func (s *Storage) ensure(ctx context.Context, one store) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTime)
 	defer cancel()
 	for {
-		err := one.create(ctx, s.conn)
-		if errors.Is(err, jetstream.ErrBucketExists) || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			err = one.adjust(ctx, s.conn.JetStream()) // as another release, or an operator, made it
-		}
+		err := s.make(ctx, one)
 		switch {
 		case err == nil:
 			s.noteBack(one)
@@ -100,6 +106,22 @@ func (s *Storage) ensure(ctx context.Context, one store) error {
 			return err
 		}
 	}
+}
+
+// make creates a store, or adjusts it as another release, or an operator, made it.
+func (s *Storage) make(ctx context.Context, one store) error {
+	err := one.create(ctx, s.conn, s.wanted())
+	if s.replicas == Auto && tooFew(err) {
+		err = one.create(ctx, s.conn, 1)
+	}
+	if !errors.Is(err, jetstream.ErrBucketExists) && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return err
+	}
+	now, err := one.adjust(ctx, s.conn.JetStream())
+	if err != nil {
+		return err
+	}
+	return s.raise(ctx, one, now)
 }
 
 // hint says what to do about a refusal.
@@ -185,11 +207,11 @@ func (s *Storage) lookAfter(ctx context.Context) {
 }
 
 func (s *Storage) lookAt(ctx context.Context, one store) {
-	created, err := s.createdAt(ctx, one)
+	found, err := s.look(ctx, one)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.conn.Log().Warn("a part of the bus's storage is gone; making it again", "what", one.name)
 		if err = s.ensure(ctx, one); err == nil {
-			created, err = s.createdAt(ctx, one)
+			found, err = s.look(ctx, one)
 		}
 	}
 	if err != nil {
@@ -199,23 +221,26 @@ func (s *Storage) lookAt(ctx context.Context, one store) {
 		return
 	}
 	s.noteBack(one)
+	if err := s.raise(ctx, one, found.Config); err != nil && ctx.Err() == nil {
+		s.conn.Log().Warn("a part of the bus's storage cannot be put on more servers", "what", one.name, "error", err)
+	}
 	s.mu.Lock()
 	before, known := s.created[one.stream]
-	s.created[one.stream] = created
+	s.created[one.stream] = found.Created
 	s.mu.Unlock()
-	if bucket, ok := strings.CutPrefix(one.stream, "KV_"); ok && (!known || !before.Equal(created)) {
+	if bucket, ok := strings.CutPrefix(one.stream, "KV_"); ok && (!known || !before.Equal(found.Created)) {
 		s.shareAgain(ctx, bucket)
 	}
 }
 
-func (s *Storage) createdAt(ctx context.Context, one store) (time.Time, error) {
+func (s *Storage) look(ctx context.Context, one store) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, keepTime)
 	defer cancel()
 	found, err := s.conn.JetStream().Stream(ctx, one.stream)
 	if err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
-	return found.CachedInfo().Created, nil
+	return found.CachedInfo(), nil
 }
 
 // Shared is bus.Bucket.Shared. While Keep runs, a bucket that was lost gets the

@@ -45,7 +45,16 @@ var stores = []store{
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AccessBucket, Description: "API keys, by what is shown of them: key.<id>, used.<id>", MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of who calls: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
 	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
-	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure},
+	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, consumed: true},
+}
+
+// Reserved is how many bytes JetStream sets aside for all of it, at each server that
+// has a copy: it makes nothing for which it has no room.
+func Reserved() (bytes int64) {
+	for _, s := range stores {
+		bytes += s.demand.MaxBytes
+	}
+	return bytes
 }
 
 // store is a bucket or a stream.
@@ -53,11 +62,11 @@ type store struct {
 	name string // for people
 	// stream is what JetStream has it as.
 	stream string
-	create func(context.Context, *bus.Conn) error
+	create func(ctx context.Context, conn *bus.Conn, replicas int) error
 	// demand is what it has to be, no more.
 	demand jetstream.StreamConfig
-	// shared: services write there too.
-	shared bool
+	// shared: services write there too. consumed: services read it, each its part.
+	shared, consumed bool
 }
 
 // shared is a bucket in which services write as well, each under its own name.
@@ -69,7 +78,9 @@ func shared(cfg jetstream.KeyValueConfig) store {
 	made := s.demand
 	made.Name, made.Subjects, made.Storage = s.stream, []string{subject.Key(cfg.Bucket, ">")}, jetstream.FileStorage
 	made.Discard, made.DenyDelete, made.AllowDirect = jetstream.DiscardNew, true, true
-	s.create = func(ctx context.Context, conn *bus.Conn) error {
+	s.create = func(ctx context.Context, conn *bus.Conn, replicas int) error {
+		made := made
+		made.Replicas = replicas
 		_, err := conn.JetStream().CreateStream(ctx, made)
 		return err
 	}
@@ -83,7 +94,9 @@ func bucket(cfg jetstream.KeyValueConfig) store {
 	}
 	return store{
 		name: "bucket " + cfg.Bucket, stream: "KV_" + cfg.Bucket,
-		create: func(ctx context.Context, conn *bus.Conn) error {
+		create: func(ctx context.Context, conn *bus.Conn, replicas int) error {
+			cfg := cfg
+			cfg.Replicas = replicas
 			_, err := conn.JetStream().CreateKeyValue(ctx, cfg)
 			return err
 		},
@@ -96,30 +109,38 @@ func bucket(cfg jetstream.KeyValueConfig) store {
 
 func stream(cfg jetstream.StreamConfig) store {
 	return store{
-		name: "stream " + cfg.Name, stream: cfg.Name, demand: cfg,
-		create: func(ctx context.Context, conn *bus.Conn) error {
+		name: "stream " + cfg.Name, stream: cfg.Name, demand: cfg, consumed: true,
+		create: func(ctx context.Context, conn *bus.Conn, replicas int) error {
+			cfg := cfg
+			cfg.Replicas = replicas
 			_, err := conn.JetStream().CreateStream(ctx, cfg)
 			return err
 		},
 	}
 }
 
-// adjust changes of what there is only what has to be.
-func (s store) adjust(ctx context.Context, js jetstream.JetStream) error {
+// adjust changes of what there is only what has to be, and returns what it is now.
+func (s store) adjust(ctx context.Context, js jetstream.JetStream) (jetstream.StreamConfig, error) {
 	found, err := js.Stream(ctx, s.stream)
 	if err != nil {
-		return err
+		return jetstream.StreamConfig{}, err
 	}
 	now := found.CachedInfo().Config
+	want := s.wants(now)
+	if reflect.DeepEqual(now, want) {
+		return now, nil
+	}
+	_, err = js.UpdateStream(ctx, want)
+	return want, err
+}
+
+// wants is a configuration as it has to be.
+func (s store) wants(now jetstream.StreamConfig) jetstream.StreamConfig {
 	want := demanded(now, s.demand)
 	if s.shared {
 		want.AllowRollup, want.SubjectDeleteMarkerTTL = false, 0
 	}
-	if reflect.DeepEqual(now, want) {
-		return nil
-	}
-	_, err = js.UpdateStream(ctx, want)
-	return err
+	return want
 }
 
 // demanded is a configuration with what another one says; a limit of size only if
@@ -132,7 +153,7 @@ func demanded(now, demand jetstream.StreamConfig) jetstream.StreamConfig {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	want.Replicas = max(now.Replicas, demand.Replicas)
+	want.Replicas = now.Replicas
 	want.MaxBytes = max(now.MaxBytes, demand.MaxBytes)
 	if demand.MaxMsgSize > 0 {
 		want.MaxMsgSize = max(now.MaxMsgSize, demand.MaxMsgSize)

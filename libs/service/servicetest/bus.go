@@ -129,7 +129,7 @@ func (b *Bus) start(services []*service.Service) error {
 		return err
 	}
 	b.t.Cleanup(s.conn.Close)
-	if _, err = storage.Ensure(ctx, s.conn); err != nil {
+	if _, err = storage.Ensure(ctx, s.conn, storage.Auto); err != nil {
 		return err
 	}
 	s.tasks = task.Open(s.conn)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -41,8 +42,29 @@ func (p *Policy) Check(known map[Kind][]string) []Problem {
 			}
 		}
 	}
+	c.services()
 	slices.SortStableFunc(c.odds, func(a, b Problem) int { return a.Line - b.Line })
 	return c.odds
+}
+
+// services looks at what services are granted.
+func (c *checker) services() {
+	for _, name := range slices.Sorted(maps.Keys(c.p.file.Services)) {
+		s, at := c.p.file.Services[name], place("services", name)
+		for i, text := range s.Offers {
+			here := at.AppendToken("offers").AppendToken(strconv.Itoa(i))
+			if by := c.p.by[text]; len(by) > 1 && by[0] == name {
+				c.odd(here, "%s is granted to %s alike: which of them came first has such a name", text, strings.Join(by, " and "))
+			}
+			if rule, err := parsePattern(text); err == nil && rule.exact && rule.kind == Tools {
+				c.there(here, text)
+			}
+		}
+		c.list(at.AppendToken("calls"), s.Calls)
+		if len(s.Offers) == 0 && (len(s.Calls) > 0 || s.CacheForAll || s.Timeout > 0) {
+			c.odd(at, "service %s is granted powers, but may offer nothing to use them for", name)
+		}
+	}
 }
 
 type checker struct {

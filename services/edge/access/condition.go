@@ -45,6 +45,7 @@ var facts = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("principal.tenant", cel.StringType),
 		cel.Variable("principal.roles", texts),
 		cel.Variable("principal.scopes", texts),
+		cel.Variable("principal.program", cel.BoolType),
 		cel.Variable("target.service", cel.StringType),
 		cel.Variable("target.readOnly", cel.BoolType),
 		cel.Variable("target.requiresApproval", cel.BoolType),
@@ -163,6 +164,8 @@ func (c *call) ResolveName(name string) (any, bool) {
 		return names, true
 	case "principal.scopes":
 		return append([]string{}, v.Principal.Scopes...), true
+	case "principal.program":
+		return v.Principal.Program, true
 	case "target.service":
 		return v.Target.Service, true
 	case "target.readOnly":

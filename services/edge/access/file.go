@@ -31,6 +31,9 @@ type File struct {
 	Anonymous []string `json:"anonymous,omitzero"`
 	// Tools are the limits of tools, by pattern.
 	Tools map[string]limit.Limits `json:"tools,omitzero"`
+	// Services are the rights of services, by name; * is of those that have no entry.
+	// Without any, each may offer what it likes and has no power.
+	Services map[string]Service `json:"services,omitzero"`
 }
 
 // Tenant is what is said of all principals of a tenant together.

@@ -103,7 +103,7 @@ func about(v *gateway.View) (Target, subject) {
 	case mcp.MethodResourcesRead:
 		return NewTarget(Resources, v.Name), aTarget
 	case mcp.MethodSample:
-		return NewTarget(Sampling, "createMessage"), aTarget
+		return NewTarget(Sampling, createMessage), aTarget
 	case mcp.MethodComplete:
 		var p mcp.CompleteParams
 		if json.Unmarshal(v.Arguments, &p) != nil {

@@ -102,7 +102,8 @@ func TestConditions(t *testing.T) {
 		{`!has(args.force) || "boss" in principal.roles`, `{"force":true}`, false},
 		{`!has(args.force) || "boss" in principal.roles`, ``, true},
 		{`"writer" in principal.roles && principal.name == "ada" && principal.tenant == "acme" && principal.scopes == ["s"]`, ``, true},
-		{`target.service == "resource" && !target.readOnly && !target.requiresApproval && name == "create_resource" && door == "rest"`, ``, true},
+		{`principal.program`, ``, false},
+		{`!principal.program && target.service == "resource" && !target.readOnly && !target.requiresApproval && name == "create_resource" && door == "rest"`, ``, true},
 		{`now > timestamp("2020-01-01T00:00:00Z")`, ``, true},
 		{`args.yes`, `{"yes":"true"}`, false}, // neither true nor false
 		{`[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, a+b+c+d+e+args.n > 0)))))`, `{"n":1}`, false}, // costs too much

@@ -41,18 +41,32 @@ type Live struct {
 
 // Open reads a policy file, which has to be right, and watches it until Close.
 func Open(path string, log *slog.Logger) (*Live, error) {
-	text, err := Read(path)
+	p, text, err := read(path)
 	if err != nil {
 		return nil, err
-	}
-	p, err := Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	l := &Live{path: path, log: log, stop: make(chan struct{}), changed: map[*func()]struct{}{}, text: text, seen: text}
 	l.now.Store(p)
 	l.done.Go(l.watch)
 	return l, nil
+}
+
+// ReadPolicy reads the policy of a file, once.
+func ReadPolicy(path string) (*Policy, error) {
+	p, _, err := read(path)
+	return p, err
+}
+
+func read(path string) (*Policy, []byte, error) {
+	text, err := Read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := Parse(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, text, nil
 }
 
 // Read reads a policy file as it is.

@@ -65,6 +65,9 @@ func ParseTarget(s string) (Target, error) {
 
 func (t Target) String() string { return t.Kind.String() + "/" + t.Name }
 
+// createMessage is the one name of the kind sampling.
+const createMessage = "createMessage"
+
 // pattern is what a rule is about.
 type pattern struct {
 	// text is the whole of it, name what follows the kind.

@@ -26,6 +26,11 @@ type Policy struct {
 	// approval is what a person has to agree to, approve what some role agrees to
 	// for others, tools whose calls are limited.
 	approval, approve, tools *index
+	// services are the rights of services, offers what they may offer, by which
+	// services have a pattern of that.
+	services map[string]*service
+	offers   *index
+	by       map[string][]string
 	// lines say where what is in the file.
 	lines yamljson.Lines
 }
@@ -127,6 +132,7 @@ func (c *compiler) policy(digest string) *Policy {
 		}
 	}
 	p.conditions, p.on = c.conditions(f.Conditions)
+	c.services(p)
 	return p
 }
 

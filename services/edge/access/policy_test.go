@@ -191,7 +191,7 @@ func TestMistakes(t *testing.T) {
 		"oauth: [{issuer: 'https://a', audience: b}]":                                          "name the resource",
 		"oauth: [{issuer: 'https://a', audience: 'https://b', typ: odd}]":                      "strict or lenient",
 		"oauth: [{issuer: 'https://a', audience: 'https://b', dpop: maybe}]":                   "dpop is",
-		"oauth: [{issuer: 'https://a', audience: 'https://b', algorithms: [none]}]":            "is none of",
+		"oauth: [{issuer: 'https://a', audience: 'https://b', algorithms: [none]}]":            "is not one of",
 		"oauth: [{issuer: 'https://a', audience: 'https://b', introspection: {client_id: x}}]": "secret_file or secret_env",
 		"oauth: [{issuer: 'https://a', audience: 'https://b'}, {issuer: 'https://a', audience: 'https://b'}]": "appears twice",
 		"oauth: [{issuer: 'https://a', audience: 'https://b'}, {issuer: 'https://c', audience: 'https://d'}]": "there is one resource",

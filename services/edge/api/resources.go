@@ -156,19 +156,45 @@ func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jso
 	return r.StructuredContent, nil
 }
 
-// ReadResource returns the contents of a resource, a JSON array.
-func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (jsontext.Value, error) {
-	result, err := s.Do(ctx, c.Call(mcp.MethodResourcesRead, uri, nil, nil), nil)
+// ReadResource returns what is known of a resource, and its contents, a JSON array.
+func (s *Server) ReadResource(ctx context.Context, c Caller, uri string) (about *mcp.Resource, contents jsontext.Value, err error) {
+	answer, err := s.gateway.Do(ctx, c.Call(mcp.MethodResourcesRead, uri, nil, nil), nil)
+	result, err := Outcome(answer, err)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var read struct {
 		Contents jsontext.Value `json:"contents"`
 	}
 	if err := json.Unmarshal(result, &read); err != nil {
+		return nil, nil, fault.From(err)
+	}
+	about, err = s.about(ctx, c, uri, answer.Result.Meta)
+	return about, read.Contents, err
+}
+
+// about is what the service said of a resource that it read, or else what the
+// catalogue has of it.
+func (s *Server) about(ctx context.Context, c Caller, uri string, meta []byte) (*mcp.Resource, error) {
+	known := map[string]jsontext.Value{}
+	if len(meta) > 0 {
+		if err := json.Unmarshal(meta, &known); err != nil {
+			return nil, fault.From(err)
+		}
+	}
+	entry := known[mcp.MetaResource]
+	if entry == nil {
+		var err error
+		if entry, err = s.FindResource(ctx, c, uri); err != nil {
+			return &mcp.Resource{URI: uri}, nil // it went away meanwhile
+		}
+	}
+	about := &mcp.Resource{}
+	if err := json.Unmarshal(entry, about); err != nil {
 		return nil, fault.From(err)
 	}
-	return read.Contents, nil
+	about.URI = uri
+	return about, nil
 }
 
 // FindResource returns what is known of a resource without reading it, an object

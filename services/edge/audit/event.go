@@ -91,7 +91,7 @@ func (t *Trail) event(v gateway.View, suffix string, took time.Duration) *auditv
 func (t *Trail) brief(v gateway.View) *auditv1.AuditEvent {
 	return &auditv1.AuditEvent{
 		Call: v.ID, TimeUnixNano: uint64(v.Received.UnixNano()), Edge: t.cfg.Edge,
-		Tenant: clean(v.Principal.Tenant, maxWord), Principal: clean(v.Principal.Name, maxWord), Door: v.Door,
+		Tenant: clean(v.Principal.Tenant, maxWord), Principal: clean(v.Principal.Name, maxWord), Program: v.Principal.Program, Door: v.Door,
 		Method: clean(v.Method, maxWord), Name: plain(v.Name, maxName), Service: v.Target.Service,
 	}
 }

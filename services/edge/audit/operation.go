@@ -28,7 +28,8 @@ func Operation(ctx context.Context, conn *bus.Conn, method, name, service string
 		})
 	}
 	if err := record("-1", Begun, fault.Unknown); err != nil {
-		return err
+		return fmt.Errorf("nothing was done, since the audit trail does not take that it begins: "+
+			"join the bus as its operator (--nats-nkey operator.secret), and see that an edge or the audit service has run on it: %w", err)
 	}
 	outcome, executed := "ok", fault.Yes
 	failed := do()

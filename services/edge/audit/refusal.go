@@ -92,7 +92,7 @@ func (r *refusals) count(payer string, record gateway.Record, describe func() *a
 			e := describe()
 			e.Call, e.Door, e.Method, e.Name, e.Service = bus.NewID(), "", "", "", ""
 			if kind.payer == "" {
-				e.Tenant, e.Principal = "", ""
+				e.Tenant, e.Principal, e.Program = "", "", false
 			}
 			k = r.add(kind, payer, e)
 		}

@@ -19,6 +19,8 @@ type builder struct {
 	items                         [kinds][]item
 	taken                         map[Name]bool
 	noted                         map[Conflict]bool
+	// lacking are the grants that are noted as missing.
+	lacking map[string]bool
 }
 
 // build makes a snapshot of services sorted by name. A name that several offer
@@ -27,9 +29,9 @@ func build(services []registry.Service, owners ownership, before memory) (*Snaps
 	b := &builder{
 		Snapshot: &Snapshot{
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
-			files: map[string]Target{}, directories: map[string]directory{}, views: &views{},
+			files: map[string]Target{}, directories: map[string]directory{}, views: &views{}, grants: owners.grants,
 		},
-		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{},
+		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{}, lacking: map[string]bool{},
 		knownTemplates: before.templates, usedTemplates: map[string]template{},
 	}
 	for _, svc := range services {
@@ -101,7 +103,7 @@ func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool
 		return Target{}, p, err
 	}
 	_, loose := legacyTool(p.entry)
-	return Target{
+	target := Target{
 		Service: svc.Name, Version: r.version(svc, i), Definition: definition(svc.Name, t), Instances: r.alike(i, Name{ToolName, t.Name}),
 		Tool: &Tool{
 			Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
@@ -109,7 +111,9 @@ func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool
 			Cache: time.Duration(t.CacheMs) * time.Millisecond, CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
 			LooseOutput: loose, Output: p.output,
 		},
-	}, p, nil
+	}
+	b.bound(svc.Name, t.Name, target.Tool)
+	return target, p, nil
 }
 
 func (b *builder) addTool(svc registry.Service, r *releases, t *busv1.Tool) {
@@ -178,6 +182,10 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 
 // mine reports whether a name is a service's own. If it is not, that is noted.
 func (b *builder) mine(service string, n Name) bool {
+	if ok, whose := b.owners.may(service, n); !ok {
+		b.conflict(Conflict{Name: n, Service: service, Owner: whose, Ungranted: true})
+		return false
+	}
 	owner, _ := b.owners.of(n)
 	if owner == service {
 		b.taken[n] = true

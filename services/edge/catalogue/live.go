@@ -50,20 +50,30 @@ type Live struct {
 // were not heard of.
 const reloadNames = 30 * time.Second
 
-// Watch returns the catalogue once it holds everything now on the bus. It keeps
-// names for the services that are the first to offer them.
+// Config says how a catalogue is made.
+type Config struct {
+	Logger *slog.Logger
+	// Grants returns what services may do now; nil, or nil of it, is everything.
+	Grants func() Grants
+	// Look is for who only wants to know: nothing is written. Otherwise names are
+	// kept for the services that are the first to offer them.
+	Look bool
+}
+
+// Watch is Open without grants.
 func Watch(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
-	return follow(ctx, conn, log, false)
+	return Open(ctx, conn, Config{Logger: log})
 }
 
 // Look is Watch for who only wants to know: it writes nothing.
 func Look(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) {
-	return follow(ctx, conn, log, true)
+	return Open(ctx, conn, Config{Logger: log, Look: true})
 }
 
-func follow(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (_ *Live, err error) {
+// Open returns the catalogue once it holds everything now on the bus.
+func Open(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Live, err error) {
 	l := &Live{
-		log: log, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{}),
+		log: cfg.Logger, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{}),
 		services: make(chan struct{}, 1), names: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	l.now.Store(&Snapshot{digest: digest(&[kinds]list{}), views: &views{}})
@@ -74,9 +84,7 @@ func follow(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (_
 			l.Close()
 		}
 	}()
-	if l.owners, err = newOwners(ctx, conn, log, look); err != nil {
-		return nil, err
-	}
+	l.owners = newOwners(ctx, conn, cfg)
 	for _, listen := range []func() (func(), error){
 		func() (func(), error) { return edges.OnUpdated(conn, l.updated) },
 		func() (func(), error) { return edges.OnNamesAssigned(conn, func() { wake(l.names) }) },
@@ -206,6 +214,9 @@ func (l *Live) update() {
 	l.now.Store(after)
 	for _, p := range fresh(before.problems, after.problems) {
 		l.log.Warn("catalogue conflict", "problem", p)
+	}
+	for _, p := range fresh(before.ungranted, after.ungranted) {
+		l.log.Warn("a service is not granted what it says it does", "grant", p)
 	}
 	for _, m := range fresh(before.mended, after.mended) {
 		l.log.Warn("a schema is true or false where clients want an object; they are given one", "where", m)

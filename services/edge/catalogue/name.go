@@ -92,9 +92,18 @@ type Conflict struct {
 	// Reads is what the owner reads the URIs of that name by, since before the
 	// service had it; the zero Name where the owner has the very name.
 	Reads Name
+	// Ungranted: the policy file does not grant it the name.
+	Ungranted bool
 }
 
 func (c Conflict) String() string {
+	if c.Ungranted {
+		but := ""
+		if c.Owner != "" {
+			but = ", but to " + c.Owner
+		}
+		return fmt.Sprintf("%s of service %s is left out: services.%s.offers of the policy file does not grant it%s", c.Name.words(), c.Service, c.Service, but)
+	}
 	if c.Owner == "" {
 		return fmt.Sprintf("%s of service %s is left out: others offer it as well, and the bucket that says whose it is does not answer", c.Name.words(), c.Service)
 	}
@@ -110,12 +119,17 @@ func (c Conflict) String() string {
 // Conflicts are the names that services offer and do not have.
 func (s *Snapshot) Conflicts() []Conflict { return s.conflicts }
 
-// offered are the names that services offer, each with who does, sorted.
-func offered(services []registry.Service) map[Name][]string {
+// offered are the names that services offer and may, each with who does, sorted.
+func offered(services []registry.Service, grants Grants) map[Name][]string {
 	all := map[Name][]string{}
 	for _, svc := range services {
 		add := func(kind NameKind, name string) {
 			n := Name{kind, name}
+			if grants != nil {
+				if ok, _ := grants.Offers(svc.Name, n); !ok {
+					return
+				}
+			}
 			if by := all[n]; len(by) == 0 || by[len(by)-1] != svc.Name {
 				all[n] = append(by, svc.Name)
 			}

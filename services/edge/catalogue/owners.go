@@ -37,6 +37,8 @@ type owners struct {
 	conn  *bus.Conn
 	names *store.Names
 	log   *slog.Logger
+	// grants say what services may do; they return nil for everything.
+	grants func() Grants
 	// look says that nothing is written.
 	look bool
 	// known are the claims in the store, by key.
@@ -45,16 +47,21 @@ type owners struct {
 	failed time.Time
 }
 
-func newOwners(ctx context.Context, conn *bus.Conn, log *slog.Logger, look bool) (*owners, error) {
-	o := &owners{conn: conn, names: store.NewNames(conn), log: log, look: look, known: map[string]store.Claim{}}
+func newOwners(ctx context.Context, conn *bus.Conn, cfg Config) *owners {
+	o := &owners{conn: conn, names: store.NewNames(conn), log: cfg.Logger, grants: cfg.Grants, look: cfg.Look, known: map[string]store.Claim{}}
+	if o.grants == nil {
+		o.grants = func() Grants { return nil }
+	}
 	o.reload(ctx)
-	return o, nil
+	return o
 }
 
 // ownership is which of the services that are there has a name.
 type ownership struct {
 	known   map[string]store.Claim
 	offered map[Name][]string
+	// grants are nil for everything.
+	grants Grants
 	// prefixes of URIs that an operator gave to a service.
 	prefixes map[string][]string
 	// away are the names of URIs of services that are not there.
@@ -62,7 +69,8 @@ type ownership struct {
 }
 
 func (o *owners) of(services []registry.Service) ownership {
-	all := ownership{maps.Clone(o.known), offered(services), map[string][]string{}, map[Name]string{}}
+	grants := o.grants()
+	all := ownership{maps.Clone(o.known), offered(services, grants), grants, map[string][]string{}, map[Name]string{}}
 	here := map[string]bool{}
 	for _, s := range services {
 		here[s.Name] = true
@@ -71,6 +79,9 @@ func (o *owners) of(services []registry.Service) ownership {
 		n, err := ParseName(c.Name)
 		if err != nil || n.key() != key {
 			continue // the claim does not have all of it
+		}
+		if ok, _ := all.may(c.Service, n); !ok {
+			continue
 		}
 		switch {
 		case !here[c.Service] && (n.Kind == ResourceName || n.Kind == TemplateName || n.Kind == PrefixName && n.Name != ""):
@@ -83,10 +94,11 @@ func (o *owners) of(services []registry.Service) ownership {
 }
 
 // of returns the service that has a name, and since when, in nanoseconds. A name
-// that the bucket does not know yet belongs, since just now, to the one service
+// that the bucket does not know yet, or knows as that of a service which is not
+// granted it, belongs, since just now, to the one service
 // that offers it; if several do, to nobody.
 func (o ownership) of(n Name) (service string, since int64) {
-	if c, ok := o.known[n.key()]; ok {
+	if c, ok := o.claim(n); ok {
 		if c.Since.IsZero() {
 			return c.Service, 0
 		}
@@ -96,6 +108,15 @@ func (o ownership) of(n Name) (service string, since int64) {
 		return by[0], math.MaxInt64
 	}
 	return "", math.MaxInt64
+}
+
+// claim is that of a name, if its service may have it.
+func (o ownership) claim(n Name) (store.Claim, bool) {
+	c, ok := o.known[n.key()]
+	if ok {
+		ok, _ = o.may(c.Service, n)
+	}
+	return c, ok
 }
 
 // keyed is a claim with its key.
@@ -117,7 +138,7 @@ func (o *owners) wants(services []registry.Service) []keyed {
 	var wants []keyed
 	// One time for all: of names seen at once the one that says most counts.
 	now := o.conn.Now()
-	for n, by := range offered(services) {
+	for n, by := range offered(services, o.grants()) {
 		key := n.key()
 		if _, ok := o.known[key]; ok || have[by[0]] >= maxClaims {
 			continue
@@ -195,7 +216,7 @@ func (o *owners) renew(ctx context.Context, services []registry.Service) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
 	left := renewals
-	for n, by := range offered(services) {
+	for n, by := range offered(services, o.grants()) {
 		c, ok := o.known[n.key()]
 		if !ok || time.Since(c.Seen) < store.RenewAfter || left == 0 {
 			continue

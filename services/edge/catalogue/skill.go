@@ -163,6 +163,10 @@ func (b *builder) addSkills(service string, skills []*busv1.Skill, at func(Name,
 			b.leaveOut(service, n, err)
 			continue
 		}
+		if ok, whose := b.owners.may(service, n); !ok {
+			b.conflict(Conflict{Name: n, Service: service, Owner: whose, Ungranted: true})
+			continue
+		}
 		target := at(n, definition(service, k))
 		for uri := range made.files {
 			b.files[uri] = target

@@ -46,6 +46,8 @@ type Tool struct {
 	// Cache is how long a result may be kept; CacheShared, for everybody.
 	Cache       time.Duration
 	CacheShared bool
+	// TaskTimeout is the longest that a run of a task may take; 0 for any time.
+	TaskTimeout time.Duration
 	// CallsTools: its service calls other tools on the caller's behalf.
 	CallsTools bool
 	// KeepsKeys: its service runs a call with an idempotency key once.
@@ -81,8 +83,11 @@ type Snapshot struct {
 	digest           string
 	problems, mended []string
 	conflicts        []Conflict
-	services         []registry.Service
-	sampler          Target
+	// grants are nil where services may do what they say.
+	grants    Grants
+	ungranted []string
+	services  []registry.Service
+	sampler   Target
 	// prompter has the prompts of tenants.
 	prompter Target
 

@@ -87,6 +87,9 @@ func (s *Subscription) wake() {
 	}
 }
 
+// GrantsChanged has the catalogue made again, by what services may do now.
+func (l *Live) GrantsChanged() { wake(l.services) }
+
 // SightsChanged tells all subscribers that what they may see has changed.
 func (l *Live) SightsChanged() {
 	l.mu.Lock()

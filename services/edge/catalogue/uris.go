@@ -36,10 +36,12 @@ func (s *Snapshot) reader(uri string) (first Target, by Name) {
 		return t, Name{SkillName, uri}
 	}
 	first, found := s.resources[uri]
-	since := first.since
-	if found {
+	if found = found && s.reading(first.Service, uri); found {
 		by = Name{ResourceName, uri}
+	} else {
+		first = Target{}
 	}
+	since := first.since
 	// Of one service the name counts that says most.
 	earlier := func(t Target, n Name) {
 		if !found || t.Service != first.Service {
@@ -52,7 +54,7 @@ func (s *Snapshot) reader(uri string) (first Target, by Name) {
 		if found && t.target.since >= since {
 			break
 		}
-		if t.matches(uri) {
+		if t.matches(uri) && s.reading(t.target.Service, uri) {
 			earlier(t.target, Name{TemplateName, t.uri})
 		}
 	}
@@ -60,7 +62,7 @@ func (s *Snapshot) reader(uri string) (first Target, by Name) {
 		if found && (p.begins == "" || p.target.since >= since) {
 			break
 		}
-		if strings.HasPrefix(uri, p.begins) {
+		if strings.HasPrefix(uri, p.begins) && s.reading(p.target.Service, uri) {
 			earlier(p.target, Name{PrefixName, p.begins})
 		}
 	}
@@ -158,7 +160,7 @@ func (b *builder) covered(all []prefix, n Name, begins string, target Target) bo
 		if p.begins == "" || p.target.since >= target.since {
 			return false
 		}
-		if strings.HasPrefix(begins, p.begins) {
+		if ok, _ := b.owners.may(p.target.Service, Name{PrefixName, begins}); ok && strings.HasPrefix(begins, p.begins) {
 			if p.target.Service == target.Service {
 				return false
 			}

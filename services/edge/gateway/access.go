@@ -28,6 +28,9 @@ type Access interface {
 	Approves(p Principal) bool
 	// ReadsTrail reports whether somebody may read the audit trail of its tenant.
 	ReadsTrail(p Principal) bool
+	// Calls reports whether the tools of a service may call a tool, for whoever may
+	// call that.
+	Calls(service, tool string) bool
 }
 
 // ErrUnseen is what Access says of a name that its caller must not know of.
@@ -57,6 +60,9 @@ func (Open) Approves(Principal) bool { return false }
 
 // ReadsTrail implements Access.
 func (Open) ReadsTrail(Principal) bool { return false }
+
+// Calls implements Access.
+func (Open) Calls(string, string) bool { return true }
 
 // authorize decides whether who calls may call this. Of what is not there, and of
 // what is not for them, the answer is the same.

@@ -61,7 +61,11 @@ require_approval: [tools/echo]
 		c.Credentials = as(who)
 		// Its client could ask its user, who does not decide.
 		c.Client = &busv1.Client{Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
-		return heldID(t, w.fails(t, c, fault.ApprovalRequired, fault.No))
+		refused := w.fails(t, c, fault.ApprovalRequired, fault.No)
+		if !strings.Contains(string(refused.Data), `"approver":"others"`) || !strings.HasPrefix(refused.Message, "another person than its caller") {
+			t.Errorf("the caller is told %q, %s", refused.Message, refused.Data)
+		}
+		return heldID(t, refused)
 	}
 	waits := func(who string) (n int) {
 		t.Helper()

@@ -82,11 +82,22 @@ func cached(cfg *Config) link {
 			cache.misses.Add(1)
 			answer, err := next(ctx, r)
 			if err == nil && answer.Result != nil && !answer.Result.IsError && len(answer.Result.Json) <= maxCachedResult {
-				cache.results.Set(key, kept{&busv1.Result{Json: slices.Clone(answer.Result.Json), Meta: answer.Result.Meta}, r.Target.Tool.Cache})
+				if life := lifeOf(answer.Result, r.Target.Tool.Cache); life > 0 {
+					cache.results.Set(key, kept{&busv1.Result{Json: slices.Clone(answer.Result.Json), Meta: answer.Result.Meta}, life})
+				}
 			}
 			return answer, err
 		}
 	}
+}
+
+// lifeOf is how long a result is kept: what its tool says, or less where the result
+// says so itself.
+func lifeOf(r *busv1.Result, tool time.Duration) time.Duration {
+	if r.CacheMs == nil {
+		return tool
+	}
+	return min(tool, time.Duration(*r.CacheMs)*time.Millisecond)
 }
 
 // cacheKey is what a call's result is kept under.

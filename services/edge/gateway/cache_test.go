@@ -62,6 +62,13 @@ func TestCache(t *testing.T) {
 		old := call("kept", "ada", `{"x":1}`)
 		bustest.Eventually(t, "it is asked again", func() bool { return call("kept", "ada", `{"x":1}`) != old })
 	})
+	t.Run("no longer than the result says", func(t *testing.T) {
+		old := call("shared", "ada", `{"soon":1}`)
+		bustest.Eventually(t, "it is asked again", func() bool { return call("shared", "ada", `{"soon":1}`) != old })
+		if one, two := call("shared", "ada", `{"never":1}`), call("shared", "ada", `{"never":1}`); one == two {
+			t.Error("what is old at once is kept")
+		}
+	})
 	t.Run("failures are not kept", func(t *testing.T) {
 		before := w.svc.Calls.Load()
 		call("shared", "ada", `{"fail":1}`)

@@ -24,6 +24,12 @@ const (
 	maxHeldArguments = 64 << 10
 )
 
+// Who decides on a held call, as "approver" of the error's data says it.
+const (
+	byCaller = "caller" // the person behind who made it
+	byOthers = "others" // somebody whom the policy lets, never who made it
+)
+
 // hold keeps the call for a person. The text of the error is what a model reads:
 // it does not say how to agree, which the error's data does.
 func (r *run) hold(ctx context.Context, cfg *Config) error {
@@ -49,12 +55,16 @@ func (r *run) hold(ctx context.Context, cfg *Config) error {
 	if err := cfg.Approvals.Hold(ctx, held); err != nil {
 		return err
 	}
-	data, err := json.Marshal(map[string]any{"approval": held.ID, "expires": held.Expires.Format(time.RFC3339)})
+	who, by := "a person", byCaller
+	if held.For != "" {
+		who, by = "another person than its caller", byOthers
+	}
+	data, err := json.Marshal(map[string]any{"approval": held.ID, "expires": held.Expires.Format(time.RFC3339), "approver": by}, json.Deterministic(true))
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.ApprovalRequired, "a person has to approve this call of tool %s; it is held until %s",
-		fault.Clip(r.Name), held.Expires.Format("15:04 UTC")).With(data)
+	return fault.New(fault.ApprovalRequired, "%s has to approve this call of tool %s; it is held until %s",
+		who, fault.Clip(r.Name), held.Expires.Format("15:04 UTC")).With(data)
 }
 
 // Held returns the calls that somebody may decide on: its own, or where the policy

@@ -148,7 +148,10 @@ func authenticate(cfg *Config) link {
 func (r *run) authenticate(ctx context.Context, cfg *Config) (err error) {
 	switch {
 	case r.Delegation != nil:
-		return r.accept(ctx, cfg.Sealer)
+		if err = r.accept(ctx, cfg.Sealer); err == nil && !cfg.Access.Calls(r.Service, r.Name) {
+			err = fault.New(fault.Forbidden, "service %s may not call tool %s: services.%s.calls of the policy file does not grant it", r.Service, fault.Clip(r.Name), r.Service)
+		}
+		return err
 	case r.Who != nil:
 		r.Principal, err = r.Who()
 	default:

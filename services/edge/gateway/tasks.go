@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -106,6 +107,10 @@ func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, re
 		return nil, fault.New(fault.Internal, "the service began a task, and this edge keeps none")
 	case !mcp.Declares(r.Client.GetCapabilities(), mcp.ExtensionTasks):
 		return nil, NeedsTasks("this call ends as a task")
+	}
+	// A service runs as long as it may, whatever it says.
+	if most := r.Target.Tool; most != nil && most.TaskTimeout > 0 {
+		begun.TimeoutMs = min(cmp.Or(begun.TimeoutMs, uint64(task.Timeout.Milliseconds())), uint64(most.TaskTimeout.Milliseconds()))
 	}
 	if _, err := room.Keep(r.Payer, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (s Scope) String() string { return [...]string{"", "principal", "tenant", "
 
 // key names what is counted: one limit, which is a rate or a number of calls at
 // once, of one party or rule. The limit is part of it: where it is changed, counting
-// begins anew, and edges that have the old one still do not confuse the two.
+// begins again, and edges that have the old one still do not confuse the two.
 type key struct {
 	scope        Scope
 	tenant, name string

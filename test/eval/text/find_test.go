@@ -59,6 +59,34 @@ func TestEvalEntities(t *testing.T) {
 	table("Entities, whole and as written, by type and by language", rows)
 }
 
+// TestEvalMentions asks for the base form of what single sentences name.
+func TestEvalMentions(t *testing.T) {
+	var all tally
+	for line := range strings.SplitSeq(strings.TrimSpace(lines(t, "testdata/mentions.tsv")), "\n") {
+		split, rest, _ := strings.Cut(line, "\t")
+		text, labels, _ := strings.Cut(rest, "\t")
+		var want []string
+		for label := range strings.SplitSeq(labels, ";") {
+			if label = strings.TrimSpace(label); label != "" {
+				want = append(want, label)
+			}
+		}
+		got := entities(t, read(t, text))["technologies"]
+		c := tally{found: len(got), wanted: len(want)}
+		for _, g := range got {
+			if slices.Contains(want, g) {
+				c.right++
+			}
+		}
+		all.add(c)
+		if c.right != c.found || c.right != c.wanted {
+			missed(split, "%s: %q for %q", text, got, want)
+		}
+	}
+	table("Technologies named by single sentences, in base form", [][]string{{"", "P", "R", "F1"}, {"held", figure(all.precision()), figure(all.recall()), figure(all.f1())}})
+	floor(t, "F1 of technologies in sentences", all.f1(), 0.90)
+}
+
 func has(all []string, name string) bool {
 	return slices.ContainsFunc(all, func(s string) bool { return strings.EqualFold(s, name) || lemma(s) == lemma(name) })
 }

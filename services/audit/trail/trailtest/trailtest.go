@@ -58,7 +58,7 @@ func Event(tenant string, n int) trail.Event {
 		Outcome: "ok", Executed: "yes", DurationNano: 1234567, Edge: "edge", Traceparent: "00-1-2-01", IdempotencyDigest: trail.Digest{9}, Delayed: n%2 == 1,
 		Details: trail.Details{
 			Effect: true, Repeated: 3, Parent: "PARENT" + strconv.Itoa(n), Approval: "agreed", ApprovalBy: "é\"", ApprovalTime: Epoch, ApprovalDoor: "rest",
-			Instance: "i1", ServiceVersion: "1.2.3",
+			Instance: "i1", ServiceVersion: "1.2.3", Program: true,
 		},
 	}
 }

@@ -6,14 +6,16 @@ import (
 	"os"
 
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
+	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // accessCommands are what can be done with a policy file.
 type accessCommands struct {
-	Check   accessCheckCommand   `cmd:"" help:"Look for what is wrong or odd in a policy file."`
-	Explain accessExplainCommand `cmd:"" help:"Say which rule decides on a call."`
-	Who     accessWhoCommand     `cmd:"" help:"Ask an edge who you are: what it makes of the credentials."`
+	Check    accessCheckCommand   `cmd:"" help:"Look for what is wrong or odd in a policy file."`
+	Explain  accessExplainCommand `cmd:"" help:"Say which rule decides on a call."`
+	Who      accessWhoCommand     `cmd:"" help:"Ask an edge who you are: what it makes of the credentials."`
+	Services edge.ListGrants      `cmd:"" help:"Write down what the services of a bus offer and say they do, as the section services of a policy file."`
 }
 
 type accessCheckCommand struct {

@@ -87,8 +87,9 @@ func (approveCommand) Help() string {
   busbar approve K3J5V6Q2ZL4WBN7TYXC3M5R6DA
   busbar approve --deny K3J5V6Q2ZL4WBN7TYXC3M5R6DA
 
-Decides on a call of yours that is held because its tool needs a person's
-approval. It is shown, and runs if you say yes; then its result is printed as by
+Decides on a call that is held because its tool, or the access file, wants a
+person's approval: a call of yours, or of somebody else of your tenant where the
+access file lets you approve. It is shown, and runs if you say yes; then its result is printed as by
 "busbar call". Each call is decided on once, within ten minutes. Without a
 terminal to ask on, say --yes.
 

@@ -20,6 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 type devCommand struct {
@@ -27,9 +28,12 @@ type devCommand struct {
 	edge.PolicyFlags
 	edge.IdentityFlags
 	oauthFlags
+	withoutFlag
 	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept. Default $XDG_STATE_HOME/busbar/dev or ~/.local/state/busbar/dev."`
+
+	WorkspaceRoots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories whose files the tools of the workspace may read and change: main=/srv/code,docs=/srv/docs. Default none."`
 
 	AuditRetention time.Duration `default:"2160h" env:"BUSBAR_AUDIT_RETENTION" placeholder:"TIME" help:"How long events of the audit trail are kept; negative is forever (default ${default}, 90 days)."`
 }
@@ -53,16 +57,22 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if err := c.private(c.ListenFlags); err != nil {
 		return err
 	}
-	l, err := c.Open(c.Proxy.Header != "" || c.Access != "")
+	l, err := c.Open(edge.Authenticates(c.PolicyFlags, c.IdentityFlags))
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	log := slog.Default()
-	services := system(func(ctx context.Context, env audit.Env) (*service.Service, error) {
+	services, err := c.system(func(ctx context.Context, env audit.Env) (*service.Service, error) {
 		env.Retention = c.AuditRetention
 		return audit.New(ctx, env)
+	}, func(ctx context.Context, env workspace.Env) (*service.Service, error) {
+		env.Roots = c.WorkspaceRoots
+		return workspace.New(ctx, env)
 	})
+	if err != nil {
+		return err
+	}
 	nats, err := dir.Hold(c.NATSListen, "dev", users(services), log)
 	if err != nil {
 		return dir.InUse(err)
@@ -195,7 +205,7 @@ func ensureStorage(ctx context.Context, dir home.Dir) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = storage.Ensure(ctx, conn)
+	_, err = storage.Ensure(ctx, conn, storage.Auto)
 	return err
 }
 

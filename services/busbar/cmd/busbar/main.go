@@ -27,6 +27,7 @@ type commandLine struct {
 	Batch      batchCommand      `cmd:"" help:"Make the calls of a file concurrently."`
 	Approve    approveCommand    `cmd:"" help:"Decide on calls that are held, or list them."`
 	Services   serviceCommand    `cmd:"" help:"List the services of a bus, or give a name to one of them."`
+	Bus        busCommands       `cmd:"" help:"Look at the buckets and streams of a bus, or make them."`
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
 	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
 	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
@@ -59,6 +60,11 @@ func examples(k *kong.Kong) error {
 type serviceCommand struct {
 	List   edge.ListServices `cmd:"" default:"withargs" help:"List services, their instances and versions, what they offer, and names that two services offer."`
 	Assign edge.AssignName   `cmd:"" help:"Give a name to a service, whoever has it."`
+}
+
+type busCommands struct {
+	Check edge.CheckBus `cmd:"" help:"Say which buckets and streams are there, on how many servers, how full, and what is wrong."`
+	Apply edge.ApplyBus `cmd:"" help:"Make the buckets and streams, or bring them up to date."`
 }
 
 type keyCommand struct {

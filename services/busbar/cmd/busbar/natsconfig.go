@@ -9,6 +9,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 )
 
@@ -40,7 +41,8 @@ func (c *natsConfigCommand) Run(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("secrets of the bus in %s: %w", c.Dir, err)
 	}
-	if _, err := fmt.Fprintf(out, "# Users of a Busbar bus. Written by \"busbar nats-config\"; include it in the configuration of NATS.\n%s", config); err != nil {
+	if _, err := fmt.Fprintf(out, "# Users of a Busbar bus. Written by \"busbar nats-config\"; include it in the configuration of NATS.\n"+
+		"# JetStream has to have %d MiB for what edges keep there: give it a disk, and a max_file_store, that is larger.\n%s", storage.Reserved()>>20, config); err != nil {
 		return err
 	}
 	dir := secret.Dir(c.Dir)

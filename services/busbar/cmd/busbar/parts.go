@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/busbar-mcp/busbar/examples/weather"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -15,6 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt"
 	"github.com/busbar-mcp/busbar/services/resource"
 	"github.com/busbar-mcp/busbar/services/text"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 // part is one service of a whole system, and the command that runs it alone.
@@ -47,21 +52,38 @@ func parts() []part {
 		newPart("planning", planning.New, permission.Calls),
 		newPart("prompt", prompt.New, permission.Refresh, permission.Store),
 		newPart("resource", resource.New, permission.Store),
+		newPart("workspace", workspace.New),
+		newPart("weather", weather.New),
 		sampler,
 		many,
 	}
 }
 
-// system is what a whole system runs: every service, but for the model service
-// where none is set.
-func system(keepTrail service.Build[audit.Env]) []part {
+// withoutFlag leaves services out of a whole system.
+type withoutFlag struct {
+	Without []string `env:"BUSBAR_WITHOUT" placeholder:"NAME" help:"Services that do not run, such as weather."`
+}
+
+// system is what a whole system runs: every service but those left out, and the
+// model service only where a provider is set.
+func (f withoutFlag) system(keepTrail service.Build[audit.Env], openWorkspace service.Build[workspace.Env]) ([]part, error) {
 	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
+	known := names(parts())
+	for _, name := range f.Without {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--without %s: it is one of %s", name, strings.Join(known, ", "))
+		}
+	}
 	for _, p := range parts() {
-		if p.name != "model" || os.Getenv("BUSBAR_MODEL_PROVIDER") != "" {
+		switch {
+		case slices.Contains(f.Without, p.name), p.name == "model" && os.Getenv("BUSBAR_MODEL_PROVIDER") == "":
+		case p.name == "workspace":
+			all = append(all, newPart(p.name, openWorkspace, p.powers...))
+		default:
 			all = append(all, p)
 		}
 	}
-	return all
+	return all, nil
 }
 
 // users are the services as the bus knows them.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/natsd"
@@ -20,12 +22,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
 type stdioCommand struct {
 	Token string `env:"BUSBAR_TOKEN" secret:"" hidden:"" help:"API key or access token of who the client is."`
-	NATS  string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
+	edge.PolicyFlags
+	NATS string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
 	join.Proof
+	withoutFlag
 	DatabaseURL string `env:"BUSBAR_DATABASE_URL" secret:"password" placeholder:"URL" help:"Postgres, postgres://user:password@host/name. Without it, SQLite in the data directory."`
 	DataDir     string `env:"BUSBAR_DATA_DIR" placeholder:"DIR" help:"Where data is kept, shared by all that are given the same. Default $XDG_STATE_HOME/busbar/stdio or ~/.local/state/busbar/stdio."`
 	AuditSpool  string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Default is spool in the data directory; with --nats they wait in memory unless a directory is given. Do not share one between buses."`
@@ -48,7 +53,7 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return serveStdio(ctx, starting, conn, out, c.Token, edge.Config{
+		return c.serve(ctx, starting, conn, out, edge.Config{
 			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool},
 		})
 	}
@@ -56,7 +61,7 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	host, err := newHost(starting, dir, c.DatabaseURL)
+	host, err := newHost(starting, dir, c.DatabaseURL, c.withoutFlag)
 	if err != nil {
 		return err
 	}
@@ -65,15 +70,20 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = serveStdio(ctx, starting, conn, out, c.Token, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
+		err = c.serve(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
 	}
 	return errors.Join(err, host.stop(ctx))
 }
 
-// serveStdio runs an edge whose only door is stdio. It closes conn.
-func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, token string, cfg edge.Config, await ...string) error {
+// serve runs an edge whose only door is stdio. It closes conn.
+func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cfg edge.Config, await ...string) error {
 	defer conn.Close()
 	cfg.Version = lifecycle.Version()
+	closed, err := c.OpenPolicy(&cfg)
+	if err != nil {
+		return err
+	}
+	defer closed()
 	forgotten, err := new(edge.IdentityFlags).OpenIdentity(&cfg)
 	if err != nil {
 		return err
@@ -87,15 +97,20 @@ func serveStdio(ctx, starting context.Context, conn *bus.Conn, out io.Writer, to
 	if err := e.Await(starting, await...); err != nil {
 		return err
 	}
-	return stdio.New(stdio.Config{
-		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: token},
+	err = stdio.New(stdio.Config{
+		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: c.Token},
 	}).Run(ctx)
+	if fault.Is(err, fault.Unauthenticated) {
+		return fmt.Errorf("%w: an API key or access token that is good here has to be in BUSBAR_TOKEN", err)
+	}
+	return err
 }
 
 // host runs bus and services of a data directory as soon as nobody else does.
 type host struct {
 	dir         home.Dir
 	databaseURL string
+	without     withoutFlag
 	// quit ends with stop: a take over that is under way stops where it is.
 	quit context.Context
 	end  context.CancelFunc
@@ -110,8 +125,8 @@ const retry = 100 * time.Millisecond
 
 // newHost takes the directory if it is free, and waits for it in the
 // background if not.
-func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, error) {
-	h := &host{dir: dir, databaseURL: databaseURL, done: make(chan struct{})}
+func newHost(ctx context.Context, dir home.Dir, databaseURL string, without withoutFlag) (*host, error) {
+	h := &host{dir: dir, databaseURL: databaseURL, without: without, done: make(chan struct{})}
 	h.quit, h.end = context.WithCancel(context.Background())
 	err := h.take(ctx)
 	if err == nil {
@@ -127,7 +142,10 @@ func newHost(ctx context.Context, dir home.Dir, databaseURL string) (*host, erro
 }
 
 func (h *host) take(ctx context.Context) error {
-	services := system(audit.New)
+	services, err := h.without.system(audit.New, workspace.New)
+	if err != nil {
+		return err
+	}
 	nats, err := h.dir.Hold("", "stdio", users(services), slog.Default())
 	if err != nil {
 		return err

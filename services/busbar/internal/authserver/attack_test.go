@@ -33,7 +33,7 @@ func TestTokenAttacks(t *testing.T) {
 		"another code":            {[]string{"code", "x"}, "invalid_grant"},
 		"no code":                 {[]string{"code", "-"}, "invalid_grant"},
 		"a password":              {[]string{"grant_type", "password"}, "unsupported_grant_type"},
-		"client credentials":      {[]string{"grant_type", "client_credentials"}, "unsupported_grant_type"},
+		"client credentials":      {[]string{"grant_type", "client_credentials"}, "invalid_client"},
 		"no kind of grant":        {[]string{"grant_type", "-"}, "unsupported_grant_type"},
 		"a code as refresh token": {[]string{"grant_type", "refresh_token"}, "invalid_grant"},
 	} {
@@ -281,7 +281,7 @@ func TestRegistrationAttacks(t *testing.T) {
 		"a long one":        {map[string]any{"redirect_uris": []string{callback + strings.Repeat("x", 512)}}, "invalid_redirect_uri"},
 		"a long name":       {map[string]any{"redirect_uris": []string{callback}, "client_name": strings.Repeat("x", 201)}, "invalid_client_metadata"},
 		"a name of lines":   {map[string]any{"redirect_uris": []string{callback}, "client_name": "a\nb"}, "invalid_client_metadata"},
-		"no code":           {map[string]any{"redirect_uris": []string{callback}, "grant_types": []string{"client_credentials"}}, "invalid_client_metadata"},
+		"no code":           {map[string]any{"redirect_uris": []string{callback}, "grant_types": []string{"refresh_token", "client_credentials"}}, "invalid_client_metadata"},
 		"another response":  {map[string]any{"redirect_uris": []string{callback}, "response_types": []string{"token"}}, "invalid_client_metadata"},
 		"too large":         {map[string]any{"redirect_uris": []string{callback}, "x": strings.Repeat("x", 64<<10)}, "invalid_client_metadata"},
 		"not what it seems": {map[string]any{"redirect_uris": callback}, "invalid_client_metadata"},

@@ -32,7 +32,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	id, redirect := q.Get("client_id"), q.Get("redirect_uri")
 	c, f := s.client(r, id)
 	if f == nil && (redirect == "" || !c.redirects(redirect)) {
-		f = fail("invalid_request", "redirect_uri is none of the client's: it has to be the same text, but for the port on loopback")
+		f = fail("invalid_request", "redirect_uri is not one of the client's: it has to be the same text, but for the port on loopback")
 	}
 	if f != nil {
 		s.wrong(w, http.StatusBadRequest, f)
@@ -74,6 +74,12 @@ func (s *Server) asked(q url.Values) ([]string, *failure) {
 	if f := s.target(q); f != nil {
 		return nil, f
 	}
+	return s.scopes(q)
+}
+
+// scopes are those that are asked for, as far as they are known; all, where none is
+// named.
+func (s *Server) scopes(q url.Values) ([]string, *failure) {
 	known := s.cfg.Scopes()
 	if !q.Has("scope") {
 		return known, nil

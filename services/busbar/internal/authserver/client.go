@@ -124,6 +124,10 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		fail("invalid_client_metadata", "the body is no JSON object of client metadata, or is larger than 64 KiB").write(w)
 		return
 	}
+	if c.isProgram() {
+		s.registerProgram(w, r, &c)
+		return
+	}
 	if len(c.GrantTypes) == 0 {
 		c.GrantTypes = []string{"authorization_code"}
 	}
@@ -131,7 +135,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 		f.write(w)
 		return
 	}
-	// The server decides: there are two grants, and no client has a secret.
+	// The server decides: people's clients have two grants, and no secret.
 	c.GrantTypes = slices.DeleteFunc(c.GrantTypes, func(g string) bool { return g != "authorization_code" && g != "refresh_token" })
 	slices.Sort(c.GrantTypes)
 	c.GrantTypes = slices.Compact(c.GrantTypes)

@@ -74,7 +74,7 @@ func (d *documents) read(ctx context.Context, id string) (*client, *failure) {
 	case doc.ID != id:
 		return nil, fail("invalid_client", "the client's metadata document is of another client_id")
 	case doc.Secret != "":
-		return nil, fail("invalid_client", "the client's metadata document has a secret, which is none there")
+		return nil, fail("invalid_client", "the client's metadata document has a secret, which a public document cannot keep")
 	case doc.AuthMethod != "" && doc.AuthMethod != "none":
 		return nil, fail("invalid_client", "token_endpoint_auth_method "+doc.AuthMethod+" is not known here: none is")
 	}

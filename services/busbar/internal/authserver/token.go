@@ -14,7 +14,7 @@ import (
 // tokenTime is how long an access token is good: nobody can take one back.
 const tokenTime = 5 * time.Minute
 
-// token gives tokens for codes and for refresh tokens.
+// token gives tokens for codes, for refresh tokens, and to programs.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil {
@@ -27,8 +27,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	case r.URL.RawQuery != "":
 		fail("invalid_request", "parameters are in the body, not in the query").write(w)
 		return
-	case r.Header.Get("Authorization") != "" || r.PostForm.Has("client_secret") || r.PostForm.Has("client_assertion"):
-		fail("invalid_client", "clients here have no secret: token_endpoint_auth_method is none").write(w)
+	case r.PostForm.Get("grant_type") != ownGrant && (r.Header.Get("Authorization") != "" || r.PostForm.Has("client_secret") || r.PostForm.Has("client_assertion")):
+		fail("invalid_client", "clients that people log in with have no secret here: token_endpoint_auth_method is none").write(w)
 		return
 	}
 	q, f := single(r.PostForm)
@@ -46,8 +46,10 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		g, refresh, f = s.exchange(q)
 	case "refresh_token":
 		g, refresh, f = s.refresh(q)
+	case ownGrant:
+		g, f = s.own(r, q)
 	default:
-		f = fail("unsupported_grant_type", "grant_type is authorization_code or refresh_token")
+		f = fail("unsupported_grant_type", "grant_type is authorization_code, refresh_token or "+ownGrant)
 	}
 	if f != nil {
 		f.write(w)

@@ -71,6 +71,9 @@ func RunApprove(ctx context.Context, o ApproveOptions, stdin io.Reader, stdout, 
 // asks reports whether a person is there to be asked.
 func (o *Options) asks() bool { return o.InTerminal && o.ErrTerminal }
 
+// byOthers is the approver of a call that its caller may not agree to.
+const byOthers = "others"
+
 // heldBy is the call that failed because it is held; nil if it did not.
 func heldBy(err error) *Held {
 	var e *RPCError
@@ -144,7 +147,11 @@ func (r *run) deny(ctx context.Context, held *Held, code int) int {
 
 // showHeld says on stderr what a held call is.
 func (r *run) showHeld(held *Held) {
-	fmt.Fprintf(r.stderr, "%s needs your approval for this call:\n", r.errStyle.bold(named(held)))
+	by := ""
+	if held.Principal != "" && held.Principal != "anonymous" {
+		by = " by " + safeLine(held.Principal)
+	}
+	fmt.Fprintf(r.stderr, "%s needs your approval for this call%s:\n", r.errStyle.bold(named(held)), by)
 	shown := safeText(held.Shown)
 	if shown == "" { // an edge of an earlier release
 		shown = "{}"
@@ -194,13 +201,13 @@ func (r *run) listHeld(ctx context.Context, o Options) int {
 	}
 	var b strings.Builder
 	if o.Terminal {
-		fmt.Fprintln(&b, r.style.bold(fmt.Sprintf("%-26s  %-10s  %s", "APPROVAL", "EXPIRES", "TOOL")))
+		fmt.Fprintln(&b, r.style.bold(fmt.Sprintf("%-26s  %-10s  %-16s  %s", "APPROVAL", "EXPIRES", "CALLER", "TOOL")))
 	}
 	for _, held := range all {
 		if o.Terminal {
-			fmt.Fprintf(&b, "%-26s  %-10s  %s\n", safeLine(held.Approval), left(held.Expires), safeLine(held.Name))
+			fmt.Fprintf(&b, "%-26s  %-10s  %-16s  %s\n", safeLine(held.Approval), left(held.Expires), safeLine(held.Principal), safeLine(held.Name))
 		} else {
-			fmt.Fprintf(&b, "%s\t%s\t%s\n", safeLine(held.Approval), held.Expires.Format(time.RFC3339), safeLine(held.Name))
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", safeLine(held.Approval), held.Expires.Format(time.RFC3339), safeLine(held.Name), safeLine(held.Principal))
 		}
 	}
 	return r.print(b.String(), ExitOK)

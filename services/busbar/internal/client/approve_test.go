@@ -155,6 +155,20 @@ func TestCallAsks(t *testing.T) {
 	w.constant(runApprove(t, ApproveOptions{Options: w.options()}, nil)).check(t, ExitOK, "", "nothing waits for your approval\n")
 }
 
+// Who may not agree is not asked, and told who is.
+func TestHeldForOthers(t *testing.T) {
+	t.Parallel()
+	const id = "K3J5V6Q2ZL4WBN7TYXC3M5R6DA"
+	e := newEdge(t, handlers{"tools/list": lists(`{"name":"wipe","inputSchema":{"type":"object"}}`), "tools/call": func(w http.ResponseWriter, r received) {
+		r.fail(w, http.StatusOK, `{"code":-32003,"message":"another person than its caller has to approve this call","data":{"reason":"approval_required","executed":"no","approval":"`+id+`","approver":"others"}}`)
+	}})
+	o := Options{URL: e.URL + "/mcp", InTerminal: true, ErrTerminal: true}
+	got := runCall(t, CallOptions{Options: o, Name: "wipe", Argument: `{}`}, "y\n")
+	if got.code != ExitHeld || strings.Contains(got.stderr, "[y/N]") || !strings.Contains(got.stderr, "ask somebody who may approve it to run `busbar approve "+id) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestListOfHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,9 +181,9 @@ func TestListOfHeld(t *testing.T) {
 	list(func(*Options) {}).check(t, ExitOK, "", "nothing waits for your approval\n")
 	w.hold(t, "disk")
 	w.hold(t, "other disk")
-	list(func(*Options) {}).check(t, ExitOK, "…\t…\twipe\n…\t…\twipe\n")
-	list(func(o *Options) { o.Terminal = true }).check(t, ExitOK, "\x1b[1mAPPROVAL                    EXPIRES     TOOL\x1b[0m\n…  …    wipe\n…  …    wipe\n")
-	list(func(o *Options) { o.JSON = true }).check(t, ExitOK, `[{"approval":"…","name":"wipe","expires":"…"},{"approval":"…","name":"wipe","expires":"…"}]`+"\n")
+	list(func(*Options) {}).check(t, ExitOK, "…\t…\twipe\tanonymous\n…\t…\twipe\tanonymous\n")
+	list(func(o *Options) { o.Terminal = true }).check(t, ExitOK, "\x1b[1mAPPROVAL                    EXPIRES     CALLER            TOOL\x1b[0m\n…  …    anonymous         wipe\n…  …    anonymous         wipe\n")
+	list(func(o *Options) { o.JSON = true }).check(t, ExitOK, `[{"approval":"…","principal":"anonymous","name":"wipe","expires":"…"},{"approval":"…","principal":"anonymous","name":"wipe","expires":"…"}]`+"\n")
 }
 
 // An edge that answers nonsense does not have a call take place unseen.

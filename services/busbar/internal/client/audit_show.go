@@ -76,12 +76,16 @@ func showEvent(b *strings.Builder, e *trail.Row, s style) {
 		}
 		approval += " through " + e.ApprovalDoor
 	}
+	principal := e.Principal
+	if e.Program {
+		principal += ", a program"
+	}
 	repeated := ""
 	if e.Repeated > 0 {
 		repeated = counted(int(e.Repeated), "more call") + " refused alike"
 	}
 	for _, d := range []detail{
-		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", e.Principal}, {"client", client},
+		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", principal}, {"client", client},
 		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"service", strings.TrimSpace(e.Service + " " + e.ServiceVersion)}, {"instance", e.Instance}, {"arguments", arguments},
 		{"outcome", e.Outcome}, {"executed", e.Executed}, {"repeated", repeated}, {"approval", approval}, {"made by", e.Parent}, {"took", eventTook(e)}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
 		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash.String()},

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -147,6 +151,38 @@ func (e *TransportError) Error() string {
 		return "cannot talk to " + e.URL + ": " + wrap.Err.Error() // without the URL again
 	}
 	return "cannot talk to " + e.URL + ": " + e.Err.Error()
+}
+
+// next is what to do about it; empty where nothing is certain.
+func (e *TransportError) next() string {
+	var (
+		unknown  x509.UnknownAuthorityError
+		name     x509.HostnameError
+		invalid  x509.CertificateInvalidError
+		plain    tls.RecordHeaderError
+		answered *net.OpError
+	)
+	switch {
+	case errors.As(e.Err, &unknown):
+		return "name the authority that signed the edge's certificate with --ca, if you trust it"
+	case errors.As(e.Err, &name):
+		return "give a --url with a name that the edge's certificate is for"
+	case errors.As(e.Err, &invalid):
+		return "whoever runs the edge has to renew its certificate; --ca names other authorities to trust"
+	case errors.As(e.Err, &plain), strings.Contains(e.Err.Error(), "HTTP response to HTTPS client"): // of net/http, without a type
+		return "give the --url with http://, if it is this machine's"
+	case errors.As(e.Err, &answered) && answered.Op == "remote error":
+		return notTaken
+	}
+	return ""
+}
+
+const notTaken = "the edge does not take the certificate of --cert: it has to be good now, for clients, and signed by an authority of the edge's --tls-client-ca"
+
+// cut reports whether the connection was ended without a word: with TLS 1.3 a
+// certificate is refused after the client has begun to send, and why is often lost.
+func (e *TransportError) cut() bool {
+	return errors.Is(e.Err, io.EOF) || errors.Is(e.Err, io.ErrUnexpectedEOF) || errors.Is(e.Err, syscall.ECONNRESET) || errors.Is(e.Err, syscall.EPIPE)
 }
 
 // HTTPError is an answer that is not MCP: something else listens there, or

@@ -42,7 +42,11 @@ func explain(err error, tool string, known []Tool) (int, string, []detail) {
 		if transport.Sent && transport.Method == mcp.MethodToolsCall {
 			executed = fault.Unknown
 		}
-		return ExitTransport, transport.Error(), ran(executed, tool, known)
+		details := ran(executed, tool, known)
+		if next := transport.next(); next != "" && executed == fault.No {
+			details = append(details, detail{"next", next})
+		}
+		return ExitTransport, transport.Error(), details
 	case errors.As(err, &protocol):
 		executed := fault.No
 		if protocol.Method == mcp.MethodToolsCall {
@@ -58,8 +62,12 @@ func explainHTTP(e *HTTPError, tool string, known []Tool) (int, string, []detail
 	switch {
 	case e.Location != "":
 		next = "if you trust " + e.Location + ", give it as --url"
-	case e.Status == 401 || e.Status == 403:
-		next = "send the credentials that it wants"
+	case e.Status == 401:
+		next = showCredentials
+	case e.Status == 403:
+		next = "ask whoever runs the edge for the permission"
+	case e.Status == 400 && (strings.Contains(e.Body, "use https") || strings.Contains(e.Body, "HTTPS server")):
+		next = "give the --url with https://"
 	case e.refused() || e.Status < 300:
 		next = "check that --url names the MCP endpoint of an edge that speaks " + mcp.Modern
 	}
@@ -73,6 +81,8 @@ func explainHTTP(e *HTTPError, tool string, known []Tool) (int, string, []detail
 	}
 	return code, e.Error(), details
 }
+
+const showCredentials = "put an API key or access token that is good there into BUSBAR_TOKEN, or show a certificate with --cert and --key"
 
 // ran tells whether the call ran, in words. A list has no effect to tell of.
 func ran(x fault.Executed, tool string, known []Tool) []detail {
@@ -150,7 +160,7 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 	case fault.MethodNotFound:
 		return "this server has no tools; give another --url"
 	case fault.Unauthenticated:
-		return "send the credentials that the edge wants"
+		return showCredentials
 	case fault.Forbidden:
 		return "ask whoever runs the edge for the permission"
 	case fault.UnknownApproval:

@@ -104,7 +104,9 @@ const approvalsPath = "approvals"
 type Held struct {
 	// Approval is the id by which it is agreed to.
 	Approval string `json:"approval"`
-	Name     string `json:"name"`
+	// Principal is who made the call.
+	Principal string `json:"principal,omitzero"`
+	Name      string `json:"name"`
 	// Title of the tool; empty for none.
 	Title string `json:"title,omitzero"`
 	// Shown are the parameters as the edge shows them to a person, with what it
@@ -114,6 +116,8 @@ type Held struct {
 	Parameters jsontext.Value `json:"parameters,omitzero"`
 	// Expires is when it is too late to agree.
 	Expires time.Time `json:"expires"`
+	// Approver says who decides: "others" where the caller may not, "caller" else.
+	Approver string `json:"approver,omitzero"`
 }
 
 // Held lists the caller's calls that wait until it agrees to them, the oldest

@@ -140,7 +140,7 @@ func (c *Client) shownURL() string {
 // notMCP explains an answer that is no JSON-RPC message.
 func (c *Client) notMCP(resp *http.Response) error {
 	e := &HTTPError{URL: c.shownURL(), Status: resp.StatusCode, Location: resp.Header.Get("Location")}
-	if contentType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasPrefix(contentType, "text/plain") {
+	if contentType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); contentType == "" || contentType == "text/plain" { // none: Go's server, where TLS is wanted
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 500)) // best effort: it only adds to the message
 		e.Body = strings.TrimSpace(string(text))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -120,7 +121,7 @@ func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, std
 	}
 	res, err := run.edge.Call(calling, opts.Name, arguments, onProgress)
 	bar.clear()
-	if held := heldBy(err); held != nil && opts.asks() {
+	if held := heldBy(err); held != nil && held.Approver != byOthers && opts.asks() {
 		held.Name, held.Parameters = opts.Name, arguments
 		yes, err := run.confirm(ctx, held, stdin)
 		switch {
@@ -172,12 +173,14 @@ type run struct {
 	stdout, stderr  io.Writer
 	style, errStyle style
 	getenv          func(string) string
+	// certificate is whether one is shown to the edge.
+	certificate bool
 }
 
 func newRun(o Options, stdout, stderr io.Writer) *run {
 	getenv := environment(o.Getenv)
 	r := &run{
-		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv,
+		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv, certificate: o.TLS.Cert != "",
 		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
 	}
 	client, err := o.TLS.client(o.HTTP)
@@ -209,8 +212,16 @@ func (r *run) fail(err error, tool string) int {
 		return ExitInterrupted
 	}
 	code, message, details := explain(err, tool, r.edge.known())
+	var lost *TransportError
+	if r.certificate && errors.As(err, &lost) && lost.cut() {
+		details = append(slices.DeleteFunc(details, func(d detail) bool { return d.label == "next" }), detail{"next", "if this happens each time, " + notTaken})
+	}
 	if held := heldBy(err); held != nil {
-		details = append(details, detail{"next", "run `" + r.approveCommand(held.Approval) + "` to decide"})
+		next := "run `" + r.approveCommand(held.Approval) + "` to decide"
+		if held.Approver == byOthers {
+			next = "ask somebody who may approve it to run `" + r.approveCommand(held.Approval) + "`"
+		}
+		details = append(details, detail{"next", next})
 	}
 	fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(message))
 	for _, d := range details {

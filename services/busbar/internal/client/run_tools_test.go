@@ -116,7 +116,7 @@ func TestRunToolsWithoutMCP(t *testing.T) {
 		{"web page", page(200, "text/html", "<p>hi"), ExitTransport, []string{"HTTP 200 OK", "next: check that --url"}},
 		{"not found", page(404, "text/plain; charset=utf-8", "404 page\x1b not found\n"), ExitRefused, []string{`HTTP 404 Not Found: 404 page\x1b not found`, "--url"}},
 		{"other JSON", page(404, "application/json", `{"detail":"Not Found"}`), ExitRefused, []string{"HTTP 404 Not Found\n"}},
-		{"credentials", page(401, "text/plain", ""), ExitRefused, []string{"HTTP 401 Unauthorized\n", "credentials"}},
+		{"credentials", page(401, "text/plain", ""), ExitRefused, []string{"HTTP 401 Unauthorized\n", "BUSBAR_TOKEN"}},
 		{"redirect", page(307, "text/html", ""), ExitRefused, []string{"if you trust http://elsewhere/, give it as --url"}},
 		{"gateway", page(502, "text/html", ""), ExitTransport, []string{"HTTP 502 Bad Gateway"}},
 		{"broken JSON", page(200, "application/json", `{"jsonrpc":"2.0",`), ExitTransport, []string{"not a JSON-RPC response"}},

@@ -33,12 +33,19 @@ func (f TLS) client(base *http.Client) (*http.Client, error) {
 			return nil, &UsageError{Message: fmt.Sprintf("--ca: %s has no certificate in it", f.CA)}
 		}
 	}
-	if f.Cert != "" || f.Key != "" {
+	switch {
+	case f.Cert == "" && f.Key != "":
+		return nil, &UsageError{Message: "--key is without --cert: give the certificate that the key belongs to"}
+	case f.Cert != "" && f.Key == "":
+		return nil, &UsageError{Message: "--cert is without --key: give the key of the certificate"}
+	case f.Cert != "":
 		own, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 		if err != nil {
-			return nil, &UsageError{Message: fmt.Sprintf("--cert and --key, which go together: %v", err)}
+			return nil, &UsageError{Message: fmt.Sprintf("--cert and --key: %v", err)}
 		}
-		cfg.Certificates = []tls.Certificate{own}
+		// Shown whatever authorities the edge names: who gives a certificate would
+		// else be nobody there, and not be told.
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = cfg

@@ -72,25 +72,14 @@ func (q *query) GetResources(ctx context.Context) ([]*resource, error) {
 
 // GetResource resolves getResource.
 func (q *query) GetResource(ctx context.Context, in struct{ URI string }) (*readResource, error) {
-	result, err := q.api.Do(ctx, callerOf(ctx).Call(mcp.MethodResourcesRead, in.URI, nil, nil), nil)
+	about, raw, err := q.api.ReadResource(ctx, callerOf(ctx), in.URI)
 	if err != nil {
 		return nil, fail(err)
 	}
-	out := &readResource{resource: resource{URI: in.URI}}
-	if entry, err := q.api.FindResource(ctx, callerOf(ctx), in.URI); err == nil {
-		known, err := newResource(entry)
-		if err != nil {
-			return nil, err
-		}
-		out.resource = *known
-	}
-	var is struct {
-		Contents []*contents `json:"contents"`
-	}
-	if err := read(result, &is); err != nil {
+	out := &readResource{resource: *shownResource(about)}
+	if err := read(raw, &out.Contents); err != nil {
 		return nil, err
 	}
-	out.Contents = is.Contents
 	return out, nil
 }
 

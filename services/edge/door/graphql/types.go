@@ -104,7 +104,11 @@ func newResource(entry jsontext.Value) (*resource, error) {
 	if err := read(entry, &in); err != nil {
 		return nil, err
 	}
-	return &resource{URI: in.URI, Name: text(in.Name), Title: text(in.Title), Description: text(in.Description), mime: text(in.MIMEType)}, nil
+	return shownResource(&in), nil
+}
+
+func shownResource(in *mcp.Resource) *resource {
+	return &resource{URI: in.URI, Name: text(in.Name), Title: text(in.Title), Description: text(in.Description), mime: text(in.MIMEType)}
 }
 
 // readResource is a resource with its contents.

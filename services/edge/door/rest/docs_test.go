@@ -32,6 +32,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("openapi %s", doc.OpenAPI)
 	}
 	served := rest.Served()
+	served["/v1"] = []string{"POST"} // of a door of its own
 	for path, methods := range served {
 		for _, m := range methods {
 			if doc.Paths[path][strings.ToLower(m)] == nil {

@@ -33,14 +33,18 @@ func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, who api.
 }
 
 func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
-	contents, err := h.cfg.API.ReadResource(r.Context(), who, uri)
+	about, contents, err := h.cfg.API.ReadResource(r.Context(), who, uri)
 	if err != nil {
 		return err
 	}
 	return send(w, r, http.StatusOK, struct {
-		URI      string         `json:"uri"`
-		Contents jsontext.Value `json:"contents"`
-	}{uri, contents})
+		URI         string         `json:"uri"`
+		Name        string         `json:"name,omitzero"`
+		Title       string         `json:"title,omitzero"`
+		Description string         `json:"description,omitzero"`
+		MIMEType    string         `json:"mimeType,omitzero"`
+		Contents    jsontext.Value `json:"contents"`
+	}{uri, about.Name, about.Title, about.Description, about.MIMEType, contents})
 }
 
 // input reads what a request says of a resource, and of which revision.

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type Issuer struct {
 	answer http.HandlerFunc
 	// Opaque are tokens that introspection knows, with what it says.
 	opaque map[string]map[string]any
+	// grant answers at the token endpoint.
+	grant func(form url.Values) map[string]any
 }
 
 // Key is a signing key.
@@ -62,10 +65,14 @@ func New(t testing.TB) *Issuer {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "introspection_endpoint": i.URL + "/introspect"})
+		write(w, map[string]any{
+			"issuer": i.URL, "jwks_uri": i.URL + "/keys", "introspection_endpoint": i.URL + "/introspect",
+			"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token", "response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"},
+		})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) { i.Reads.Add(1); write(w, i.set()) })
 	mux.HandleFunc("/introspect", i.introspect)
+	mux.HandleFunc("/token", i.token)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.mu.Lock()
 		answer := i.answer
@@ -112,6 +119,29 @@ func (i *Issuer) introspect(w http.ResponseWriter, r *http.Request) {
 		says = map[string]any{"active": false}
 	}
 	write(w, says)
+}
+
+func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	err := r.ParseForm()
+	i.mu.Lock()
+	grant := i.grant
+	i.mu.Unlock()
+	if err == nil && grant != nil {
+		if answer := grant(r.PostForm); answer != nil {
+			write(w, answer)
+			return
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
+}
+
+// Grant has the token endpoint answer as f says; nil is a refusal.
+func (i *Issuer) Grant(f func(form url.Values) map[string]any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.grant = f
 }
 
 // Opaque makes an opaque token, of which introspection says something; nil takes

@@ -27,7 +27,7 @@ type header struct {
 	JWK  jsontext.Value `json:"jwk"`
 }
 
-// split reads a JWS strictly; false for what is none, such as an opaque token or
+// split reads a JWS strictly; false for anything else, such as an opaque token or
 // an encrypted one.
 func split(token string) (*compact, bool) {
 	one, rest, _ := strings.Cut(token, ".")

@@ -84,7 +84,7 @@ func (cfg Issuer) Check() error {
 	}
 	for _, a := range cfg.Algorithms {
 		if !slices.Contains(Algorithms, a) {
-			return fmt.Errorf("issuer %s: algorithm %q is none of %s", cfg.URL, a, strings.Join(Algorithms, ", "))
+			return fmt.Errorf("issuer %s: algorithm %q is not one of %s", cfg.URL, a, strings.Join(Algorithms, ", "))
 		}
 	}
 	return nil

@@ -69,9 +69,31 @@ func TestTokenSaysWho(t *testing.T) {
 	if i.Reads.Load() != 1 {
 		t.Errorf("keys were read %d times", i.Reads.Load())
 	}
-	own, err := v.Verify(t.Context(), oauth.Request{Token: i.Token(audience, map[string]any{"org": "acme", "sub": "batch", "client_id": "batch"})})
-	if err != nil || !own.Program {
-		t.Errorf("client credentials: %+v, %v", own, err)
+}
+
+// TestProgramsAndPeople tells tokens of programs, as issuers make them by client
+// credentials, from tokens of people.
+func TestProgramsAndPeople(t *testing.T) {
+	t.Parallel()
+	i := issuertest.New(t)
+	v := verifier(t, of(i))
+	for name, c := range map[string]struct {
+		claims  map[string]any
+		program bool
+	}{
+		"a person":               {nil, false},
+		"RFC 9068":               {map[string]any{"client_id": "anna"}, true},
+		"azp":                    {map[string]any{"client_id": nil, "azp": "anna"}, true},
+		"Entra":                  {map[string]any{"idtyp": "app"}, true},
+		"Auth0":                  {map[string]any{"gty": "client-credentials"}, true},
+		"no client":              {map[string]any{"client_id": nil}, false},
+		"a client without name":  {map[string]any{"client_id": "", "azp": ""}, false},
+		"a person, as Entra has": {map[string]any{"idtyp": "user"}, false},
+	} {
+		got, err := v.Verify(t.Context(), oauth.Request{Token: i.Token(audience, c.claims)})
+		if err != nil || got.Program != c.program {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }
 

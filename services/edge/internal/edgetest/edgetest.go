@@ -95,8 +95,15 @@ func (s *Service) addTools() {
 	s.add(service.Tool{Name: "approved", RequiresUserApproval: true},
 		func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("done"), nil })
 	s.add(service.Tool{Name: "approved_flaky", RequiresUserApproval: true, InputSchema: object(`"a":{"type":"integer"}`)}, s.failFirst(fault.Unavailable))
-	// kept and shared say how many handlers have started, and may be kept.
-	count := func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
+	// kept and shared say how many handlers have started, and may be kept; old
+	// results less long than the tool says, or not at all.
+	count := func(_ context.Context, call *service.Call, in []byte) (*service.Result, error) {
+		switch {
+		case strings.Contains(string(in), "soon"):
+			call.Expires(time.Now().Add(300 * time.Millisecond))
+		case strings.Contains(string(in), "never"):
+			call.Expires(time.Time{})
+		}
 		if strings.Contains(string(in), "fail") {
 			return nil, service.Errorf("failed")
 		}

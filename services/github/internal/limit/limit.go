@@ -1,7 +1,11 @@
 // Package limit holds every bound of the service in one place.
 package limit
 
-import "time"
+import (
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/fetch"
+)
 
 // Bounds of a call and of its requests to GitHub.
 const (
@@ -86,3 +90,9 @@ const (
 	DefaultContent = 64 << 10
 	MaxContent     = 512 << 10
 )
+
+// Guest are the bounds of requests, as one.
+var Guest = fetch.Limits{
+	Call: Call, Margin: Margin, Attempt: Attempt, Attempts: Attempts, Backoff: Backoff, Body: Body,
+	Failures: Failures, Open: Open, Patience: Patience, LongestWait: LongestWait,
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
@@ -21,14 +22,14 @@ type account struct {
 }
 
 // blocked tells when a request would only be refused.
-func (a *account) blocked(resource string, now time.Time) *Failure {
+func (a *account) blocked(resource string, now time.Time) *fetch.Failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Before(a.all) {
-		return &Failure{Kind: Throttled, Until: a.all}
+		return &fetch.Failure{Kind: Throttled, Until: a.all}
 	}
 	if until := a.used[resource]; now.Before(until) {
-		return &Failure{Kind: RateLimited, Until: until}
+		return &fetch.Failure{Kind: RateLimited, Until: until}
 	}
 	return nil
 }
@@ -36,26 +37,26 @@ func (a *account) blocked(resource string, now time.Time) *Failure {
 // learn takes in what an answer says about limits, and returns a failure when
 // the answer is a refusal because of one. See
 // https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
-func (a *account) learn(resource string, r *answer, now time.Time) *Failure {
+func (a *account) learn(guest *fetch.Client, resource string, r *fetch.Answer, now time.Time) *fetch.Failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.header.Get("X-RateLimit-Remaining") == "0" {
-		if until := reset(r.header, now); until.After(now) {
+	if r.Header.Get("X-RateLimit-Remaining") == "0" {
+		if until := reset(guest, r.Header, now); until.After(now) {
 			if a.used == nil {
 				a.used = map[string]time.Time{}
 			}
 			a.used[resource] = until
 		}
 	}
-	if r.status != http.StatusForbidden && r.status != http.StatusTooManyRequests {
+	if r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests {
 		return nil
 	}
-	until := retryAfter(r.header, now)
+	until := guest.RetryAfter(r.Header, now)
 	switch {
 	case !until.IsZero():
 	case now.Before(a.used[resource]):
-		return &Failure{Kind: RateLimited, Until: a.used[resource], Status: r.status}
-	case r.status == http.StatusTooManyRequests, throttled(r.body):
+		return &fetch.Failure{Kind: RateLimited, Until: a.used[resource], Status: r.Status}
+	case r.Status == http.StatusTooManyRequests, throttled(r.Body):
 		until = now.Add(limit.Secondary)
 	default:
 		return nil
@@ -63,7 +64,7 @@ func (a *account) learn(resource string, r *answer, now time.Time) *Failure {
 	if until.After(a.all) {
 		a.all = until
 	}
-	return &Failure{Kind: Throttled, Until: a.all, Status: r.status}
+	return &fetch.Failure{Kind: Throttled, Until: a.all, Status: r.Status}
 }
 
 // throttled knows the refusals that say so only in words.
@@ -77,9 +78,9 @@ func throttled(body []byte) bool {
 	return false
 }
 
-// reset is when the limit of a resource begins anew, by our own clock; zero when
+// reset is when the limit of a resource begins again, by our own clock; zero when
 // the answer does not say.
-func reset(h http.Header, now time.Time) time.Time {
+func reset(guest *fetch.Client, h http.Header, now time.Time) time.Time {
 	seconds, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
 	if err != nil {
 		return time.Time{}
@@ -88,30 +89,5 @@ func reset(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		theirs = date
 	}
-	return believed(now, time.Unix(seconds, 0).Sub(theirs))
-}
-
-// retryAfter is when an answer asks to be asked again: a number of seconds or a
-// date. Zero when it does not.
-func retryAfter(h http.Header, now time.Time) time.Time {
-	value := h.Get("Retry-After")
-	if value == "" {
-		return time.Time{}
-	}
-	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
-		return believed(now, time.Duration(seconds)*time.Second)
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		theirs := now
-		if date, err := http.ParseTime(h.Get("Date")); err == nil {
-			theirs = date
-		}
-		return believed(now, at.Sub(theirs))
-	}
-	return time.Time{}
-}
-
-// believed is now plus d, within reason.
-func believed(now time.Time, d time.Duration) time.Time {
-	return now.Add(min(max(d, time.Second), limit.LongestWait))
+	return guest.Believed(now, time.Unix(seconds, 0).Sub(theirs))
 }

@@ -10,25 +10,32 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	gh "github.com/google/go-github/v92/github"
 
+	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
 // Client reads from one GitHub API, for any number of tokens.
 type Client struct {
-	base      *url.URL // its path ends in a slash
-	agent     string
-	transport http.RoundTripper
-	circuit   circuit
-	cache     *lru[cacheKey, *entry]
-	accounts  *lru[identity, *account]
+	base  *url.URL // its path ends in a slash
+	agent string
+	guest *fetch.Client
+	// cache is never used without asking: GitHub does not charge for "not modified".
+	cache    *fetch.LRU[cacheKey, *fetch.Kept]
+	accounts *fetch.LRU[identity, *account]
 }
 
 // identity is a token's digest: what responses and rate limits belong to.
 type identity [sha256.Size]byte
+
+// cacheKey holds the identity: what one token saw is never shown to another.
+type cacheKey struct {
+	identity identity
+	url      string
+	accept   string
+}
 
 // New makes a client of the API at base. agent is the User-Agent.
 func New(base *url.URL, transport http.RoundTripper, agent string) *Client {
@@ -37,26 +44,17 @@ func New(base *url.URL, transport http.RoundTripper, agent string) *Client {
 		u.Path += "/"
 	}
 	return &Client{
-		base: &u, agent: agent, transport: transport,
-		cache:    newLRU[cacheKey, *entry](limit.Cache),
-		accounts: newLRU[identity, *account](limit.Accounts),
+		base: &u, agent: agent, guest: fetch.New(transport, limit.Guest),
+		cache:    fetch.NewLRU[cacheKey, *fetch.Kept](limit.Cache),
+		accounts: fetch.NewLRU[identity, *account](limit.Accounts),
 	}
-}
-
-// DefaultTransport reaches GitHub directly, or through the proxy that the
-// environment names.
-func DefaultTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxResponseHeaderBytes = limit.Header
-	t.MaxIdleConnsPerHost = 16
-	return t
 }
 
 // As returns the API as seen with a token; empty is nobody's. It costs next to
 // nothing, so that one is made for each call.
 func (c *Client) As(token string) (*gh.Client, error) {
 	id := identity(sha256.Sum256([]byte(token)))
-	s := &session{Client: c, token: token, identity: id, account: c.accounts.getOr(id, func() *account { return &account{} }, 1)}
+	s := &session{Client: c, token: token, identity: id, account: c.accounts.GetOr(id, func() *account { return &account{} }, 1)}
 	base := c.base.String()
 	return gh.NewClient(
 		gh.WithHTTPClient(&http.Client{Transport: s, CheckRedirect: checkRedirect}),
@@ -75,7 +73,7 @@ func (c *Client) within(u *url.URL) bool {
 // checkRedirect only counts; where they lead is checked for every request.
 func checkRedirect(_ *http.Request, via []*http.Request) error {
 	if len(via) > limit.Redirects {
-		return &Failure{Kind: Redirected}
+		return &fetch.Failure{Kind: Redirected}
 	}
 	return nil
 }
@@ -91,35 +89,12 @@ func (c *Client) resource(u *url.URL) string {
 	return "core"
 }
 
-// Kind says what went wrong with a request that has no answer of GitHub's.
-type Kind string
-
+// What only GitHub fails with, besides what package fetch knows.
 const (
 	// RateLimited: the hourly limit, or that of a minute's searches, is used up.
-	RateLimited Kind = "rate limited"
+	RateLimited fetch.Kind = "rate limited"
 	// Throttled is a secondary rate limit: too much at once.
-	Throttled Kind = "throttled"
-	// Down: 5xx, or no connection.
-	Down Kind = "down"
-	// Shut: the circuit is open, nothing was sent.
-	Shut Kind = "circuit open"
-	// TimedOut: no whole answer in time.
-	TimedOut Kind = "timed out"
-	// Insecure: TLS failed.
-	Insecure Kind = "insecure"
-	// TooLarge: the answer exceeds limit.Body.
-	TooLarge Kind = "too large"
+	Throttled fetch.Kind = "throttled"
 	// Redirected: too often, or away from the API.
-	Redirected Kind = "redirected"
+	Redirected fetch.Kind = "redirected"
 )
-
-// Failure is a request that failed without an answer to hand on. Until is when
-// to try again, zero when unknown. Its text holds neither host nor URL.
-type Failure struct {
-	Kind  Kind
-	Until time.Time
-	// Status is GitHub's, 0 without one.
-	Status int
-}
-
-func (f *Failure) Error() string { return "GitHub: " + string(f.Kind) }

@@ -16,6 +16,7 @@ import (
 
 	gh "github.com/google/go-github/v92/github"
 
+	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 	"github.com/busbar-mcp/busbar/services/github/internal/upstream"
 )
@@ -51,12 +52,12 @@ func client(s server) func(ctx context.Context, token string) error {
 }
 
 // failed is the failure in an error's chain; its zero value when there is none.
-func failed(err error) upstream.Failure {
-	var f *upstream.Failure
+func failed(err error) fetch.Failure {
+	var f *fetch.Failure
 	if errors.As(err, &f) {
 		return *f
 	}
-	return upstream.Failure{}
+	return fetch.Failure{}
 }
 
 // After the circuit's pause one request probes: its failure keeps it open, its
@@ -75,16 +76,16 @@ func TestCircuit(t *testing.T) {
 			return answer(500, ""), nil
 		})
 		for requests < limit.Failures {
-			if err := get(t.Context(), ""); failed(err).Kind != upstream.Down && failed(err).Kind != upstream.Shut {
+			if err := get(t.Context(), ""); failed(err).Kind != fetch.Down && failed(err).Kind != fetch.Shut {
 				t.Fatal(err)
 			}
 		}
 		opened := time.Now()
-		if f := failed(get(t.Context(), "")); f.Kind != upstream.Shut || f.Until.Before(opened) || f.Until.After(opened.Add(limit.Open)) || requests != limit.Failures {
+		if f := failed(get(t.Context(), "")); f.Kind != fetch.Shut || f.Until.Before(opened) || f.Until.After(opened.Add(limit.Open)) || requests != limit.Failures {
 			t.Fatalf("%+v after %d requests", f, requests)
 		}
 		time.Sleep(limit.Open)
-		if f := failed(get(t.Context(), "")); f.Kind != upstream.Shut || requests != limit.Failures+1 {
+		if f := failed(get(t.Context(), "")); f.Kind != fetch.Shut || requests != limit.Failures+1 {
 			t.Fatalf("the probe: %+v after %d requests", f, requests)
 		}
 		time.Sleep(limit.Open)
@@ -96,7 +97,7 @@ func TestCircuit(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if f := failed(get(t.Context(), "")); f.Kind != upstream.Shut {
+		if f := failed(get(t.Context(), "")); f.Kind != fetch.Shut {
 			t.Errorf("beside the probe: %+v", f)
 		}
 		close(hold)
@@ -119,7 +120,7 @@ func TestImpatientCallers(t *testing.T) {
 		})
 		for range 2 * limit.Failures {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if f := failed(get(ctx, "")); f.Kind != upstream.TimedOut {
+			if f := failed(get(ctx, "")); f.Kind != fetch.TimedOut {
 				t.Errorf("no time: %+v", f)
 			}
 			if left := time.Until(deadline(ctx)); left <= 0 {
@@ -162,7 +163,7 @@ func TestHang(t *testing.T) {
 		}
 		requests = 2
 		begun = time.Now()
-		if f := failed(get(t.Context(), "")); f.Kind != upstream.TimedOut || time.Since(begun) > limit.Call || requests != 5 {
+		if f := failed(get(t.Context(), "")); f.Kind != fetch.TimedOut || time.Since(begun) > limit.Call || requests != 5 {
 			t.Errorf("after %s and %d requests: %+v", time.Since(begun), requests, f)
 		}
 	})
@@ -175,7 +176,7 @@ func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		reply func(now time.Time) *http.Response
-		kind  upstream.Kind
+		kind  fetch.Kind
 		wait  time.Duration
 	}{
 		{"until the reset", func(now time.Time) *http.Response {

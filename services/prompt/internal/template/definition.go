@@ -227,7 +227,7 @@ func (a *Argument) check() error {
 			return errors.New("type enum needs values, and no suggestions")
 		}
 	default:
-		return fmt.Errorf("type %.20q is none of string, integer, number, boolean, enum and list", a.Type)
+		return fmt.Errorf("type %.20q is not one of string, integer, number, boolean, enum and list", a.Type)
 	}
 	for _, list := range [][]string{a.Values, a.Suggestions} {
 		if len(list) > maxChoices {
@@ -295,7 +295,7 @@ func (p *Part) check() error {
 		}
 		return errors.Join(only(false, false, true, true, true), checkURI(p.URI))
 	}
-	return fmt.Errorf("type %.20q is none of text, image, resource and resource_link", p.Type)
+	return fmt.Errorf("type %.20q is not one of text, image, resource and resource_link", p.Type)
 }
 
 var uri = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[^\s[:cntrl:]]+$`)
@@ -312,7 +312,7 @@ func checkImage(mimeType string, data []byte) error {
 	switch mimeType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 	default:
-		return fmt.Errorf("mimeType %.80q is none of image/png, image/jpeg, image/gif and image/webp", mimeType)
+		return fmt.Errorf("mimeType %.80q is not one of image/png, image/jpeg, image/gif and image/webp", mimeType)
 	}
 	if is := http.DetectContentType(data); is != mimeType {
 		return fmt.Errorf("its data are not %s but look like %s", mimeType, is)

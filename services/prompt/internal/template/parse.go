@@ -206,7 +206,7 @@ func (p *parser) node(t *token) (n node, err error) {
 		_, err = p.known(words[0])
 		return node{name: words[0]}, err
 	}
-	return n, fmt.Errorf("it is none of {{argument}}, {{fenced argument}}, {{#if …}}, {{#each argument}} and {{\"text\"}}")
+	return n, fmt.Errorf("it is not one of {{argument}}, {{fenced argument}}, {{#if …}}, {{#each argument}} and {{\"text\"}}")
 }
 
 // known finds an argument, or what is there in a loop.

@@ -8,6 +8,7 @@ package contact
 
 import (
 	"context"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -42,24 +43,81 @@ const (
 // at least two labels, the last of them of two letters or more. Letters of any
 // script but Han and kana are taken (RFC 6531).
 func Emails(ctx context.Context, text string) ([]string, error) {
+	return gather(ctx, text, emails(text))
+}
+
+// gather lists what places yields; an empty place is something that only began
+// like a find.
+func gather(ctx context.Context, text string, places iter.Seq2[int, int]) ([]string, error) {
 	found := newFinds()
-	for from, n := 0, 0; ; n++ {
-		if n%checkEvery == 0 && ctx.Err() != nil {
+	n := 0
+	for start, end := range places {
+		if n++; n%checkEvery == 1 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		i := strings.IndexByte(text[from:], '@')
-		if i < 0 {
-			return found.list, nil
-		}
-		at := from + i
-		start := localStart(text, from, at)
-		end := at + 1 + len(domain(text[at+1:]))
-		from = at + 1
-		if start < at && end > at+1 {
+		if start < end {
 			found.add(text[start:end])
-			from = end
 		}
 	}
+	return found.list, ctx.Err()
+}
+
+// emails yields where addresses stand in text, and an empty place for any other
+// "@".
+func emails(text string) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for from := 0; ; {
+			i := strings.IndexByte(text[from:], '@')
+			if i < 0 {
+				return
+			}
+			at := from + i
+			start := localStart(text, from, at)
+			end := at + 1 + len(domain(text[at+1:]))
+			from = at + 1
+			if start < at && end > at+1 && !inAuthority(text, start) {
+				from = end
+			} else {
+				start, end = at, at
+			}
+			if !yield(start, end) {
+				return
+			}
+		}
+	}
+}
+
+// Blank puts spaces in place of URLs and e-mail addresses, for those who read
+// the words around them. Offsets do not change.
+func Blank(text string) string {
+	if !strings.ContainsAny(text, "@.:") {
+		return text
+	}
+	return blank(blank(text, urls(text)), emails(text))
+}
+
+func blank(text string, places iter.Seq2[int, int]) string {
+	var b strings.Builder
+	done := 0
+	for start, end := range places {
+		if start < max(end, done) {
+			b.WriteString(text[done:start])
+			for range end - start {
+				b.WriteByte(' ')
+			}
+			done = end
+		}
+	}
+	return b.String() + text[done:]
+}
+
+// inAuthority reports whether text[at] stands between a URL's "://" and its host:
+// "user:pass@example.com" there is no address.
+func inAuthority(text string, at int) bool {
+	run := text[max(0, at-maxDomain):at]
+	run = run[strings.LastIndexAny(run, " \t\r\n<>\"'()")+1:]
+	_, authority, ok := strings.Cut(run, "://")
+	return ok && !strings.ContainsAny(authority, "/?#")
 }
 
 // localStart is where the local part before text[at] starts, no earlier than

@@ -2,6 +2,7 @@ package contact
 
 import (
 	"context"
+	"iter"
 	"net/url"
 	"strings"
 	"unicode"
@@ -18,20 +19,28 @@ const (
 // brackets without their opening one and punctuation at its end belong to the
 // sentence around it.
 func URLs(ctx context.Context, text string) ([]string, error) {
-	found := newFinds()
-	for from, n := 0, 0; ; n++ {
-		if n%checkEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		start, next := nextURL(text, from)
-		if start < 0 {
-			return found.list, nil
-		}
-		from = next
-		u := trimURL(urlRun(text[start:]))
-		if validURL(u) {
-			found.add(u)
-			from = start + len(u)
+	return gather(ctx, text, urls(text))
+}
+
+// urls yields where URLs stand in text; nothing, as an empty place, for what
+// only begins like one.
+func urls(text string) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for from := 0; ; {
+			start, next := nextURL(text, from)
+			if start < 0 {
+				return
+			}
+			from = next
+			u := trimURL(urlRun(text[start:]))
+			if !validURL(u) {
+				u = ""
+			} else {
+				from = start + len(u)
+			}
+			if !yield(start, start+len(u)) {
+				return
+			}
 		}
 	}
 }

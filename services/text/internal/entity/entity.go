@@ -11,9 +11,11 @@
 //     that they are in Latin letters in a sentence of another script. Names of
 //     people and places have none of these. A function word that only opens the
 //     sentence is not part of it, and headings in Title Case are passed over.
-//  3. Acronyms of 2 to 6 capitals ("MCP", "UTF-8", "TCP/IP") and words with
-//     inner capitals ("WebSocket") are technologies, unless the whole sentence
-//     is in capitals.
+//  3. Acronyms of 2 to 6 capitals ("MCP", "TCP/IP") and words with inner
+//     capitals ("WebSocket") are technologies, unless the whole sentence is in
+//     capitals, or a number makes them a label ("FR-1").
+//
+// URLs and e-mail addresses are passed over.
 //
 // Names that the gazetteer marks as everyday words ("library", "client") count
 // only where the text has another known name. Rules 2 and 3 know nothing about
@@ -28,6 +30,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/contact"
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
@@ -38,11 +41,12 @@ type Entities struct {
 	Technologies, Concepts, Processes []string
 }
 
-// Extract finds the entities of text, whose sentences are given, by gazetteer
-// g. Time is linear in the text.
-func Extract(ctx context.Context, sentences []segment.Sentence, g *Gazetteer) (Entities, error) {
+// Extract finds the entities of text, whose language and sentences are given,
+// by gazetteer g. Time is linear in the text.
+func Extract(ctx context.Context, sentences []segment.Sentence, l language.Language, g *Gazetteer) (Entities, error) {
 	x := extractor{
 		gazetteer: g,
+		language:  l,
 		found:     Entities{Technologies: []string{}, Concepts: []string{}, Processes: []string{}},
 		everyday:  make(map[string]bool),
 		entities:  make(map[int]bool),
@@ -53,7 +57,7 @@ func Extract(ctx context.Context, sentences []segment.Sentence, g *Gazetteer) (E
 		if i%256 == 0 && ctx.Err() != nil {
 			return Entities{}, ctx.Err()
 		}
-		x.sentence(s.Text)
+		x.sentence(contact.Blank(s.Text))
 	}
 	if !x.strong {
 		weak := func(s string) bool { return x.everyday[s] }
@@ -75,6 +79,7 @@ type token struct {
 
 type extractor struct {
 	gazetteer *Gazetteer
+	language  language.Language
 	found     Entities
 	everyday  map[string]bool // finds that need another to count
 	strong    bool            // there is another
@@ -108,7 +113,7 @@ func (x *extractor) token(text string, w segment.Word, before []token) token {
 	}
 	known, ok := x.keys[w.Text]
 	if !ok {
-		known = keys(w.Text)
+		known = keys(w.Text, x.language)
 		x.keys[w.Text] = known
 	}
 	t.keys = known
@@ -120,6 +125,9 @@ func (x *extractor) words(text string, words []token) {
 	foreign := mostlyNotLatin(words)
 	for i := 0; i < len(words); {
 		known, n := x.gazetteer.match(text, words[i:])
+		if n > 0 && known.exact != "" && words[i].opens && !x.named(text, words[i+n:]) {
+			n = 0
+		}
 		run := 0
 		if !titles {
 			run = capitalised(words[i:])
@@ -135,7 +143,7 @@ func (x *extractor) words(text string, words []token) {
 		}
 		switch {
 		case n > 0 && n >= run:
-			x.addKnown(text[words[i].start:words[i+n-1].end]+known.tail, known)
+			x.addKnown(known.shown(text[words[i].start:words[i+n-1].end]+known.tail), known)
 			i += n
 		case run >= 2:
 			x.addWritten(text[words[i].start:words[i+run-1].end])
@@ -143,14 +151,29 @@ func (x *extractor) words(text string, words []token) {
 		default:
 			n = 1
 			if !shouts {
-				if m := acronym(words[i:]); m > 0 {
+				m := acronym(words[i:])
+				if m > 0 {
 					n = m
+				}
+				if m > 0 && !isLabel(words[i:i+m]) {
 					x.addWritten(text[words[i].start:words[i+m-1].end])
 				}
 			}
 			i += n
 		}
 	}
+}
+
+// named reports whether words have a technology of the gazetteer: then a name
+// that opens the sentence and is a common word as well ("React and Vue are …")
+// is one, too.
+func (x *extractor) named(text string, words []token) bool {
+	for i := range words {
+		if other, n := x.gazetteer.match(text, words[i:]); n > 0 && other.category == technology {
+			return true
+		}
+	}
+	return false
 }
 
 func (x *extractor) addKnown(surface string, n name) {
@@ -266,6 +289,13 @@ func acronym(words []token) int {
 		n++
 	}
 	return n
+}
+
+// isLabel reports whether words are a number somebody gave to something, as
+// "FR-1" or "JIRA-204": capitals and digits. Names like "UTF-8" are in the
+// gazetteer.
+func isLabel(words []token) bool {
+	return len(words) == 2 && isAcronym(words[0].text) && strings.Trim(words[1].text, "0123456789") == ""
 }
 
 // isAcronym reports whether word is 2 to 6 capitals and digits, at least two

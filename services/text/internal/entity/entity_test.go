@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
 
@@ -44,7 +45,7 @@ func TestExtract(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := Extract(t.Context(), segment.Sentences(tt.text), Default())
+			got, err := Extract(t.Context(), segment.Sentences(tt.text), language.Detect(tt.text), Default())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +96,7 @@ func TestExtractStops(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Extract(ctx, segment.Sentences("One."), Default()); !errors.Is(err, context.Canceled) {
+	if _, err := Extract(ctx, segment.Sentences("One."), language.Detect("One."), Default()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -105,7 +106,7 @@ func FuzzExtract(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := Extract(t.Context(), segment.Sentences(text), Default())
+		got, err := Extract(t.Context(), segment.Sentences(text), language.Detect(text), Default())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		// Whatever was taken can be looked for.
-		if _, err := Extract(t.Context(), segment.Sentences(file+". The agent of it."), g); err != nil {
+		if _, err := Extract(t.Context(), segment.Sentences(file+". The agent of it."), language.Detect(file+". The agent of it."), g); err != nil {
 			t.Fatal(err)
 		}
 	})

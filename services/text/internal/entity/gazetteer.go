@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
@@ -58,6 +59,8 @@ type name struct {
 	tail     string   // what follows the last word, as in "C++"
 	exact    string   // required spelling, "" for any
 	everyday bool     // also an everyday word
+	written  string   // as the gazetteer has it
+	alike    bool     // written alike everywhere, but for endings
 }
 
 // exactly is the language of names found in one spelling only.
@@ -106,7 +109,7 @@ func Parse(r io.Reader) (*Gazetteer, error) {
 func (g *Gazetteer) Len() int { return g.size }
 
 func (g *Gazetteer) add(c category, lang, form string, everyday bool) error {
-	n := name{entity: g.size, category: c, everyday: everyday}
+	n := name{entity: g.size, category: c, everyday: everyday, written: form, alike: lang == "*"}
 	end := 0
 	for w := range segment.Words(form) {
 		n.keys = append(n.keys, key(lang, w.Text))
@@ -144,11 +147,20 @@ func key(lang, word string) string {
 }
 
 // keys are all the keys a word of a text may be known by, most exact first.
-func keys(word string) []string {
+func keys(word string, l language.Language) []string {
 	if !isLatin(word) {
 		return []string{key("ru", word)}
 	}
-	return []string{key("*", word), key("en", word), key("pl", word)}
+	all := []string{key("*", word), key("en", word)}
+	if l != language.Polish || !language.IsPolishInfinitive(word) { // "zapytać" is no "zapytanie"
+		all = append(all, key("pl", word))
+	}
+	if first, _ := utf8.DecodeRuneInString(word); l == language.Polish && unicode.IsUpper(first) {
+		for _, base := range language.PolishNames(language.Fold(word)) {
+			all = append(all, "*:"+base)
+		}
+	}
+	return all
 }
 
 func isLatin(word string) bool {
@@ -190,5 +202,14 @@ func (n *name) fits(text string, words []token) bool {
 	if !strings.HasPrefix(text[last.end:], n.tail) {
 		return false
 	}
-	return n.exact == "" || text[first.start:last.end] == n.exact && !first.opens
+	return n.exact == "" || text[first.start:last.end] == n.exact
+}
+
+// shown is the name for what a text has as surface: that itself, but the
+// gazetteer's spelling of a name that only the text inflects ("Dockera").
+func (n *name) shown(surface string) string {
+	if n.alike && len(n.keys) == 1 && n.tail == "" && language.Fold(surface) != language.Fold(n.written) {
+		return n.written
+	}
+	return surface
 }

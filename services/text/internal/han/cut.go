@@ -3,6 +3,8 @@ package han
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/language"
 )
 
 const (
@@ -66,7 +68,7 @@ func Cut(run string, learnt map[string]int) []string {
 		}
 		if n := min(n, i+3); n > i+1 && isSurname(plain[at[i]:at[i+1]]) {
 			for j := i + 2; j <= n; j++ {
-				if _, common := d.cost[plain[at[i+1]:at[j]]]; !common {
+				if _, common := d.cost[plain[at[i+1]:at[j]]]; !common && !hasFunction(plain[at[i+1]:at[j]]) {
 					step(i, j, name)
 				}
 			}
@@ -93,6 +95,17 @@ func numeral(plain string, at []int, i int) int {
 		j++
 	}
 	return j
+}
+
+// hasFunction reports whether one of the characters is a function word, which
+// no given name has.
+func hasFunction(name string) bool {
+	for i, r := range name {
+		if language.IsStopword(name[i:i+utf8.RuneLen(r)], language.Chinese) {
+			return true
+		}
+	}
+	return false
 }
 
 // isSurname reports whether a character is a frequent family name that is

@@ -24,6 +24,8 @@ var (
 	taiwanFile string
 	//go:embed data/traditional.txt
 	traditionalFile string
+	//go:embed data/frequent.txt
+	frequentFile string
 )
 
 // maxWord is the longest word looked up, in characters.
@@ -38,8 +40,8 @@ type dictionary struct {
 }
 
 var known = sync.OnceValue(func() *dictionary {
-	d := &dictionary{cost: make(map[string]float32, 6000), simplified: make(map[rune]rune, 1000), prefix: make(map[string]bool, 6000)}
-	for _, file := range []string{wordFile, taiwanFile} {
+	d := &dictionary{cost: make(map[string]float32, 12000), simplified: make(map[rune]rune, 1000), prefix: make(map[string]bool, 12000)}
+	for _, file := range []string{wordFile, taiwanFile, frequentFile} {
 		d.read(file)
 	}
 	for line := range strings.Lines(traditionalFile) {

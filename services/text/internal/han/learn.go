@@ -2,6 +2,7 @@ package han
 
 import (
 	"context"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
@@ -65,7 +66,7 @@ func Learn(ctx context.Context, runs []string) (map[string]int, error) {
 }
 
 // split appends what lies between the function characters of run, such as 的
-// or 是, to parts; one character alone has nothing to teach.
+// or 是, and numerals, to parts; one character alone has nothing to teach.
 func split(parts []string, run string) []string {
 	start := 0
 	add := func(end int) {
@@ -74,13 +75,18 @@ func split(parts []string, run string) []string {
 		}
 	}
 	for i, r := range run {
-		if n := utf8.RuneLen(r); language.IsStopword(run[i:i+n], language.Chinese) {
+		if n := utf8.RuneLen(r); counts(r) || language.IsStopword(run[i:i+n], language.Chinese) {
 			add(i)
 			start = i + n
 		}
 	}
 	add(len(run))
 	return parts
+}
+
+// counts reports whether r is a numeral, or a word in a numeral's place.
+func counts(r rune) bool {
+	return strings.ContainsRune("一二三四五六七八九十百千万两几这那每某第這兩幾萬", r)
 }
 
 // strange reports whether the dictionary cuts gram into single characters, one

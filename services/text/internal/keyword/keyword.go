@@ -20,7 +20,7 @@ import (
 
 // Keyword is a word of the text with its weight.
 type Keyword struct {
-	// Word is the most frequent form of the word, as term.Display shows it.
+	// Word is the most frequent form of the word, as term.Spelling shows it.
 	Word string
 	// Count is how often the word occurs in any form.
 	Count int
@@ -37,6 +37,7 @@ const (
 	slope      = 0.1 // how fast later sentences weigh less
 	fewTerms   = 24  // fewer are a sentence or two
 	hanLetters = 4   // letters that one Han character stands for
+	verbWeight = 0.4 // share that a word keeps which looks like a verb
 	longEnough = 8   // letters from which longer words weigh the same
 	// maxNodes bounds the graph: of more words, the most frequent ones.
 	maxNodes = 20000
@@ -81,7 +82,7 @@ type node struct {
 type form struct {
 	text     string
 	count    int
-	surfaces []string // two at most: enough for term.Display
+	spelling term.Spelling
 }
 
 func (n *node) add(t term.Term) {
@@ -91,21 +92,21 @@ func (n *node) add(t term.Term) {
 		i = len(n.forms)
 		n.forms = append(n.forms, form{text: t.Form})
 	}
-	f := &n.forms[i]
-	f.count++
-	if len(f.surfaces) < 2 && !slices.Contains(f.surfaces, t.Surface) {
-		f.surfaces = append(f.surfaces, t.Surface)
-	}
+	n.forms[i].count++
+	n.forms[i].spelling.Add(t)
 }
 
+// word is the most frequent form, and of several one that the others only add
+// an ending to.
 func (n *node) word() string {
 	best := &n.forms[0]
 	for i := range n.forms {
-		if n.forms[i].count > best.count {
-			best = &n.forms[i]
+		f := &n.forms[i]
+		if f.count > best.count || f.count == best.count && strings.HasPrefix(best.text, f.text) {
+			best = f
 		}
 	}
-	return term.Display(best.text, best.surfaces)
+	return best.spelling.Show()
 }
 
 // graph holds the words in order of appearance and the links among them.
@@ -182,7 +183,11 @@ func specific(t term.Term) float64 {
 	case n > 1 && t.Surface == strings.ToUpper(t.Surface):
 		n = longEnough
 	}
-	return float64(min(n, longEnough)) / longEnough
+	weight := float64(min(n, longEnough)) / longEnough
+	if t.Verbal {
+		weight *= verbWeight
+	}
+	return weight
 }
 
 // frequent tells which words take part in ranking by links.

@@ -7,11 +7,13 @@ package language
 
 import (
 	"embed"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/contact"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
 
@@ -63,19 +65,48 @@ func IsStopword(word string, l Language) bool {
 		if l == "uk" || l == "be" || l == "bg" || l == "sr" {
 			return knownProfiles().stopwordsOf(l)[word]
 		}
-		return all[Russian][word]
+		return all[Russian][word] || inflected(word, Russian)
 	case unicode.Is(unicode.Han, first):
 		return all[Chinese][word]
 	}
 	switch l {
 	case Polish:
-		return all[Polish][word]
+		return all[Polish][word] || inflected(word, Polish)
 	case Unknown:
 		return all[English][word] || all[Polish][word]
 	case English, Russian, Chinese:
 		return all[English][word]
 	}
 	return knownProfiles().stopwordsOf(l)[word]
+}
+
+// stopStems are the stems of those stop words that are declined and long enough
+// for their stems to be nobody else's.
+var stopStems = sync.OnceValue(func() map[Language]map[string]bool {
+	const long = 4
+	all := make(map[Language]map[string]bool)
+	for l, endings := range map[Language][]string{
+		Polish: {"y", "i", "a", "e", "o", "ego", "ych", "ich"}, Russian: {"ый", "ий", "ой", "ая", "ое", "ые", "ие", "ого", "ых", "то", "ся"},
+	} {
+		all[l] = make(map[string]bool)
+		for word := range stopwords()[l] {
+			declined := slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) })
+			if stem := Stem(word, l); declined && atLeast(word, long) && atLeast(stem, minStem) {
+				all[l][stem] = true
+			}
+		}
+	}
+	return all
+})
+
+// inflected reports whether word is a form of a stop word: "takiego" of "taki".
+// Nouns of the same stem have other endings.
+func inflected(word string, l Language) bool {
+	endings := []string{"ego", "emu", "ych", "ymi", "ym", "ich", "imi", "im", "iej", "ej", "ą", "y", "i", "a", "e"}
+	if l == Russian {
+		endings = []string{"ого", "его", "ому", "ему", "ых", "их", "ыми", "ими", "ым", "им", "ой", "ей", "ую", "юю", "ом", "ем", "ый", "ий", "ая", "яя", "ое", "ее", "ые", "ие"}
+	}
+	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) }) && stopStems()[l][Stem(word, l)]
 }
 
 // Fold maps a word in Unicode NFC to the form words are compared in: lower
@@ -105,18 +136,21 @@ func Detect(text string) Language {
 	if len(text) > sampleBytes {
 		text = strings.ToValidUTF8(text[:sampleBytes], "")
 	}
+	text = contact.Blank(text)
 	t := tally{other: make(map[Language]int)}
 	p := knownProfiles()
+	end := 0 // of the word before
 	for w := range segment.Words(text) {
 		word := Fold(w.Text)
 		latin, cyrillic := t.latin, t.cyrillic
 		first, _ := utf8.DecodeRuneInString(w.Text)
-		name := unicode.IsUpper(first)
+		name := unicode.IsUpper(first) && end > 0 && !strings.ContainsAny(text[end:w.Start], ".!?\n")
+		end = w.End()
 		t.letters(strings.ToLower(w.Text))
 		switch {
 		case t.cyrillic > cyrillic:
 			t.cyrillicWords.add(p, word, true, name)
-		case t.latin > latin && !strings.ContainsAny(word, "0123456789_"):
+		case t.latin > latin && !strings.ContainsAny(word, "0123456789_") && !isIdentifier(w.Text):
 			if w.Text == "I" {
 				word = "i'm" // "i" is another language's "and"
 			}
@@ -124,6 +158,19 @@ func Detect(text string) Language {
 		}
 	}
 	return t.decide(p)
+}
+
+// isIdentifier reports whether a word is one of program code: a small letter
+// and then a capital.
+func isIdentifier(word string) bool {
+	small := false
+	for _, r := range word {
+		if small && unicode.IsUpper(r) {
+			return true
+		}
+		small = small || unicode.IsLower(r)
+	}
+	return false
 }
 
 // scripts are those that one language, or the best known of several, is

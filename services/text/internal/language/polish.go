@@ -72,3 +72,37 @@ func fleeting(stem string) string {
 	}
 	return stem
 }
+
+// nameEndings are the endings of names in Polish, and what they replace.
+var nameEndings = [][2]string{
+	{"owie", ""}, {"owi", ""}, {"ami", ""}, {"ami", "a"}, {"ach", ""}, {"ach", "a"}, {"iem", ""}, {"em", ""}, {"ów", ""}, {"om", ""}, {"om", "a"},
+	{"rze", "r"}, {"rze", "ra"}, {"dzie", "d"}, {"dzie", "da"}, {"cie", "t"}, {"cie", "ta"}, {"le", "l"}, {"le", "la"}, {"ce", "ka"}, {"dze", "ga"}, {"ie", ""}, {"ie", "a"},
+	{"a", ""}, {"u", ""}, {"y", "a"}, {"i", "a"}, {"y", ""}, {"i", ""}, {"ę", "a"}, {"ą", "a"}, {"o", "a"}, {"e", ""},
+}
+
+// PolishNames are the names that a folded word may be an inflected form of:
+// "dockera" of "docker", "javie" of "java", "linuksem" of "linux".
+func PolishNames(word string) []string {
+	var names []string
+	for _, e := range nameEndings {
+		stem, ok := strings.CutSuffix(word, e[0])
+		if stem = strings.TrimRight(stem, "'’"); !ok || !atLeast(stem, 2) {
+			continue
+		}
+		names = append(names, stem+e[1])
+		if x, ok := strings.CutSuffix(stem, "ks"); ok {
+			names = append(names, x+"x"+e[1])
+		}
+	}
+	return names
+}
+
+// IsPolishInfinitive reports whether a word ends like a verb that is named.
+func IsPolishInfinitive(word string) bool {
+	for _, e := range []string{"ać", "ić", "yć", "eć", "ować"} {
+		if stem, ok := strings.CutSuffix(word, e); ok && atLeast(stem, minStem) {
+			return !strings.HasSuffix(word, "ieć") && word != "pamięć"
+		}
+	}
+	return false
+}

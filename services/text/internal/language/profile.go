@@ -78,21 +78,15 @@ func (p *profiles) stopwordsOf(l Language) map[string]bool {
 const (
 	ownLetters   = 0.6  // a word with letters beyond the basic alphabet, all of them the language's
 	otherLetters = -1.0 // a word with one that the language does not have
-	ownCluster   = 0.4  // a word with letters side by side that are typical
 )
-
-// Letters side by side that few languages but the one have.
-var clusters = map[Language][]string{
-	English: {"th", "wh", "ck", "sh", "ght", "ing", "tion", "oo", "ee", "ou", "ly"},
-	Polish:  {"rz", "sz", "cz", "dz", "prz", "ow", "wy", "ych", "ego", "ski", "nia", "nie", "owa", "ja", "ji"},
-}
 
 // evidence is what words of one script say for each profile.
 type evidence struct {
 	scores []float64
-	// clusters are counted apart: they decide only where little else does.
-	clusters map[Language]float64
-	words    int
+	// letters are counted apart: they decide only where a text has few words.
+	letters []float64
+	threes  float64 // letters in a row that were looked at
+	words   int
 }
 
 // add takes up a word. A name, which starts with a capital, may have letters of
@@ -100,7 +94,7 @@ type evidence struct {
 func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
 	if e.scores == nil {
 		e.scores = make([]float64, len(p.all))
-		e.clusters = make(map[Language]float64)
+		e.letters = make([]float64, len(knownTrigrams().languages))
 	}
 	e.words++
 	mask := p.words[word]
@@ -124,11 +118,7 @@ func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
 		}
 	}
 	if !cyrillic && e.words <= few {
-		for l, all := range clusters {
-			if slices.ContainsFunc(all, func(c string) bool { return strings.Contains(word, c) }) {
-				e.clusters[l] += ownCluster
-			}
-		}
+		e.threes += knownTrigrams().add(e.letters, word, name)
 	}
 }
 
@@ -140,7 +130,7 @@ func beyond(r rune, cyrillic bool) bool {
 	return r >= 0x80 && unicode.IsLetter(r)
 }
 
-// few words are a text short enough for clusters of letters to count.
+// few words are a text short enough for three letters in a row to count.
 const few = 12
 
 // best is the language with the most evidence; Unknown where there is none,
@@ -149,11 +139,15 @@ func (e *evidence) best(p *profiles, cyrillic bool) Language {
 	if e.words == 0 {
 		return Unknown
 	}
+	var letters map[Language]float64
+	if !cyrillic && e.words <= few {
+		letters = knownTrigrams().evidence(e.letters, e.threes)
+	}
 	best, top := Unknown, 0.0
 	for i, q := range p.all {
 		score := e.scores[i]
-		if e.words <= few {
-			score += e.clusters[q.language]
+		if letters != nil {
+			score += lettersOf(letters, q.language)
 		}
 		if q.cyrillic == cyrillic && score > top+1e-9 {
 			best, top = q.language, score
@@ -167,8 +161,9 @@ func (e *evidence) best(p *profiles, cyrillic bool) Language {
 	return best
 }
 
-// scored reports whether more speaks for l than clusters of letters.
+// scored reports whether more speaks for l than letters in a row, and more than
+// one word of a command does.
 func (e *evidence) scored(p *profiles, l Language) bool {
 	i := slices.IndexFunc(p.all, func(q profile) bool { return q.language == l })
-	return i >= 0 && len(e.scores) > 0 && e.scores[i] > 0
+	return i >= 0 && len(e.scores) > 0 && e.scores[i] > 1
 }

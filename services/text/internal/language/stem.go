@@ -4,16 +4,32 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/dutch"
+	"github.com/blevesearch/snowballstem/english"
+	"github.com/blevesearch/snowballstem/french"
+	"github.com/blevesearch/snowballstem/german"
+	"github.com/blevesearch/snowballstem/italian"
+	"github.com/blevesearch/snowballstem/portuguese"
+	"github.com/blevesearch/snowballstem/russian"
+	"github.com/blevesearch/snowballstem/spanish"
 )
 
 // Letters that must remain, so that short words stay apart.
 const minStem = 3
 
-// Stem cuts the inflectional ending off a folded word, so that the forms of
-// one word compare equal; what is left need not be a word. Derivation
-// ("teach", "teacher") is left alone. The script decides: Cyrillic words are
-// taken for Russian; Latin ones for Polish if l is Polish and for English
-// otherwise. Words with digits are left alone.
+// stemmers are those of the Snowball project. It has none for Polish: that is
+// in polish.go.
+var stemmers = map[Language]func(*snowballstem.Env) bool{
+	English: english.Stem, Russian: russian.Stem, "de": german.Stem, "es": spanish.Stem, "fr": french.Stem, "it": italian.Stem,
+	"pt": portuguese.Stem, "nl": dutch.Stem,
+}
+
+// Stem cuts the ending off a folded word, so that the forms of one word compare
+// equal; what is left need not be a word. The script decides: Cyrillic words
+// are taken for Russian; Latin ones for English where l has no stemmer. Words
+// with digits are left alone.
 func Stem(word string, l Language) string {
 	first, _ := utf8.DecodeRuneInString(word)
 	if strings.ContainsFunc(word, unicode.IsDigit) {
@@ -21,13 +37,22 @@ func Stem(word string, l Language) string {
 	}
 	switch {
 	case unicode.Is(unicode.Cyrillic, first):
-		return stemRussian(word)
+		l = Russian
 	case !unicode.Is(unicode.Latin, first):
 		return word
 	case l == Polish:
 		return stemPolish(word)
+	case stemmers[l] == nil || l == Russian:
+		l = English
 	}
-	return stemEnglish(word)
+	env := snowballstem.NewEnv(word)
+	stemmers[l](env)
+	stem := env.Current()
+	// "ошибок" beside "ошибка": Snowball leaves the vowel in.
+	if short, ok := strings.CutSuffix(stem, "ок"); ok && l == Russian && atLeast(stem, 5) && endsInConsonant(short) {
+		stem = short + "к"
+	}
+	return stem
 }
 
 // cutEnding cuts off the first of endings that leaves enough.
@@ -48,56 +73,6 @@ func atLeast(word string, n int) bool { return utf8.RuneCountInString(word) >= n
 func endsInConsonant(word string) bool {
 	last, n := utf8.DecodeLastRuneInString(word)
 	return n > 0 && !strings.ContainsRune("aąeęioóuyаеиоуыэюя", last)
-}
-
-var (
-	russianEndings = strings.Fields(`
-		иями остями
-		ости ость ами ями ого его ому ему ыми ими иях иям ием ией ете ишь ешь аем ают яют
-		ать ять ить еть ует уют
-		ов ев ей ах ях ом ем ам ям ой ий ый ая яя ое ее ие ые их ых ую юю им ым ия ии ию ью ют ут ят ет ит
-		а я о е ы и у ю ь й`)
-	// russianThemes are what is left of verbs: "читал", "чита-ет".
-	russianThemes = strings.Fields("ал ил ыва ива ова а")
-	// Nouns that end like infinitives.
-	russianNouns = map[string]string{"память": "памят", "печать": "печат", "кровать": "кроват", "тетрадь": "тетрад", "сеть": "сет"}
-)
-
-func stemRussian(word string) string {
-	if stem, ok := russianNouns[word]; ok {
-		return stem
-	}
-	stem := cutEnding(cutEnding(word, russianEndings), russianThemes)
-	// "ошибок" beside "ошибка"
-	if short, ok := strings.CutSuffix(stem, "ок"); ok && atLeast(stem, 5) && endsInConsonant(short) {
-		stem = short + "к"
-	}
-	return stem
-}
-
-// stemEnglish undoes plurals, "-ing" and "-ed", and drops a final "e", which
-// those may have swallowed.
-func stemEnglish(word string) string {
-	word = Singular(word)
-	switch base, ok := strings.CutSuffix(word, "ied"); {
-	case ok && len(base) >= 2:
-		return base + "y"
-	case strings.HasSuffix(word, "eed"):
-		return word
-	}
-	for _, ending := range []string{"ing", "ed"} {
-		if base, ok := strings.CutSuffix(word, ending); ok && len(base) >= minStem && strings.ContainsAny(base, "aeiouy") {
-			word = base
-			if n := len(word); n > minStem && word[n-1] == word[n-2] && strings.IndexByte("bdgmnprt", word[n-1]) >= 0 {
-				word = word[:n-1] // "stopp"
-			}
-			break
-		}
-	}
-	if base, ok := strings.CutSuffix(word, "e"); ok && len(base) >= minStem {
-		return base
-	}
-	return word
 }
 
 // Singular is the "S" stemmer (Harman 1991): English plurals only.

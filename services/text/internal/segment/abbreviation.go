@@ -60,8 +60,12 @@ func continues(sofar, rest string) bool {
 	}
 	head, last := lastField(tail)
 	_, before := lastField(head)
-	// A number and a dot opening a sentence is a list number: "1. Start".
-	if head == "" && len(sofar) < tailLen && isNumber(strings.TrimSuffix(last, ".")) {
+	// A number and a dot opening a sentence is a list number: "1. Start",
+	// "IV. Results".
+	if number := strings.TrimSuffix(last, "."); head == "" && len(sofar) < tailLen && (isNumber(number) || isRoman(number)) {
+		return true
+	}
+	if isOrdinal(before, last, rest) {
 		return true
 	}
 	if isInitials(last) {
@@ -70,6 +74,13 @@ func continues(sofar, rest string) bool {
 	known := abbreviations()
 	if a, ok := known[strings.ToLower(before+" "+last)]; ok {
 		return !a.ends
+	}
+	next, _, _ := strings.Cut(rest[:min(len(rest), tailLen)], " ")
+	if _, ok := known[strings.ToLower(last+" "+next)]; ok {
+		return true // inside "z. B."
+	}
+	if strings.HasSuffix(last, "str.") { // "Hauptstr. 14"
+		return true
 	}
 	a, ok := known[strings.ToLower(last)]
 	return ok && !a.ends && !(a.notAfterNumber && isNumber(before) && !opensWithDate(sofar))
@@ -121,4 +132,57 @@ func isNumber(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+func isRoman(s string) bool { return s != "" && strings.Trim(s, "IVXLC") == "" }
+
+// German writes ordinals with a dot: "am 3. Oktober", "der 2. Stock".
+var (
+	beforeOrdinal = set("am der die das den dem des im vom zum zur bis ab seit beim jeder jedem dieser diesem ihr sein")
+	germanMonths  = set("januar jänner februar märz april mai juni juli august september oktober november dezember quartal")
+)
+
+func set(list string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(list) {
+		set[word] = true
+	}
+	return set
+}
+
+// isOrdinal reports whether number, a dot behind it, counts what rest names.
+func isOrdinal(before, number, rest string) bool {
+	const digits = 2
+	number = strings.TrimSuffix(number, ".")
+	if len(number) > digits || strings.Trim(number, "0123456789") != "" || number == "" {
+		return false
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) })
+	if end < 0 {
+		end = len(rest)
+	}
+	return germanMonths[strings.ToLower(rest[:end])] || beforeOrdinal[strings.ToLower(before)] && end > 0
+}
+
+// EndsSentence reports whether sofar, which ends in a mark such as a full stop,
+// may be a whole sentence before rest: it does not end in an abbreviation, an
+// initial or a list number.
+func EndsSentence(sofar, rest string) bool {
+	_, last := lastField(sofar)
+	short := strings.ToLower(strings.TrimRight(last, ".!?)"))
+	if strings.HasSuffix(last, ".") && (strings.Contains(short, ".") || utf8.RuneCountInString(short) < 2 || goesOn[short]) {
+		return false
+	}
+	return !continues(sofar, rest)
+}
+
+// goesOn are abbreviations that may end a sentence, and do not before a small
+// letter.
+var goesOn = set("etc itd itp usw др пр т.д т.п тд тп jr sr inc ltd co corp vs r w ca nr bzw")
+
+// IsAbbreviation reports whether a word is one when a dot follows it.
+func IsAbbreviation(word string) bool {
+	word = strings.ToLower(word)
+	_, ok := abbreviations()[word+"."]
+	return ok || goesOn[word]
 }

@@ -7,12 +7,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+	"github.com/busbar-mcp/busbar/services/text/internal/term"
 )
 
 // Counts measures a text.
 type Counts struct {
-	// Sentences and Words are those of package segment: a word holds a letter
-	// or a digit, and each Han character is one.
+	// Sentences are those of package segment, Words those of package term: a
+	// word holds a letter or a digit, and Chinese is cut into words.
 	Sentences, Words int
 	// WordCharacters is the length of all words in code points.
 	WordCharacters int
@@ -20,15 +21,13 @@ type Counts struct {
 
 // Count measures the text of sentences.
 func Count(ctx context.Context, sentences []segment.Sentence) (Counts, error) {
-	c := Counts{Sentences: len(sentences)}
-	for i, s := range sentences {
-		if i%256 == 0 && ctx.Err() != nil {
-			return Counts{}, ctx.Err()
-		}
-		for w := range segment.Words(s.Text) {
-			c.Words++
-			c.WordCharacters += utf8.RuneCountInString(w.Text)
-		}
+	words, err := term.Words(ctx, sentences)
+	if err != nil {
+		return Counts{}, err
+	}
+	c := Counts{Sentences: len(sentences), Words: len(words)}
+	for _, w := range words {
+		c.WordCharacters += utf8.RuneCountInString(w)
 	}
 	return c, nil
 }

@@ -12,9 +12,6 @@ const (
 	damping     = 0.85 // of LexRank
 	iterations  = 30   // bound of LexRank
 	tolerance   = 1e-6
-	// leadBonus favours the opening sentence, which mostly says what the
-	// text is about.
-	leadBonus = 1.15
 )
 
 // weighted is one coordinate of a sentence.
@@ -82,7 +79,6 @@ func (s *space) score(ctx context.Context) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	score[0] *= leadBonus
 	return score, nil
 }
 

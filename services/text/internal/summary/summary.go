@@ -10,6 +10,7 @@ package summary
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -25,9 +26,21 @@ const (
 	// aside is the share of the best score below which a sentence is beside
 	// the point, and left out even where it fits.
 	aside = 0.3
+	// remote is the same for a sentence that says what changes.
+	remote = 0.08
 	// fragment is the share of its score that a piece keeps which does not end
 	// like a sentence: headings, table rows. Fenced code keeps its square.
 	fragment = 0.2
+	// filler is the share of the best score that one of a summary has to have.
+	filler = 0.5
+	// item is the share of its score that an item of a list keeps, torn keeps
+	// that which has only half of a piece of code.
+	item, torn = 0.6, 0.3
+	// lead favours what is said early: the opening sentence most.
+	lead = 0.4
+	// hanLead is for Chinese, whose short sentences share few words, so that how
+	// central they are says less: level.
+	hanLead = 2.0
 )
 
 // Summarize returns at most limit code points of text: whole sentences, or if
@@ -35,7 +48,9 @@ const (
 // A text within the limit is its own summary. White space within a sentence
 // is collapsed. The sentences and terms are those of text.
 func Summarize(ctx context.Context, text string, sentences []segment.Sentence, terms []term.Term, limit int) (string, error) {
-	if whole := collapse(text); utf8.RuneCountInString(whole) <= limit {
+	whole := collapse(text)
+	limit = shareOf(whole, limit, len(sentences))
+	if utf8.RuneCountInString(whole) <= limit {
 		return whole, nil
 	}
 	if len(sentences) == 0 {
@@ -46,10 +61,22 @@ func Summarize(ctx context.Context, text string, sentences []segment.Sentence, t
 	if err != nil {
 		return "", err
 	}
+	early := lead
+	if mostlyHan(whole) {
+		early = hanLead
+		level(score)
+	}
 	order := make([]int, len(sentences))
 	code := inCode(text, sentences)
 	for i := range order {
 		order[i] = i
+		score[i] *= cue(sentences[i].Text) * (1 + early/math.Pow(float64(1+i), 1.5))
+		if isItem(text, sentences[i].Start) {
+			score[i] *= item
+		}
+		if strings.Count(sentences[i].Text, "`")%2 == 1 {
+			score[i] *= torn
+		}
 		if code[i] {
 			score[i] *= fragment * fragment
 		} else if !finished(sentences[i].Text) {
@@ -58,7 +85,8 @@ func Summarize(ctx context.Context, text string, sentences []segment.Sentence, t
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
 	chosen := choose(v, order, score, sentences, limit)
-	if len(chosen) == 0 {
+	// A filler that happens to fit says less than the beginning of the best.
+	if len(chosen) == 0 || score[slices.MaxFunc(chosen, func(a, b int) int { return cmp.Compare(score[a], score[b]) })] < filler*score[order[0]] {
 		return segment.Cut(collapse(sentences[order[0]].Text), limit), nil
 	}
 	slices.Sort(chosen)
@@ -73,6 +101,56 @@ func Summarize(ctx context.Context, text string, sentences []segment.Sentence, t
 	return b.String(), nil
 }
 
+// Chinese says in a character what takes three letters elsewhere, so that most
+// texts fit whole into what is a summary in other scripts: of a longer one,
+// half is enough.
+const hanWhole = 60
+
+// shareOf is how many code points a summary of text may have that may have
+// limit.
+func shareOf(text string, limit, sentences int) int {
+	const few = 2
+	n := utf8.RuneCountInString(text)
+	if n <= hanWhole || sentences <= few || !mostlyHan(text) {
+		return limit
+	}
+	return min(limit, max(n/2, hanWhole))
+}
+
+// mostlyHan reports whether at least half of text is Chinese characters.
+func mostlyHan(text string) bool {
+	n, han := 0, 0
+	for _, r := range text {
+		n++
+		if wide(r) {
+			han++
+		}
+	}
+	return han*2 >= n
+}
+
+// level brings scores nearer to their mean.
+func level(score []float64) {
+	mean := 0.0
+	for _, s := range score {
+		mean += s / float64(len(score))
+	}
+	for i := range score {
+		score[i] = (score[i] + mean) / 2
+	}
+}
+
+// isItem reports whether a sentence that starts at offset start is an item of
+// a list, or begins with the number of one.
+func isItem(text string, start int) bool {
+	line := text[strings.LastIndexByte(text[:start], '\n')+1 : start]
+	if strings.TrimRight(strings.TrimLeft(line, " \t>"), " \t") != "" {
+		return strings.ContainsAny(strings.TrimSpace(line)[:1], "-*+•")
+	}
+	rest := strings.TrimLeft(text[start:min(len(text), start+8)], "0123456789")
+	return len(rest) > 1 && rest != text[start:min(len(text), start+8)] && (rest[0] == '.' || rest[0] == ')') && rest[1] == ' '
+}
+
 // choose takes sentences, best first, as long as they fit and say something
 // the ones before did not.
 func choose(v *space, order []int, score []float64, sentences []segment.Sentence, limit int) []int {
@@ -81,8 +159,14 @@ func choose(v *space, order []int, score []float64, sentences []segment.Sentence
 	left := limit
 	for _, i := range order {
 		s := sentences[i].Text
-		if left <= 0 || score[i] < aside*score[order[0]] {
+		if len(chosen) > 0 && finished(sentences[chosen[0]].Text) && !finished(s) {
+			continue
+		}
+		if left <= 0 || score[i] < remote*score[order[0]] {
 			break
+		}
+		if score[i] < aside*score[order[0]] && !changes(s) {
+			continue
 		}
 		s = collapse(s)
 		need := utf8.RuneCountInString(s)

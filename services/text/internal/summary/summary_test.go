@@ -40,10 +40,12 @@ func TestSummarize(t *testing.T) {
 		{"english", english, 70, "Busbar is a message bus for tools. Tools are services on the bus."},
 		{"russian", russian, 80, "Это пример текста для анализа. Статистика будет рассчитана для этого текста."},
 		{"polish", polish, 130, "Protokół definiuje żądania. Standard komunikacji opisuje żądania i odpowiedzi protokołu."},
-		{"chinese", chinese, 30, "工具是可由模型調用的函數。模型使用工具和資源。"},
+		{"chinese", chinese, 26, "工具是可由模型調用的函數。模型使用工具和資源。"},
 		{"none fits", russian, 18, "Это пример текста…"},
 		{"one long word", "абракадабра", 5, "абра…"},
 		{"headings", "# Tools\n\n## Tools and services\n\nTools are services on the bus.\n\n```go\nTools(\"bus\").\n```\n`Tools/call` calls tools\n", 50, "Tools are services on the bus."},
+		{"thanks", "Thanks to J. Smith for the report. The index answers 429 instead of 503. Thanks to all who tested the report.", 60, "The index answers 429 instead of 503."},
+		{"chinese half", "市政府决定在河边修建一座新桥，明年春天开工，工期两年。居民担心噪音影响孩子的睡眠，请求只在白天施工。市长表示会听取大家的意见，下个月再开一次会。会上没有人反对造桥。老桥已经用了六十年，每年维修都要花很多钱。", 200, "市政府决定在河边修建一座新桥，明年春天开工，工期两年。市长表示会听取大家的意见，下个月再开一次会。"},
 		{"no words", "!!! *** !!!", 5, "!!!…"},
 		{"same twice", "Tools run. Tools run. The bus runs tools fast today.", 45, "Tools run. The bus runs tools fast today."},
 	}

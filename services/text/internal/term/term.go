@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/busbar-mcp/busbar/services/text/internal/contact"
 	"github.com/busbar-mcp/busbar/services/text/internal/han"
 	"github.com/busbar-mcp/busbar/services/text/internal/language"
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
@@ -27,6 +28,11 @@ type Term struct {
 	Key string
 	// Sentence is the index of the sentence it stands in.
 	Sentence int
+	// Named: it has a capital where one says that it is a name: within a sentence
+	// that has small letters as well.
+	Named bool
+	// Verbal: it looks like a verb or an adverb, which say less than nouns.
+	Verbal bool
 }
 
 // Count is a word and how often it occurs.
@@ -52,7 +58,10 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		for piece := range pieces(s.Text) {
+		title, first := isTitle(s.Text), true
+		for piece := range pieces(contact.Blank(s.Text)) {
+			opens := first
+			first = false
 			if piece.han {
 				words := han.Cut(piece.text, learnt)
 				for j, word := range words {
@@ -63,7 +72,7 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 				continue
 			}
 			form := language.Fold(piece.text)
-			if utf8.RuneCountInString(form) < 2 || !strings.ContainsFunc(form, unicode.IsLetter) || language.IsStopword(form, l) {
+			if utf8.RuneCountInString(form) < 2 || !strings.ContainsFunc(form, unicode.IsLetter) || language.IsStopword(form, l) || segment.IsAbbreviation(form) {
 				continue
 			}
 			key, ok := stems[form]
@@ -71,10 +80,31 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 				key = language.Stem(form, l)
 				stems[form] = key
 			}
-			terms = append(terms, Term{Surface: piece.text, Form: form, Key: key, Sentence: i})
+			initial, _ := utf8.DecodeRuneInString(piece.text)
+			terms = append(terms, Term{
+				Surface: piece.text, Form: form, Key: key, Sentence: i,
+				Named: unicode.IsUpper(initial) && !opens && !title, Verbal: language.IsVerbal(form, l),
+			})
 		}
 	}
 	return terms, nil
+}
+
+// isTitle reports whether most words begin with a capital, as in a heading, or
+// are written in capitals.
+func isTitle(sentence string) bool {
+	const few, most = 3, 0.6
+	capital, all := 0, 0
+	for w := range segment.Words(sentence) {
+		first, _ := utf8.DecodeRuneInString(w.Text)
+		if unicode.IsLetter(first) {
+			all++
+		}
+		if unicode.IsUpper(first) {
+			capital++
+		}
+	}
+	return all > few && float64(capital) > most*float64(all)
 }
 
 // isLong reports whether word has more than one character.
@@ -112,44 +142,60 @@ func Words(ctx context.Context, sentences []segment.Sentence) ([]string, error) 
 
 // Top counts the forms of terms and returns the n most frequent, most
 // frequent first and equal ones in order of appearance. The word shown is
-// Display's.
+// Spelling's.
 func Top(terms []Term, n int) []Count {
 	index := make(map[string]int)
 	var counts []Count
-	surfaces := make([][]string, 0)
+	var spellings []Spelling
 	for _, t := range terms {
 		i, ok := index[t.Form]
 		if !ok {
 			i = len(counts)
 			index[t.Form] = i
-			counts = append(counts, Count{})
-			surfaces = append(surfaces, nil)
+			counts = append(counts, Count{Word: t.Form})
+			spellings = append(spellings, Spelling{})
 		}
 		counts[i].Count++
-		// Two different spellings already decide for lower case.
-		if s := surfaces[i]; len(s) < 2 && !slices.Contains(s, t.Surface) {
-			surfaces[i] = append(s, t.Surface)
-		}
-		counts[i].Word = t.Form
+		spellings[i].Add(t)
 	}
 	for i := range counts {
-		counts[i].Word = Display(counts[i].Word, surfaces[i])
+		counts[i].Word = spellings[i].Show()
 	}
 	slices.SortStableFunc(counts, func(a, b Count) int { return b.Count - a.Count })
 	return counts[:min(n, len(counts))]
 }
 
-// Display chooses how a word is shown: as written if it is always written the
-// same way with a capital after its first letter ("MCP", "GraphQL"), else in
-// its folded form.
-func Display(form string, surfaces []string) string {
-	if len(surfaces) != 1 {
-		return form
+// Spelling gathers how a word is written.
+type Spelling struct {
+	form, surface  string
+	several, named bool
+}
+
+// Add takes up one occurrence.
+func (s *Spelling) Add(t Term) {
+	switch {
+	case s.form == "":
+		s.form, s.surface = t.Form, t.Surface
+	case s.surface != t.Surface:
+		s.several = true
 	}
-	for i, r := range surfaces[0] {
-		if i > 0 && unicode.IsUpper(r) && strings.EqualFold(surfaces[0], form) {
-			return surfaces[0]
+	s.named = s.named || t.Named
+}
+
+// Show is how the word is shown: as written if it is always written the same
+// way, and with a capital after its first letter ("MCP", "GraphQL") or as a
+// name; else in its folded form.
+func (s *Spelling) Show() string {
+	if s.several || !strings.EqualFold(s.surface, s.form) {
+		return s.form
+	}
+	if s.named {
+		return s.surface
+	}
+	for i, r := range s.surface {
+		if i > 0 && unicode.IsUpper(r) {
+			return s.surface
 		}
 	}
-	return form
+	return s.form
 }

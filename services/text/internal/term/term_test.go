@@ -28,6 +28,9 @@ func TestTop(t *testing.T) {
 		{"empty", "", nil},
 		{"only stop words", "The and of.", nil},
 		{"english", "The protocol is an example. An Example of a protocol. Example!", []Count{{"example", 3}, {"protocol", 2}}},
+		{"names", "We ask Kowalski. Node.js is what Kowalski uses, and Node.js is fine.", []Count{{"Kowalski", 2}, {"Node.js", 2}}},
+		{"words that only open sentences", "Bridges are long. Bridges are high.", []Count{{"bridges", 2}, {"high", 1}}},
+		{"abbreviations", "Bus, e.g. a bus, is a bus.", []Count{{"bus", 3}}},
 		{"acronym", "MCP is simple. MCP is it.", []Count{{"MCP", 2}, {"simple", 1}}},
 		{"mixed case", "MCP is simple. mcp is it.", []Count{{"mcp", 2}, {"simple", 1}}},
 		{"russian", "Это пример текста для анализа. Пример текста.", []Count{{"пример", 2}, {"текста", 2}, {"анализа", 1}}},
@@ -51,10 +54,10 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	terms := extract(t, "Это протокол между LLM-моделями. Для этих моделей.")
 	want := []Term{
-		{"протокол", "протокол", "протокол", 0},
-		{"LLM", "llm", "llm", 0},
-		{"моделями", "моделями", "модел", 0},
-		{"моделей", "моделей", "модел", 1},
+		{Surface: "протокол", Form: "протокол", Key: "протокол"},
+		{Surface: "LLM", Form: "llm", Key: "llm", Named: true},
+		{Surface: "моделями", Form: "моделями", Key: "модел"},
+		{Surface: "моделей", Form: "моделей", Key: "модел", Sentence: 1},
 	}
 	if !slices.Equal(terms, want) {
 		t.Errorf("got %v", terms)

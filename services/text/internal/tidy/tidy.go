@@ -1,15 +1,14 @@
-// Package tidy cleans the form of text without touching what it says. It is
-// meant for prose: indentation, as in program code, is lost.
+// Package tidy cleans the form of text without touching what it says. Program
+// code and nested lists keep their indentation.
 package tidy
 
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+	"github.com/busbar-mcp/busbar/services/text/internal/language"
 )
 
 // Option is one way of cleaning.
@@ -27,19 +26,23 @@ const (
 	// after Invisible, which may bring a letter and its accent together.
 	UnicodeNFC Option = "unicode_nfc"
 	// Whitespace makes runs of spaces, tabs and no-break spaces one space and
-	// drops those around line breaks.
+	// drops those around line breaks; code stays as it is but for spaces at the
+	// end of lines, and list items keep their place.
 	Whitespace Option = "whitespace"
 	// BlankLines leaves at most one blank line between paragraphs.
 	BlankLines Option = "blank_lines"
 	// Trim drops white space around the text.
 	Trim Option = "trim"
-	// SentenceCase starts every sentence with a capital. It changes words
-	// ("iPhone") and so must be asked for.
+	// Punctuation drops spaces before commas, full stops and the like, and
+	// around Chinese ones.
+	Punctuation Option = "punctuation"
+	// SentenceCase starts every sentence with a capital. A line that goes on
+	// with a sentence starts none. It changes words and so must be asked for.
 	SentenceCase Option = "sentence_case"
 )
 
 // Options are all options, in order of application.
-var Options = []Option{LineEndings, Invisible, UnicodeNFC, Whitespace, BlankLines, Trim, SentenceCase}
+var Options = []Option{LineEndings, Invisible, UnicodeNFC, Whitespace, Punctuation, BlankLines, Trim, SentenceCase}
 
 // Default is what is applied when no option is given: all but SentenceCase.
 var Default = Options[:len(Options)-1]
@@ -48,7 +51,8 @@ var steps = map[Option]func(string) string{
 	UnicodeNFC:   norm.NFC.String,
 	LineEndings:  lineEndings.Replace,
 	Invisible:    func(s string) string { return strings.Map(visible, s) },
-	Whitespace:   whitespace,
+	Whitespace:   func(s string) string { return lines(s, spaces) },
+	Punctuation:  func(s string) string { return prose(s, punctuate(language.Detect(s))) },
 	BlankLines:   blankLines,
 	Trim:         strings.TrimSpace,
 	SentenceCase: sentenceCase,
@@ -80,28 +84,6 @@ func visible(r rune) rune {
 	return r
 }
 
-func whitespace(text string) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	pending, lineStart := false, true
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029':
-			pending, lineStart = false, true
-			b.WriteRune(r)
-		case unicode.IsSpace(r):
-			pending = true
-		default:
-			if pending && !lineStart {
-				b.WriteByte(' ')
-			}
-			pending, lineStart = false, false
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
 func blankLines(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -113,20 +95,5 @@ func blankLines(text string) string {
 		}
 		blank = empty
 	}
-	return b.String()
-}
-
-func sentenceCase(text string) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	done := 0
-	for _, s := range segment.Sentences(text) {
-		i := s.Start + strings.IndexFunc(s.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
-		r, n := utf8.DecodeRuneInString(text[i:])
-		b.WriteString(text[done:i])
-		b.WriteRune(unicode.ToUpper(r))
-		done = i + n
-	}
-	b.WriteString(text[done:])
 	return b.String()
 }

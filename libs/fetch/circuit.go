@@ -1,16 +1,16 @@
-package upstream
+package fetch
 
 import (
 	"sync"
 	"time"
-
-	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
 // circuit stops requests to a host that keeps failing. It opens after
-// limit.Failures in a row; after limit.Open one request probes, and its success
-// closes it. The zero value is closed.
+// Limits.Failures in a row; after Limits.Open one request probes, and its success
+// closes it.
 type circuit struct {
+	limits Limits
+
 	mu       sync.Mutex
 	failures int
 	until    time.Time // open until then, and longer while it probes; zero: closed
@@ -53,8 +53,8 @@ func (c *circuit) leave(o outcome, now time.Time) {
 	if o == succeeded {
 		c.failures = 0
 	}
-	if c.failures >= limit.Failures {
-		c.until = now.Add(limit.Open)
+	if c.failures >= c.limits.Failures {
+		c.until = now.Add(c.limits.Open)
 	}
 }
 
@@ -66,6 +66,6 @@ func (c *circuit) probed(o outcome, now time.Time) {
 	case succeeded:
 		c.failures, c.until = 0, time.Time{}
 	case failed:
-		c.until = now.Add(limit.Open)
+		c.until = now.Add(c.limits.Open)
 	}
 }

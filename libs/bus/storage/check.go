@@ -1,0 +1,156 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sourcegraph/conc/iter"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// State is what a bucket or stream of the bus is, and what is wrong with it.
+type State struct {
+	// Name is "bucket sessions" or "stream AUDIT".
+	Name string `json:"name"`
+	// Replicas are the servers that keep it, 0 where it is not there or does not
+	// answer; Wanted as many as should.
+	Replicas int `json:"replicas"`
+	Wanted   int `json:"wanted"`
+	// Leader is the server that takes what is written; empty without a cluster.
+	Leader string `json:"leader,omitzero"`
+	// Messages and Bytes are kept; Limit is how many bytes may be.
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	Limit    int64  `json:"limit"`
+	// Consumers are those with a name, which keep their place.
+	Consumers []Consumer `json:"consumers,omitzero"`
+	// Problems say what is not as it should be; nil where all is well.
+	Problems []string `json:"problems,omitzero"`
+}
+
+// Consumer reads a stream for all instances of a service.
+type Consumer struct {
+	Name string `json:"name"`
+	// Pending messages are not delivered yet; Unacknowledged are delivered and not
+	// done with.
+	Pending        uint64 `json:"pending"`
+	Unacknowledged int    `json:"unacknowledged"`
+}
+
+// behind is how long a server may be that does not have everything.
+const behind = 5 * time.Second
+
+// nearlyFull is the share of a limit from which a store is said to be nearly full.
+const nearlyFull = 0.9
+
+// Check looks at every bucket and stream of the bus, and changes nothing.
+func Check(ctx context.Context, conn *bus.Conn, replicas Replicas) []State {
+	s := &Storage{conn: conn, replicas: replicas}
+	return iter.Map(stores, func(one *store) State { return s.check(ctx, *one) })
+}
+
+func (s *Storage) check(ctx context.Context, one store) State {
+	state := State{Name: one.name, Wanted: s.wanted()}
+	wrong := func(format string, args ...any) {
+		state.Problems = append(state.Problems, fmt.Sprintf(format, args...))
+	}
+	ctx, cancel := context.WithTimeout(ctx, ensureTime)
+	defer cancel()
+	found, err := s.conn.JetStream().Stream(ctx, one.stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		wrong("it is not there; an edge makes it when it starts, and so does \"busbar bus apply\"")
+		return state
+	case err != nil:
+		wrong("it does not answer: %v", err)
+		return state
+	}
+	info := found.CachedInfo()
+	state.Replicas, state.Messages, state.Bytes, state.Limit = info.Config.Replicas, info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
+	if state.Replicas < state.Wanted {
+		wrong("it is kept on %d of %d servers; see \"busbar bus apply\"", state.Replicas, state.Wanted)
+	}
+	if want := one.wants(info.Config); !reflect.DeepEqual(want, info.Config) {
+		wrong("%v of its configuration are not those of this release; see \"busbar bus apply\"", differing(info.Config, want))
+	}
+	if state.Limit > 0 && float64(state.Bytes) >= nearlyFull*float64(state.Limit) {
+		wrong("it is nearly full: raise its max_bytes")
+	}
+	if c := info.Cluster; c != nil && c.Name != "" {
+		if state.Leader = c.Leader; c.Leader == "" {
+			wrong("it has no leader: fewer than half of its servers are there")
+		}
+		for _, peer := range c.Replicas {
+			switch {
+			case peer.Offline:
+				wrong("server %s is away", peer.Name)
+			case !peer.Current && peer.Active > behind:
+				wrong("server %s is %d messages behind, last heard %v ago", peer.Name, peer.Lag, peer.Active.Round(time.Millisecond))
+			}
+		}
+	}
+	if one.consumed {
+		state.Consumers, err = consumers(ctx, found)
+		if err != nil {
+			wrong("its consumers cannot be listed: %v", err)
+		}
+	}
+	return state
+}
+
+// differing are the names of the settings that two configurations differ in.
+func differing(now, want jetstream.StreamConfig) (names []string) {
+	a, b := reflect.ValueOf(now), reflect.ValueOf(want)
+	for i := range a.NumField() {
+		if !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			names = append(names, a.Type().Field(i).Name)
+		}
+	}
+	return names
+}
+
+func consumers(ctx context.Context, found jetstream.Stream) (all []Consumer, err error) {
+	list := found.ListConsumers(ctx)
+	for c := range list.Info() {
+		if c.Config.Durable != "" {
+			all = append(all, Consumer{c.Name, c.NumPending, c.NumAckPending})
+		}
+	}
+	slices.SortFunc(all, func(a, b Consumer) int { return cmp.Compare(a.Name, b.Name) })
+	return all, list.Err()
+}
+
+// Apply makes the buckets and streams of the bus, and gives each the number of
+// replicas said, fewer than it has as well; Auto leaves more than three alone. What
+// they hold is kept. Every store is tried; the error has those that failed.
+func Apply(ctx context.Context, conn *bus.Conn, replicas Replicas) error {
+	s, err := Ensure(ctx, conn, replicas)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, one := range stores {
+		if err := s.lower(ctx, one); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", one.name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (s *Storage) lower(ctx context.Context, one store) error {
+	info, err := s.look(ctx, one)
+	if err != nil || s.replicas == Auto || info.Config.Replicas <= int(s.replicas) {
+		return err
+	}
+	want := info.Config
+	want.Replicas = int(s.replicas)
+	_, err = s.conn.JetStream().UpdateStream(ctx, want)
+	return err
+}

@@ -1,0 +1,63 @@
+package fetch
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Reader reads documents that are the same for everybody who asks. Each is kept
+// until it expires, and asked for conditionally after that.
+type Reader struct {
+	client *Client
+	header http.Header
+	kept   *LRU[string, *document]
+	each   int
+}
+
+type document struct {
+	*Kept
+	expires time.Time
+}
+
+// NewReader makes a reader whose requests have a header. It keeps documents of most
+// bytes together, and none of more than each.
+func NewReader(client *Client, header http.Header, most, each int) *Reader {
+	return &Reader{client: client, header: header, kept: NewLRU[string, *document](most), each: each}
+}
+
+// Get reads the document at a URL; an answer of any status but 5xx is returned.
+// expires is until when it is fresh, zero when its host does not say. An error is as
+// of Client.Do.
+func (r *Reader) Get(ctx context.Context, url string) (a *Answer, expires time.Time, err error) {
+	known, _ := r.kept.Get(url)
+	if known != nil && time.Now().Before(known.expires) {
+		return known.Answer(http.Header{}), known.expires, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	req.Header = r.header.Clone()
+	if known != nil {
+		known.Ask(req.Header)
+	}
+	if a, err = r.client.Do(req); err != nil {
+		return nil, time.Time{}, err
+	}
+	expires = Expires(a.Header, time.Now())
+	switch {
+	case a.Status == http.StatusNotModified && known != nil:
+		r.kept.Put(url, &document{known.Kept, expires}, known.Cost(url))
+		return known.Answer(a.Header), expires, nil
+	case a.Status == http.StatusNotModified, a.Status >= 500:
+		return nil, time.Time{}, &Failure{Kind: Down, Status: a.Status, Until: r.client.RetryAfter(a.Header, time.Now())}
+	}
+	k := Keep(a, r.each)
+	if a.Status != http.StatusOK || k == nil {
+		r.kept.Remove(url)
+		return a, expires, nil
+	}
+	r.kept.Put(url, &document{k, expires}, k.Cost(url))
+	return a, expires, nil
+}

@@ -1,0 +1,160 @@
+package access
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// Service is what a service may do besides answering calls of what it offers,
+// whatever it says of itself.
+type Service struct {
+	// Offers are patterns of what it may offer.
+	Offers []string `json:"offers,omitzero"`
+	// Calls are patterns of the tools that its own tools may call.
+	Calls []string `json:"calls,omitzero"`
+	// CacheForAll has its results kept for all callers where it says that they are alike.
+	CacheForAll bool `json:"cache_for_all,omitzero"`
+	// Timeout is how long its calls may take, where it says so.
+	Timeout Duration `json:"timeout,omitzero"`
+}
+
+// Duration is a time as people write it: 90s, 5m.
+type Duration time.Duration
+
+// maxTimeout bounds what a service is granted.
+const maxTimeout = 24 * time.Hour
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	t, err := time.ParseDuration(string(text))
+	if err != nil || t <= 0 || t > maxTimeout {
+		return fmt.Errorf("%q is no time from 1s to 24h, such as 90s or 5m", text)
+	}
+	*d = Duration(t)
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// others stand for every service without an entry of its own.
+const others = "*"
+
+// unsaid is what services may do where the file does not say.
+var unsaid = map[string]Service{others: {Offers: []string{"*"}}}
+
+// service is one of the file, ready to decide.
+type service struct {
+	Service
+	calls *index
+}
+
+// services makes what the file says of services.
+func (c *compiler) services(p *Policy) {
+	all := p.file.Services
+	if all == nil {
+		all = unsaid
+	}
+	p.services, p.by = map[string]*service{}, map[string][]string{}
+	var offers []pattern
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		at, s := place("services", name), all[name]
+		if err := bus.ValidName(name); err != nil && name != others {
+			c.at(at, "%v", err)
+		}
+		for _, one := range c.patterns(at.AppendToken("offers"), s.Offers) {
+			if p.by[one.text] == nil {
+				offers = append(offers, one)
+			}
+			p.by[one.text] = append(p.by[one.text], name)
+		}
+		p.services[name] = &service{s, newIndex(c.toolPatterns(at.AppendToken("calls"), s.Calls))}
+	}
+	p.offers = newIndex(offers)
+}
+
+// service is what the file says of one; nil for nothing.
+func (p *Policy) service(name string) *service {
+	if s := p.services[name]; s != nil {
+		return s
+	}
+	return p.services[others]
+}
+
+// Calls reports whether the tools of a service may call a tool, on behalf of whoever
+// may call that.
+func (p *Policy) Calls(of, tool string) bool {
+	s := p.service(of)
+	return s != nil && s.calls.find(Tools, tool) != nil
+}
+
+// Powers implements catalogue.Grants.
+func (p *Policy) Powers(of string) catalogue.Powers {
+	s := p.service(of)
+	if s == nil {
+		return catalogue.Powers{}
+	}
+	return catalogue.Powers{Calls: !s.calls.empty(Tools), CacheShared: s.CacheForAll, Timeout: time.Duration(s.Timeout)}
+}
+
+// Offers implements catalogue.Grants. Of several patterns that fit a name the one with
+// the longest text before its first * counts, and one without a * before one with: the
+// services that have it may offer the name, and no others.
+func (p *Policy) Offers(of string, n catalogue.Name) (ok bool, whose string) {
+	kind, name := offer(of, n)
+	var best *pattern
+	var granted []string
+	for one := range p.offers.fitting(kind, name) {
+		if best != nil && len(one.literal) < len(best.literal) {
+			break
+		}
+		if best != nil && best.exact && !one.exact {
+			continue
+		}
+		if best != nil && one.exact && !best.exact {
+			granted = nil
+		}
+		best, granted = one, append(granted, p.by[one.text]...)
+	}
+	if slices.Contains(granted, of) || slices.Contains(granted, others) && p.services[of] == nil {
+		return true, ""
+	}
+	slices.Sort(granted)
+	return false, strings.Join(slices.Compact(granted), ", ")
+}
+
+// offer is what a pattern has to fit for a service to have a name: what stands for
+// many names ends with a *, which only a * of the pattern fits.
+func offer(service string, n catalogue.Name) (Kind, string) {
+	switch n.Kind {
+	case catalogue.ToolName:
+		return Tools, n.Name
+	case catalogue.PromptName:
+		return Prompts, n.Name
+	case catalogue.TenantPromptsName:
+		return Prompts, "*"
+	case catalogue.ModelName:
+		return Sampling, createMessage
+	case catalogue.SkillName:
+		return Resources, mcp.SkillURI(service, n.Name, mcp.SkillFile)
+	case catalogue.TemplateName:
+		begins, _, _ := strings.Cut(n.Name, "{")
+		return Resources, begins + "*"
+	case catalogue.PrefixName:
+		return Resources, n.Name + "*"
+	}
+	return Resources, n.Name
+}
+
+// Grants are what services may do now; for catalogue.Config.
+func (l *Live) Grants() catalogue.Grants { return l.Now() }
+
+// Calls implements gateway.Access.
+func (l *Live) Calls(service, tool string) bool { return l.Now().Calls(service, tool) }

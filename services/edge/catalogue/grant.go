@@ -1,0 +1,92 @@
+package catalogue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
+)
+
+// Grants say what services may do, whatever they say of themselves. They never
+// change.
+type Grants interface {
+	// Offers reports whether a service may have a name; if not, whose it is to be, for
+	// people, empty for nobody's.
+	Offers(service string, n Name) (ok bool, whose string)
+	// Powers are what a service may do besides answering calls.
+	Powers(service string) Powers
+}
+
+// Powers are what a service may do besides answering calls of what it offers.
+type Powers struct {
+	// Calls: its tools may call others.
+	Calls bool
+	// CacheShared: its results may be kept for all callers.
+	CacheShared bool
+	// Timeout is how long its calls may take, where that is more than by default.
+	Timeout time.Duration
+}
+
+// may reports whether a service may have a name; without grants every service may.
+func (o ownership) may(service string, n Name) (ok bool, whose string) {
+	if o.grants == nil {
+		return true, ""
+	}
+	return o.grants.Offers(service, n)
+}
+
+// reading reports whether a service may read a URI.
+func (s *Snapshot) reading(service, uri string) bool {
+	if s.grants == nil {
+		return true
+	}
+	ok, _ := s.grants.Offers(service, Name{ResourceName, uri})
+	return ok
+}
+
+// bound takes from a tool what its service is not granted, and says so.
+func (b *builder) bound(service, tool string, t *Tool) {
+	if b.grants == nil {
+		return
+	}
+	p := b.grants.Powers(service)
+	if t.CallsTools && !p.Calls {
+		t.CallsTools = false
+		b.ungrant(service, "calls", "its tools call others")
+	}
+	if t.CacheShared && !p.CacheShared {
+		t.CacheShared = false
+		b.ungrant(service, "cache_for_all", "results are kept for all callers, and now are for each by itself")
+	}
+	if most := max(bus.DefaultTimeout, p.Timeout); t.Timeout > most {
+		b.ungrant(service, "timeout", fmt.Sprintf("calls of tool %s take up to %s, and now are ended after %s", tool, t.Timeout, most))
+		t.Timeout = most
+	}
+	t.TaskTimeout = max(task.Timeout, p.Timeout)
+}
+
+// ungrant notes that a service says that it does what it is not granted.
+func (b *builder) ungrant(service, key, what string) {
+	at := service + "." + key
+	if b.lacking[at] {
+		return
+	}
+	b.lacking[at] = true
+	b.ungranted = append(b.ungranted, fmt.Sprintf("service %s says that %s; services.%s of the policy file does not grant it", service, what, at))
+}
+
+// Ungranted is what services say that they do and are not granted, in words; names
+// are among the Conflicts.
+func (s *Snapshot) Ungranted() []string { return s.ungranted }
+
+// Refused is how many names and powers services are not granted.
+func (s *Snapshot) Refused() int {
+	n := len(s.ungranted)
+	for _, c := range s.conflicts {
+		if c.Ungranted {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,141 @@
+package edge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+)
+
+// ListGrants is the command line that writes down what the services of a bus say
+// they do. The tags are read by kong.
+type ListGrants struct{ busFlags }
+
+// Help implements kong's HelpProvider.
+func (ListGrants) Help() string {
+	return `Example: busbar access services --nats nats://127.0.0.1:4222
+
+Prints the section "services" of a policy file that grants each service now on
+the bus what it offers and says of itself. Read it before you put it into the
+file: whatever it does not grant, services do not get.`
+}
+
+// Run prints the section to out.
+func (c *ListGrants) Run(ctx context.Context, out io.Writer) error {
+	look := lookFlags{busFlags: c.busFlags}
+	conn, live, err := look.look(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer live.Close()
+	var b strings.Builder
+	b.WriteString("services:\n")
+	for _, s := range live.Services() {
+		fmt.Fprintf(&b, "  %s:%s\n", s.Name, cmp.Or(grants(s, live.Now()), " {}"))
+	}
+	if len(live.Services()) == 0 {
+		return fmt.Errorf("there are no services on the bus")
+	}
+	_, err = io.WriteString(out, b.String())
+	return err
+}
+
+// grants is what a service offers and has, with the powers it says it needs, as YAML.
+func grants(s registry.Service, now *catalogue.Snapshot) string {
+	var b strings.Builder
+	list := func(key string, all []string) {
+		if len(all) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "\n    %s:", key)
+		for _, one := range widest(all) {
+			text, _ := json.Marshal(one) // JSON is YAML; of a text that came as JSON
+			fmt.Fprintf(&b, "\n      - %s", text)
+		}
+	}
+	list("offers", offersOf(s, now))
+	calls, shared, longest := powersOf(s.Catalogue)
+	if calls {
+		list("calls", []string{"tools/*"})
+	}
+	if shared {
+		b.WriteString("\n    cache_for_all: true")
+	}
+	if longest > bus.DefaultTimeout {
+		fmt.Fprintf(&b, "\n    timeout: %s", longest)
+	}
+	return b.String()
+}
+
+// widest are patterns, sorted, but for those that another one covers.
+func widest(all []string) []string {
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return slices.DeleteFunc(slices.Clone(all), func(p string) bool {
+		return slices.ContainsFunc(all, func(o string) bool {
+			begins, wide := strings.CutSuffix(o, "*")
+			return wide && o != p && strings.HasPrefix(p, begins)
+		})
+	})
+}
+
+// offersOf are the patterns of what a service offers, but for names that are
+// another's.
+func offersOf(s registry.Service, now *catalogue.Snapshot) (all []string) {
+	c := s.Catalogue
+	add := func(kind catalogue.NameKind, name, pattern string) {
+		lost := func(x catalogue.Conflict) bool {
+			return x.Service == s.Name && x.Name == catalogue.Name{Kind: kind, Name: name}
+		}
+		if !slices.ContainsFunc(now.Conflicts(), lost) {
+			all = append(all, pattern)
+		}
+	}
+	for _, t := range c.GetTools() {
+		add(catalogue.ToolName, t.Name, "tools/"+t.Name)
+	}
+	for _, p := range c.GetPrompts() {
+		add(catalogue.PromptName, p.Name, "prompts/"+p.Name)
+	}
+	for _, r := range c.GetResources() {
+		add(catalogue.ResourceName, r.Uri, "resources/"+r.Uri)
+	}
+	for _, t := range c.GetResourceTemplates() {
+		begins, _, _ := strings.Cut(t.UriTemplate, "{")
+		add(catalogue.TemplateName, t.UriTemplate, "resources/"+begins+"*")
+	}
+	for _, p := range c.GetResourcePrefixes() {
+		add(catalogue.PrefixName, p, "resources/"+p+"*")
+	}
+	for _, k := range c.GetSkills() {
+		add(catalogue.SkillName, k.Name, "resources/"+mcp.SkillURI(s.Name, k.Name, ".")+"/*")
+	}
+	if c.GetSamples() {
+		add(catalogue.ModelName, "", "sampling/createMessage")
+	}
+	if c.GetListsPrompts() {
+		add(catalogue.TenantPromptsName, "", "prompts/*")
+	}
+	return all
+}
+
+// powersOf is what a service says its tools do.
+func powersOf(c *busv1.Catalogue) (calls, shared bool, longest time.Duration) {
+	for _, t := range c.GetTools() {
+		calls, shared = calls || t.CallsTools, shared || t.CacheShared
+		longest = max(longest, time.Duration(t.TimeoutMs)*time.Millisecond)
+	}
+	return calls, shared, longest
+}

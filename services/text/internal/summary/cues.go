@@ -1,0 +1,91 @@
+package summary
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/segment"
+)
+
+//go:embed data/cues.txt
+var cueFile string
+
+// cues are the lists of data/cues.txt.
+type cues struct{ aside, change, leans []string }
+
+var knownCues = sync.OnceValue(func() cues {
+	lists := make(map[string][]string)
+	for line := range strings.Lines(cueFile) {
+		if name, words, ok := strings.Cut(line, ": "); ok && line[0] != '#' {
+			for word := range strings.FieldsSeq(words) {
+				lists[name] = append(lists[name], strings.ReplaceAll(word, "_", " "))
+			}
+		}
+	}
+	return cues{lists["aside"], lists["change"], lists["leans"]}
+})
+
+// Factors of a sentence's score.
+const (
+	courtesy = 0.15 // says thanks
+	decisive = 1.4  // says what changes
+	leaning  = 0.8  // begins with a word for something said before
+)
+
+// changes reports whether a sentence says what is decided or goes on no more.
+func changes(sentence string) bool { return says(folded(sentence), knownCues().change) }
+
+// folded is the beginning of a sentence, in small letters between spaces.
+func folded(sentence string) string {
+	const most = 600 // bytes
+	return " " + strings.ToLower(sentence[:min(len(sentence), most)]) + " "
+}
+
+// cue is the factor that the wording of a sentence gives its score.
+func cue(sentence string) float64 {
+	folded := folded(sentence)
+	k := knownCues()
+	factor := 1.0
+	if says(folded, k.aside) {
+		factor *= courtesy
+	}
+	if says(folded, k.change) {
+		factor *= decisive
+	}
+	for w := range segment.Words(folded) {
+		for _, l := range k.leans {
+			if w.Text == l || segment.IsHan(l) && strings.HasPrefix(folded[w.Start:], l) {
+				return factor * leaning
+			}
+		}
+		break
+	}
+	return factor
+}
+
+// says reports whether one of words stands in folded; "*" at the end stands for
+// any ending, and Chinese has no spaces around words.
+func says(folded string, words []string) bool {
+	for _, w := range words {
+		stem, open := strings.CutSuffix(w, "*")
+		for rest, at := folded, 0; ; {
+			i := strings.Index(rest, stem)
+			if i < 0 {
+				break
+			}
+			at += i
+			if segment.IsHan(stem) || !letter(folded, at-1) && (open || !letter(folded, at+len(stem))) {
+				return true
+			}
+			at += len(stem)
+			rest = folded[at:]
+		}
+	}
+	return false
+}
+
+// letter reports whether the byte at i is part of a word.
+func letter(s string, i int) bool {
+	return i >= 0 && i < len(s) && (s[i] >= 0x80 || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
+}

@@ -1,0 +1,203 @@
+// Package file reads, finds and changes files at places of a root. Reading follows
+// links that stay in the root; what changes something follows none.
+package file
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
+)
+
+// MaxFile is the most bytes of a file that is read or written whole.
+const MaxFile = 8 << 20
+
+// Content is a file that was read.
+type Content struct {
+	Data   []byte
+	Info   fs.FileInfo
+	Digest string
+}
+
+// Digest is how the content of a file is named: by ifMatch, and in results.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Read reads a plain file. Its errors are for the caller; one that there is no such
+// file is fs.ErrNotExist too.
+func Read(p root.Place) (Content, error) {
+	f, info, err := open(p)
+	if err != nil {
+		return Content{}, err
+	}
+	defer func() { _ = f.Close() }()
+	if info.Size() > MaxFile {
+		return Content{}, errTooLarge(p, info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	switch {
+	case err != nil:
+		return Content{}, explain(p, err)
+	case len(data) > MaxFile:
+		return Content{}, errTooLarge(p, int64(len(data)))
+	}
+	return Content{Data: data, Info: info, Digest: Digest(data)}, nil
+}
+
+func errTooLarge(p root.Place, size int64) error {
+	return service.Errorf("%s has %d bytes, more than the %d MiB that are read; filesystem/search finds lines in it", p, size, MaxFile>>20)
+}
+
+// open opens a plain file to read.
+func open(p root.Place) (*os.File, fs.FileInfo, error) {
+	// A device may do something when it is opened, so it is not.
+	info, err := p.FS.Stat(p.Path)
+	if err == nil {
+		err = plain(p, info)
+	}
+	if err != nil {
+		return nil, nil, explain(p, err)
+	}
+	// Opening what became a pipe meanwhile must not wait for its other end.
+	f, err := p.FS.OpenFile(p.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, explain(p, err)
+	}
+	if info, err = f.Stat(); err == nil {
+		err = plain(p, info)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, explain(p, err)
+	}
+	return f, info, nil
+}
+
+// plain refuses what is no plain file.
+func plain(p root.Place, info fs.FileInfo) error {
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		return service.Errorf("%s is a directory: filesystem/list shows what is in it", p)
+	}
+	return service.Errorf("%s is a %s: only plain files are read and written", p, Type(info.Mode()))
+}
+
+// Type is what something is: file, dir, symlink, or what nobody can read or write
+// here.
+func Type(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "file"
+	case m.IsDir():
+		return "dir"
+	case m&fs.ModeSymlink != 0:
+		return "symlink"
+	case m&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	}
+	return "device"
+}
+
+// explain says to the caller what an operation at a place met. The error of the
+// system has the directory of the root in it, and stays here.
+func explain(p root.Place, err error) error {
+	var system *fs.PathError
+	var link *os.LinkError
+	if !errors.As(err, &system) && !errors.As(err, &link) {
+		return err
+	}
+	var words string
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		words, err = "does not exist", errors.Join(err, fs.ErrNotExist)
+	case errors.Is(err, fs.ErrPermission):
+		words = "may not be touched by the service: the file system forbids it"
+	case errors.Is(err, fs.ErrExist):
+		words = "exists already"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		words = "could not be written: the disk is full"
+	case errors.Is(err, syscall.EROFS):
+		words = "could not be written: the file system is read-only"
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		words = "has a name that is too long"
+	case errors.Is(err, syscall.ELOOP):
+		words = "is behind too many symbolic links"
+	case errors.Is(err, syscall.ENOTEMPTY):
+		words = "is not empty"
+	case system != nil && system.Err.Error() == "path escapes from parent":
+		words = "leads out of the workspace by a symbolic link"
+	default:
+		return err // the log's: the caller learns that the service failed
+	}
+	return errors.Join(service.Errorf("%s %s", p, words), err)
+}
+
+// parent opens the directory that a place is in, to change what is there. Each step
+// is a directory and no link, whatever others do meanwhile; with make, those that
+// are missing are made. Close it.
+func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) {
+	if p.Path == "." {
+		return nil, "", service.Errorf("%s is the directory that is open to you: it is not changed itself", p)
+	}
+	if g := root.Guarded(p.Full()); g != "" {
+		return nil, "", service.Errorf("nothing in %s is changed by these tools; what git keeps there, the git tools change, and .busbar is for people", g)
+	}
+	dir, err = p.FS.OpenRoot(".")
+	if err != nil {
+		return nil, "", explain(p, err)
+	}
+	above, name := path.Split(p.Path)
+	for step := range steps(above) {
+		next, err := into(dir, step, makeDirs)
+		_ = dir.Close()
+		if err != nil {
+			return nil, "", explain(p, err)
+		}
+		dir = next
+	}
+	return dir, name, nil
+}
+
+// into opens a directory in another one, unless it is a link.
+func into(dir *os.Root, name string, makeDirs bool) (*os.Root, error) {
+	info, err := dir.Lstat(name)
+	if makeDirs && errors.Is(err, fs.ErrNotExist) {
+		if err = dir.Mkdir(name, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
+			info, err = dir.Lstat(name)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, service.Errorf("%s in the path is a symbolic link, which nothing is changed through: write the path without it", name)
+	case !info.IsDir():
+		return nil, service.Errorf("%s in the path is no directory", name)
+	}
+	next, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := next.Stat(".")
+	if err == nil && !os.SameFile(info, opened) {
+		err = service.Errorf("%s in the path was replaced meanwhile: try again", name)
+	}
+	if err != nil {
+		_ = next.Close()
+		return nil, err
+	}
+	return next, nil
+}

@@ -1,0 +1,199 @@
+package file_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/services/workspace/internal/file"
+	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const secret = "SECRET"
+
+// world is a root with something secret beside it.
+func world(t testing.TB) (top string, at func(path string) root.Place) {
+	t.Helper()
+	top = t.TempDir()
+	for _, d := range []string{"root/sub", "outside"} {
+		if err := os.MkdirAll(filepath.Join(top, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, filepath.Join(top, "outside", "x"), secret)
+	put(t, filepath.Join(top, "root", "sub", "x"), "inside")
+	rs, err := root.Open([]string{"main=" + filepath.Join(top, "root")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = rs.Close() })
+	v, err := rs.View("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top, func(path string) root.Place {
+		p, err := v.Find(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+}
+
+func put(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// swap makes a name in the root a directory and a link out of it in turn, until the
+// test ends.
+func swap(t *testing.T, top string) {
+	t.Helper()
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	name, dir, link := filepath.Join(top, "root", "sub"), filepath.Join(top, "root", "sub-dir"), filepath.Join(top, "root", "sub-link")
+	if err := os.Symlink("../outside", link); err != nil {
+		t.Fatal(err)
+	}
+	swapping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(name, dir)
+			_ = os.Rename(link, name)
+			_ = os.Rename(name, link)
+			_ = os.Rename(dir, name)
+		}
+	})
+	t.Cleanup(func() {
+		close(stop)
+		swapping.Wait()
+	})
+}
+
+// While a directory becomes a link out of the root and back, whatever is read is in
+// the root.
+func TestSwapWhileReading(t *testing.T) {
+	t.Parallel()
+	top, at := world(t)
+	swap(t, top)
+	read := 0
+	for i := range 1000 {
+		c, err := file.Read(at("sub/x"))
+		if err == nil {
+			read++
+		}
+		if strings.Contains(string(c.Data), secret) {
+			t.Fatal("a file outside of the root was read")
+		}
+		if i%10 != 0 {
+			continue
+		}
+		found, err := file.Search(t.Context(), at("."), file.Query{Pattern: secret, Limit: 10})
+		if err == nil && len(found.Matches) > 0 {
+			t.Fatalf("a file outside of the root was searched: %+v", found)
+		}
+	}
+	if read == 0 {
+		t.Error("no read met the directory")
+	}
+}
+
+// While a directory becomes a link out of the root and back, nothing outside of it
+// is changed, made, moved or removed.
+func TestSwapWhileWriting(t *testing.T) {
+	t.Parallel()
+	top, at := world(t)
+	swap(t, top)
+	written := 0
+	for range 60 {
+		_, err := file.Change(t.Context(), at("sub/x"), "", func([]byte) ([]byte, error) { return []byte("changed"), nil })
+		if err == nil {
+			written++
+		}
+		_, _ = file.Change(t.Context(), at("sub/new/y"), "", func([]byte) ([]byte, error) { return []byte("changed"), nil })
+		_ = file.Move(t.Context(), at("sub/new/y"), at("sub/z"))
+		_, _ = file.Delete(t.Context(), at("sub/new"), "", true)
+		_, _ = file.Delete(t.Context(), at("sub/z"), "", false)
+	}
+	if written == 0 {
+		t.Error("no write met the directory")
+	}
+	entries, err := os.ReadDir(filepath.Join(top, "outside"))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("outside of the root there is %v: %v", entries, err)
+	}
+	if data, err := os.ReadFile(filepath.Join(top, "outside", "x")); err != nil || string(data) != secret {
+		t.Errorf("outside of the root: %q %v", data, err)
+	}
+}
+
+// Of many who change a file at once, each sees what the one before has left.
+func TestChangesAreInTurn(t *testing.T) {
+	t.Parallel()
+	_, at := world(t)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			_, err := file.Change(t.Context(), at("sub/count"), "", func(before []byte) ([]byte, error) { return append(before, '.'), nil })
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if c, err := file.Read(at("sub/count")); err != nil || len(c.Data) != 20 {
+		t.Errorf("%q %v", c.Data, err)
+	}
+	// Nothing is left on the way.
+	if all, _, err := file.List(at("sub"), "", 10); err != nil || len(all) != 2 {
+		t.Errorf("%v %v", all, err)
+	}
+}
+
+// What is refused leaves the file as it was, with no trace.
+func TestRefusedChange(t *testing.T) {
+	t.Parallel()
+	_, at := world(t)
+	refusal := errors.New("refused")
+	if _, err := file.Change(t.Context(), at("sub/new/deep/x"), "", func([]byte) ([]byte, error) { return nil, refusal }); !errors.Is(err, refusal) {
+		t.Error(err)
+	}
+	if all, _, err := file.List(at("sub"), "", 10); err != nil || len(all) != 1 {
+		t.Errorf("%v %v", all, err)
+	}
+}
+
+// FuzzApply: an edit that is made has put its text there, and nothing else changed.
+func FuzzApply(f *testing.F) {
+	f.Add("one two three", "two", "2", false)
+	f.Add("aaaa", "aa", "b", true)
+	f.Fuzz(func(t *testing.T, text, before, after string, all bool) {
+		got, err := file.Apply(text, []file.Edit{{OldText: before, NewText: after, All: all}})
+		if err != nil {
+			return
+		}
+		if all {
+			if got != strings.ReplaceAll(text, before, after) {
+				t.Errorf("%q", got)
+			}
+			return
+		}
+		head, tail, _ := strings.Cut(text, before)
+		if got != head+after+tail {
+			t.Errorf("%q", got)
+		}
+	})
+}
