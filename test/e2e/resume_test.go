@@ -267,7 +267,7 @@ func TestEdgeKilledAtQuestion(t *testing.T) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": name}}, nil
 		},
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	session, err := sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
@@ -288,7 +288,7 @@ func TestEdgesReplaced(t *testing.T) {
 	_, url := startProxy(t, false, f.url1, f.url2)
 	const clients, steps = 20, 30
 	var began, ended sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	calls := make([]*comeback, clients)
 	errs := make([]error, clients)
