@@ -166,7 +166,7 @@ func (p *process) awaitReady() ready {
 			fleets.Store(m[3], &bustest.Fleet{URL: m[3], Dir: secret.Dir(filepath.Join(m[4], "users"))})
 		}
 		return ready{mcp: m[1], grpc: m[2], nats: m[3], data: m[4], oauth: m[5]}
-	case <-time.After(20 * time.Second):
+	case <-time.After(bustest.Patience):
 		p.t.Fatalf("%s is not ready after 20 s\n%s", p.cmd.Args, p.stderr.String())
 	}
 	return ready{}
