@@ -32,6 +32,23 @@ const Modern = V20260728
 // here.
 const LegacyLatest = V20251125
 
+// v20241007 was the draft before the first version, and some clients still ask for it.
+const v20241007 = "2024-10-07"
+
+// Negotiated is the version of a session whose client asks for one: that one, where it
+// has a handshake and is spoken; the first version for a client of the draft before it,
+// which may know no newer one; LegacyLatest otherwise. The client decides whether it can
+// live with it.
+func Negotiated(asked string) string {
+	switch {
+	case IsLegacy(asked):
+		return asked
+	case asked == v20241007:
+		return V20241105
+	}
+	return LegacyLatest
+}
+
 // supported is in order of preference, as UnsupportedProtocolVersionError and
 // server/discover list it.
 var supported = []string{V20260728, V20251125, V20250618, V20250326, V20241105}

@@ -47,7 +47,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
 	}))
 	mux.HandleFunc("GET "+limitsPath, e.limitsLeft(guard))
-	web := rest.New(rest.Config{API: e.api, Guard: guard})
+	web := rest.New(rest.Config{API: e.api, Guard: guard, Version: e.cfg.Version})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", e.ready)
 	if a := e.identity(); a != nil {

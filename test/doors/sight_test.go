@@ -90,6 +90,7 @@ func TestSights(t *testing.T) {
 		"REST tools":     func(t *testing.T, token string) string { return w.as(t, token, "/tools", "") },
 		"REST prompts":   func(t *testing.T, token string) string { return w.as(t, token, "/prompts", "") },
 		"REST resources": func(t *testing.T, token string) string { return w.as(t, token, "/resources", "") },
+		"the page at /":  func(t *testing.T, token string) string { return w.as(t, token, "/", "") },
 		"GraphQL": func(t *testing.T, token string) string {
 			return w.as(t, token, "/graphql", `{"query":"{getTools{name} getPrompts{name} getResources{uri}}"}`)
 		},

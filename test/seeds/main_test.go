@@ -57,7 +57,17 @@ func run(m *testing.M) int {
 	github, model := httptest.NewServer(http.HandlerFunc(searched)), httptest.NewServer(http.HandlerFunc(sampled))
 	defer github.Close()
 	defer model.Close()
+	// The workspace has the file that seed 004 reads.
+	work := filepath.Join(dir, "work")
+	if err := os.MkdirAll(filepath.Join(work, "path/to"), 0o700); err == nil {
+		err = os.WriteFile(filepath.Join(work, "path/to/file"), []byte("file contents here"), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	the.outside = []string{
+		"BUSBAR_WORKSPACE_ROOTS=main=" + work,
 		"BUSBAR_WEATHER_URL=" + the.noaa.URL, "BUSBAR_GITHUB_URL=" + github.URL,
 		"BUSBAR_MODEL_PROVIDER=openai", "BUSBAR_MODEL_URL=" + model.URL, "BUSBAR_MODEL_NAME=m",
 	}

@@ -36,12 +36,7 @@ func (s *Server) Initialize(ctx context.Context, r *Request) (*store.Session, []
 	if p.InitVersion == "" {
 		return nil, nil, missing("protocolVersion")
 	}
-	// A version unknown here, or one without a handshake, gets the newest that
-	// has one; the client decides whether it can live with that.
-	version := p.InitVersion
-	if !mcp.IsLegacy(version) {
-		version = mcp.LegacyLatest
-	}
+	version := mcp.Negotiated(p.InitVersion)
 	var about mcp.Implementation
 	if p.InitInfo != nil {
 		if err := json.Unmarshal(p.InitInfo, &about); err != nil {

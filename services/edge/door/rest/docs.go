@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
 // openAPIDocument is the interface of this door; a test keeps it true.
@@ -15,22 +16,17 @@ var openAPIDocument []byte
 // docsPage lets a person try the tools.
 //
 //go:embed docs.html
-var docsPage []byte
+var docsPage string
 
-func (h *Handler) openAPI(w http.ResponseWriter, r *http.Request, _ api.Caller, _ string) error {
-	return page200(w, r, "application/json", openAPIDocument)
-}
+var docsPolicy = door.PagePolicy(docsPage)
 
-func (h *Handler) docs(w http.ResponseWriter, r *http.Request, _ api.Caller, _ string) error {
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'")
-	return page200(w, r, "text/html; charset=utf-8", docsPage)
-}
-
-func page200(w http.ResponseWriter, r *http.Request, contentType string, b []byte) error {
-	w.Header().Set("Content-Type", contentType)
+func (h *Handler) openAPI(w http.ResponseWriter, _ *http.Request, _ api.Caller, _ string) error {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(b)
-	}
+	door.Answer(w, http.StatusOK, "application/json", openAPIDocument)
+	return nil
+}
+
+func (h *Handler) docs(w http.ResponseWriter, _ *http.Request, _ api.Caller, _ string) error {
+	door.Page(w, docsPolicy, []byte(docsPage))
 	return nil
 }

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is an edge with a service behind.
 type world struct {
 	svc    *edgetest.Service
+	bus    string
 	url    string
 	client *http.Client
 }
@@ -32,7 +33,7 @@ type world struct {
 func start(t testing.TB) *world {
 	t.Helper()
 	url := bustest.Server(t)
-	w := &world{svc: edgetest.New("svc")}
+	w := &world{svc: edgetest.New("svc"), bus: url}
 	w.svc.Start(t, bustest.Connect(t, url))
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()

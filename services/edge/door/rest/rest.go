@@ -26,13 +26,15 @@ type Config struct {
 	Guard door.Guard
 	// Limits of one body; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
+	// Version is what the page at / says.
+	Version string
 }
 
 // Handler serves the paths of Roots and what is below them.
 type Handler struct{ cfg Config }
 
-// Roots are the first segments of the paths that Handler serves.
-var Roots = []string{"tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs"}
+// Roots are the first segments of the paths that Handler serves; the empty one is /.
+var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
@@ -48,6 +50,7 @@ type route map[string]func(h *Handler, w http.ResponseWriter, r *http.Request, w
 // Routes of a collection and of one of its members.
 var (
 	collections = map[string]route{
+		"":             {http.MethodGet: (*Handler).front},
 		"tools":        {http.MethodGet: (*Handler).listTools},
 		"tools:batch":  {http.MethodPost: (*Handler).batch},
 		"prompts":      {http.MethodGet: (*Handler).listPrompts},

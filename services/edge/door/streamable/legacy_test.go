@@ -26,7 +26,7 @@ func TestInitialize(t *testing.T) {
 	w := start(t)
 	for asked, settled := range map[string]string{
 		mcp.V20241105: mcp.V20241105, mcp.V20250326: mcp.V20250326, mcp.V20250618: mcp.V20250618, mcp.V20251125: mcp.V20251125,
-		mcp.Modern: mcp.LegacyLatest, "1900-01-01": mcp.LegacyLatest, "9999-12-31": mcp.LegacyLatest,
+		mcp.Modern: mcp.LegacyLatest, "2024-10-07": mcp.V20241105, "1900-01-01": mcp.LegacyLatest, "9999-12-31": mcp.LegacyLatest,
 	} {
 		t.Run(asked, func(t *testing.T) {
 			t.Parallel()

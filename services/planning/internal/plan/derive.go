@@ -55,7 +55,7 @@ func Make(t *task.Task) *Plan {
 	n := len(t.Demands)
 	b := &builder{task: t, shared: map[string]*draft{}, first: make([]*draft, n), main: make([]*draft, n), last: make([]*draft, n)}
 	for i, d := range t.Demands {
-		if i != t.Goal && d.Type != task.Context && d.Type != task.Symptom && d.Type != task.Deadline {
+		if i != t.Goal && !b.given(d) && d.Type != task.Deadline {
 			b.demanding++
 		}
 	}
@@ -66,6 +66,7 @@ func Make(t *task.Task) *Plan {
 	}
 	b.goal()
 	b.leftover()
+	b.uncovered()
 	b.order()
 	return b.finish()
 }
@@ -113,7 +114,7 @@ func (b *builder) room() bool { return len(b.drafts) < MaxSteps-len(b.task.Deman
 
 // demand derives the steps of one demand.
 func (b *builder) demand(i int, d *task.Demand) {
-	if d.Type == task.Context || d.Type == task.Symptom {
+	if b.given(d) {
 		return // taken up by steps of the goal
 	}
 	what, own, only := b.what(d)
@@ -156,12 +157,24 @@ func (b *builder) demand(i int, d *task.Demand) {
 	}
 }
 
+// given reports whether a demand says how things are, or is the question that
+// all of the task is about.
+func (b *builder) given(d *task.Demand) bool {
+	return d.Type == task.Context || b.asked(d)
+}
+
+// asked reports whether a demand is a symptom or the question of the task: what
+// the first step looks at.
+func (b *builder) asked(d *task.Demand) bool {
+	return d.Type == task.Symptom || d.Type == task.Question && d.ID[0] == 'T' && b.task.Kind == task.Investigate
+}
+
 // what is the demand's own step; only: it has none but those of its topics.
 func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	k := b.task.Kind
 	late := func(x doing) doing {
 		switch {
-		case reports(k) && (x.action == "writeDocument" || x.action == "informPeople"):
+		case reports(k) && (x.action == "writeDocument" || x.action == "writeReport" || x.action == "informPeople"):
 			x.stage = rollout
 		case (k == task.Investigate || k == task.Analysis) && x.stage == analyse:
 			x.stage = work // to compare and to gather is the work itself
@@ -189,6 +202,14 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 			}
 		case d.Act == "fix":
 			x = byAct["change"]
+		case d.Act == "investigate" && k == task.Fix:
+			x = doing{"findCause", analyse}
+		case d.Act == "investigate" && k == task.Incident:
+			x = doing{"findCause", decide}
+		case d.Act == "write" && d.About("report"):
+			x = byTopic["report"]
+		case d.Act == "regress" && k == task.Fix:
+			x = doing{"writeFailingTest", decide}
 		}
 		if known {
 			return late(x), true, false
@@ -204,6 +225,9 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 		}
 		return doing{"guardAgainst", verify}, false, false
 	}
+	if d.Rhythm() && !technical(k) {
+		return doing{"keepRhythm", decide}, false, false
+	}
 	own = d.Own // an infinitive that is in no list
 	if x, ok := byAct[d.Act]; ok && passive[d.Act] && !own {
 		return late(x), false, false
@@ -216,7 +240,9 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 		switch {
 		case !ok || eventTopics[topic] && k != task.Event:
 			continue
-		case (k == task.Buy || k == task.Write) && topic != "legal" && topic != "approval" && topic != "deadline":
+		case topic == "report" && !reports(k) && k != task.Incident:
+			continue
+		case (k == task.Buy || k == task.Write) && topic != "report" && topic != "legal" && topic != "approval" && topic != "deadline":
 			continue
 		}
 		return late(x), own, false
@@ -303,19 +329,19 @@ func (b *builder) goalExtras(g int) {
 func (b *builder) design() {
 	for _, s := range b.chain {
 		switch s.action {
-		case "designSolution", "outline", "setCriteria", "settleFrame", "acceptWhole", "holdEvent":
+		case "designSolution", "outline", "setCriteria", "settleFrame", "acceptWhole", "automateTests", "checkOutcome", "holdEvent":
 		default:
 			continue
 		}
 		for i, d := range b.task.Demands {
-			if slices.Contains(s.covers, i) || !d.Required() || d.Type == task.Symptom {
+			if slices.Contains(s.covers, i) || !d.Required() || b.asked(d) {
 				continue
 			}
 			binds := d.Type == task.Property || d.Type == task.Prohibition
 			if s.action == "settleFrame" && len(d.Limits) == 0 && d.Due == "" || s.action == "holdEvent" && b.main[i] != nil && b.main[i].stage != work {
 				continue
 			}
-			if binds || s.action == "acceptWhole" && d.Own || s.action == "holdEvent" && d.Own || s.action == "settleFrame" {
+			if binds || (s.action == "acceptWhole" || s.action == "checkOutcome") && d.Own || s.action == "holdEvent" && d.Own || s.action == "settleFrame" {
 				s.covers = append(s.covers, i)
 			}
 		}
@@ -327,19 +353,37 @@ func (b *builder) design() {
 func (b *builder) leftover() {
 	var given []int
 	for i, d := range b.task.Demands {
-		if i == b.task.Goal || d.Type != task.Context && d.Type != task.Symptom {
-			continue
-		}
-		if d.Type == task.Symptom {
+		switch {
+		case i == b.task.Goal:
+		case b.asked(d):
 			s := b.chain[0]
 			s.covers = append(s.covers, i)
-			continue
+		case b.given(d):
+			given = append(given, i)
 		}
-		given = append(given, i)
 	}
 	if len(given) == 0 {
 		return
 	}
 	s := b.add(doing{"reviewContext", prepare}, given...)
 	b.link(s, b.chain[0])
+}
+
+// uncovered gives a step to every demand that has none by now: whatever was
+// read of it, nothing that was asked for is dropped.
+func (b *builder) uncovered() {
+	covered := make([]bool, len(b.task.Demands))
+	for _, s := range b.drafts {
+		for _, i := range s.covers {
+			covered[i] = true
+		}
+	}
+	for i, ok := range covered {
+		if ok {
+			continue
+		}
+		s := b.add(byKind[task.General], i)
+		s.closes = true
+		b.first[i], b.main[i], b.last[i] = s, s, s
+	}
 }

@@ -50,6 +50,9 @@ func (b *builder) said() {
 				b.link(b.main[j], b.main[i])
 			}
 		}
+		if d.First && d.ID[0] == 'R' && d.Own && b.core.stage == work {
+			b.link(b.main[i], b.core) // "the orders first", of a whole that is split
+		}
 		if s := b.named(i, d.Before, nil); s != nil {
 			b.link(b.last[i], s)
 			b.link(b.main[i], s)
@@ -171,6 +174,11 @@ func (b *builder) staged() {
 		if s.action == "backUpData" {
 			for _, o := range append(slices.Clone(of[work]), of[rollout]...) {
 				b.link(s, o)
+			}
+			for _, o := range of[verify] {
+				if o.action == "rehearse" {
+					b.link(s, o)
+				}
 			}
 		}
 	}

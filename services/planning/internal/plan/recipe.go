@@ -20,14 +20,17 @@ var recipes = map[task.Kind][]part{
 	task.Build: {
 		{action: "designSolution", stage: decide, when: several, act: "design"},
 		{action: "buildCore", stage: work, goal: true},
+		{action: "automateTests", stage: verify, when: several, act: "automate"},
 		{action: "acceptWhole", stage: verify, when: several},
+		{action: "handOver", stage: rollout, when: several, act: "deploy"},
 	},
 	task.Fix: {
 		{action: "reproduceDefect", stage: analyse},
 		{action: "findCause", stage: analyse, act: "investigate"},
-		{action: "writeFailingTest", stage: decide},
+		{action: "writeFailingTest", stage: decide, act: "regress"},
 		{action: "fixDefect", stage: work, goal: true},
 		{action: "verifyFix", stage: verify},
+		{action: "releaseFix", stage: rollout, act: "deploy"},
 	},
 	task.Migrate: {
 		{action: "takeInventory", stage: analyse, act: "collect"},
@@ -40,18 +43,21 @@ var recipes = map[task.Kind][]part{
 		{action: "frameQuestion", stage: analyse},
 		{action: "investigate", stage: work, goal: true},
 		{action: "drawConclusions", stage: verify},
+		{action: "reportFindings", stage: rollout, when: unreported},
 	},
 	task.Write: {
 		{action: "gatherFacts", stage: analyse, act: "collect"},
 		{action: "outline", stage: decide},
 		{action: "draft", stage: work, goal: true},
 		{action: "proofread", stage: verify, act: "review"},
+		{action: "finishText", stage: rollout, when: unreported},
 	},
 	task.Analysis: {
 		{action: "obtainData", stage: analyse, act: "collect"},
 		{action: "checkData", stage: analyse},
 		{action: "computeResult", stage: work, goal: true},
 		{action: "interpretResult", stage: verify},
+		{action: "reportFindings", stage: rollout, when: unreported},
 	},
 	task.Incident: {
 		{action: "assessImpact", stage: prepare},
@@ -63,10 +69,15 @@ var recipes = map[task.Kind][]part{
 	},
 	task.Event: {
 		{action: "settleFrame", stage: decide},
+		{action: "bookVenue", stage: work, when: without("venue", "book")},
+		{action: "inviteGuests", stage: work, when: without("guests", "inform")},
+		{action: "planDay", stage: verify},
 		{action: "holdEvent", stage: rollout, goal: true},
+		{action: "closeEvent", stage: follow},
 	},
 	task.Learn: {
 		{action: "assessLevel", stage: analyse},
+		{action: "chooseMaterial", stage: decide, act: "collect"},
 		{action: "study", stage: work, goal: true},
 		{action: "checkLearning", stage: verify},
 	},
@@ -75,13 +86,38 @@ var recipes = map[task.Kind][]part{
 		{action: "shortlist", stage: work, act: "collect"},
 		{action: "compareOptions", stage: verify, act: "compare"},
 		{action: "buy", stage: rollout, goal: true},
+		{action: "acceptDelivery", stage: follow},
 	},
 	task.General: {
+		{action: "clarifyGoal", stage: analyse},
 		{action: "carryOut", stage: work, goal: true},
+		{action: "checkOutcome", stage: verify},
 	},
 }
 
-func several(b *builder) bool { return b.demanding >= 2 }
+func several(b *builder) bool { return b.demanding >= 1 }
+
+// unreported: no demand writes or presents what came out.
+func unreported(b *builder) bool {
+	for i, d := range b.task.Demands {
+		if i != b.task.Goal && (d.Act == "write" || d.Act == "present" || d.About("report")) {
+			return false
+		}
+	}
+	return true
+}
+
+// without: no demand is about a topic or begins with an act.
+func without(topic, act string) func(*builder) bool {
+	return func(b *builder) bool {
+		for i, d := range b.task.Demands {
+			if d.About(topic) || i != b.task.Goal && d.Act == act {
+				return false
+			}
+		}
+		return true
+	}
+}
 
 func movesData(b *builder) bool {
 	for _, d := range b.task.Demands {
@@ -104,7 +140,7 @@ var byAct = map[string]doing{
 	"compare": {"compareOptions", analyse}, "measure": {"measure", verify}, "decide": {"decide", decide}, "design": {"designSolution", decide},
 	"write": {"writeDocument", work}, "test": {"test", verify}, "review": {"review", verify}, "deploy": {"rollOut", rollout},
 	"monitor": {"setUpMonitoring", work}, "arrange": {"arrange", work}, "book": {"book", work}, "inform": {"informPeople", work}, "buy": {"buy", work},
-	"learn": {"study", work}, "practise": {"practise", work}, "teach": {"trainPeople", rollout}, "approve": {"obtainApproval", decide},
+	"learn": {"study", work}, "automate": {"writeTests", work}, "regress": {"writeTests", work}, "practise": {"practise", work}, "teach": {"trainPeople", rollout}, "approve": {"obtainApproval", decide},
 	"backup": {"backUpData", prepare}, "restore": {"restoreService", work},
 	"present": {"presentResults", rollout}, "seek": {"arrange", work}, "do": {"carryOut", work}, "keep": {"keepAsIs", work}, "translate": {"translate", rollout},
 }
@@ -121,7 +157,7 @@ var byTopic = map[string]doing{
 	"rollback": {"prepareRollback", decide}, "budget": {"estimateCost", decide}, "legal": {"clarifyRules", analyse},
 	"tests": {"test", verify}, "docs": {"writeDocument", work}, "monitoring": {"setUpMonitoring", work}, "approval": {"obtainApproval", decide},
 	"training": {"trainPeople", rollout}, "comms": {"informPeople", rollout}, "guests": {"arrange", work}, "venue": {"book", work}, "transport": {"book", work},
-	"lodging": {"book", work}, "weather": {"prepareAlternative", work}, "rollout": {"rollOut", rollout}, "deadline": {"schedule", decide},
+	"lodging": {"book", work}, "weather": {"prepareAlternative", work}, "rollout": {"rollOut", rollout}, "deadline": {"schedule", decide}, "report": {"writeReport", work},
 }
 
 // extras are what a topic asks for beside the demand's own step: before it,
@@ -134,6 +170,7 @@ var extras = map[string]struct{ before, after part }{
 	"availability":  {part{}, part{action: "testFailure", stage: verify}},
 	"rollback":      {part{}, part{action: "rehearseRollback", stage: verify}},
 	"compatibility": {part{action: "listConsumers", stage: analyse}, part{action: "testCompatibility", stage: verify}},
+	"platform":      {part{}, part{action: "testPlatforms", stage: verify}},
 	"accessibility": {part{}, part{action: "testAccessibility", stage: verify}},
 	"i18n":          {part{}, part{action: "testLanguages", stage: verify}},
 	"monitoring":    {part{}, part{action: "triggerAlert", stage: verify}},
@@ -143,7 +180,7 @@ var extras = map[string]struct{ before, after part }{
 
 // measuredOnly are topics whose demands are limits on everything else: they
 // are checked, and no step of work is theirs alone.
-var measuredOnly = map[string]bool{"performance": true, "availability": true, "dataloss": true, "accessibility": true, "compatibility": true}
+var measuredOnly = map[string]bool{"performance": true, "availability": true, "dataloss": true, "accessibility": true, "compatibility": true, "platform": true}
 
 // technical reports whether a kind of work is about software.
 func technical(k task.Kind) bool {
@@ -169,7 +206,7 @@ var eventTopics = map[string]bool{"venue": true, "transport": true, "lodging": t
 
 // plain are acts whose steps are those of software; elsewhere they are what
 // the kind of work does anyway.
-var plain = map[string]bool{"build": true, "change": true, "remove": true, "deploy": true, "migrate": true, "fix": true, "monitor": true, "design": true}
+var plain = map[string]bool{"build": true, "change": true, "remove": true, "deploy": true, "migrate": true, "fix": true, "monitor": true, "design": true, "automate": true, "regress": true}
 
 // passive are acts that name the step also where the demand does not begin
 // with them: "has to be tested".

@@ -42,7 +42,7 @@ var frames = sync.OnceValue(func() map[words.Language]map[string]frame {
 // Actions are the actions of our own plans, sorted.
 func Actions() []string {
 	names := slices.Sorted(maps.Keys(frames()[words.English]))
-	return slices.DeleteFunc(names, func(n string) bool { return n[0] == '_' })
+	return slices.DeleteFunc(names, func(n string) bool { return n[0] == '_' || strings.Contains(n, ".") })
 }
 
 // Lengths in runes of what is repeated of a demand: as a step in its own words,
@@ -85,13 +85,19 @@ var traditionalQuotes = strings.NewReplacer("“", "「", "”", "」")
 // step gives description and check.
 func (w *writer) step(s *draft) (description, check string) {
 	d := w.b.task.Demands[s.covers[0]]
-	f := w.frames[s.action]
+	f, ok := w.frames[s.action+"."+string(w.b.task.Kind)]
+	if !ok {
+		f = w.frames[s.action]
+	}
 	fill := w.fill(s)
 	description = upper(fill.Replace(w.our(f.description)))
 	if s.own {
 		description = upper(clip(d.Shown, maxOwn))
+		if about := w.pronoun(d); about != "" {
+			description += ": " + about
+		}
 	}
-	if symptoms := w.symptoms(); len(symptoms) > 0 && (s.action == "reproduceDefect" || s.action == "assessImpact") {
+	if symptoms := w.symptoms(); len(symptoms) > 0 && w.pronoun(d) == "" && (s.action == "reproduceDefect" || s.action == "assessImpact") {
 		description += " – " + w.join(symptoms, true)
 	}
 	check = upper(fill.Replace(w.our(f.check)))
@@ -139,15 +145,24 @@ func (w *writer) fill(s *draft) *strings.Replacer {
 	if whole {
 		thing = w.quote(thing)
 	}
+	shown := w.join(about, false)
+	quoted := w.join(about, true)
+	if about := w.pronoun(d); about != "" {
+		thing, shown, quoted = about, about, about
+	}
 	var ids []string
 	for _, j := range s.covers {
 		ids = append(ids, t.Demands[j].ID)
 	}
-	from, to := w.our(w.frames["_today"].description), w.our(w.frames["_target"].description)
-	if g := t.Demands[t.Goal]; g.From != "" {
-		from, to = g.From, g.To
+	goal := w.quote(clip(t.Demands[t.Goal].Shown, maxQuoted))
+	from, to := goal, w.our(w.frames["_target"].description)
+	if g := t.Demands[t.Goal]; g.To != "" {
+		to = g.To
+		if g.From != "" {
+			from = g.From
+		}
 	}
-	return strings.NewReplacer("{x}", w.lower(w.join(about, false)), "{q}", w.join(about, true), "{o}", thing, "{r}", idList(ids), "{from}", from, "{to}", to)
+	return strings.NewReplacer("{x}", shown, "{q}", quoted, "{o}", thing, "{r}", idList(ids), "{from}", from, "{to}", to)
 }
 
 // join lists what demands say, and breaks off where it grows too long.
@@ -180,7 +195,7 @@ func (w *writer) join(demands []int, quoted bool) string {
 func (w *writer) symptoms() []int {
 	var out []int
 	for i, d := range w.b.task.Demands {
-		if d.Type == task.Symptom {
+		if w.b.asked(d) {
 			out = append(out, i)
 		}
 	}
@@ -199,28 +214,17 @@ func idList(ids []string) string {
 
 func (w *writer) quote(s string) string { return w.quotes[0] + s + w.quotes[1] }
 
-// lower makes the first letter small behind a colon, if the word is one that
-// is written small: names and acronyms are left as they are.
-func (w *writer) lower(s string) string {
-	first, n := utf8.DecodeRuneInString(s)
-	if !unicode.IsUpper(first) {
-		return s
+// pronoun is what a goal is about that has no object of its own, "find out why
+// and fix it": what is wrong, or what was asked; else "".
+func (w *writer) pronoun(d *task.Demand) string {
+	if d.ID[0] != 'T' || !d.Own || len(d.Object(object)) > 0 {
+		return ""
 	}
-	tokens := words.Cut(s[:min(len(s), 200)])
-	if len(tokens) == 0 || tokens[0].Start != 0 {
-		return s
+	symptoms := w.symptoms()
+	if len(symptoms) == 0 {
+		return ""
 	}
-	for _, r := range s[n:tokens[0].End] {
-		if unicode.IsUpper(r) || unicode.IsDigit(r) {
-			return s
-		}
-	}
-	for _, h := range words.For(w.b.task.Language).Find(tokens[:min(len(tokens), 4)]) {
-		if h.From == 0 && h.Class != "date" && tokens[0].Text != "i" {
-			return string(unicode.ToLower(first)) + s[n:]
-		}
-	}
-	return s
+	return w.join(symptoms[:1], true)
 }
 
 func upper(s string) string {

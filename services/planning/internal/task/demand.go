@@ -15,7 +15,7 @@ func newDemand(id string, c clause, x *words.Lexicon, l words.Language) *Demand 
 	d.dropNegated()
 	d.readAct(l)
 	for _, h := range d.hits {
-		if h.Class == "topic" && len(d.Topics) < maxTopics && !d.About(h.Name) {
+		if h.Class == "topic" && !d.About(h.Name) {
 			d.Topics = append(d.Topics, h.Name)
 		}
 	}
@@ -25,20 +25,36 @@ func newDemand(id string, c clause, x *words.Lexicon, l words.Language) *Demand 
 			d.Limits = append(d.Limits, l)
 		}
 	}
-	for _, l := range d.Limits {
-		// Seconds as a bound are a matter of speed, whatever the words.
-		if l.Kind == "instant" && l.Op == "≤" && !d.About("performance") {
-			d.Topics = append([]string{"performance"}, d.Topics...)
-			d.Topics = d.Topics[:min(len(d.Topics), maxTopics)]
-			break
-		}
-	}
+	d.settleTopics()
 	d.skip = skipped(d.hits, len(d.tokens))
 	d.Terms = d.terms(0, len(d.tokens))
 	d.readOrder()
 	d.readCondition()
 	d.readMove()
 	return d
+}
+
+// settleTopics drops topics that another one explains.
+func (d *Demand) settleTopics() {
+	for _, l := range d.Limits {
+		// Seconds as a bound are a matter of speed, whatever it is that takes them.
+		if l.Kind == "instant" && l.Op == "≤" {
+			d.Topics = []string{"performance"}
+			return
+		}
+	}
+	for _, other := range []string{"privacy", "legal", "platform", "accessibility"} {
+		if d.About(other) { // to comply with a law, or to run on a phone
+			d.Topics = slices.DeleteFunc(d.Topics, func(t string) bool { return t == "compatibility" })
+		}
+	}
+	d.Topics = d.Topics[:min(len(d.Topics), maxTopics)]
+	if (d.Act == "write" || d.Act == "build") && d.About("tests") {
+		d.Act = "automate"
+		if strings.Contains(strings.ToLower(d.Text), "regress") || d.has("mark", "regression") {
+			d.Act = "regress"
+		}
+	}
 }
 
 // readAct finds the first act. One that stands first, or right behind words
@@ -56,15 +72,40 @@ func (d *Demand) readAct(l words.Language) {
 			next = max(next, h.To)
 			d.Shown = d.Text[d.tokens[next].Start:]
 		}
+		if h.Class == "cmp" && begin == 0 && h.From <= next {
+			next = max(next, h.To) // "at least interview …", as Chinese puts it
+		}
 		if h.Class == "act" && (h.To >= len(d.tokens) || d.tokens[h.To].Text != "的") {
 			d.Act, d.Own, d.actEnd = h.Name, h.From <= next, h.To
+			if second, ok := d.joined(h.To); ok { // "find and fix"
+				d.Act, d.actEnd = second.Name, second.To
+			}
 			break
 		}
+	}
+	// Chinese names the object first: "把队列迁移到 Kafka".
+	if l == words.Chinese && d.Act != "" && !d.Own && next < len(d.tokens) && (d.tokens[next].Text == "把" || d.tokens[next].Text == "将") {
+		d.Own, d.actEnd = true, 0
 	}
 	// An infinitive that no list has still says what to do.
 	if !d.Own && next < len(d.tokens) && infinitive(d.tokens[next].Text, l) {
 		d.Act, d.Own, d.actEnd = "", true, 0
 	}
+}
+
+// joined is the act that stands at token i behind an "and" and nothing else.
+func (d *Demand) joined(i int) (act words.Hit, ok bool) {
+	for _, and := range d.hits {
+		if and.Class != "mark" || and.Name != "and" || and.From != i {
+			continue
+		}
+		for _, h := range d.hits {
+			if h.Class == "act" && h.From == and.To && acts[h.Name] != "" {
+				return h, true
+			}
+		}
+	}
+	return words.Hit{}, false
 }
 
 // behindSubordinate is the token behind the comma of a clause that begins with
@@ -227,6 +268,8 @@ func (d *Demand) readMove() {
 			d.From = d.phrase(from, h.From)
 			d.To = d.phrase(h.To, len(d.tokens))
 			return
+		case h.Name == "to" && from < 0 && h.From >= d.actEnd && h.To < len(d.tokens) && d.To == "":
+			d.To = d.phrase(h.To, len(d.tokens))
 		}
 	}
 }
@@ -255,7 +298,7 @@ func skipped(hits []words.Hit, n int) []bool {
 	skip := make([]bool, n)
 	for _, h := range hits {
 		switch h.Class {
-		case "stop", "mark", "open", "cmp", "cmpafter", "num":
+		case "stop", "mark", "open", "cmp", "cmpafter", "num", "date":
 			for i := h.From; i < h.To; i++ {
 				skip[i] = true
 			}

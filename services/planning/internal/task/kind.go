@@ -93,6 +93,9 @@ func (t *Task) judge() {
 	if !t.software() {
 		delete(scores, Build)
 	}
+	if !t.gathering() {
+		delete(scores, Event)
+	}
 	t.Kind = General
 	top := least - 1
 	for _, k := range kinds {
@@ -105,6 +108,22 @@ func (t *Task) judge() {
 
 // speaks reports whether the act of a demand is one of a kind of work.
 func (t *Task) speaks(i int) bool { return acts[t.Demands[i].Act] != "" }
+
+// gathering reports whether anything says that people meet: much is arranged
+// where nobody does.
+func (t *Task) gathering() bool {
+	for _, d := range t.Demands {
+		if d.has("kind", string(Event)) {
+			return true
+		}
+		for _, topic := range []string{"venue", "catering", "guests", "programme", "lodging"} {
+			if d.About(topic) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // softwareTopics are those that only software has.
 var softwareTopics = []string{"performance", "integration", "ui", "security", "tests", "monitoring", "compatibility"}

@@ -160,7 +160,7 @@ func due(text string, tokens []words.Token, hits []words.Hit) string {
 			continue
 		}
 		from, to := h.From, h.To
-		if h.Name == "day" && !until[from] {
+		if h.Name == "day" && !until[from] && !(to < len(tokens) && tokens[to].Text == "前") {
 			continue // "since Tuesday"
 		}
 		if h.Name == "month" && !(from > 0 && tokens[from-1].Kind == words.Number) && !(to < len(tokens) && tokens[to].Kind == words.Number) {

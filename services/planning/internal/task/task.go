@@ -11,6 +11,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/services/planning/internal/words"
@@ -151,26 +152,54 @@ func Read(text string, requirements []string, language words.Language) *Task {
 	t.judge()
 	for i, d := range t.Demands {
 		d.Type = d.typeOf(t.Kind, i == t.Goal)
+		// What stands before the order to mend it is what is wrong.
+		if (t.Kind == Fix || t.Kind == Incident) && d.Type == Context && i < t.Goal {
+			d.Type = Symptom
+		}
 	}
 	return t
 }
 
-// findGoal takes the first clause of the task that says what to do.
+// serving are acts that stand before or behind what a task is for: who backs up
+// and then upgrades, upgrades.
+var serving = map[string]bool{"backup": true, "test": true, "review": true, "inform": true, "approve": true, "measure": true, "collect": true, "present": true, "decide": true, "automate": true}
+
+// findGoal takes the first clause of the task that says what to do, and is no
+// service to another; to find out why and then to fix is to fix.
 func (t *Task) findGoal() {
-	best := -1
+	served, own, any := -1, -1, -1
 	for i, d := range t.Demands {
-		if d.ID[0] != 'T' && best >= 0 {
+		if d.ID[0] != 'T' && any >= 0 {
 			break
 		}
 		switch {
-		case d.Own && !d.startsNegative():
+		case !d.Own || d.startsNegative():
+			if d.Act != "" && any < 0 && !d.negative() {
+				any = i
+			}
+			continue
+		case own < 0:
+			own = i
+		}
+		if any < 0 {
+			any = i
+		}
+		if d.ID[0] == 'T' && d.Act == "fix" && own >= 0 && t.Demands[own].Act == "investigate" {
 			t.Goal = i
 			return
-		case d.Act != "" && best < 0 && !d.negative():
-			best = i
+		}
+		if d.ID[0] == 'T' && served < 0 && acts[d.Act] != "" && !serving[d.Act] {
+			served = i
 		}
 	}
-	t.Goal = max(best, 0)
+	switch {
+	case served >= 0 && own >= 0 && serving[t.Demands[own].Act]:
+		t.Goal = served
+	case own >= 0:
+		t.Goal = own
+	default:
+		t.Goal = max(any, 0)
+	}
 }
 
 func (d *Demand) negative() bool { return d.has("mark", "not") }
@@ -213,7 +242,7 @@ func (d *Demand) typeOf(k Kind, goal bool) Type {
 
 // bare reports whether a demand says little besides a date.
 func (d *Demand) bare() bool {
-	return d.Act == "" && len(d.Topics) == 0 && len(d.Terms) <= 3 || d.About("deadline")
+	return (d.Act == "" || d.Act == "do") && len(d.Topics) == 0 && len(d.Terms) <= 3 || d.About("deadline")
 }
 
 // limited reports whether a quantity of the demand is a bound, and not just
@@ -225,6 +254,11 @@ func (d *Demand) limited() bool {
 		}
 	}
 	return false
+}
+
+// Rhythm reports whether a demand is a time that comes back: "30 minutes a day".
+func (d *Demand) Rhythm() bool {
+	return d.Act == "" && d.has("mark", "per") && slices.ContainsFunc(d.Limits, func(l Limit) bool { return l.Kind == "time" })
 }
 
 // Bounded reports whether a demand is hardly more than a bound.

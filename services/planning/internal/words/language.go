@@ -3,6 +3,8 @@ package words
 import (
 	"strings"
 	"unicode"
+
+	"github.com/busbar-mcp/busbar/libs/trigram"
 )
 
 // Language is an ISO 639-1 code.
@@ -23,8 +25,8 @@ var Languages = []Language{English, Polish, Russian, Chinese}
 const sample = 16 << 10
 
 // Detect tells the language of text by its script, and English from Polish by
-// letters and function words. sure is false when nothing spoke for the answer,
-// which then is English.
+// letters and words. sure is false when nothing spoke for the answer, or more
+// for a language that no plan is written in; the answer then is English.
 func Detect(text string) (l Language, sure bool) {
 	if len(text) > sample {
 		text = strings.ToValidUTF8(text[:sample], "")
@@ -58,11 +60,46 @@ func Detect(text string) (l Language, sure bool) {
 	case foreign*2 > letters:
 		return English, false
 	}
-	english, polish := stops(English, text), stops(Polish, text)+2*polishLetters
-	if polish > english {
+	english, polish := float64(stops(English, text)), float64(stops(Polish, text)+2*polishLetters)
+	behind := byLetters(text)
+	other := false
+	for language, by := range behind {
+		other = other || by == 0 && language != string(English) && language != string(Polish)
+	}
+	english -= min(behind[string(English)]*letterWeight, mostAgainst)
+	polish -= min(behind[string(Polish)]*letterWeight, mostAgainst)
+	switch {
+	case other && max(english, polish) < 1:
+		return English, false
+	case polish > english:
 		return Polish, true
 	}
-	return English, english > 0
+	return English, english > 0 || behind[string(English)] == 0 && behind != nil
+}
+
+// What three letters in a row are worth, in function words.
+const (
+	letterWeight = 0.4
+	mostAgainst  = 4.0
+	// fewLetters is how many words are looked at: more have function words.
+	fewLetters = 40
+)
+
+// byLetters says how far each language is behind the one that the letters fit
+// best.
+func byLetters(text string) map[string]float64 {
+	var t trigram.Tally
+	n := 0
+	for _, token := range Cut(text) {
+		if token.Kind != Word || strings.ContainsAny(token.Text, "0123456789_") {
+			continue
+		}
+		t.Add(token.Text, 1)
+		if n++; n == fewLetters {
+			break
+		}
+	}
+	return t.Behind()
 }
 
 // stops counts function words, and verbs that tasks begin with.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/busbar-mcp/busbar/libs/trigram"
 )
 
 //go:embed data/profiles.txt
@@ -84,8 +86,7 @@ const (
 type evidence struct {
 	scores []float64
 	// letters are counted apart: they decide only where a text has few words.
-	letters []float64
-	threes  float64 // letters in a row that were looked at
+	letters trigram.Tally
 	words   int
 }
 
@@ -94,7 +95,6 @@ type evidence struct {
 func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
 	if e.scores == nil {
 		e.scores = make([]float64, len(p.all))
-		e.letters = make([]float64, len(knownTrigrams().languages))
 	}
 	e.words++
 	mask := p.words[word]
@@ -118,7 +118,11 @@ func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
 		}
 	}
 	if !cyrillic && e.words <= few {
-		e.threes += knownTrigrams().add(e.letters, word, name)
+		weight := 1.0
+		if name {
+			weight = nameWeight
+		}
+		e.letters.Add(word, weight)
 	}
 }
 
@@ -139,15 +143,15 @@ func (e *evidence) best(p *profiles, cyrillic bool) Language {
 	if e.words == 0 {
 		return Unknown
 	}
-	var letters map[Language]float64
+	var behind map[string]float64
 	if !cyrillic && e.words <= few {
-		letters = knownTrigrams().evidence(e.letters, e.threes)
+		behind = e.letters.Behind()
 	}
 	best, top := Unknown, 0.0
 	for i, q := range p.all {
 		score := e.scores[i]
-		if letters != nil {
-			score += lettersOf(letters, q.language)
+		if behind != nil {
+			score += letters(behind, q.language)
 		}
 		if q.cyrillic == cyrillic && score > top+1e-9 {
 			best, top = q.language, score

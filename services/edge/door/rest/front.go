@@ -1,0 +1,182 @@
+package rest
+
+import (
+	"bytes"
+	_ "embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/door"
+)
+
+//go:embed front.html
+var frontPage string
+
+var (
+	frontTemplate = template.Must(template.New("front").Parse(frontPage))
+	frontPolicy   = door.PagePolicy(frontPage)
+)
+
+// front is what the page at / says: what this is, who asks, where the doors are, and
+// what is offered to who asks.
+type front struct {
+	Name      string      `json:"name"`
+	Version   string      `json:"version"`
+	Principal string      `json:"principal"`
+	Tenant    string      `json:"tenant,omitzero"`
+	Doors     []frontDoor `json:"doors"`
+	Offers    []offer     `json:"offers"`
+}
+
+// frontDoor is a way in. Link is whether a browser gets something there.
+type frontDoor struct {
+	Path string `json:"path"`
+	What string `json:"what"`
+	Link bool   `json:"-"`
+}
+
+// doors are those that every edge has on its HTTP listener.
+var doors = []frontDoor{
+	{"/mcp", "MCP over Streamable HTTP, 2024-11-05 to 2026-07-28", false},
+	{"/sse", "MCP over HTTP with SSE, for clients of 2024-11-05", false},
+	{"/ws", "MCP over WebSocket, or messages of one's own", false},
+	{"/tools", "plain HTTP, with /resources, /prompts and /sampling", true},
+	{"/docs", "try the tools in a browser", true},
+	{"/openapi.json", "plain HTTP as OpenAPI 3.1", true},
+	{"/graphql", "GraphQL, with a page to try it", true},
+	{"/v1", "the “1.0” envelope", false},
+	{"/healthz", "whether this process runs; /readyz says whether it can serve", true},
+}
+
+// offer is one list of what services offer: as much of it as fits on a page.
+type offer struct {
+	Kind    string    `json:"kind"`
+	Entries []offered `json:"entries"`
+	// More says that there are more, at the path of the kind.
+	More bool `json:"more,omitzero"`
+	// Failed is why there is no list.
+	Failed string `json:"failed,omitzero"`
+}
+
+type offered struct {
+	// Name is what it is asked for by: a name, or the URI of a resource.
+	Name  string `json:"name"`
+	About string `json:"about,omitzero"`
+	Path  string `json:"path"`
+}
+
+// Bounds of the page: entries of a list, and characters said about each.
+const maxOffered, maxAbout = 100, 200
+
+// front answers /: a page, or the same as JSON for who would rather have that.
+func (h *Handler) front(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
+	me, err := h.cfg.API.Me(r.Context(), who)
+	if err != nil {
+		return err
+	}
+	f := front{Name: "busbar", Version: h.cfg.Version, Principal: me.Principal, Tenant: me.Tenant, Doors: doors}
+	tools, next, err := h.cfg.API.Tools(r.Context(), who, "", maxOffered)
+	if err != nil {
+		return err
+	}
+	list := offer{Kind: "tools", Entries: []offered{}, More: next != ""}
+	for _, t := range tools {
+		list.Entries = append(list.Entries, offered{t.Name, about(t.Title, t.Description), "/tools/" + url.PathEscape(t.Name)})
+	}
+	f.Offers = append(f.Offers, list)
+	resources, next, err := h.cfg.API.Resources(r.Context(), who, "", maxOffered)
+	f.Offers = append(f.Offers, offerOf("resources", resources, next, err))
+	prompts, next, err := h.cfg.API.Prompts(r.Context(), who, "", maxOffered)
+	f.Offers = append(f.Offers, offerOf("prompts", prompts, next, err))
+
+	w.Header().Add("Vary", "Accept")
+	w.Header().Set("Cache-Control", "no-store")
+	if prefersJSON(r.Header) {
+		b, err := json.Marshal(f, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		door.Answer(w, http.StatusOK, "application/json", b)
+		return nil
+	}
+	var page bytes.Buffer
+	if err := frontTemplate.Execute(&page, f); err != nil {
+		return err
+	}
+	door.Page(w, frontPolicy, page.Bytes())
+	return nil
+}
+
+func offerOf(kind string, entries []jsontext.Value, next string, err error) offer {
+	o := offer{Kind: kind, Entries: []offered{}, More: next != ""}
+	if err != nil {
+		o.Failed = fault.From(err).Message
+		return o
+	}
+	for _, e := range entries {
+		var is struct {
+			URI         string `json:"uri"`
+			Name        string `json:"name"`
+			Title       string `json:"title"`
+			Description string `json:"description"`
+		}
+		if json.Unmarshal(e, &is) != nil {
+			continue // an entry of a service's own making; /resources shows it as it is
+		}
+		name, title := is.Name, is.Title
+		if is.URI != "" {
+			if title == "" {
+				title = is.Name
+			}
+			name = is.URI
+		}
+		o.Entries = append(o.Entries, offered{name, about(title, is.Description), "/" + kind + "/" + url.PathEscape(name)})
+	}
+	return o
+}
+
+// about is what is said of an offer, on one line and bounded.
+func about(title, description string) string {
+	text := strings.Join(strings.Fields(description), " ")
+	if text == "" {
+		text = title
+	}
+	if utf8.RuneCountInString(text) > maxAbout {
+		text = string([]rune(text)[:maxAbout]) + "…"
+	}
+	return text
+}
+
+// prefersJSON is true of a request that would rather have JSON than a page.
+func prefersJSON(h http.Header) bool {
+	var asJSON, asPage float64
+	for _, line := range h["Accept"] {
+		for part := range strings.SplitSeq(line, ",") {
+			media, parameters, _ := strings.Cut(part, ";")
+			q := 1.0
+			for p := range strings.SplitSeq(parameters, ";") {
+				if value, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
+					if v, err := strconv.ParseFloat(value, 64); err == nil {
+						q = v
+					}
+				}
+			}
+			switch strings.ToLower(strings.TrimSpace(media)) {
+			case "application/json":
+				asJSON = q
+			case "text/html":
+				asPage = q
+			}
+		}
+	}
+	return asJSON > asPage
+}
