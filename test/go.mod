@@ -62,7 +62,7 @@ require (
 	github.com/busbar-mcp/busbar/services/planning v0.0.0
 	github.com/busbar-mcp/busbar/services/prompt v0.0.0
 	github.com/busbar-mcp/busbar/services/text v0.0.0
-	github.com/gofrs/flock v0.13.1 // indirect
+	github.com/gofrs/flock v0.13.1
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/graph-gophers/graphql-go v1.11.0 // indirect
