@@ -47,7 +47,7 @@ func sealing(t testing.TB, conn *bus.Conn) (*bus.Server, *atomic.Int32) {
 // A service with a key carries out what an edge has sealed for it, and nothing
 // else: not what was changed, is for another service, too old or a copy. Who sends
 // it is told nothing.
-func TestSealedRequests(t *testing.T) {
+func TestCase69SealedRequests(t *testing.T) {
 	t.Parallel()
 	url, master := bustest.Server(t), secret.NewKey()
 	edge := withKeys(t, url, secret.Edges, master)
@@ -60,6 +60,11 @@ func TestSealedRequests(t *testing.T) {
 		t.Fatalf("a sealed call: %v, %d ran", err, ran.Load())
 	}
 	sealed := (<-heard).Data
+	if _, err := bustest.Caller(t, edge).Call(t.Context(), "svc", toolCall(`{"a":"`+strings.Repeat("x", 200<<10)+`"}`), nil); err != nil || ran.Load() != 2 {
+		t.Fatalf("a large sealed call: %v, %d ran", err, ran.Load())
+	}
+	large := (<-heard).Data
+	large[100<<10] ^= 1
 	capture := func(conn *bus.Conn, service string, change func(*busv1.Request)) []byte {
 		t.Helper()
 		at := make(chan *nats.Msg, 1)
@@ -99,7 +104,7 @@ func TestSealedRequests(t *testing.T) {
 	nc := bustest.Join(t, url).NATS()
 	for name, data := range map[string][]byte{
 		"not sealed": unsealed, "by who has another master key": foreign, "for another service": other, "too old": old, "changed": changed,
-		"a bit flipped": flipped, "seal cut": sealed[:len(sealed)-1], "without its seal": sealed[:len(sealed)-35], "a field after the seal": append(slices.Clone(sealed), 0x50, 1),
+		"a bit flipped": flipped, "a bit of a large one flipped": large, "seal cut": sealed[:len(sealed)-1], "without its seal": sealed[:len(sealed)-35], "a field after the seal": append(slices.Clone(sealed), 0x50, 1),
 		"the seal alone": sealed[len(sealed)-35:], "a copy": sealed, "nothing": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

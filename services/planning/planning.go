@@ -3,7 +3,8 @@
 //
 // A plan follows from what the task says, by the method of docs/planning.md
 // and without a model: the same input gives the same bytes. Where the caller
-// asks for it and the client offers sampling, its model may improve the plan.
+// asks for it and the client offers sampling, its model may draft or improve
+// the plan, which then is held to the same checks.
 package planning
 
 import (
@@ -73,7 +74,14 @@ func generate(ctx context.Context, call *service.Call, in GenerateIn) (GenerateO
 	if !t.Known {
 		out.Note = "The language of the task is none of en, pl, ru and zh, so its words were read only in part."
 	}
-	if in.Refine {
+	if in.Method == byModel {
+		method, note, err := draft(call, t, p)
+		if err != nil {
+			return GenerateOut{}, err
+		}
+		out.Method = method
+		out.Note = strings.TrimSpace(out.Note + " " + note)
+	} else if in.Refine {
 		refined, note, err := refine(call, t, p)
 		if err != nil {
 			return GenerateOut{}, err

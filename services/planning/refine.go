@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/planning/internal/plan"
 	"github.com/busbar-mcp/busbar/services/planning/internal/task"
@@ -51,18 +50,11 @@ func refine(call *service.Call, t *task.Task, p *plan.Plan) (refined bool, note 
 	if err != nil {
 		return false, "", err
 	}
-	answers, err := call.Ask(service.Sample(question, service.Sampling{
-		Messages:     []mcp.PromptMessage{{Role: "user", Content: mcp.Text(string(material))}},
-		SystemPrompt: instructions, MaxTokens: answerTokens,
-	}))
+	text, err := sample(call, question, instructions, string(material))
 	if err != nil {
 		return false, "", err
 	}
-	said, err := answers.Sampled(question)
-	if err != nil {
-		return false, "", err
-	}
-	steps, err := readAnswer(said.Text(), t, p)
+	steps, err := readAnswer(text, t, p)
 	if err != nil {
 		return false, "Not refined: the model's answer was not taken, since " + err.Error() + ".", nil
 	}
@@ -83,9 +75,30 @@ type answered struct {
 
 var actionName = regexp.MustCompile(`^[a-z][A-Za-z0-9]{0,63}$`)
 
-// readAnswer reads the model's answer, and says what rule it breaks. Nothing
-// of the answer stands in the error.
+// readAnswer reads an improved plan, and says what rule it breaks.
 func readAnswer(text string, t *task.Task, p *plan.Plan) ([]plan.Step, error) {
+	steps, err := readSteps(text, t)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, r := range p.Requirements {
+		ids = append(ids, r.ID)
+	}
+	for i, s := range steps {
+		if len(s.Covers) == 0 {
+			return nil, fmt.Errorf("step %d covers no requirement", i+1)
+		}
+	}
+	if problems := plan.Validate(steps, ids); len(problems) > 0 {
+		return nil, fmt.Errorf("it breaks a rule of plans (%s)", problems[0].Code)
+	}
+	return steps, nil
+}
+
+// readSteps reads the steps of a model's answer, and says why they cannot be
+// taken. Nothing of the answer stands in the error.
+func readSteps(text string, t *task.Task) ([]plan.Step, error) {
 	if len(text) > maxAnswer {
 		return nil, errors.New("it is too large")
 	}
@@ -111,17 +124,7 @@ func readAnswer(text string, t *task.Task, p *plan.Plan) ([]plan.Step, error) {
 			}
 			prose.WriteString(s + "\n")
 		}
-		if len(a.Covers) == 0 {
-			return nil, fmt.Errorf("step %d covers no requirement", i+1)
-		}
 		steps[i] = plan.Step{ID: a.ID, Action: a.Action, Description: a.Description, Covers: a.Covers, DependsOn: a.DependsOn, Check: a.Check}
-	}
-	var ids []string
-	for _, r := range p.Requirements {
-		ids = append(ids, r.ID)
-	}
-	if problems := plan.Validate(steps, ids); len(problems) > 0 {
-		return nil, fmt.Errorf("it breaks a rule of plans (%s)", problems[0].Code)
 	}
 	if l, sure := words.Detect(prose.String()); sure && l != t.Language && t.Known {
 		return nil, errors.New("it is in another language")

@@ -9,6 +9,8 @@ type GenerateIn struct {
 	// Language is en, pl, ru or zh; "" stands for the task's.
 	Language string `json:"language,omitzero"`
 	Refine   bool   `json:"refine,omitzero"`
+	// Method is rules or model; "" stands for rules.
+	Method string `json:"method,omitzero"`
 }
 
 // GenerateOut is what generatePlan returns.
@@ -20,6 +22,7 @@ type GenerateOut struct {
 	Kind         string        `json:"kind" jsonschema:"Kind of work: build, fix, migrate, investigate, write, analysis, incident, event, learn, buy or general"`
 	Evidence     []string      `json:"evidence" jsonschema:"Words of the input that spoke for the kind"`
 	Refined      bool          `json:"refined" jsonschema:"Whether the client's model improved the plan"`
+	Method       string        `json:"method,omitzero" jsonschema:"How the plan was made, if it was asked for by a model: model, or rules with a note that says why"`
 	Note         string        `json:"note,omitzero" jsonschema:"What there is to know about how the plan was made"`
 }
 

@@ -1,6 +1,6 @@
-// Package workspace is the Busbar service of files, for a model that works on code:
-// it reads, searches and changes files under the directories that are configured,
-// its roots, and nowhere else. Each call goes through an os.Root, so that neither a
+// Package workspace is the Busbar service of files and git, for a model that works on
+// code: it reads, searches and changes what is under the directories that are
+// configured, its roots, and nowhere else. Each call goes through an os.Root, so that neither a
 // path nor a link nor a race leaves a root; what a client says of its own roots
 // narrows that further. Files are resources too, whose changes are told.
 package workspace
@@ -34,10 +34,11 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 		return nil, err
 	}
 	w := &workspace{roots: roots, Service: service.New("workspace", service.WithVersion(env.Version), service.WithLogger(env.Log),
-		service.WithDescription("Files of configured directories, for models that work on code"))}
+		service.WithDescription("Files and git of configured directories, for models that work on code"))}
 	w.OnStop(func() { _ = roots.Close() })
 	w.addReaders()
 	w.addWriters()
+	w.addGit()
 	if len(roots.All()) > 0 {
 		w.addResources()
 		w.watchRoots()
@@ -66,6 +67,13 @@ func (w *workspace) view(call *service.Call) (*root.View, error) {
 
 // add adds a tool whose handler gets what its call may reach.
 func add[In, Out any](w *workspace, t service.Tool, handler func(ctx context.Context, v *root.View, in In) (Out, error)) {
+	addCall(w, t, func(ctx context.Context, _ *service.Call, v *root.View, in In) (Out, error) {
+		return handler(ctx, v, in)
+	})
+}
+
+// addCall is add for a handler that looks at the call itself, too.
+func addCall[In, Out any](w *workspace, t service.Tool, handler func(ctx context.Context, call *service.Call, v *root.View, in In) (Out, error)) {
 	closed := false
 	t.Annotations.OpenWorldHint = &closed
 	service.AddTool(w.Service, t, func(ctx context.Context, call *service.Call, in In) (out Out, err error) {
@@ -74,7 +82,7 @@ func add[In, Out any](w *workspace, t service.Tool, handler func(ctx context.Con
 			return out, err
 		}
 		defer v.Close()
-		out, err = handler(ctx, v, in)
+		out, err = handler(ctx, call, v, in)
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = service.Errorf("it took too long: ask for less of it")
 		}

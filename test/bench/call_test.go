@@ -20,19 +20,21 @@ const connections = 32
 func BenchmarkToolsCall(b *testing.B) {
 	for _, peer := range []struct {
 		name, tool string
-		start      func(*testing.B) net.Addr
+		start      func(*testing.B) (net.Addr, string)
 	}{
-		{"busbar", echo, recorded},
-		{"busbar with an effect", effect, recorded},
-		{"busbar unrecorded", echo, unrecorded},
-		{"floor", echo, func(b *testing.B) net.Addr { return startFloor(b, strings.Repeat("x", 300)) }},
-		{"sdk", echo, startSDK},
+		{"busbar", echo, anybody(recorded)},
+		{"busbar with an effect", effect, anybody(recorded)},
+		{"busbar unrecorded", echo, anybody(unrecorded)},
+		{"busbar guarded", echo, guarded(policy)},
+		{"busbar with a condition", echo, guarded(conditional)},
+		{"floor", echo, anybody(func(b *testing.B) net.Addr { return startFloor(b, strings.Repeat("x", 300)) })},
+		{"sdk", echo, anybody(startSDK)},
 	} {
 		b.Run(peer.name, func(b *testing.B) {
-			addr := peer.start(b)
+			addr, key := peer.start(b)
 			clients := make([]*client, connections)
 			for i := range clients {
-				clients[i] = dial(b, addr, peer.tool)
+				clients[i] = dialAs(b, addr, peer.tool, key)
 			}
 			var left atomic.Int64
 			left.Store(int64(b.N))
@@ -54,6 +56,11 @@ func BenchmarkToolsCall(b *testing.B) {
 	}
 }
 
+// anybody is a server that asks nobody who calls.
+func anybody(start func(*testing.B) net.Addr) func(*testing.B) (net.Addr, string) {
+	return func(b *testing.B) (net.Addr, string) { return start(b), "" }
+}
+
 func recorded(b *testing.B) net.Addr   { return startBusbar(b, edge.Audit{}) }
 func unrecorded(b *testing.B) net.Addr { return startBusbar(b, edge.Audit{Off: true}) }
 
@@ -61,41 +68,48 @@ func unrecorded(b *testing.B) net.Addr { return startBusbar(b, edge.Audit{Off: t
 // is noisy for all, and reports Busbar's rate as a multiple of each other's: the
 // median over the turns. What its records cost is reported as the processor time
 // of a call that is recorded, as a multiple of that of one that is not: of a
-// read-only call, and of one that may have an effect.
+// read-only call, and of one that may have an effect. What a policy, limits and an API
+// key cost is the rate with all of them as a multiple of the rate with none, without
+// and with a condition on the arguments.
 func BenchmarkRatios(b *testing.B) {
 	busbar := recorded(b)
 	probe := dial(b, busbar, echo)
 	if err := probe.call(); err != nil {
 		b.Fatal(err)
 	}
+	guardedAt, key := guarded(policy)(b)
+	conditionalAt, other := guarded(conditional)(b)
 	peers := []struct {
-		addr net.Addr
-		tool string
-	}{{busbar, echo}, {startFloor(b, string(probe.answer)), echo}, {startSDK(b), echo}, {unrecorded(b), echo}, {busbar, effect}}
+		addr      net.Addr
+		tool, key string
+	}{{busbar, echo, ""}, {startFloor(b, string(probe.answer)), echo, ""}, {startSDK(b), echo, ""}, {unrecorded(b), echo, ""}, {busbar, effect, ""}, {guardedAt, echo, key}, {conditionalAt, echo, other}}
 	clients := make([][]*client, len(peers))
 	for i, peer := range peers {
 		for range connections {
-			clients[i] = append(clients[i], dial(b, peer.addr, peer.tool))
+			clients[i] = append(clients[i], dialAs(b, peer.addr, peer.tool, peer.key))
 		}
 		rate(b, clients[i], 200*time.Millisecond) // warm
 	}
 	b.ResetTimer()
 	for b.Loop() {
 		const turns = 9
-		var own, floor, sdk, readOnly, effects []float64
+		var own, floor, sdk, readOnly, effects, guards, conditions []float64
 		for range turns {
-			var r, cpu [5]float64
+			var r, cpu [7]float64
 			for i := range peers {
 				r[i], cpu[i] = rate(b, clients[i], 400*time.Millisecond)
 			}
 			own, floor, sdk = append(own, r[0]), append(floor, r[0]/r[1]), append(sdk, r[0]/r[2])
 			readOnly, effects = append(readOnly, cpu[0]/cpu[3]), append(effects, cpu[4]/cpu[3])
+			guards, conditions = append(guards, r[5]/r[0]), append(conditions, r[6]/r[0])
 		}
 		b.ReportMetric(median(own), "calls/s")
 		b.ReportMetric(median(floor), "x-floor")
 		b.ReportMetric(median(sdk), "x-sdk")
 		b.ReportMetric(median(readOnly), "x-cpu-recorded")
 		b.ReportMetric(median(effects), "x-cpu-recorded-effect")
+		b.ReportMetric(median(guards), "x-guarded")
+		b.ReportMetric(median(conditions), "x-guarded-condition")
 	}
 }
 

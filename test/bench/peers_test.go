@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +25,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 type in struct {
@@ -35,11 +38,15 @@ type out struct {
 
 const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s","arguments":{"text":"One bus. Many circuits."},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 
-// request is the whole HTTP request, the same bytes for every peer.
-func request(addr net.Addr, tool string) []byte {
+// request is the whole HTTP request, the same bytes for every peer, but for an API key
+// where one is shown.
+func request(addr net.Addr, tool, key string) []byte {
 	body := fmt.Sprintf(body, tool)
+	if key != "" {
+		key = "Authorization: Bearer " + key + "\r\n"
+	}
 	return fmt.Appendf(nil, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
-		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\nContent-Length: %d\r\n\r\n%s", addr, tool, len(body), body)
+		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: %s\r\n%sContent-Length: %d\r\n\r\n%s", addr, tool, key, len(body), body)
 }
 
 // serve runs a handler on a real listener for the length of the benchmark.
@@ -68,6 +75,13 @@ const (
 
 // startBusbar is the whole path: HTTP, edge, NATS, service, and back.
 func startBusbar(b *testing.B, recorded edge.Audit) net.Addr {
+	addr, _ := startGuarded(b, recorded, "")
+	return addr
+}
+
+// startGuarded is startBusbar with a policy file, if there is one: then an API key says
+// who calls, and is returned.
+func startGuarded(b *testing.B, recorded edge.Audit, policy string) (_ net.Addr, key string) {
 	url := bustest.Server(b)
 	quiet := slog.New(slog.DiscardHandler)
 	s := service.New("echo", service.WithLogger(quiet), service.WithConcurrency(256))
@@ -91,7 +105,21 @@ func startBusbar(b *testing.B, recorded edge.Audit) net.Addr {
 		b.Fatal(err)
 	}
 	b.Cleanup(edgeConn.Close)
-	e, err := edge.New(b.Context(), edgeConn, edge.Config{Version: "0.0.0", Logger: quiet, Audit: recorded})
+	cfg := edge.Config{Version: "0.0.0", Logger: quiet, Audit: recorded}
+	if policy != "" {
+		flags := edge.PolicyFlags{Access: policy}
+		closed, err := flags.OpenPolicy(&cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(closed)
+	}
+	forgotten, err := new(edge.IdentityFlags).OpenIdentity(&cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(forgotten)
+	e, err := edge.New(b.Context(), edgeConn, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -99,7 +127,35 @@ func startBusbar(b *testing.B, recorded edge.Audit) net.Addr {
 	if err := e.Await(b.Context(), "echo"); err != nil {
 		b.Fatal(err)
 	}
-	return serve(b, e.Handler(door.Guard{Loopback: true}))
+	if policy != "" {
+		if key, err = store.NewAPIKeys(edgeConn).Create(b.Context(), "bench", "anna", time.Time{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return serve(b, e.Handler(door.Guard{Loopback: true})), key
+}
+
+// policy has what every call is asked about: roles that allow and deny, and limits of
+// each kind. conditional has a condition on the arguments as well.
+const policy = `
+tenants: {acme: {limits: {rate: 1000000/s, concurrent: 100000}}}
+roles:
+  analyst: {allow: [tools/echo, tools/save, "resources/example://*"], deny: ["tools/delete_*"], limits: {rate: 1000000/s, concurrent: 100000}}
+principals: {anna: {tenant: acme, roles: [analyst]}}
+tools: {echo: {rate: 1000000/s}}
+`
+
+const conditional = policy + `conditions: [{on: tools/echo, when: 'args.text.startsWith("One") && principal.tenant == "acme"'}]`
+
+// guarded is Busbar with a policy.
+func guarded(policy string) func(*testing.B) (net.Addr, string) {
+	return func(b *testing.B) (net.Addr, string) {
+		file := filepath.Join(b.TempDir(), "access.yaml")
+		if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		return startGuarded(b, edge.Audit{}, file)
+	}
 }
 
 // startFloor does what cannot be left out: read a body over net/http, carry it
@@ -160,12 +216,18 @@ type client struct {
 
 func dial(b *testing.B, addr net.Addr, tool string) *client {
 	b.Helper()
+	return dialAs(b, addr, tool, "")
+}
+
+// dialAs is dial of a client with an API key.
+func dialAs(b *testing.B, addr net.Addr, tool, key string) *client {
+	b.Helper()
 	conn, err := net.Dial("tcp", addr.String())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = conn.Close() })
-	return &client{conn: conn, in: bufio.NewReader(conn), request: request(addr, tool)}
+	return &client{conn: conn, in: bufio.NewReader(conn), request: request(addr, tool, key)}
 }
 
 // call makes one request and reads its answer.

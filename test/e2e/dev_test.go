@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // TestDevHealth asks a whole Busbar how it is.
@@ -147,7 +149,7 @@ func TestOneProcessAFile(t *testing.T) {
 		t.Run(command[0], func(t *testing.T) {
 			t.Parallel()
 			p := start(t, "busbar", append(command, "--nats", dev.nats, "--data-dir", dev.data)...)
-			if code := p.wait(10 * time.Second); code != 1 {
+			if code := p.wait(bustest.Patience); code != 1 {
 				t.Errorf("exited with %d", code)
 			}
 			for _, says := range []string{command[0] + ".db is in use by another process", "--database-url"} {

@@ -139,9 +139,9 @@ func (p *process) wait(within time.Duration) int {
 }
 
 // ready is what the line says that a server prints when it is up.
-type ready struct{ mcp, grpc, nats, data, oauth string }
+type ready struct{ mcp, grpc, metrics, nats, data, oauth string }
 
-var readyLine = regexp.MustCompile(`^busbar \S+ is ready:(?: mcp=(\S+))?(?: grpc=(\S+))? nats=(\S+)(?: data=(\S+))?(?: oauth=(\S+))?$`)
+var readyLine = regexp.MustCompile(`^busbar \S+ is ready:(?: mcp=(\S+))?(?: grpc=(\S+))?(?: metrics=(\S+))? nats=(\S+)(?: data=(\S+))?(?: oauth=(\S+))?$`)
 
 // awaitReady reads the ready line. Anything else on standard output fails the
 // test.
@@ -162,12 +162,12 @@ func (p *process) awaitReady() ready {
 		if m == nil {
 			p.t.Fatalf("%s printed %q for its ready line\n%s", p.cmd.Args, line, p.stderr.String())
 		}
-		if m[4] != "" {
-			fleets.Store(m[3], &bustest.Fleet{URL: m[3], Dir: secret.Dir(filepath.Join(m[4], "users"))})
+		if m[5] != "" {
+			fleets.Store(m[4], &bustest.Fleet{URL: m[4], Dir: secret.Dir(filepath.Join(m[5], "users"))})
 		}
-		return ready{mcp: m[1], grpc: m[2], nats: m[3], data: m[4], oauth: m[5]}
-	case <-time.After(20 * time.Second):
-		p.t.Fatalf("%s is not ready after 20 s\n%s", p.cmd.Args, p.stderr.String())
+		return ready{mcp: m[1], grpc: m[2], metrics: m[3], nats: m[4], data: m[5], oauth: m[6]}
+	case <-time.After(bustest.Patience):
+		p.t.Fatalf("%s is not ready after %v\n%s", p.cmd.Args, bustest.Patience, p.stderr.String())
 	}
 	return ready{}
 }

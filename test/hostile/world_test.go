@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
@@ -74,19 +73,7 @@ func newWorld(t *testing.T) *world {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	own, err := dir.Read("evil")
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, err := nkeys.FromSeed(own.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := user.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.evil = w.raw(t, nats.Nkey(public, user.Sign), nats.CustomInboxPrefix("_INBOX.evil"))
+	w.evil = w.as(t, "evil")
 	return w
 }
 

@@ -185,29 +185,31 @@ func (c *call) arguments() (any, error) {
 	return c.args, c.err
 }
 
-// readArguments reads JSON as CEL has it: whole numbers that fit are integers, so
-// that none is rounded before it is compared.
+// readArguments reads JSON as CEL has it.
 func readArguments(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil
 	}
-	numbers := json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
-		if d.PeekKind() != '0' {
-			return errors.ErrUnsupported
-		}
-		number, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		if n, err := strconv.ParseInt(string(number), 10, 64); err == nil {
-			*v = n
-			return nil
-		}
-		f, err := strconv.ParseFloat(string(number), 64)
-		*v = f
-		return err
-	})
 	var args any
-	err := json.Unmarshal(raw, &args, json.WithUnmarshalers(numbers))
+	err := json.Unmarshal(raw, &args, numbers)
 	return args, err
 }
+
+// numbers has whole numbers that fit be integers, so that none is rounded before it is
+// compared. Made once: what is found out about types is kept with it.
+var numbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	number, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseInt(string(number), 10, 64); err == nil {
+		*v = n
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(number), 64)
+	*v = f
+	return err
+}))

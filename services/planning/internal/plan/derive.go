@@ -46,6 +46,7 @@ type builder struct {
 	last   []*draft
 	chain  []*draft // of the goal
 	core   *draft   // does what the goal says
+	orders [][2]int // of demands, as the text says
 	// demanding counts the demands besides the goal that take work.
 	demanding int
 }

@@ -37,34 +37,42 @@ func (b *builder) said() {
 			continue
 		}
 		if d.Then && i > 0 && sameSource(demands[i-1], d) {
-			b.link(b.main[i-1], b.main[i])
+			b.say(b.main[i-1], b.main[i])
 		}
 		for j, o := range demands {
 			if i == j || b.main[j] == nil || !sameSource(d, o) || !o.Own || j == b.task.Goal && b.core.stage < rollout {
 				continue
 			}
 			if d.First && j > i {
-				b.link(b.main[i], b.main[j])
+				b.say(b.main[i], b.main[j])
 			}
 			if d.Last && j < i {
-				b.link(b.main[j], b.main[i])
+				b.say(b.main[j], b.main[i])
 			}
 		}
 		if d.First && d.ID[0] == 'R' && d.Own && b.core.stage == work {
-			b.link(b.main[i], b.core) // "the orders first", of a whole that is split
+			b.say(b.main[i], b.core) // "the orders first", of a whole that is split
 		}
 		if s := b.named(i, d.Before, nil); s != nil {
-			b.link(b.last[i], s)
-			b.link(b.main[i], s)
+			b.say(b.last[i], s)
+			b.say(b.main[i], s)
 		}
 		var fallback *draft
 		if b.core.stage == rollout && i != b.task.Goal {
 			fallback = b.core // "only after 30 days"
 		}
 		if s := b.named(i, d.After, fallback); s != nil {
-			b.link(s, b.first[i])
-			b.link(s, b.main[i])
+			b.say(s, b.first[i])
+			b.say(s, b.main[i])
 		}
+	}
+}
+
+// say links two steps and keeps whose demands they are.
+func (b *builder) say(before, after *draft) {
+	b.link(before, after)
+	if before != nil && after != nil && after.behind.has(before.index) && before.covers[0] != after.covers[0] {
+		b.orders = append(b.orders, [2]int{before.covers[0], after.covers[0]})
 	}
 }
 

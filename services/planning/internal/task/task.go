@@ -119,7 +119,7 @@ const (
 	maxLimits      = 4
 )
 
-// Read reads a task. language "" stands for that of the text. The caller has
+// Read reads a task. language is that of the plan, "" stands for that of the text. The caller has
 // bounded the sizes of text and requirements.
 func Read(text string, requirements []string, language words.Language) *Task {
 	text = Clean(text)
@@ -132,20 +132,21 @@ func Read(text string, requirements []string, language words.Language) *Task {
 	if language == "" {
 		t.Language, t.Known = words.Detect(whole)
 	}
+	reading := words.Reading(whole, t.Language)
 	t.Traditional = t.Language == words.Chinese && words.IsTraditional(whole)
-	x := words.For(t.Language)
-	for i, c := range split(text, x, t.Language, maxTaskDemands) {
-		t.Demands = append(t.Demands, newDemand(fmt.Sprintf("T%d", i+1), c, x, t.Language))
+	x := words.For(reading)
+	for i, c := range split(text, x, reading, maxTaskDemands) {
+		t.Demands = append(t.Demands, newDemand(fmt.Sprintf("T%d", i+1), c, x, reading))
 	}
 	for i, r := range items {
 		left := maxDemands - len(t.Demands) - (len(items) - i - 1)
-		clauses := split(r, x, t.Language, max(1, left))
+		clauses := split(r, x, reading, max(1, left))
 		for j, c := range clauses {
 			id := fmt.Sprintf("R%d", i+1)
 			if len(clauses) > 1 {
 				id = fmt.Sprintf("R%d.%d", i+1, j+1)
 			}
-			t.Demands = append(t.Demands, newDemand(id, c, x, t.Language))
+			t.Demands = append(t.Demands, newDemand(id, c, x, reading))
 		}
 	}
 	t.findGoal()

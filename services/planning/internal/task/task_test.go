@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/services/planning/internal/task"
+	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
 // shape writes down what was read: "id type text" a line.
@@ -191,4 +192,12 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestLanguageOfThePlan(t *testing.T) {
+	t.Parallel()
+	read := task.Read("Zbudować aplikację do rezerwacji sal", []string{"Zgodność z RODO"}, words.English)
+	if read.Language != words.English || read.Kind != task.Build || !read.Demands[1].About("privacy") {
+		t.Errorf("read as %s, %s, %v", read.Language, read.Kind, read.Demands[1].Topics)
+	}
 }

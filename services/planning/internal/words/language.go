@@ -77,6 +77,15 @@ func Detect(text string) (l Language, sure bool) {
 	return English, english > 0 || behind[string(English)] == 0 && behind != nil
 }
 
+// Reading is the language to read text in when its plan is wanted in another
+// or the same one: the text's own, where its words are known there better.
+func Reading(text string, wanted Language) Language {
+	if own, sure := Detect(text); sure && own != wanted && stops(own, text) > stops(wanted, text) {
+		return own
+	}
+	return wanted
+}
+
 // What three letters in a row are worth, in function words.
 const (
 	letterWeight = 0.4

@@ -114,6 +114,9 @@ func Type(m fs.FileMode) string {
 // explain says to the caller what an operation at a place met. The error of the
 // system has the directory of the root in it, and stays here.
 func explain(p root.Place, err error) error {
+	if err == nil {
+		return nil
+	}
 	var system *fs.PathError
 	var link *os.LinkError
 	if !errors.As(err, &system) && !errors.As(err, &link) {
@@ -145,9 +148,8 @@ func explain(p root.Place, err error) error {
 	return errors.Join(service.Errorf("%s %s", p, words), err)
 }
 
-// parent opens the directory that a place is in, to change what is there. Each step
-// is a directory and no link, whatever others do meanwhile; with make, those that
-// are missing are made. Close it.
+// parent is Parent for what the tools of files change, which is nothing in .git and
+// .busbar.
 func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) {
 	if p.Path == "." {
 		return nil, "", service.Errorf("%s is the directory that is open to you: it is not changed itself", p)
@@ -155,16 +157,23 @@ func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) 
 	if g := root.Guarded(p.Full()); g != "" {
 		return nil, "", service.Errorf("nothing in %s is changed by these tools; what git keeps there, the git tools change, and .busbar is for people", g)
 	}
-	dir, err = p.FS.OpenRoot(".")
-	if err != nil {
-		return nil, "", explain(p, err)
+	dir, name, err = Parent(p.FS, p.Path, makeDirs)
+	return dir, name, explain(p, err)
+}
+
+// Parent opens the directory of root that a path is in, to change what is there. Each
+// step is a directory and no link, whatever others do meanwhile; with makeDirs, those
+// that are missing are made. Close it.
+func Parent(root *os.Root, p string, makeDirs bool) (dir *os.Root, name string, err error) {
+	if dir, err = root.OpenRoot("."); err != nil {
+		return nil, "", err
 	}
-	above, name := path.Split(p.Path)
+	above, name := path.Split(p)
 	for step := range steps(above) {
 		next, err := into(dir, step, makeDirs)
 		_ = dir.Close()
 		if err != nil {
-			return nil, "", explain(p, err)
+			return nil, "", err
 		}
 		dir = next
 	}

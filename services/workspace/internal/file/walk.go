@@ -133,6 +133,31 @@ func readDir(p root.Place) (entries []fs.DirEntry, cut bool, err error) {
 	return entries, cut, nil
 }
 
+// ReadDir describes what is in a directory, links as themselves, in the order of
+// their names. More than are looked at are an error.
+func ReadDir(dir *os.Root, p string) ([]fs.FileInfo, error) {
+	at := root.Place{Root: &root.Root{}, FS: dir, Path: p}
+	entries, cut, err := readDir(at)
+	if err != nil {
+		return nil, err
+	}
+	if cut {
+		return nil, service.Errorf("a directory has more than %d entries", maxEntries)
+	}
+	all := make([]fs.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		info, err := dir.Lstat(path.Join(p, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, info)
+	}
+	return all, nil
+}
+
 // openDir opens a directory to read, with the care of open.
 func openDir(p root.Place) (*os.File, error) {
 	info, err := p.FS.Stat(p.Path)

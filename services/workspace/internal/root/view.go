@@ -232,3 +232,21 @@ func (v *View) names() string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// Inside is an absolute path of this machine as a path in FS, if it is in there.
+func (p Place) Inside(abs string) (string, bool) {
+	for _, dir := range p.dirs {
+		if full, ok := below(dir, path.Clean(abs)); ok {
+			return below(p.At, full)
+		}
+	}
+	return "", false
+}
+
+// Below is another place seen from this one, if it is in there.
+func (p Place) Below(other Place) (string, bool) {
+	if p.Root != other.Root || p.FS != other.FS {
+		return "", false
+	}
+	return below(p.Path, other.Path)
+}

@@ -1,0 +1,286 @@
+package repo
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+// Change is what became of a file.
+type Change struct {
+	Path     string `json:"path"`
+	Staged   string `json:"staged,omitzero" jsonschema:"what the next commit does with the file: added, modified, deleted; absent for nothing"`
+	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked; absent for nothing"`
+}
+
+// Status is the state of a worktree.
+type Status struct {
+	Repository string   `json:"repository" jsonschema:"directory of the worktree"`
+	Branch     string   `json:"branch,omitzero" jsonschema:"absent when a commit is checked out and no branch"`
+	Head       string   `json:"head,omitzero" jsonschema:"the commit that is checked out; absent in a repository without one"`
+	Changes    []Change `json:"changes"`
+	Note       string   `json:"note,omitzero" jsonschema:"what is not shown"`
+}
+
+var words = map[git.StatusCode]string{git.Added: "added", git.Modified: "modified", git.Deleted: "deleted", git.Untracked: "untracked", git.Renamed: "renamed", git.Copied: "copied", git.UpdatedButUnmerged: "unmerged"}
+
+// Status is that of the files below a path of the worktree, at most limit of them.
+func (r *Repo) Status(below string, limit int) (s Status, err error) {
+	s = Status{Repository: r.top.String(), Changes: []Change{}}
+	if s.Branch, s.Head, err = r.head(); err != nil {
+		return s, explain(err)
+	}
+	changed, err := r.changes(below)
+	if err != nil {
+		return s, err
+	}
+	for _, c := range changed {
+		if len(s.Changes) == limit {
+			s.Note = "there are more changes: ask with a path, or a higher limit"
+			break
+		}
+		c.Path = r.Place(c.Path).String()
+		s.Changes = append(s.Changes, c)
+	}
+	return s, nil
+}
+
+// changes are the files below a path that differ from the index, or whose entry there
+// differs from the commit, in the order of their paths, seen from the top.
+func (r *Repo) changes(below string) ([]Change, error) {
+	all, err := r.tree.Status()
+	if err != nil {
+		return nil, explain(err)
+	}
+	var out []Change
+	for p, s := range all {
+		c := Change{Path: p, Worktree: words[s.Worktree], Staged: words[s.Staging]}
+		if c.Staged == "untracked" {
+			c.Staged = ""
+		}
+		if in(below, p) && (c.Staged != "" || c.Worktree != "") {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+// in says whether a path is another one or below it.
+func in(dir, p string) bool {
+	return dir == "." || p == dir || strings.HasPrefix(p, dir+"/")
+}
+
+// head is the branch and the commit that are checked out; both may be missing.
+func (r *Repo) head() (branch, commit string, err error) {
+	ref, err := r.git.Reference(plumbing.HEAD, false)
+	if err != nil {
+		return "", "", err
+	}
+	if ref.Type() == plumbing.HashReference {
+		return "", ref.Hash().String(), nil
+	}
+	branch = ref.Target().Short()
+	at, err := r.git.Reference(ref.Target(), true)
+	switch {
+	case errors.Is(err, plumbing.ErrReferenceNotFound):
+		return branch, "", nil
+	case err != nil:
+		return "", "", err
+	}
+	return branch, at.Hash().String(), nil
+}
+
+// maxRevision is the most bytes of a revision.
+const maxRevision = 255
+
+// commit finds a commit: a branch, a tag, a hash, HEAD, and ~ and ^ behind one.
+func (r *Repo) commit(revision string) (*object.Commit, error) {
+	if revision == "" {
+		revision = "HEAD"
+	}
+	if len(revision) > maxRevision || strings.ContainsAny(revision, " \t\n:@{}[]*?\\") || strings.Contains(revision, "..") {
+		return nil, refuse("a revision is a branch, a tag, a commit's hash or HEAD, with ~ and ^ behind it where wanted")
+	}
+	hash, err := r.git.ResolveRevision(plumbing.Revision(revision))
+	if err != nil {
+		if errors.Is(err, plumbing.ErrReferenceNotFound) || errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, object.ErrParentNotFound) || errors.Is(err, io.EOF) {
+			return nil, refuse("there is no revision %q in this repository", revision)
+		}
+		return nil, explain(err)
+	}
+	c, err := r.git.CommitObject(*hash)
+	return c, explain(err)
+}
+
+// Commit describes a commit.
+type Commit struct {
+	Hash    string    `json:"hash"`
+	Parents []string  `json:"parents,omitempty"`
+	Author  string    `json:"author"`
+	Email   string    `json:"email,omitzero"`
+	Time    time.Time `json:"time" jsonschema:"when it was committed"`
+	Message string    `json:"message" jsonschema:"at most 8 KiB of it"`
+}
+
+const maxMessage = 8 << 10
+
+func describe(c *object.Commit) Commit {
+	d := Commit{Hash: c.Hash.String(), Author: line(c.Author.Name), Email: line(c.Author.Email), Time: c.Committer.When.UTC(), Message: utf8Of(c.Message, maxMessage)}
+	for _, p := range c.ParentHashes {
+		d.Parents = append(d.Parents, p.String())
+	}
+	if y := d.Time.Year(); y < 0 || y > 9999 { // which JSON cannot say
+		d.Time = time.Time{}
+	}
+	return d
+}
+
+func line(s string) string { return utf8Of(s, 200) }
+
+// utf8Of is a text of a repository, which may hold any bytes, cut.
+func utf8Of(s string, most int) string {
+	return strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD")
+}
+
+// Log lists commits from a revision back, those that changed something below a path.
+// skip leaves out the first; more says that there are others.
+func (r *Repo) Log(revision, below string, skip, limit int) (all []Commit, more bool, err error) {
+	from, err := r.commit(revision)
+	if err != nil {
+		return nil, false, err
+	}
+	o := &git.LogOptions{From: from.Hash, Order: git.LogOrderCommitterTime}
+	if below != "." {
+		o.PathFilter = func(p string) bool { return in(below, p) }
+	}
+	commits, err := r.git.Log(o)
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	defer commits.Close()
+	all = []Commit{}
+	err = commits.ForEach(func(c *object.Commit) error {
+		switch {
+		case skip > 0:
+			skip--
+		case len(all) == limit:
+			more = true
+			return storer.ErrStop
+		default:
+			all = append(all, describe(c))
+		}
+		return nil
+	})
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return all, more, explain(err)
+}
+
+// Branch is a branch or tag.
+type Branch struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind" jsonschema:"branch, remote or tag"`
+	Commit  string `json:"commit"`
+	Current bool   `json:"current,omitzero" jsonschema:"it is checked out in this worktree"`
+}
+
+// Branches lists branches, those of remotes and tags, at most limit.
+func (r *Repo) Branches(limit int) (all []Branch, more bool, err error) {
+	current, _, err := r.head()
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	refs, err := r.git.References()
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	defer refs.Close()
+	all = []Branch{}
+	err = refs.ForEach(func(ref *plumbing.Reference) error {
+		b := Branch{Name: utf8Of(ref.Name().Short(), maxRevision), Commit: ref.Hash().String()}
+		switch n := ref.Name(); {
+		case ref.Type() != plumbing.HashReference:
+			return nil
+		case n.IsBranch():
+			b.Kind, b.Current = "branch", b.Name == current
+		case n.IsRemote():
+			b.Kind = "remote"
+		case n.IsTag():
+			b.Kind = "tag"
+		default:
+			return nil
+		}
+		all = append(all, b)
+		return nil
+	})
+	slices.SortFunc(all, func(a, b Branch) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
+	if more = len(all) > limit; more {
+		all = all[:limit]
+	}
+	return all, more, explain(err)
+}
+
+// Line is a line of a file with the commit that it comes from.
+type Line struct {
+	Line   int       `json:"line"`
+	Commit string    `json:"commit"`
+	Author string    `json:"author"`
+	Time   time.Time `json:"time"`
+	Text   string    `json:"text"`
+}
+
+// A blame goes through the whole history of a file, so the file has bounds.
+const (
+	maxBlame      = 512 << 10
+	maxBlameLines = 10_000
+)
+
+// Blame says of each line of a file which commit it comes from: of limit lines from
+// first on.
+func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more bool, err error) {
+	c, err := r.commit(revision)
+	if err != nil {
+		return nil, false, err
+	}
+	f, err := c.File(p)
+	if errors.Is(err, object.ErrFileNotFound) {
+		return nil, false, refuse("the file is not in that commit")
+	}
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	if f.Size > maxBlame {
+		return nil, false, refuse("the file has more than %d KiB, too much to look for the origin of each line", maxBlame>>10)
+	}
+	text, err := f.Contents()
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	if n := strings.Count(text, "\n"); n > maxBlameLines {
+		return nil, false, refuse("the file has more than %d lines, too much to look for the origin of each", maxBlameLines)
+	}
+	blamed, err := git.Blame(c, p)
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	all = []Line{}
+	for i, l := range blamed.Lines {
+		switch {
+		case i+1 < first:
+		case len(all) == limit:
+			return all, true, nil
+		default:
+			all = append(all, Line{i + 1, l.Hash.String(), line(l.AuthorName), l.Date.UTC(), utf8Of(l.Text, 2000)})
+		}
+	}
+	return all, false, nil
+}

@@ -1,0 +1,235 @@
+// Package repo works on git repositories in a root, with go-git: in this process,
+// and through an os.Root alone. No other program runs, so nothing in a repository,
+// in its configuration, hooks, filters or attributes, makes one run.
+package repo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
+)
+
+const (
+	// maxObject is the most bytes of an object: a file, a directory, a commit.
+	maxObject = 32 << 20
+	// maxCache is how much of a repository is kept in memory during one call.
+	maxCache = 32 << 20
+)
+
+var (
+	errLarge   = errors.New("an object of the repository is larger than 32 MiB")
+	errOutside = errors.New("outside")
+	errNoFile  = errors.New("a file of the repository is a pipe, a device, a directory or too long")
+)
+
+// Repo is a repository with its worktree, for one call.
+type Repo struct {
+	git  *git.Repository
+	tree *git.Worktree
+	// top is the directory of the worktree.
+	top root.Place
+	// private is the .git directory of this worktree, common that of all; the same
+	// where there is one worktree.
+	private, common *os.Root
+	// commonAt is where common is in the root.
+	commonAt string
+	opened   []*os.Root
+}
+
+// Open opens the repository that a place is in, looking for .git there and in the
+// directories above, up to what is open to the caller. rel is the place seen from
+// the worktree's top, "." for itself. Close it.
+func Open(ctx context.Context, p root.Place) (r *Repo, rel string, err error) {
+	top := p
+	for {
+		info, err := p.FS.Lstat(path.Join(top.Path, ".git"))
+		if err == nil {
+			r, err = open(ctx, top, info)
+			rel, _ = top.Below(p)
+			return r, rel, explain(err)
+		}
+		if top.Path == "." {
+			return nil, "", refuse("%s is in no git repository that is open to you", p)
+		}
+		top.Path = path.Dir(top.Path)
+	}
+}
+
+func open(ctx context.Context, top root.Place, dotGit fs.FileInfo) (_ *Repo, err error) {
+	r := &Repo{top: top}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	at := path.Join(top.Path, ".git")
+	switch {
+	case dotGit.IsDir():
+	case dotGit.Mode().IsRegular():
+		if at, err = r.pointer(at, "gitdir: ", top.Path); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, refuse("the .git of %s is no directory and no file, so the repository is not opened", top)
+	}
+	if r.private, err = r.dir(at); err != nil {
+		return nil, err
+	}
+	r.common, r.commonAt = r.private, at
+	if _, err := r.private.Lstat("commondir"); err == nil {
+		if r.commonAt, err = r.pointer(path.Join(at, "commondir"), "", at); err != nil {
+			return nil, err
+		}
+		if r.common, err = r.dir(r.commonAt); err != nil {
+			return nil, err
+		}
+	}
+	work, err := r.dir(top.Path)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.open(ctx, work)
+}
+
+// open opens the repository, its directories being known.
+func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
+	var files billy.Filesystem = &confined{ctx: ctx, dir: r.private}
+	if r.common != r.private {
+		files = dotgit.NewRepositoryFilesystem(files, &confined{ctx: ctx, dir: r.common})
+	}
+	store := &bounded{filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
+		LargeObjectThreshold: 1 << 20, AlternatesFS: nowhere(ctx, r.private),
+	})}
+	if r.git, err = git.Open(store, &confined{ctx: ctx, dir: work, tree: true}); err != nil {
+		return err
+	}
+	r.tree, err = r.git.Worktree()
+	return err
+}
+
+// bounded is a store that gives no object that would fill the memory.
+type bounded struct{ *filesystem.Storage }
+
+func (b *bounded) EncodedObject(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
+	o, err := b.Storage.EncodedObject(t, h)
+	if err == nil && o.Size() > maxObject {
+		return nil, errLarge
+	}
+	return o, err
+}
+
+// dir opens a directory of the root; a link that leads out of it is refused.
+func (r *Repo) dir(at string) (*os.Root, error) {
+	d, err := r.top.FS.OpenRoot(at)
+	if err == nil {
+		r.opened = append(r.opened, d)
+	}
+	return d, err
+}
+
+// pointer reads a file that says where a directory of git is, and gives it as a path
+// in the root. from is what a relative one is relative to.
+func (r *Repo) pointer(at, prefix, from string) (string, error) {
+	text, err := small(r.top.FS, at)
+	if err != nil {
+		return "", err
+	}
+	to, ok := strings.CutPrefix(text, prefix)
+	if !ok || to == "" || strings.ContainsAny(to, "\n\x00") {
+		return "", refuse("the .git of %s does not say where the repository is", r.top)
+	}
+	if path.IsAbs(to) {
+		if to, ok = r.top.Inside(to); !ok {
+			return "", errOutside
+		}
+		return to, nil
+	}
+	to = path.Join(from, to)
+	if to == ".." || strings.HasPrefix(to, "../") {
+		return "", errOutside
+	}
+	return to, nil
+}
+
+// small is the text of a small file of git, without the end of its last line.
+func small(dir *os.Root, p string) (string, error) {
+	info, err := dir.Stat(p)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > 4096 {
+		return "", errNoFile
+	}
+	f, err := dir.OpenFile(p, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	return strings.TrimRight(string(data), "\r\n"), err
+}
+
+// Close closes what Open opened.
+func (r *Repo) Close() {
+	for _, d := range r.opened {
+		_ = d.Close()
+	}
+}
+
+// Place is a path of the worktree as a place in the root.
+func (r *Repo) Place(p string) root.Place { return r.top.In(p) }
+
+// Top is the directory of the worktree.
+func (r *Repo) Top() root.Place { return r.top }
+
+func unique() string { return strings.ToLower(rand.Text()[:16]) }
+
+// errSaid marks what is said to the caller already.
+var errSaid = errors.New("said")
+
+// refuse is an error for the caller.
+func refuse(format string, args ...any) error {
+	return errors.Join(service.Errorf(format, args...), errSaid)
+}
+
+// explain says to the caller what go-git met.
+func explain(err error) error {
+	var words string
+	var system *fs.PathError
+	switch {
+	case err == nil, errors.Is(err, errSaid), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, errOutside), strings.Contains(err.Error(), "path escapes from parent"):
+		words = "the repository has parts outside of what is open to you, by its .git file, a worktree or a symbolic link, so it is not opened"
+	case errors.Is(err, errLarge), errors.Is(err, errNoFile):
+		words = err.Error() + ", and is not read"
+	case errors.Is(err, plumbing.ErrObjectNotFound):
+		words = "an object of the repository is not there: it may lie in another repository (objects/info/alternates), which is not read, or on a server"
+	case errors.Is(err, plumbing.ErrReferenceNotFound):
+		words = "there is no such branch, tag or commit; a new repository has none"
+	case errors.Is(err, fs.ErrPermission):
+		words = "the repository has something that is not read or written here: a name that stands for .git, a link on the way, a pipe, or what the file system forbids"
+	case errors.As(err, &system):
+		return err // the log's
+	default:
+		// go-git knows paths in the repository alone.
+		words = "the repository is damaged, or uses what is not supported here: " + line(err.Error())
+	}
+	return errors.Join(refuse("%s", words), err)
+}
