@@ -20,7 +20,9 @@ func (c *checker) readers() {
 	for _, name := range slices.Sorted(maps.Keys(c.p.file.Roles)) {
 		r, roles := c.p.file.Roles[name], []*role{c.p.roles[name]}
 		for _, kind := range []Kind{Resources, Prompts} {
-			on := func(rule string) bool { return strings.HasPrefix(rule, kind.String()+"/") && rule != kind.String()+"/*" }
+			on := func(rule string) bool {
+				return strings.HasPrefix(rule, kind.String()+"/") && rule != kind.String()+"/*"
+			}
 			if !slices.ContainsFunc(slices.Concat(r.Allow, r.Deny), on) {
 				continue
 			}
