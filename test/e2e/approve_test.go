@@ -81,7 +81,7 @@ func TestApproval(t *testing.T) {
 			first.wait(bustest.Patience)
 
 			_, url, _ = up()
-			if code, out, _ := busbar(t, nil, "approve", "--url", url); code != 0 || strings.Count(out, "\tapproved\n") != 3 || !strings.HasPrefix(out, held[0]+"\t") {
+			if code, out, _ := busbar(t, nil, "approve", "--url", url); code != 0 || strings.Count(out, "\tapproved\tanonymous\n") != 3 || !strings.HasPrefix(out, held[0]+"\t") {
 				t.Errorf("lists, with exit %d: %q", code, out)
 			}
 			if code, _, said := busbar(t, nil, "approve", held[0], "--url", url); code != 2 || !strings.Contains(said, `"key": "yes"`) || !strings.Contains(said, "--yes") {
