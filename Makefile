@@ -40,23 +40,9 @@ build: ## Build the programs into bin/
 	@$(BUILD) -o bin/ $(PROGRAMS:%=./%)
 	@ls bin
 
-# Packages that test what Go does not see them depend on, programs and documents,
-# whose results it would keep. In all packages most tests wait, for answers or for
-# time to pass, so more run at once than there are processors.
-OUTSIDE := /test/(docs|e2e|house|matrix|outside|seeds)$$
-PARALLEL := -parallel 4
-
 .PHONY: test
 test: ## Test every module, with the race detector where there is a C compiler
-	@race=-race; \
-	if [ "$$(go env CGO_ENABLED)" != 1 ] || ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$(go env CC) -x c -o /dev/null - 2>/dev/null; then \
-		race=; echo "no C compiler: testing without the race detector"; \
-	fi; \
-	go build $$race -buildvcs=false -o /dev/null work; \
-	failed=0; \
-	go test -timeout 10m $$race -p 3 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -vE '$(OUTSIDE)') || failed=1; \
-	go test -timeout 10m $$race -p 2 -count=1 $(PARALLEL) $(TESTFLAGS) $$(go list work | grep -E '$(OUTSIDE)') || failed=1; \
-	exit $$failed
+	@TESTFLAGS="$(TESTFLAGS)" scripts/test
 
 .PHONY: eval
 eval: ## Print how good the services' answers are on labelled texts and tasks
@@ -80,6 +66,10 @@ fuzz: ## Fuzz each target for FUZZTIME (30s)
 soak: build ## Mixed calls at all doors for DURATION (1h), while processes are killed
 	@go test -c -o .tmp/soak ./test/soak
 	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
+
+.PHONY: fleet
+fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
+	@test/fleet/smoke
 
 .PHONY: clients
 clients: build ## Try the published MCP clients against a running Busbar; needs npm

@@ -19,7 +19,7 @@ import (
 func readAll(t *testing.T, r *auditlog.Reader, n int) map[string]bool {
 	t.Helper()
 	seen := map[string]bool{}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	for len(seen) < n {
 		batch, err := r.Next(ctx)

@@ -30,6 +30,8 @@ const (
 	NamesBucket     = "names"
 	AccessBucket    = "access"
 	LimitsBucket    = "limits"
+	// DefinitionsBucket has what services said of their tools.
+	DefinitionsBucket = "definitions"
 )
 
 // Bucket is one key-value bucket, shared by every process on the bus. It may be

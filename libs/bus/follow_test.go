@@ -104,7 +104,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 
-	one, two := newCaller(t, url), newCaller(t, url)
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestFollowLargeResult(t *testing.T) {
 		out.Progress(&busv1.Progress{Progress: 1})
 		return &busv1.Result{Json: large}, nil
 	})
-	one, two := newCaller(t, url), newCaller(t, url)
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestFollowTakesOver(t *testing.T) {
 		out.Progress(&busv1.Progress{Progress: 1})
 		return &busv1.Result{Json: append(req.InputResponses, req.RequestState...)}, nil
 	})
-	one, two, three := newCaller(t, url), newCaller(t, url), newCaller(t, url)
+	one, two, three := keepingCaller(t, url), keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestFollowEndsAtTheEdgesResponse(t *testing.T) {
 	handle(t, url, func(_ context.Context, _ *busv1.Request, out *bus.Responder) (proto.Message, error) {
 		return &busv1.InputRequired{InputRequests: []byte(`{}`)}, nil
 	})
-	one, two := newCaller(t, url), newCaller(t, url)
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestFollowRepeatedCall(t *testing.T) {
 		}
 		sendFrames(t, nc, req.Stream, progressFrame(1), resultFrame(2, `{}`))
 	})
-	one, two := newCaller(t, url), newCaller(t, url)
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	done := make(chan followed, 1)
 	started := make(chan struct{}, 2)
@@ -316,7 +316,7 @@ func TestFollowerOfLostInstance(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}})
-			one, two := newCaller(t, url), newCaller(t, url)
+			one, two := keepingCaller(t, url), keepingCaller(t, url)
 			s := one.NewStream()
 			ctx, leave := context.WithCancelCause(t.Context())
 			started, left := make(chan struct{}, 1), make(chan error, 1)
@@ -372,7 +372,7 @@ func TestCallOnIgnoresOtherEdges(t *testing.T) {
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
-	one, two := newCaller(t, url), newCaller(t, url)
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	started, done := make(chan struct{}, 1), make(chan followed, 1)
 	go func() {
@@ -408,7 +408,7 @@ func TestFollowSlowly(t *testing.T) {
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
-	one, two := newCaller(t, url), newCaller(t, url)
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
 	s := one.NewStream()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {

@@ -25,7 +25,7 @@ func TestFollowPurged(t *testing.T) {
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
-	one, two, evt := newCaller(t, url), newCaller(t, url), keptOn(t, url)
+	one, two, evt := keepingCaller(t, url), keepingCaller(t, url), keptOn(t, url)
 	s := one.NewStream()
 	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestFollowPurgedWhileItRuns(t *testing.T) {
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
-	one, two, evt := newCaller(t, url), newCaller(t, url), keptOn(t, url)
+	one, two, evt := keepingCaller(t, url), keepingCaller(t, url), keptOn(t, url)
 	s := one.NewStream()
 	started, ended := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
@@ -102,7 +102,7 @@ func TestFollowGap(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	nc := raw(t, url)
-	two := newCaller(t, url)
+	two := keepingCaller(t, url)
 	for name, c := range map[string]struct {
 		frames []*busv1.Frame
 		after  uint32
@@ -118,7 +118,7 @@ func TestFollowGap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newCaller(t, url).NewStream()
+			s := keepingCaller(t, url).NewStream()
 			sendFrames(t, nc, "mcp.evt.svc."+s.Home+"."+s.Name+".1.call", c.frames...)
 			if err := nc.Flush(); err != nil {
 				t.Fatal(err)

@@ -47,7 +47,7 @@ func TestDisconnect(t *testing.T) {
 	t.Run("one that may be left", func(t *testing.T) {
 		t.Parallel()
 		l := newLeaver(t)
-		caller := newCaller(t, l.url)
+		caller := keepingCaller(t, l.url)
 		s := caller.NewStream()
 		s.Leavable = true
 		frame, err := callOn(caller, t.Context(), s, "svc", toolCall(`{}`), nil)
@@ -67,7 +67,7 @@ func TestDisconnect(t *testing.T) {
 			t.Parallel()
 			l := newLeaver(t)
 			close(l.release)
-			caller := newCaller(t, l.url)
+			caller := keepingCaller(t, l.url)
 			frame, err := callOn(caller, t.Context(), stream(caller), "svc", toolCall(`{}`), nil)
 			if err != nil || frame.GetResult() == nil {
 				t.Errorf("%v, %v", frame, err)

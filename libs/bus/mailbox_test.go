@@ -204,7 +204,7 @@ func TestMailboxMindsItsReply(t *testing.T) {
 		t.Errorf("took %q", got)
 	}
 	for {
-		msg, err := heard.NextMsg(5 * time.Second)
+		msg, err := heard.NextMsg(bustest.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,19 @@ func handle(t *testing.T, url string, f bus.Handler) *bus.Server {
 
 func newCaller(t *testing.T, url string) *edges.Caller {
 	t.Helper()
-	c, err := edges.NewCaller(bustest.Connect(t, url))
+	return callerOn(t, bustest.Join(t, url))
+}
+
+// keepingCaller is a caller on a bus that has its buckets and streams, which keep
+// the answers that clients may come back for.
+func keepingCaller(t *testing.T, url string) *edges.Caller {
+	t.Helper()
+	return callerOn(t, bustest.Connect(t, url))
+}
+
+func callerOn(t *testing.T, conn *bus.Conn) *edges.Caller {
+	t.Helper()
+	c, err := edges.NewCaller(conn)
 	if err != nil {
 		t.Fatalf("caller: %v", err)
 	}

@@ -407,7 +407,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 			<-release
 			return &busv1.Result{Json: []byte(`{}`)}, nil
 		}})
-		go func() { _, _ = newCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil) }()
+		go func() { _, _ = keepingCaller(t, url).Call(t.Context(), "svc", toolCall(`{}`), nil) }()
 		await(t, "the slot is taken", busy)
 		return url, runs, busy, release
 	}
@@ -429,7 +429,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		conn.Close()
 		_ = await(t, "the edge is dead", ended)
 		close(release)
-		got := follow(within(t, 20*time.Second), newCaller(t, url), s, edges.Position{}, nobody)
+		got := follow(within(t, 20*time.Second), keepingCaller(t, url), s, edges.Position{}, nobody)
 		fails(t, got.err, fault.Unavailable, fault.No)
 		if n := runs.Load(); n != 1 {
 			t.Errorf("%d calls ran, want the one before", n)
@@ -438,7 +438,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 	t.Run("left", func(t *testing.T) {
 		t.Parallel()
 		url, runs, busy, release := start(t)
-		one := newCaller(t, url)
+		one := keepingCaller(t, url)
 		s := one.NewStream()
 		alive, ended := make(chan struct{}, 100), make(chan error, 1)
 		ctx, leave := context.WithCancelCause(t.Context())
@@ -451,7 +451,7 @@ func TestH6StreamsWithoutTheirEdge(t *testing.T) {
 		fails(t, await(t, "the edge leaves", ended), fault.Cancelled, fault.Unknown)
 		close(release)
 		await(t, "the call runs", busy)
-		got := follow(within(t, 20*time.Second), newCaller(t, url), s, edges.Position{}, nobody)
+		got := follow(within(t, 20*time.Second), keepingCaller(t, url), s, edges.Position{}, nobody)
 		if got.err != nil || got.frame.GetResult() == nil || runs.Load() != 2 {
 			t.Errorf("%v, %v after %d runs", got.frame, got.err, runs.Load())
 		}

@@ -111,7 +111,7 @@ func TestFastAnswerIsNotKept(t *testing.T) {
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
-	caller, evt := newCaller(t, url), keptOn(t, url)
+	caller, evt := keepingCaller(t, url), keptOn(t, url)
 	for _, name := range []string{"result", "large", "task", "error", "panic"} {
 		s := caller.NewStream()
 		frame, err := callOn(caller, t.Context(), s, "svc", &busv1.Request{Method: "tools/call", Name: name}, func(f *busv1.Frame) {
@@ -173,7 +173,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url, evt, _ := start(t)
-			caller := newCaller(t, url)
+			caller := keepingCaller(t, url)
 			_, err := callOn(caller, t.Context(), caller.NewStream(), "svc", &busv1.Request{Method: "tools/call", Name: c.name}, func(*busv1.Frame) {})
 			if (err != nil) != (c.name == "fault") {
 				t.Fatal(err)
@@ -185,7 +185,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 	}
 	t.Run("signs of life beyond the first are not kept", func(t *testing.T) {
 		url, evt, release := start(t)
-		caller := newCaller(t, url)
+		caller := keepingCaller(t, url)
 		s := caller.NewStream()
 		signs := make(chan *nats.Msg, 16)
 		if _, err := raw(t, url).ChanSubscribe("mcp.live.>", signs); err != nil {
@@ -214,7 +214,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 	})
 	t.Run("everything, once the client may come back", func(t *testing.T) {
 		url, evt, _ := start(t)
-		caller := newCaller(t, url)
+		caller := keepingCaller(t, url)
 		s := caller.NewStream()
 		s.KeepAll = true
 		if _, err := callOn(caller, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
@@ -226,7 +226,7 @@ func TestSlowAnswerIsKept(t *testing.T) {
 	})
 	t.Run("without a stream nothing", func(t *testing.T) {
 		url, evt, _ := start(t)
-		if _, err := newCaller(t, url).Call(t.Context(), "svc", &busv1.Request{Method: "tools/call", Name: "progress"}, nil); err != nil {
+		if _, err := keepingCaller(t, url).Call(t.Context(), "svc", &busv1.Request{Method: "tools/call", Name: "progress"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := kinds(evt.frames()); got != "" {
@@ -333,7 +333,7 @@ func TestCallsNeedNoStream(t *testing.T) {
 				}
 				return &busv1.Result{Json: []byte(`{}`)}, nil
 			})
-			caller, other := newCaller(t, url), newCaller(t, url)
+			caller, other := keepingCaller(t, url), keepingCaller(t, url)
 			breakIt(t, keptOn(t, url))
 			s, heard := caller.NewStream(), 0
 			for _, r := range []*busv1.Request{{Name: "ask"}, {Name: "ask", InputResponses: []byte(`{}`)}, {Name: "plain"}} {

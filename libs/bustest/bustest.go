@@ -30,7 +30,7 @@ func Server(t testing.TB) string {
 func Connect(t testing.TB, url string) *bus.Conn {
 	t.Helper()
 	conn := Join(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	if _, err := storage.Ensure(ctx, conn, storage.Auto); err != nil {
 		t.Fatalf("prepare the bus: %v", err)
@@ -41,7 +41,7 @@ func Connect(t testing.TB, url string) *bus.Conn {
 // Join is Connect for what needs no buckets.
 func Join(t testing.TB, url string) *bus.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	conn, err := bus.Connect(ctx, bus.Config{URL: url, Name: t.Name(), Logger: Logger(t)})
 	if err != nil {

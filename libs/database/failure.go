@@ -2,6 +2,8 @@ package database
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -82,6 +84,18 @@ func within(code string, classes ...string) bool {
 // about the statement: connections, transactions that lost, resources,
 // operators, the system, and a server that is read-only.
 func temporary(code string) bool { return within(code, "08", "25", "40", "53", "55", "57", "58") }
+
+// refused reports whether a connection fails for what no waiting mends: a password,
+// a role or a database that the server does not know, or a certificate that is not
+// to be trusted.
+func refused(err error) bool {
+	var said *pgconn.PgError
+	if errors.As(err, &said) {
+		return within(said.Code, "28") || said.Code == "3D000" || said.Code == "42501"
+	}
+	// sslmode=verify-ca is checked outside of crypto/tls, which names what it finds.
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.CertificateInvalidError))
+}
 
 // repeatable reports whether a transaction had no effect and may have one in
 // another attempt: serialization failures, deadlocks, locks not had in time.

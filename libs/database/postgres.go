@@ -61,13 +61,12 @@ func openPostgres(ctx context.Context, cfg Config) (Database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open Postgres: %w", err)
 	}
-	for err := pool.Ping(ctx); err != nil; err = pool.Ping(ctx) {
-		select {
-		case <-time.After(probeEvery):
-		case <-ctx.Done():
-			pool.Close()
-			return nil, fmt.Errorf("database %s does not answer; start Postgres, or check --database-url: %w", Redacted(cfg.URL), err)
+	if err := answers(ctx, pool); err != nil {
+		pool.Close()
+		if refused(err) {
+			return nil, fmt.Errorf("database %s refuses this service; check user, password, database and certificate authority in --database-url: %w", Redacted(cfg.URL), err)
 		}
+		return nil, fmt.Errorf("database %s does not answer; start Postgres, or check --database-url: %w", Redacted(cfg.URL), err)
 	}
 	if cfg.Migrations != nil {
 		if err := migratePostgres(ctx, pool, cfg); err != nil {
@@ -78,6 +77,25 @@ func openPostgres(ctx context.Context, cfg Config) (Database, error) {
 	id := fnv.New64a()
 	_, _ = id.Write([]byte("busbar alone " + cfg.Owner))
 	return &postgres{pool: pool, cfg: cfg, circuit: newCircuit(pool), lock: int64(id.Sum64() >> 1)}, nil
+}
+
+// answers waits until the server takes a connection, refuses it, or ctx ends. Then
+// it says why the last attempt that had its time failed.
+func answers(ctx context.Context, pool *pgxpool.Pool) (reason error) {
+	for {
+		err := pool.Ping(ctx)
+		if err == nil || refused(err) {
+			return err
+		}
+		if reason == nil || ctx.Err() == nil {
+			reason = err
+		}
+		select {
+		case <-time.After(probeEvery):
+		case <-ctx.Done():
+			return reason
+		}
+	}
 }
 
 func (p *postgres) Close() {

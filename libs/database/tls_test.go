@@ -16,15 +16,14 @@ import (
 )
 
 // How a connection to Postgres is encrypted, and where its password is, is said in
-// libpq's words. Not parallel: PGPASSFILE is for the whole process.
+// libpq's words, and what no waiting mends is said at once. Not parallel: PGPASSFILE
+// is for the whole process.
 func TestPostgresTLS(t *testing.T) {
 	server, ca, others := databasetest.Own(t), certtest.New(t), certtest.New(t)
 	p := ca.Issue(t, "db.example", time.Hour)
 	server.Encrypt(t, p.Cert, p.Key)
 	work := func(address string) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		db, err := database.Open(ctx, database.Config{URL: address, Owner: "test", Holds: "things", Wait: patient, Work: patient})
+		db, err := database.Open(t.Context(), database.Config{URL: address, Owner: "test", Holds: "things", Wait: patient, Work: patient})
 		if err != nil {
 			return err
 		}
@@ -61,17 +60,22 @@ func TestPostgresTLS(t *testing.T) {
 	if err := os.WriteFile(passwords, []byte("*:"+plain.Port()+":*:app:s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// Nobody's own passwords are used, wherever the test runs.
+	nowhere := filepath.Join(t.TempDir(), "none")
+	t.Setenv("PGPASSWORD", "")
 	for name, c := range map[string]struct {
 		host, mode, ca, passwords, password string
 		says                                string // "" is success
 	}{
 		"verified, with a file of passwords": {"127.0.0.1", "verify-full", ca.File, passwords, "", ""},
 		"verified by name":                   {"localhost", "verify-full", ca.File, passwords, "", ""},
-		"verified, with the password":        {"127.0.0.1", "verify-full", ca.File, "", "s3cret", ""},
+		"verified, with the password":        {"127.0.0.1", "verify-full", ca.File, nowhere, "s3cret", ""},
 		"another authority":                  {"127.0.0.1", "verify-full", others.File, passwords, "", "certificate"},
+		"another authority, of any name":     {"127.0.0.1", "verify-ca", others.File, passwords, "", "certificate"},
 		"another name":                       {"0.0.0.0", "verify-full", ca.File, passwords, "", "certificate"},
 		"not encrypted":                      {"127.0.0.1", "disable", "", passwords, "", "no encryption"},
-		"without a password":                 {"127.0.0.1", "verify-full", ca.File, "", "", "password"},
+		"without a password":                 {"127.0.0.1", "verify-full", ca.File, nowhere, "", "password"},
+		"another password":                   {"127.0.0.1", "verify-full", ca.File, nowhere, "another", "password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PGPASSFILE", c.passwords)

@@ -93,7 +93,7 @@ func on(t *testing.T, test func(*testing.T, *world, audit.Env)) {
 func (w *world) serve(t testing.TB, cfg audit.Env) (stop, kill func()) {
 	t.Helper()
 	conn := bustest.Connect(t, w.url)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	s, err := audit.New(ctx, cfg)
 	if err != nil {

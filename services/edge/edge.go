@@ -145,6 +145,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	}
 	e.cleanup(e.server.Close)
 	e.api = api.New(e.gateway, e.server.Closing())
+	e.live.OnRedefined(e.redefined)
 	stop, err := e.caller.OnCancelElsewhere(e.server.Cancelled)
 	if err != nil {
 		return nil, err

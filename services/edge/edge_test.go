@@ -238,7 +238,7 @@ func TestCommand(t *testing.T) {
 		t.Error(err)
 	}
 	for says, cmd := range map[string]edge.Command{
-		"--allow-unauthenticated": {ListenFlags: edge.ListenFlags{Listen: ":0"}, Flags: join.Flags{NATS: url}}, "--nats": {ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, Flags: join.Flags{NATS: "nats://127.0.0.1:1"}},
+		"nobody would be authenticated": {ListenFlags: edge.ListenFlags{Listen: ":0"}, Flags: join.Flags{NATS: url}}, "--nats": {ListenFlags: edge.ListenFlags{Listen: "127.0.0.1:0"}, Flags: join.Flags{NATS: "nats://127.0.0.1:1"}},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		if err := cmd.Run(ctx, io.Discard); err == nil || !strings.Contains(err.Error(), says) {

@@ -31,7 +31,7 @@ func start(t *testing.T) *world {
 // join adds an edge.
 func (w *world) join(t *testing.T) (*edge.Edge, *bus.Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	conn := bustest.Connect(t, w.bus)
 	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Logger: bustest.Logger(t)})

@@ -52,6 +52,9 @@ func (e *Edge) policyReady() (string, error) {
 	if n := e.live.Now().Refused(); n > 0 {
 		line += fmt.Sprintf("; not granted to services: %d, see busbar services --access FILE", n)
 	}
+	if n := len(e.live.Now().Quarantined()); n > 0 {
+		line += fmt.Sprintf("; tools that wait to be accepted: %d, see busbar access accept", n)
+	}
 	return line, nil
 }
 

@@ -113,7 +113,7 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 		conflicts = append(conflicts, conflictLine{x.Name.String(), x.Service, x.Owner, x.Ungranted})
 	}
 	if c.JSON {
-		return json.MarshalWrite(out, map[string]any{"services": services, "conflicts": conflicts, "ungranted": now.Ungranted()},
+		return json.MarshalWrite(out, map[string]any{"services": services, "conflicts": conflicts, "ungranted": now.Ungranted(), "waiting": now.Quarantined()},
 			json.Deterministic(true), json.FormatNilSliceAsNull(false), jsontext.Multiline(true))
 	}
 	if len(services) == 0 {
@@ -132,7 +132,7 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, p := range slices.Concat(now.Problems(), now.Ungranted()) {
+	for _, p := range slices.Concat(now.Problems(), now.Ungranted(), now.Waiting()) {
 		if _, err := fmt.Fprintln(out, p); err != nil {
 			return err
 		}

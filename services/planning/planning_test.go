@@ -111,8 +111,8 @@ func TestGeneratePlan(t *testing.T) {
 			[]string{"提纲", "≤ 2000字", "写一篇关于城市噪音的文章"}},
 		"traditional Chinese": {arguments{"task": "修復登入頁面的錯誤"}, "zh", "fix", []string{"復現", "測試"}},
 		"another language":    {arguments{"task": "Réparer la porte du garage"}, "en", "general", []string{"Réparer la porte du garage"}},
-		"a language asked for": {arguments{"task": "Fix the login page", "language": "pl"}, "pl", "general",
-			[]string{"Fix the login page"}},
+		"a language asked for": {arguments{"task": "Fix the login page", "language": "pl"}, "pl", "fix",
+			[]string{"Fix the login page", "test regresji"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/test/programs"
 )
 
 const root = "../.."
@@ -50,10 +52,17 @@ func only(all []block, language string) (out []string) {
 func build(t *testing.T) (home string) {
 	t.Helper()
 	home = t.TempDir()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(home, "bin")+"/", "./services/busbar/cmd/busbar", "./examples/hello")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	built, err := programs.Build(root, "./services/busbar/cmd/busbar", "./examples/hello")
+	if err == nil {
+		err = os.Mkdir(filepath.Join(home, "bin"), 0o755)
+	}
+	for _, program := range built {
+		if err == nil {
+			err = os.Symlink(program, filepath.Join(home, "bin", filepath.Base(program)))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return home
 }

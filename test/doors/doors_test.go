@@ -87,7 +87,7 @@ var cases = []testcase{
 	{name: "a tool that asks", tool: "ask", arguments: secretly, runs: 1,
 		want: outcome{reason: "missing_capability", executed: "no", data: map[string]string{"requiredCapabilities": anything}}, rows: "begun missing_capability"},
 	{name: "a tool that needs approval", tool: "approved", arguments: secretly, runs: 1, asked: 2,
-		want: outcome{reason: "approval_required", executed: "no", data: map[string]string{"approval": anything, "expires": anything}}, rows: "approval_required begun ok"},
+		want: outcome{reason: "approval_required", executed: "no", data: map[string]string{"approval": anything, "approver": "caller", "expires": anything}}, rows: "approval_required begun ok"},
 }
 
 func TestDoors(t *testing.T) {

@@ -256,4 +256,4 @@ func keyIn(arguments []byte) string {
 }
 
 // answerTime is how long anything may take.
-const answerTime = 20 * time.Second
+const answerTime = bustest.Patience

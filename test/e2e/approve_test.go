@@ -25,12 +25,14 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/test/testservice"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // busbar runs a command to its end, without a terminal.
 func busbar(t testing.TB, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "busbar"), args...)
 	var out, errs bytes.Buffer
@@ -76,10 +78,10 @@ func TestApproval(t *testing.T) {
 			}
 			leave()
 			first.signal(end)
-			first.wait(10 * time.Second)
+			first.wait(bustest.Patience)
 
 			_, url, _ = up()
-			if code, out, _ := busbar(t, nil, "approve", "--url", url); code != 0 || strings.Count(out, "\tapproved\n") != 3 || !strings.HasPrefix(out, held[0]+"\t") {
+			if code, out, _ := busbar(t, nil, "approve", "--url", url); code != 0 || strings.Count(out, "\tapproved\tanonymous\n") != 3 || !strings.HasPrefix(out, held[0]+"\t") {
 				t.Errorf("lists, with exit %d: %q", code, out)
 			}
 			if code, _, said := busbar(t, nil, "approve", held[0], "--url", url); code != 2 || !strings.Contains(said, `"key": "yes"`) || !strings.Contains(said, "--yes") {

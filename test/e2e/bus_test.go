@@ -109,7 +109,7 @@ func awaitInstances(t testing.TB, nats, name string, n int) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(bustest.Patience)
 	for {
 		for _, s := range r.Services() {
 			if s.Name == name && len(s.Instances) == n {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // Protocol versions that the tests speak, one of each era.
@@ -64,7 +66,7 @@ func connect(t testing.TB, k kind, at place) *client {
 		},
 	})
 	var transport mcp.Transport
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	switch k.transport {
 	case "stdio":

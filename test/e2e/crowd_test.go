@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // TestCrowd has a thousand clients of both eras, whose ids and progress tokens
@@ -20,7 +22,7 @@ func TestCrowd(t *testing.T) {
 	const clients, calls, atOnce = 1000, 4, 64
 	http1 := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce}
 	defer http1.CloseIdleConnections()
-	over := &http.Client{Transport: http1, Timeout: 30 * time.Second}
+	over := &http.Client{Transport: http1, Timeout: bustest.Patience}
 
 	// everybody does something for each client, so many of them at a time.
 	everybody := func(do func(client int) error) {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/test/testservice"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // outageTime is how long Postgres is away: BUSBAR_TEST_OUTAGE, such as 60s.
@@ -91,7 +93,7 @@ func TestPostgresOutage(t *testing.T) {
 	// succeed waits until calls that begin from now on succeed, one of each tool.
 	succeed := func(what string, tools ...string) time.Duration {
 		now := time.Now()
-		return within(t, 20*time.Second, what, func() bool {
+		return within(t, bustest.Patience, what, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			good := map[string]bool{}

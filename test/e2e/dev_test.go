@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // TestDevHealth asks a whole Busbar how it is.
@@ -120,6 +122,7 @@ func TestBadStart(t *testing.T) {
 		{"public NATS", []string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "0.0.0.0:0", "--data-dir", t.TempDir()}, 1, "public"},
 		{"data directory is a file", []string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", file}, 1, "directory"},
 		{"stdio on a file", []string{"stdio", "--data-dir", file}, 1, "directory"},
+		{"unknown service left out", []string{"dev", "--without", "wether", "--data-dir", t.TempDir()}, 1, "--without wether: it is one of text, "},
 		{"unknown flag", []string{"dev", "--no-such-flag"}, 2, "no-such-flag"},
 		{"unknown command", []string{"devv"}, 2, "devv"},
 	} {
@@ -146,7 +149,7 @@ func TestOneProcessAFile(t *testing.T) {
 		t.Run(command[0], func(t *testing.T) {
 			t.Parallel()
 			p := start(t, "busbar", append(command, "--nats", dev.nats, "--data-dir", dev.data)...)
-			if code := p.wait(10 * time.Second); code != 1 {
+			if code := p.wait(bustest.Patience); code != 1 {
 				t.Errorf("exited with %d", code)
 			}
 			for _, says := range []string{command[0] + ".db is in use by another process", "--database-url"} {

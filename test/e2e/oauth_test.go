@@ -26,6 +26,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 const callback = "http://127.0.0.1:33418/callback"
@@ -96,7 +98,7 @@ func logIn(t *testing.T, endpoint, version string, p *person, cfg auth.Authoriza
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1.0.0"}, nil)
 	session, err := sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: endpoint, OAuthHandler: handler}, &mcp.ClientSessionOptions{ProtocolVersion: version})

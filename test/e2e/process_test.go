@@ -166,8 +166,8 @@ func (p *process) awaitReady() ready {
 			fleets.Store(m[4], &bustest.Fleet{URL: m[4], Dir: secret.Dir(filepath.Join(m[5], "users"))})
 		}
 		return ready{mcp: m[1], grpc: m[2], metrics: m[3], nats: m[4], data: m[5], oauth: m[6]}
-	case <-time.After(20 * time.Second):
-		p.t.Fatalf("%s is not ready after 20 s\n%s", p.cmd.Args, p.stderr.String())
+	case <-time.After(bustest.Patience):
+		p.t.Fatalf("%s is not ready after %v\n%s", p.cmd.Args, bustest.Patience, p.stderr.String())
 	}
 	return ready{}
 }

@@ -40,7 +40,7 @@ func (c *comeback) run(t testing.TB, body string) error {
 	headers := []header{{"MCP-Protocol-Version", legacy}, {"Mcp-Session-Id", c.session}}
 	c.retry = 500 * time.Millisecond
 	r := post(t, c.url, body, headers...)
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(bustest.Patience); time.Now().Before(deadline); {
 		err := c.read(r)
 		if len(c.answers) > 0 {
 			return err
@@ -267,7 +267,7 @@ func TestEdgeKilledAtQuestion(t *testing.T) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": name}}, nil
 		},
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	session, err := sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: legacy})
 	if err != nil {
@@ -288,7 +288,7 @@ func TestEdgesReplaced(t *testing.T) {
 	_, url := startProxy(t, false, f.url1, f.url2)
 	const clients, steps = 20, 30
 	var began, ended sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	calls := make([]*comeback, clients)
 	errs := make([]error, clients)
@@ -313,7 +313,7 @@ func TestEdgesReplaced(t *testing.T) {
 	}
 	stopped := time.Now()
 	f.one.signal(syscall.SIGTERM)
-	if code := f.one.wait(10 * time.Second); code != 0 {
+	if code := f.one.wait(bustest.Patience); code != 0 {
 		t.Errorf("the edge exited with %d", code)
 	}
 	if took := time.Since(stopped); took > 2*time.Second+slack {

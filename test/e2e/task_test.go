@@ -84,7 +84,7 @@ func TestTaskSurvives(t *testing.T) {
 	edgeProcess.kill()
 	_, edge = startEdge(t, url)
 	var second string
-	within(t, 10*time.Second, "another process runs the task", func() bool {
+	within(t, bustest.Patience, "another process runs the task", func() bool {
 		second = get().StatusMessage
 		return services[second] != nil && second != first
 	})

@@ -119,7 +119,7 @@ func TestTLSEverywhere(t *testing.T) {
 		})
 	}
 	wrong := start(t, "text", append(as("text")[:8:8], "--nats-nkey", secret("planning"))...)
-	if code := wrong.wait(10 * time.Second); code == 0 || !strings.Contains(wrong.stderr.String(), "is the secret of planning, and this is text: give it text.secret") {
+	if code := wrong.wait(bustest.Patience); code == 0 || !strings.Contains(wrong.stderr.String(), "is the secret of planning, and this is text: give it text.secret") {
 		t.Errorf("the secret of another service: exit %d, %s", code, wrong.stderr.String())
 	}
 
@@ -135,10 +135,10 @@ func TestTLSEverywhere(t *testing.T) {
 		m, err := good.tryCall(answerTime, "tools/call", `{"name":"text_processor","arguments":{"operation":"statistics","text":"One bus."}}`)
 		return err == nil && m.Error == nil
 	})
-	if none := startPipeWith(t, nil, stdio...); none.wait(20*time.Second) == 0 || !strings.Contains(none.stderr.String(), "BUSBAR_TOKEN") {
+	if none := startPipeWith(t, nil, stdio...); none.wait(bustest.Patience) == 0 || !strings.Contains(none.stderr.String(), "BUSBAR_TOKEN") {
 		t.Errorf("without a token: %s", none.stderr.String())
 	}
-	if bad := startPipeWith(t, []string{"BUSBAR_TOKEN=" + token + "x"}, stdio...); bad.wait(20*time.Second) == 0 || !strings.Contains(bad.stderr.String(), "BUSBAR_TOKEN") || strings.Contains(bad.stderr.String(), token) {
+	if bad := startPipeWith(t, []string{"BUSBAR_TOKEN=" + token + "x"}, stdio...); bad.wait(bustest.Patience) == 0 || !strings.Contains(bad.stderr.String(), "BUSBAR_TOKEN") || strings.Contains(bad.stderr.String(), token) {
 		t.Errorf("with a bad token: %s", bad.stderr.String())
 	}
 }

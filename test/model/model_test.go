@@ -87,7 +87,7 @@ func TestSampling(t *testing.T) {
 		_ = running.Stop(ctx)
 	}
 	defer stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	if err := live.Await(ctx, "model"); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (w *world) instance(t *testing.T) (stop func()) {
 // edge returns the URL of another edge.
 func (w *world) edge(t *testing.T) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {
@@ -115,7 +115,7 @@ func connect(t *testing.T, url, version string) *client {
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		PromptListChangedHandler: func(context.Context, *mcp.PromptListChangedRequest) { c.changed <- struct{}{} },
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	hears := &hears{opened: make(chan struct{})}
 	session, err := sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: hears}}, &mcp.ClientSessionOptions{ProtocolVersion: version})

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/examples/weather/noaatest"
+	"github.com/busbar-mcp/busbar/test/programs"
 )
 
 // world is what all tests share: the program, its work, and the interfaces outside
@@ -45,18 +46,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	root, err := filepath.Abs("../..")
+	built, err := programs.Build("../..", "./services/busbar/cmd/busbar")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	the.dir, the.busbar = dir, filepath.Join(dir, "busbar")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", the.busbar, "./services/busbar/cmd/busbar")
-	build.Dir, build.Env = root, append(os.Environ(), "GOWORK="+filepath.Join(root, "go.work"), "GOFLAGS=", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
-		return 1
-	}
+	the.dir, the.busbar = dir, built[0]
 	the.noaa = noaatest.New()
 	defer the.noaa.Close()
 	github, model := httptest.NewServer(http.HandlerFunc(searched)), httptest.NewServer(http.HandlerFunc(sampled))
@@ -64,7 +59,7 @@ func run(m *testing.M) int {
 	defer model.Close()
 	// The workspace has the file that seed 004 reads.
 	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(filepath.Join(work, "path/to"), 0o700); err == nil {
+	if err = os.MkdirAll(filepath.Join(work, "path/to"), 0o700); err == nil {
 		err = os.WriteFile(filepath.Join(work, "path/to/file"), []byte("file contents here"), 0o600)
 	}
 	if err != nil {

@@ -132,7 +132,7 @@ func OfEdges() User {
 		Name: Edge,
 		Publish: []string{
 			"mcp.call.>", "mcp.to.>", "mcp.audit.*", "mcp.ctl.>", "mcp.reply.client.>", "mcp.reply.edge.>", "mcp.reply.gateway.>", "mcp.evt.>", "mcp.task.*",
-			"$KV.sessions.>", "$KV.streams.>", "$KV.tasks.>", "$KV.keys.>", "$KV.names.>", "$KV.access.used.*", "$KV.approvals.>", "$KV.outcomes.>", "$KV.audit.digests", "$KV.limits.edges",
+			"$KV.sessions.>", "$KV.streams.>", "$KV.tasks.>", "$KV.keys.>", "$KV.names.>", "$KV.definitions.seen.*", "$KV.access.used.*", "$KV.approvals.>", "$KV.outcomes.>", "$KV.audit.digests", "$KV.limits.edges",
 			"$JS.API.INFO", "$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.>",
 			"$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.CONSUMER.DELETE.>",
 		},
@@ -143,18 +143,18 @@ func OfEdges() User {
 	}
 }
 
-// OfOperators is the user of people: they list services and assign names, make and
-// revoke API keys, ask services for their counts, and look at how streams are kept.
+// OfOperators is the user of people: they list services, assign names, accept
+// definitions of tools, make and revoke API keys, ask services for their counts, and look at how streams are kept.
 func OfOperators() User {
 	u := User{
 		Name: Operator,
 		Publish: []string{
-			"$KV.names.>", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
+			"$KV.names.>", "$KV.definitions.accepted.*", "$JS.API.DIRECT.GET.KV_definitions", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
 			"$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.LIST.*",
 		},
 		Subscribe: []string{"$KV.registry.>", "$KV.catalogue.>", "mcp.ctl.edge.names", "mcp.evt.*.updated", Inbox(Operator)},
 	}
-	for _, bucket := range []string{"registry", "catalogue", "names", "access"} {
+	for _, bucket := range []string{"registry", "catalogue", "names", "definitions", "access"} {
 		u.Publish = append(u.Publish, "$JS.API.DIRECT.GET.KV_"+bucket+".>",
 			"$JS.API.CONSUMER.CREATE.KV_"+bucket+".>", "$JS.API.CONSUMER.MSG.NEXT.KV_"+bucket+".*", "$JS.API.CONSUMER.DELETE.KV_"+bucket+".*")
 	}

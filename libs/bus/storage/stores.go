@@ -43,6 +43,7 @@ var stores = []store{
 	bucket(jetstream.KeyValueConfig{Bucket: bus.NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
 	shared(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AccessBucket, Description: "API keys, by what is shown of them: key.<id>, used.<id>", MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.DefinitionsBucket, Description: "what services said of their tools: seen.<digest of name>, accepted.<digest of name>", MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of who calls: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
 	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
 	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, consumed: true},

@@ -34,6 +34,8 @@ type File struct {
 	// Services are the rights of services, by name; * is of those that have no entry.
 	// Without any, each may offer what it likes and has no power.
 	Services map[string]Service `json:"services,omitzero"`
+	// Pin is "strict" where tools are offered only as an operator has accepted them.
+	Pin string `json:"pin,omitzero"`
 }
 
 // Tenant is what is said of all principals of a tenant together.

@@ -78,6 +78,9 @@ func (c *compiler) services(p *Policy) {
 		p.services[name] = &service{s, newIndex(c.toolPatterns(at.AppendToken("calls"), s.Calls))}
 	}
 	p.offers = newIndex(offers)
+	if pin := p.file.Pin; pin != "" && pin != "strict" {
+		c.at("/pin", "pin is \"strict\", or is left out")
+	}
 }
 
 // service is what the file says of one; nil for nothing.
@@ -129,6 +132,9 @@ func (p *Policy) Offers(of string, n catalogue.Name) (ok bool, whose string) {
 	slices.Sort(granted)
 	return false, strings.Join(slices.Compact(granted), ", ")
 }
+
+// Pinned implements catalogue.Grants.
+func (p *Policy) Pinned() bool { return p.file.Pin == "strict" }
 
 // offer is what a pattern has to fit for a service to have a name: what stands for
 // many names ends with a *, which only a * of the pattern fits.

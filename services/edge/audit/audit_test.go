@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -98,7 +97,7 @@ func (w *world) joinWith(t testing.TB, cfg audit.Config) *edge {
 func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 	t.Helper()
 	conn := bustest.Connect(t, w.url)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	caller, err := edges.NewCaller(conn)
 	if err != nil {

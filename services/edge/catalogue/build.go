@@ -7,6 +7,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
 // builder makes one snapshot.
@@ -14,6 +15,10 @@ type builder struct {
 	*Snapshot
 	owners      ownership
 	known, used compiled
+	// definitions that were known before, and those of now.
+	knownDefinitions, usedDefinitions map[*busv1.Tool]definition.Definition
+	// pinned has the digests of what is accepted, by tool; nil where nothing has to be.
+	pinned map[string]string
 	// templates that were there before, and those of now, by text.
 	knownTemplates, usedTemplates map[string]template
 	items                         [kinds][]item
@@ -25,14 +30,15 @@ type builder struct {
 
 // build makes a snapshot of services sorted by name. A name that several offer
 // goes to its owner; every edge makes the same snapshot.
-func build(services []registry.Service, owners ownership, before memory) (*Snapshot, memory) {
+func build(services []registry.Service, owners ownership, pinned map[string]string, before memory) (*Snapshot, memory) {
 	b := &builder{
 		Snapshot: &Snapshot{
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
-			files: map[string]Target{}, directories: map[string]directory{}, views: &views{}, grants: owners.grants,
+			files: map[string]Target{}, directories: map[string]directory{}, views: &views{}, grants: owners.grants, newest: map[string]definition.Definition{},
 		},
 		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{}, lacking: map[string]bool{},
 		knownTemplates: before.templates, usedTemplates: map[string]template{},
+		knownDefinitions: before.definitions, usedDefinitions: map[*busv1.Tool]definition.Definition{}, pinned: pinned,
 	}
 	for _, svc := range services {
 		b.add(svc, releasesOf(svc))
@@ -43,7 +49,7 @@ func build(services []registry.Service, owners ownership, before memory) (*Snaps
 		b.lists[k] = newList(Kind(k).member(), Kind(k).member(), b.items[k])
 	}
 	b.digest = digest(&b.lists)
-	return b.Snapshot, memory{b.used, b.usedTemplates}
+	return b.Snapshot, memory{b.used, b.usedTemplates, b.usedDefinitions}
 }
 
 // add adds what a service offers.
@@ -59,12 +65,12 @@ func (b *builder) add(svc registry.Service, r *releases) {
 	b.addEarlier(svc, r)
 	for _, p := range newest.GetPrompts() {
 		if n := (Name{PromptName, p.Name}); b.entry(Prompts, svc.Name, n, p.Json) {
-			b.prompts[p.Name] = at(n, definition(svc.Name, p))
+			b.prompts[p.Name] = at(n, entryDigest(svc.Name, p))
 		}
 	}
 	for _, e := range newest.GetResources() {
 		if n := (Name{ResourceName, e.Uri}); b.entry(Resources, svc.Name, n, e.Json) {
-			b.resources[e.Uri] = at(n, definition(svc.Name, e))
+			b.resources[e.Uri] = at(n, entryDigest(svc.Name, e))
 		}
 	}
 	for i, e := range newest.GetResourceTemplates() {
@@ -73,7 +79,7 @@ func (b *builder) add(svc registry.Service, r *releases) {
 			b.leaveOut(svc.Name, n, fmt.Errorf("a service has at most %d templates", maxPatterns))
 			break
 		}
-		t, err := b.template(e.UriTemplate, at(n, definition(svc.Name, e)))
+		t, err := b.template(e.UriTemplate, at(n, entryDigest(svc.Name, e)))
 		if err != nil {
 			b.leaveOut(svc.Name, n, err)
 			continue
@@ -104,7 +110,7 @@ func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool
 	}
 	_, loose := legacyTool(p.entry)
 	target := Target{
-		Service: svc.Name, Version: r.version(svc, i), Definition: definition(svc.Name, t), Instances: r.alike(i, Name{ToolName, t.Name}),
+		Service: svc.Name, Version: r.version(svc, i), Definition: b.definition(svc.Name, t).Digest, Instances: r.alike(i, Name{ToolName, t.Name}),
 		Tool: &Tool{
 			Title: title(t.Json), Schema: sch, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond,
 			ReadOnly: t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
@@ -118,14 +124,25 @@ func (b *builder) target(svc registry.Service, r *releases, i int, t *busv1.Tool
 
 func (b *builder) addTool(svc registry.Service, r *releases, t *busv1.Tool) {
 	n := Name{ToolName, t.Name}
-	target, p, err := b.target(svc, r, 0, t)
+	form, ok := b.accepted(svc, r, t)
+	if !ok {
+		if b.mine(svc.Name, n) {
+			b.newest[t.Name] = b.definition(svc.Name, t)
+		}
+		return
+	}
+	target, p, err := b.target(svc, r, form.release, form.tool)
 	if err != nil {
 		b.leaveOut(svc.Name, n, err)
 		return
 	}
+	if b.pinned != nil {
+		target.Instances = form.instances
+	}
 	if !b.entry(Tools, svc.Name, n, p.entry) {
 		return
 	}
+	b.newest[t.Name] = b.definition(svc.Name, t)
 	b.tools[t.Name] = target
 	for _, at := range p.mended {
 		b.mended = append(b.mended, fmt.Sprintf("%s of service %s: %s", n.words(), svc.Name, at))
@@ -144,6 +161,9 @@ func (b *builder) addEarlier(svc registry.Service, r *releases) {
 			n := Name{ToolName, t.Name}
 			if r.first(n, i) != i {
 				continue // a younger release has it in this form
+			}
+			if b.pinned != nil && (r.has(0, t.Name) || b.pinned[t.Name] != b.definition(svc.Name, t).Digest) {
+				continue // what is accepted of it is there, or is not this
 			}
 			target, _, err := b.target(svc, r, i, t)
 			if err != nil {

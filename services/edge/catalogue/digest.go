@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// definition is the digest of an entry as its service announced it, with what
-// clients do not see of it, such as that calls need no approval.
-func definition(service string, entry proto.Message) string {
+// entryDigest stands for an entry as its service announced it; of a tool package
+// definition says that.
+func entryDigest(service string, entry proto.Message) string {
 	said, err := proto.MarshalOptions{Deterministic: true}.Marshal(entry)
 	if err != nil { // it was read from the bus
 		return ""

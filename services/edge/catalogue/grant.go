@@ -16,6 +16,8 @@ type Grants interface {
 	Offers(service string, n Name) (ok bool, whose string)
 	// Powers are what a service may do besides answering calls.
 	Powers(service string) Powers
+	// Pinned reports whether tools are offered only as an operator has accepted them.
+	Pinned() bool
 }
 
 // Powers are what a service may do besides answering calls of what it offers.

@@ -30,6 +30,7 @@ type Live struct {
 	conn        *bus.Conn
 	registry    *registry.Registry
 	owners      *owners
+	definitions *definitions
 	stopUpdates []func()
 	now         atomic.Pointer[Snapshot]
 
@@ -39,6 +40,11 @@ type Live struct {
 	quit            context.Context
 	stop            context.CancelFunc
 	done            chan struct{}
+
+	// tell is told of changed definitions; nil for nobody. settled is the snapshot of
+	// which there is nothing more to tell.
+	tell    atomic.Pointer[func(Redefined)]
+	settled *Snapshot
 
 	mu          sync.Mutex
 	memory      memory
@@ -84,7 +90,7 @@ func Open(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Live, err error) 
 			l.Close()
 		}
 	}()
-	l.owners = newOwners(ctx, conn, cfg)
+	l.owners, l.definitions = newOwners(ctx, conn, cfg), newDefinitions(conn, cfg.Logger)
 	for _, listen := range []func() (func(), error){
 		func() (func(), error) { return edges.OnUpdated(conn, l.updated) },
 		func() (func(), error) { return edges.OnNamesAssigned(conn, func() { wake(l.names) }) },
@@ -131,14 +137,22 @@ func (l *Live) run() {
 	defer tick.Stop()
 	// claimed brings the end of a round of claims; nil between rounds.
 	var claimed chan func()
-	for {
-		if claimed == nil {
+	note := time.NewTicker(noteTime)
+	defer note.Stop()
+	// noted brings the end of a round of telling; nil between rounds.
+	var noted chan func(func(Redefined))
+	for changed := true; ; {
+		if claimed == nil && changed {
 			claimed = l.claim()
 		}
+		changed = true
 		select {
 		case <-l.quit.Done():
 			if claimed != nil {
 				<-claimed
+			}
+			if noted != nil {
+				<-noted
 			}
 			return
 		case note := <-claimed:
@@ -147,12 +161,24 @@ func (l *Live) run() {
 		case <-l.services:
 		case <-l.names:
 			l.owners.reload(l.quit)
+			l.reloadAccepted()
 		case <-tick.C:
 			changed := l.owners.reload(l.quit)
+			changed = l.reloadAccepted() || changed
 			l.owners.renew(l.quit, l.registry.Services())
 			if !changed {
 				continue
 			}
+		case <-note.C:
+			changed = false
+			if noted == nil {
+				noted = l.note()
+			}
+			continue
+		case end := <-noted:
+			end(*l.tell.Load())
+			changed, noted = false, nil
+			continue
 		}
 		l.update()
 	}
@@ -208,7 +234,14 @@ func (l *Live) update() {
 	services := l.registry.Services()
 	before := l.now.Load()
 	var after *Snapshot
-	after, l.memory = build(services, l.owners.of(services), l.memory)
+	var pinned map[string]string
+	if l.pinned() {
+		if l.definitions.accepted == nil {
+			l.definitions.reload(l.quit)
+		}
+		pinned = l.definitions.pinned()
+	}
+	after, l.memory = build(services, l.owners.of(services), pinned, l.memory)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now.Store(after)
@@ -217,6 +250,9 @@ func (l *Live) update() {
 	}
 	for _, p := range fresh(before.ungranted, after.ungranted) {
 		l.log.Warn("a service is not granted what it says it does", "grant", p)
+	}
+	for _, q := range fresh(before.Waiting(), after.Waiting()) {
+		l.log.Warn("a tool waits to be accepted", "tool", q)
 	}
 	for _, m := range fresh(before.mended, after.mended) {
 		l.log.Warn("a schema is true or false where clients want an object; they are given one", "where", m)

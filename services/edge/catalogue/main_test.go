@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // watch follows the bus at url as one more edge.
 func watch(t *testing.T, url string) *catalogue.Live {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	l, err := catalogue.Watch(ctx, bustest.Connect(t, url), bustest.Logger(t))
 	if err != nil {

@@ -167,7 +167,7 @@ func (b *builder) addSkills(service string, skills []*busv1.Skill, at func(Name,
 			b.conflict(Conflict{Name: n, Service: service, Owner: whose, Ungranted: true})
 			continue
 		}
-		target := at(n, definition(service, k))
+		target := at(n, entryDigest(service, k))
 		for uri := range made.files {
 			b.files[uri] = target
 		}

@@ -6,8 +6,10 @@ package catalogue
 import (
 	"time"
 
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/schema"
+	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
 // Target is what a call reaches.
@@ -86,8 +88,12 @@ type Snapshot struct {
 	// grants are nil where services may do what they say.
 	grants    Grants
 	ungranted []string
-	services  []registry.Service
-	sampler   Target
+	// newest is what services say of their tools now, quarantined those of which that is
+	// not accepted.
+	newest      map[string]definition.Definition
+	quarantined []Quarantined
+	services    []registry.Service
+	sampler     Target
 	// prompter has the prompts of tenants.
 	prompter Target
 
@@ -147,4 +153,6 @@ type compiled map[string]*schema.Schema
 type memory struct {
 	schemas   compiled
 	templates map[string]template
+	// definitions are by the tools of catalogues, which do not change.
+	definitions map[*busv1.Tool]definition.Definition
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -112,7 +111,7 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	w := &world{svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, url))
 	conn := bustest.Connect(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	caller, err := edges.NewCaller(conn)
 	if err != nil {

@@ -62,7 +62,7 @@ func (l *ledger) ran(key string) int {
 // word.
 func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	conn := bustest.Connect(t, url)
 	caller, err := edges.NewCaller(conn)

@@ -21,7 +21,8 @@ func TestHeldAcrossEdges(t *testing.T) {
 				}
 				w := newWorld(t, seed)
 				w.slow = []time.Duration{0, 20 * time.Millisecond, 3 * askTime}[seed%3]
-				const length = 10 * time.Minute
+				// A quick rate takes as many turns in less time; a window has to fit.
+				length := max(2*time.Minute, min(10*time.Minute, 40_000*rate.Per/time.Duration(rate.Count)/10))
 				at := w.storm(key{OfPrincipal, "acme", "anna", Limits{Rate: rate}}, length)
 				window := max(time.Minute, rate.Per)
 				limit := float64(rate.Count) * float64(window) / float64(rate.Per)
@@ -39,13 +40,14 @@ func TestHeldAcrossEdges(t *testing.T) {
 }
 
 // storm has four edges, more or less, that come and go while ten times the rate
-// is asked of them; it returns when calls were let.
+// is asked of them, of a quick one two and a half times; it returns when calls
+// were let. Never have they more than all of it between them.
 func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 	for range 4 {
 		w.join(nil)
 	}
-	every := time.Duration(float64(k.limit.Rate.Per) / float64(k.limit.Rate.Count) / 10)
-	event := time.Duration(0)
+	every := max(k.limit.Rate.Per/time.Duration(10*k.limit.Rate.Count), 2*time.Millisecond)
+	event, look := time.Duration(0), time.Duration(0)
 	for end := w.time + length; w.time < end; {
 		w.time += time.Duration(w.rng.Int64N(2 * int64(min(every, 100*time.Millisecond))))
 		for _, e := range w.edges {
@@ -58,6 +60,12 @@ func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 		if len(w.edges) == 0 {
 			continue
 		}
+		if w.time >= look {
+			look = w.time + 50*time.Millisecond
+			if all := w.shares(k); all > 1+1e-9 {
+				w.t.Fatalf("after %v the edges have %.3f of the limit", w.time, all)
+			}
+		}
 		// Sticky for a while, then another.
 		e := w.edges[int(w.time/(7*time.Second))%len(w.edges)]
 		if w.rng.IntN(2) == 0 {
@@ -68,6 +76,17 @@ func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 		}
 	}
 	return at
+}
+
+// shares is what all edges have of a limit that may use it now.
+func (w *world) shares(k key) (all float64) {
+	for _, e := range w.edges {
+		if e.crew.leased(w.time) {
+			s := e.crew.standing.Load()
+			all += s.epochs[len(s.epochs)-1].share(e.id, k.hash(), k.limit.Rate.burst())
+		}
+	}
+	return all
 }
 
 // happen is what happens to edges; if it is kind, they only begin and end.
@@ -115,8 +134,13 @@ func TestOneEdgeServesTheWholeRate(t *testing.T) {
 				}
 				w.pass(10 * time.Second)
 				k, n, length := key{OfPrincipal, "acme", "anna", Limits{Rate: rate}}, 0, 5*time.Minute
-				for i := time.Duration(0); i < length; i += 5 * time.Millisecond {
-					w.pass(5 * time.Millisecond)
+				// As often as there is a token, and more.
+				every := min(20*time.Millisecond, rate.Per/time.Duration(rate.Count))
+				if rate.Count*int(time.Minute/rate.Per) >= 600 {
+					length = time.Minute
+				}
+				for i := time.Duration(0); i < length; i += every {
+					w.pass(every)
 					if w.edges[at].call(k) {
 						n++
 					}

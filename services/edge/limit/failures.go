@@ -39,6 +39,7 @@ type Failures struct {
 	now  func() time.Time
 	// headers are those that credentials are in.
 	headers []string
+	room    int // for networks
 
 	mu       sync.Mutex
 	networks map[string]*failing
@@ -55,7 +56,7 @@ type failing struct {
 // NewFailures puts a bound before an Authenticator, which may know of headers of its
 // own that show who calls, besides Authorization.
 func NewFailures(next gateway.Authenticator) *Failures {
-	f := &Failures{next: next, now: time.Now, headers: []string{"Authorization"}, networks: map[string]*failing{}}
+	f := &Failures{next: next, now: time.Now, headers: []string{"Authorization"}, room: maxNetworks, networks: map[string]*failing{}}
 	if own, ok := next.(interface{ Headers() []string }); ok {
 		f.headers = append(f.headers, own.Headers()...)
 	}
@@ -153,7 +154,7 @@ func (f *Failures) add(network string, now time.Time) *failing {
 			least = name
 		}
 	}
-	if len(f.networks) >= maxNetworks {
+	if len(f.networks) >= f.room {
 		delete(f.networks, least)
 	}
 	n := &failing{good: map[[sha256.Size]byte]struct{}{}}

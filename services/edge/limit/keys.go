@@ -20,6 +20,7 @@ const (
 // keys are the counters of an edge. What is in use stays.
 type keys[T counted] struct {
 	make   func(key) T
+	room   int // in a shard
 	seed   maphash.Seed
 	shards [shards]shard[T]
 }
@@ -31,7 +32,7 @@ type shard[T counted] struct {
 }
 
 func newKeys[T counted](make_ func(key) T) *keys[T] {
-	ks := &keys[T]{make: make_, seed: maphash.MakeSeed()}
+	ks := &keys[T]{make: make_, room: maxKeys / shards, seed: maphash.MakeSeed()}
 	for i := range ks.shards {
 		ks.shards[i].keys = map[key]T{}
 	}
@@ -57,7 +58,7 @@ func (ks *keys[T]) in(s *shard[T], k key, st *standing, now time.Duration) T {
 	defer s.mu.Unlock()
 	one, there := s.keys[k]
 	if !there {
-		s.tidy(st, now)
+		s.tidy(ks.room, st, now)
 		one = ks.make(k)
 		s.keys[k] = one
 	}
@@ -65,7 +66,7 @@ func (ks *keys[T]) in(s *shard[T], k key, st *standing, now time.Duration) T {
 }
 
 // tidy makes room for one more key.
-func (s *shard[T]) tidy(st *standing, now time.Duration) {
+func (s *shard[T]) tidy(room int, st *standing, now time.Duration) {
 	least, fullest := key{}, -1.0
 	i := 0
 	for k, one := range s.keys {
@@ -76,7 +77,7 @@ func (s *shard[T]) tidy(st *standing, now time.Duration) {
 			least, fullest = k, part
 		}
 	}
-	if one, there := s.keys[least]; there && len(s.keys) >= maxKeys/shards {
+	if one, there := s.keys[least]; there && len(s.keys) >= room {
 		s.drop(least, one, st, now, 0)
 	}
 }

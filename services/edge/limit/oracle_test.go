@@ -35,7 +35,7 @@ func TestOneEdgeAgainstAnotherGCRA(t *testing.T) {
 			k := key{OfPrincipal, "acme", "anna", Limits{Rate: rate}}
 			every := float64(rate.Per) / float64(rate.Count)
 			ours, other, differ := 0, 0, 0
-			const calls = 20_000
+			const calls = 6_000
 			load := 1.0
 			for range calls {
 				if w.rng.IntN(100) == 0 {

@@ -85,7 +85,7 @@ func TestRenewal(t *testing.T) {
 
 func TestBusAway(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	conn := bustest.Connect(t, bustest.Server(t))
 	s := open(t, conn)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/term"
+
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -15,6 +17,7 @@ type accessCommands struct {
 	Check    accessCheckCommand   `cmd:"" help:"Look for what is wrong or odd in a policy file."`
 	Explain  accessExplainCommand `cmd:"" help:"Say which rule decides on a call."`
 	Who      accessWhoCommand     `cmd:"" help:"Ask an edge who you are: what it makes of the credentials."`
+	Accept   accessAcceptCommand  `cmd:"" help:"Accept what services say of their tools, where the policy file pins that; without a tool, list what waits."`
 	Services edge.ListGrants      `cmd:"" help:"Write down what the services of a bus offer and say they do, as the section services of a policy file."`
 }
 
@@ -84,4 +87,15 @@ Exit status: 0 done; 3 the edge refused the credentials; 4 it could not be reach
 
 func (c *accessWhoCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunAccessWho(ctx, c.options(), out, os.Stderr))
+}
+
+type accessAcceptCommand struct{ edge.AcceptTools }
+
+func (c *accessAcceptCommand) Run(ctx context.Context, out io.Writer) error {
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+		c.Ask = func(ctx context.Context, question string) (bool, error) {
+			return client.Confirm(ctx, question, os.Stdin, os.Stderr)
+		}
+	}
+	return c.AcceptTools.Run(ctx, out)
 }

@@ -99,10 +99,15 @@ func (r *run) approveCommand(id string) string {
 // confirm shows a held call and asks whether it is to run.
 func (r *run) confirm(ctx context.Context, held *Held, stdin io.Reader) (bool, error) {
 	r.showHeld(held)
-	fmt.Fprint(r.stderr, "run it? [y/N] ")
+	return Confirm(ctx, "run it?", stdin, r.stderr)
+}
+
+// Confirm asks who sits at a terminal, and reports whether the answer is yes.
+func Confirm(ctx context.Context, question string, stdin io.Reader, stderr io.Writer) (bool, error) {
+	fmt.Fprint(stderr, question+" [y/N] ")
 	line, err := readAll(ctx, &firstLine{in: stdin})
 	if !strings.HasSuffix(string(line), "\n") {
-		fmt.Fprintln(r.stderr)
+		fmt.Fprintln(stderr)
 	}
 	answer := strings.ToLower(strings.TrimSpace(string(line)))
 	return answer == "y" || answer == "yes", err

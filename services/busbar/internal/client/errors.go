@@ -182,7 +182,8 @@ const notTaken = "the edge does not take the certificate of --cert: it has to be
 // cut reports whether the connection was ended without a word: with TLS 1.3 a
 // certificate is refused after the client has begun to send, and why is often lost.
 func (e *TransportError) cut() bool {
-	return errors.Is(e.Err, io.EOF) || errors.Is(e.Err, io.ErrUnexpectedEOF) || errors.Is(e.Err, syscall.ECONNRESET) || errors.Is(e.Err, syscall.EPIPE)
+	return errors.Is(e.Err, io.EOF) || errors.Is(e.Err, io.ErrUnexpectedEOF) || errors.Is(e.Err, syscall.ECONNRESET) || errors.Is(e.Err, syscall.EPIPE) ||
+		strings.Contains(e.Err.Error(), "http2: client conn could not be established") // of net/http, without a type
 }
 
 // HTTPError is an answer that is not MCP: something else listens there, or

@@ -53,7 +53,7 @@ func newWorldAt(t *testing.T, flags edge.ListenFlags) *world {
 		defer cancel()
 		_ = running.Stop(ctx) // what still runs is cancelled
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -25,7 +24,7 @@ func start(t *testing.T) (post func(t *testing.T, body string, contentType strin
 	bus := bustest.Server(t)
 	svc := edgetest.New("svc")
 	svc.Start(t, bustest.Connect(t, bus))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {

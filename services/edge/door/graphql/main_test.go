@@ -41,7 +41,7 @@ func startAs(t testing.TB, cfg edge.Config, guard door.Guard) *world {
 	url := bustest.Server(t)
 	w := &world{svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	cfg.Version, cfg.Logger = "1", bustest.Logger(t)
 	var err error

@@ -44,7 +44,7 @@ func start(t *testing.T, with ...func(*edgetest.Service)) *world {
 		f(w.svc)
 	}
 	w.svc.Start(t, bustest.Connect(t, url))
-	starting, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	starting, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(starting, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {

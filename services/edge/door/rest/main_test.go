@@ -35,7 +35,7 @@ func start(t testing.TB) *world {
 	url := bustest.Server(t)
 	w := &world{svc: edgetest.New("svc"), bus: url}
 	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {

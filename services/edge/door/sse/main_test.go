@@ -64,7 +64,7 @@ func startWith(t *testing.T, auth gateway.Authenticator) *world {
 // join adds an edge to the bus.
 func (w *world) join(t *testing.T) place {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	conn := bustest.Connect(t, w.bus)
 	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Authenticator: w.auth, Logger: bustest.Logger(t)})

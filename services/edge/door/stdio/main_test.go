@@ -63,7 +63,7 @@ func launch(t *testing.T, change func(*stdio.Config)) *client {
 	t.Helper()
 	c := &client{t: t, bus: bustest.Server(t), svc: edgetest.New("svc"), done: make(chan error, 1)}
 	c.svc.Start(t, bustest.Connect(t, c.bus))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, c.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {

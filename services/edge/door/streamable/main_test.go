@@ -51,7 +51,7 @@ func start(t testing.TB) *world {
 // join adds an edge to the bus.
 func (w *world) join(t testing.TB) (*edge.Edge, *httptest.Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -34,7 +33,7 @@ func TestSessionIsItsPrincipals(t *testing.T) {
 	t.Parallel()
 	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, w.bus))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Authenticator: byToken{}, Logger: bustest.Logger(t)})
 	if err != nil {

@@ -27,7 +27,7 @@ type replica struct {
 
 func (w *world) replica(t *testing.T) *replica {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	conn := bustest.Connect(t, w.bus)
 	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Logger: bustest.Logger(t)})

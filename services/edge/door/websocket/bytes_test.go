@@ -75,9 +75,15 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 		}
 		for i := range 5 {
 			s := w.dial(t, "busbar")
-			s.answers()
+			answers := s.answers()
 			ask(s, i+1, "hold")
-			receive(t, fmt.Sprintf("call %d runs", i+1), w.svc.Started)
+			select {
+			case <-w.svc.Started:
+			case m := <-answers:
+				t.Fatalf("call %d is answered with %s %+v", i+1, m.Type, m.Error)
+			case <-time.After(bustest.Patience):
+				t.Fatalf("call %d does not run", i+1)
+			}
 		}
 		last := w.dial(t, "busbar")
 		answers := last.answers()

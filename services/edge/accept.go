@@ -1,0 +1,171 @@
+package edge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/definition"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// AcceptTools is the command line that accepts what services say of their tools. The
+// tags are read by kong.
+type AcceptTools struct {
+	lookFlags
+	Tools []string `arg:"" optional:"" name:"tool" help:"Tools whose definitions are accepted. Without any, and without --all, those that wait are listed."`
+	All   bool     `help:"Accept all that is not accepted yet."`
+	Yes   bool     `short:"y" help:"Accept without being asked."`
+	// Ask asks a person; nil where nobody can be asked.
+	Ask func(ctx context.Context, question string) (bool, error) `kong:"-"`
+}
+
+// Help implements kong's HelpProvider.
+func (AcceptTools) Help() string {
+	return `Examples:
+  busbar access accept --access access.yaml
+  busbar access accept --access access.yaml searchCode
+  busbar access accept --access access.yaml --all --yes
+
+With "pin: strict" in the policy file a tool is offered only as an operator has
+accepted it. This shows what a service says of it now, and how that differs from
+what was accepted last, and asks. All edges obey within a moment. It takes a NATS
+user that may write accepted definitions and publish to the audit trail, which
+records it: the user "operator". The policy file says whose the tools are.
+
+Exit status: 0 accepted, or nothing to accept; 1 not accepted.`
+}
+
+// methodAccept is how the audit trail names it.
+const methodAccept = "busbar/tool.accept"
+
+// proposal is a definition that may be accepted.
+type proposal struct {
+	definition.Definition
+	// before is what is accepted; without a digest for nothing.
+	before definition.Definition
+}
+
+// Run shows what is to be accepted and accepts it.
+func (c *AcceptTools) Run(ctx context.Context, out io.Writer) error {
+	conn, live, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer live.Close()
+	all, err := c.proposals(ctx, conn, live.Now().Newest())
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, p := range all {
+		p.show(&b, len(c.Tools) > 0)
+	}
+	if len(all) == 0 {
+		b.WriteString("nothing waits to be accepted\n")
+	}
+	if _, err := io.WriteString(out, b.String()); err != nil || len(all) == 0 || len(c.Tools) == 0 && !c.All {
+		return err
+	}
+	if !c.Yes {
+		if c.Ask == nil {
+			return errors.New("nothing is accepted: there is no terminal to ask on; say --yes")
+		}
+		if yes, err := c.Ask(ctx, fmt.Sprintf("accept %s?", tools(len(all)))); err != nil || !yes {
+			return cmp.Or(err, errors.New("nothing is accepted"))
+		}
+	}
+	for _, p := range all {
+		err := audit.Operation(ctx, conn, methodAccept, p.Tool, p.Service, func() error { return catalogue.Accept(ctx, conn, p.Definition) })
+		if err != nil {
+			return fmt.Errorf("accept %s: %w", p.Tool, err)
+		}
+	}
+	_, err = fmt.Fprintf(out, "accepted: %s\n", tools(len(all)))
+	return err
+}
+
+func tools(n int) string {
+	if n == 1 {
+		return "1 tool"
+	}
+	return fmt.Sprintf("%d tools", n)
+}
+
+// proposals are what is to be accepted, by tool.
+func (c *AcceptTools) proposals(ctx context.Context, conn *bus.Conn, newest map[string]definition.Definition) (all []proposal, err error) {
+	names := c.Tools
+	if len(names) == 0 {
+		names = slices.Sorted(maps.Keys(newest))
+	}
+	accepted := store.NewDefinitions(conn)
+	for _, name := range names {
+		now, ok := newest[name]
+		if !ok || now.Digest == "" {
+			return nil, fmt.Errorf("no service has a tool %q that it may offer; \"busbar services\" lists what there is", fault.Clip(name))
+		}
+		before, err := accepted.FindAccepted(ctx, name)
+		if err != nil && !errors.Is(err, bus.ErrNoKey) {
+			return nil, err
+		}
+		if before.Digest != now.Digest {
+			all = append(all, proposal{now, before})
+		}
+	}
+	return all, nil
+}
+
+// show says what is proposed: of what was accepted before the differences.
+func (p proposal) show(b *strings.Builder, whole bool) {
+	if p.before.Digest == "" {
+		fmt.Fprintf(b, "tool %s of service %s: new\n", printable(p.Tool), p.Service)
+		if whole {
+			text := slices.Clone(p.Text)
+			_ = text.Indent() // it is JSON
+			fmt.Fprintf(b, "%s\n", printable(string(text)))
+		}
+		return
+	}
+	differences := definition.Compare(p.before, p.Definition)
+	fmt.Fprintf(b, "tool %s of service %s: %s\n", printable(p.Tool), p.Service, definition.ClassOf(differences))
+	for _, d := range differences {
+		if d.At == "" {
+			b.WriteString("  the definitions are too large to be compared\n")
+			continue
+		}
+		fmt.Fprintf(b, "  %s (%s)\n", printable(string(d.At)), d.Class)
+		side(b, "-", d.Before)
+		side(b, "+", d.After)
+	}
+}
+
+// side is one side of a difference.
+func side(b *strings.Builder, sign string, v jsontext.Value) {
+	if v != nil {
+		fmt.Fprintf(b, "    %s %s\n", sign, printable(string(v)))
+	}
+}
+
+// printable is a text of a service without what a terminal would obey, or what hides
+// text from who reads it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsGraphic(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

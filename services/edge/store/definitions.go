@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/services/edge/definition"
+)
+
+// Definitions are what services said of their tools: what edges have seen last, so that
+// one of them tells of each change, and what an operator has accepted. No edge may write
+// the latter.
+type Definitions struct{ bucket *bus.Bucket }
+
+// NewDefinitions opens the store.
+func NewDefinitions(conn *bus.Conn) *Definitions {
+	return &Definitions{conn.Bucket(bus.DefinitionsBucket)}
+}
+
+// Beginnings of the keys.
+const (
+	seen     = "seen."
+	accepted = "accepted."
+)
+
+// keyOfTool is that of a name, which may hold anything.
+func keyOfTool(tool string) string {
+	sum := sha256.Sum256([]byte(tool))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Seen visits what edges have seen last. Malformed ones are left out.
+func (s *Definitions) Seen(ctx context.Context, f func(definition.Definition, int)) error {
+	return s.each(ctx, seen, f)
+}
+
+// Accepted visits what is accepted.
+func (s *Definitions) Accepted(ctx context.Context, f func(definition.Definition)) error {
+	return s.each(ctx, accepted, func(d definition.Definition, _ int) { f(d) })
+}
+
+func (s *Definitions) each(ctx context.Context, begins string, f func(d definition.Definition, bytes int)) error {
+	return s.bucket.Each(ctx, begins, func(key string, value []byte) {
+		var d definition.Definition
+		if json.Unmarshal(value, &d) == nil && strings.TrimPrefix(key, begins) == keyOfTool(d.Tool) {
+			f(d, len(value))
+		}
+	})
+}
+
+// FindAccepted returns what is accepted of a tool; ErrNoKey for nothing.
+func (s *Definitions) FindAccepted(ctx context.Context, tool string) (d definition.Definition, err error) {
+	raw, err := s.bucket.Get(ctx, accepted+keyOfTool(tool))
+	if err == nil {
+		err = json.Unmarshal(raw, &d)
+	}
+	return d, err
+}
+
+// See keeps a definition as the last that was seen of its tool. fresh reports whether
+// this call did so, and no other edge; before is what was there, without a digest for
+// nothing.
+func (s *Definitions) See(ctx context.Context, d definition.Definition) (before definition.Definition, fresh bool, err error) {
+	value, err := json.Marshal(d)
+	if err != nil {
+		return before, false, err
+	}
+	key := seen + keyOfTool(d.Tool)
+	err = bus.Swap(func() (bool, error) {
+		before, fresh = definition.Definition{}, false
+		raw, revision, err := s.bucket.Look(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		if revision > 0 && json.Unmarshal(raw, &before) != nil {
+			before = definition.Definition{} // to be written over
+		}
+		if before.Digest == d.Digest {
+			return true, nil
+		}
+		now, err := s.bucket.Replace(ctx, key, value, revision)
+		fresh = now > 0
+		return fresh, err
+	})
+	return before, fresh && err == nil, err
+}
+
+// Forget removes what was seen of a tool.
+func (s *Definitions) Forget(ctx context.Context, tool string) error {
+	return s.bucket.Delete(ctx, seen+keyOfTool(tool))
+}
+
+// Accept keeps a definition as the accepted one of its tool.
+func (s *Definitions) Accept(ctx context.Context, d definition.Definition) error {
+	value, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return s.bucket.Put(ctx, accepted+keyOfTool(d.Tool), value)
+}
