@@ -78,7 +78,7 @@ func (n *noaa) get(ctx context.Context, path string, into any) (expires time.Tim
 
 // gridForecast is where a forecast is. The host in front of it is not looked at:
 // requests go to the base, wherever an answer points to.
-var gridForecast = regexp.MustCompile(`/gridpoints/[A-Z]{3}/-?\d{1,4},-?\d{1,4}/forecast$`)
+var gridForecast = regexp.MustCompile(`/gridpoints/[A-Z]{2,8}/-?\d{1,4},-?\d{1,4}/forecast$`)
 
 // office finds the path of the forecast for a point.
 func (n *noaa) office(ctx context.Context, point string) (path string, err error) {

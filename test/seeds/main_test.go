@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 	defer model.Close()
 	// The workspace has the file that seed 004 reads.
 	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(filepath.Join(work, "path/to"), 0o700); err == nil {
+	if err = os.MkdirAll(filepath.Join(work, "path/to"), 0o700); err == nil {
 		err = os.WriteFile(filepath.Join(work, "path/to/file"), []byte("file contents here"), 0o600)
 	}
 	if err != nil {

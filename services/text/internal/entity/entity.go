@@ -131,6 +131,12 @@ func (x *extractor) words(text string, words []token) {
 		run := 0
 		if !titles {
 			run = capitalised(words[i:])
+			if end := i + run; run > 0 && end < len(words) && words[end].linked && isLabel(words[end-1:end+1]) {
+				run-- // "Ticket FR-77"
+			}
+			if run < 2 {
+				run = 0
+			}
 			if run > 0 && !x.gazetteer.technical(words[i:i+run], foreign) {
 				run = 0
 			}

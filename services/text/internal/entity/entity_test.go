@@ -40,6 +40,10 @@ func TestExtract(t *testing.T) {
 		{"latin name in another script", "Мы используем Fancy Thing для этого.", []string{"Fancy Thing"}, nil, nil},
 		{"units", "It takes 30 MB at 2 GHz.", nil, nil, nil},
 		{"roman", "Jan III and the IV part.", nil, nil, nil},
+		{"polish cases", "Wdrażamy Ansiblem i Terraformem, piszemy w Javie.", []string{"Ansible", "Terraform", "Java"}, nil, nil},
+		{"opens a sentence", "React and Vue are what we use. Go home.", []string{"React", "Vue"}, nil, nil},
+		{"labels and status", "Ticket FR-77 and NFR-2: 400 Bad Request.", nil, nil, nil},
+		{"addresses", "See https://kubernetes.io/docs or jan@redis.io.", nil, nil, nil},
 		{"once", "GraphQL, graphql, GRAPHQL; JSON, JSON.", []string{"GraphQL", "JSON"}, nil, nil},
 	}
 	for _, tt := range tests {

@@ -4,8 +4,8 @@
 // dictionary and of the text itself: each word costs the negative logarithm of
 // how often it occurs, a character in no word costs much. (Maximum-probability
 // segmentation, a Viterbi search over words.) The dictionary is small, some
-// 4,000 frequent words written for this package; it is read when the first
-// Han text comes and takes less than a megabyte. Traditional characters are
+// 7,600 frequent words, half of them written for this package; it is read when
+// the first Han text comes and takes about a megabyte. Traditional characters are
 // looked up as their simplified ones.
 package han
 

@@ -1,5 +1,6 @@
-// Package language guesses the language of a text and knows, for each of
-// English, Polish, Russian and Chinese, its stop words and a light stemmer.
+// Package language guesses the language of a text, knows the stop words of
+// English, Polish, Russian and Chinese, and stems: Polish itself, others by the
+// Snowball project's stemmers.
 //
 // Some thirty languages are told apart; of the others it knows function words
 // at best.
