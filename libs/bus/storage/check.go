@@ -44,8 +44,12 @@ type Consumer struct {
 	Unacknowledged int    `json:"unacknowledged"`
 }
 
-// behind is how long a server may be that does not have everything.
-const behind = 5 * time.Second
+// A server is away when it was silent for so long: JetStream notices by itself only
+// when one says that it goes. It is behind with so many messages less.
+const (
+	silent = 5 * time.Second
+	behind = 1000
+)
 
 // nearlyFull is the share of a limit from which a store is said to be nearly full.
 const nearlyFull = 0.9
@@ -89,10 +93,10 @@ func (s *Storage) check(ctx context.Context, one store) State {
 		}
 		for _, peer := range c.Replicas {
 			switch {
-			case peer.Offline:
-				wrong("server %s is away", peer.Name)
-			case !peer.Current && peer.Active > behind:
-				wrong("server %s is %d messages behind, last heard %v ago", peer.Name, peer.Lag, peer.Active.Round(time.Millisecond))
+			case peer.Offline || peer.Active > silent:
+				wrong("server %s is away: last heard %v ago", peer.Name, peer.Active.Round(time.Second))
+			case !peer.Current && peer.Lag > behind:
+				wrong("server %s is %d messages behind", peer.Name, peer.Lag)
 			}
 		}
 	}

@@ -23,6 +23,8 @@ const (
 	// ensureTime is how long a bucket or stream may take to be made, or found,
 	// before the others are used without it.
 	ensureTime = 6 * time.Second
+	// startTime is how long all of them may be away before that is an error.
+	startTime = 25 * time.Second
 	// keepEvery is how often it is looked after, give or take a fifth, and
 	// keepTime how long one may take to answer.
 	keepEvery = 10 * time.Second
@@ -66,7 +68,23 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 		return nil, fmt.Errorf("--nats-replicas %d: the NATS server is alone, and keeps one replica; use auto, or join it to a cluster", replicas)
 	}
 	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, shared: map[sharedKey]sharedValue{}}
-	// All at once: each waits for the server's disk.
+	// A cluster that starts has no leader for a while, and then nothing answers.
+	for began := time.Now(); ; {
+		if err := s.ensureAll(ctx); err != nil {
+			return nil, err
+		}
+		away := s.Away()
+		if len(away) < len(stores) {
+			return s, ctx.Err()
+		}
+		if ctx.Err() != nil || time.Since(began) > startTime {
+			return nil, fmt.Errorf("no bucket of the bus can be reached; does the NATS server run with JetStream? %w", s.away[away[0]])
+		}
+	}
+}
+
+// ensureAll makes all stores at once: each waits for the server's disk.
+func (s *Storage) ensureAll(ctx context.Context) error {
 	p := pool.New().WithContext(ctx)
 	for _, one := range stores {
 		p.Go(func(ctx context.Context) error {
@@ -78,13 +96,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 			return err
 		})
 	}
-	if err := p.Wait(); err != nil {
-		return nil, err
-	}
-	if away := s.Away(); len(away) == len(stores) {
-		return nil, fmt.Errorf("no bucket of the bus can be reached; does the NATS server run with JetStream? %w", s.away[away[0]])
-	}
-	return s, ctx.Err()
+	return p.Wait()
 }
 
 // ensure makes a store, and asks again while nobody is there to answer.

@@ -51,6 +51,20 @@ func (c *toolsCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunTools(ctx, client.ToolsOptions{Options: c.options()}, out, os.Stderr))
 }
 
+type readyCommand struct{ clientFlags }
+
+// Help implements kong's HelpProvider.
+func (readyCommand) Help() string {
+	return `Example: busbar ready --url http://127.0.0.1:8000
+
+Prints a line for each thing that the edge needs. Exit status: 0 ready; 3 not
+ready; 4 there is no edge, or it did not answer in time.`
+}
+
+func (c *readyCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunReady(ctx, c.options(), out, os.Stderr))
+}
+
 type callCommand struct {
 	clientFlags
 	Name     string `arg:"" help:"Name of the tool."`

@@ -26,6 +26,7 @@ type commandLine struct {
 	Call       callCommand       `cmd:"" help:"Call a tool."`
 	Batch      batchCommand      `cmd:"" help:"Make the calls of a file concurrently."`
 	Approve    approveCommand    `cmd:"" help:"Decide on calls that are held, or list them."`
+	Ready      readyCommand      `cmd:"" help:"Ask an edge whether it can carry calls."`
 	Services   serviceCommand    `cmd:"" help:"List the services of a bus, or give a name to one of them."`
 	Bus        busCommands       `cmd:"" help:"Look at the buckets and streams of a bus, or make them."`
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`

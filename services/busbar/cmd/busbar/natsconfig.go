@@ -1,21 +1,28 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/authority"
 )
 
 type natsConfigCommand struct {
 	Services []string `required:"" placeholder:"NAME[:POWER+…],…" help:"Services of the bus, each with what it may do besides: calls, tasks, refresh, store, audit."`
 	Dir      string   `default:"secrets" placeholder:"DIR" help:"Where the secrets are, one file for each user. Those that are there are kept (default ${default})."`
+	TLS      []string `name:"tls" placeholder:"HOST,…" help:"Make certificates too, good for these names and addresses of the NATS servers: ca.pem, nats.pem and nats-key.pem in --dir. Those that are good for months to come are kept."`
+	HandOut  string   `name:"hand-out" placeholder:"DIR" help:"Copy to DIR/USER what each program needs, its secret and ca.pem, and to DIR/nats what the servers need, users.conf among it; nothing is printed then. DIR/metrics and DIR/edge get a token for the metrics of edges. A container is given its own directory."`
 	Renew    []string `placeholder:"USER,…" help:"Users that get a new secret: edge, operator or services. The one before stays good until its file USER.old is removed."`
 }
 
@@ -24,6 +31,8 @@ func (natsConfigCommand) Help() string {
 	return `Examples:
   busbar nats-config --services text,planning:calls,resource:store,audit:audit+store > nats-users.conf
   busbar nats-config --services text,planning:calls --dir /etc/busbar/secrets --renew text > nats-users.conf
+
+  busbar nats-config --services text,audit:audit+store --dir /keys --tls nats-1,nats-2,nats-3 --hand-out /bus
 
 Prints the part of the configuration of a NATS server that lets the edges, the
 operators and each service do what they have to and nothing else, and writes the
@@ -41,8 +50,17 @@ func (c *natsConfigCommand) Run(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("secrets of the bus in %s: %w", c.Dir, err)
 	}
-	if _, err := fmt.Fprintf(out, "# Users of a Busbar bus. Written by \"busbar nats-config\"; include it in the configuration of NATS.\n"+
-		"# JetStream has to have %d MiB for what edges keep there: give it a disk, and a max_file_store, that is larger.\n%s", storage.Reserved()>>20, config); err != nil {
+	config = fmt.Sprintf("# Users of a Busbar bus. Written by \"busbar nats-config\"; include it in the configuration of NATS.\n"+
+		"# JetStream has to have %d MiB for what edges keep there: give it a disk, and a max_file_store, that is larger.\n%s", storage.Reserved()>>20, config)
+	if len(c.TLS) > 0 {
+		if err := authority.Issue(c.Dir, c.TLS); err != nil {
+			return fmt.Errorf("certificates of the bus in %s: %w", c.Dir, err)
+		}
+	}
+	if c.HandOut != "" {
+		return c.handOut(users, config)
+	}
+	if _, err := io.WriteString(out, config); err != nil {
 		return err
 	}
 	dir := secret.Dir(c.Dir)
@@ -52,6 +70,77 @@ func (c *natsConfigCommand) Run(out io.Writer) error {
 		fmt.Fprintf(os.Stderr, "  service %s: --nats-nkey %s\n", u.Name, dir.Path(u.Name))
 	}
 	return nil
+}
+
+// handOut copies what is each program's into a directory of its own.
+func (c *natsConfigCommand) handOut(users []permission.User, config string) error {
+	give := func(to string, files ...string) error {
+		dir := filepath.Join(c.HandOut, to)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		for _, name := range files {
+			raw, err := os.ReadFile(filepath.Join(c.Dir, name))
+			if err != nil {
+				return err
+			}
+			if err := replace(filepath.Join(dir, name), raw); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var public, servers []string
+	if len(c.TLS) > 0 {
+		public, servers = []string{authority.CA}, []string{authority.CA, authority.Cert, authority.Key}
+	}
+	names := []string{permission.Edge, permission.Operator}
+	for _, u := range users {
+		names = append(names, u.Name)
+	}
+	for _, name := range names {
+		if err := give(name, append(slices.Clip(public), filepath.Base(secret.Dir(c.Dir).Path(name)))...); err != nil {
+			return fmt.Errorf("hand out to %s: %w", name, err)
+		}
+	}
+	if err := give("nats", servers...); err != nil {
+		return fmt.Errorf("hand out to nats: %w", err)
+	}
+	if err := replace(filepath.Join(c.HandOut, "nats", "users.conf"), []byte(config)); err != nil {
+		return err
+	}
+	return c.handOutMetrics()
+}
+
+// metricsToken is the file with which Prometheus is let in by the edges.
+const metricsToken = "metrics.token"
+
+// handOutMetrics gives the edges and Prometheus, whose user is another, one token.
+func (c *natsConfigCommand) handOutMetrics() error {
+	token, err := os.ReadFile(filepath.Join(c.Dir, metricsToken))
+	if errors.Is(err, fs.ErrNotExist) {
+		token = []byte(rand.Text())
+		err = replace(filepath.Join(c.Dir, metricsToken), token)
+	}
+	if err != nil {
+		return err
+	}
+	theirs := filepath.Join(c.HandOut, "metrics")
+	if err := os.MkdirAll(theirs, 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(theirs, metricsToken), token, 0o644); err != nil {
+		return err
+	}
+	return replace(filepath.Join(c.HandOut, permission.Edge, metricsToken), token)
+}
+
+// replace writes a file that only its owner reads, as one step.
+func replace(path string, raw []byte) error {
+	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // readUsers reads services, each with its powers.

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+const root = "../.."
+
+func topologyOf(t *testing.T, profile string) *topology {
+	t.Helper()
+	dir, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := load(t.Context(), dir, profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return top
+}
+
+func names(top *topology) (all []string) {
+	for _, part := range top.parts {
+		all = append(all, part.Name)
+	}
+	return all
+}
+
+// Both profiles are whole: what a part needs is in the profile and starts before it,
+// its files and programs are there, and it has the secret of its own user alone.
+func TestTopology(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"small", "fleet"} {
+		top := topologyOf(t, profile)
+		all := names(top)
+		for i, part := range top.parts {
+			for _, dependency := range part.GetDependencies() {
+				if at := slices.Index(all, dependency); at > i || at < 0 && part.DependsOn[dependency].Required {
+					t.Errorf("%s: %s comes before %s, which it needs", profile, part.Name, dependency)
+				}
+			}
+			for _, v := range part.Volumes {
+				if v.Type != types.VolumeTypeBind {
+					continue
+				}
+				if _, err := os.Stat(v.Source); err != nil {
+					t.Errorf("%s: %v", part.Name, err)
+				}
+			}
+			name, source := program(part)
+			if strings.HasPrefix(source, "./") {
+				if _, err := os.Stat(filepath.Join(root, source, "main.go")); err != nil {
+					t.Errorf("%s runs %s: %v", part.Name, name, err)
+				}
+			}
+			if key := setting(part, "BUSBAR_NATS_NKEY"); key != "" {
+				user := strings.TrimSuffix(filepath.Base(key), ".secret")
+				i := slices.IndexFunc(part.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Source == "bus" })
+				if i < 0 || part.Volumes[i].Volume.Subpath != user || !part.Volumes[i].ReadOnly {
+					t.Errorf("%s is user %s, and sees other secrets: %+v", part.Name, user, part.Volumes)
+				}
+				users := top.parts[slices.IndexFunc(top.parts, func(p types.ServiceConfig) bool { return once(p) && strings.HasPrefix(p.Name, "bus") })]
+				if user != "edge" && user != "operator" && !regexp.MustCompile(`[=,]`+user+`[:,]`).MatchString(users.Command[1]) {
+					t.Errorf("%s is user %s, which is not made: %s", part.Name, user, users.Command[1])
+				}
+			}
+			if part.Build != nil && (!part.ReadOnly || !slices.Contains(part.CapDrop, "ALL")) {
+				t.Errorf("%s may write its file system, or has capabilities", part.Name)
+			}
+			for _, port := range part.Ports {
+				if port.HostIP != "127.0.0.1" {
+					t.Errorf("%s is open to other machines: %+v", part.Name, port)
+				}
+			}
+		}
+	}
+	small, fleet := names(topologyOf(t, "small")), names(topologyOf(t, "fleet"))
+	for _, one := range small {
+		if one != "nats" && one != "bus" && !slices.Contains(fleet, one) {
+			t.Errorf("%s is in a small fleet and in no large one", one)
+		}
+	}
+	for _, two := range []string{"edge-2", "text-2", "resource-2", "audit-2", "nats-3"} {
+		if slices.Contains(small, two) || !slices.Contains(fleet, two) {
+			t.Errorf("%s has to be in the large fleet alone", two)
+		}
+	}
+	if _, err := load(t.Context(), root, "huge"); err == nil {
+		t.Error("a profile that is not there is loaded")
+	}
+}
+
+// Names of hosts and mounts become addresses and directories, and nothing else does.
+func TestHere(t *testing.T) {
+	t.Parallel()
+	top := topologyOf(t, "fleet")
+	p := newPlace("/fleet", top)
+	edge := top.project.Services["edge-2"]
+	one, two, database := p.hosts["edge-1"], p.hosts["edge-2"], p.hosts["database"]
+	if one == two || one == "" || database == "" || p.address(edge) != two {
+		t.Fatalf("hosts: %v", p.hosts)
+	}
+	for text, want := range map[string]string{
+		"edge-2:8000":                 two + ":8000",
+		"http://edge-1:8000":          "http://" + one + ":8000",
+		"localhost,edge-2,proxy":      "localhost," + two + "," + p.hosts["proxy"],
+		"edge-21:8000":                "edge-21:8000",
+		"my-edge-2":                   "my-edge-2",
+		"nats://edge-1:6222":          "nats://" + one + ":6222",
+		"postgres://busbar@database:": "postgres://busbar@" + database + ":",
+		"/data/spool":                 "/fleet/parts/edge-2/data/spool",
+		"--dir=/data":                 "--dir=/fleet/parts/edge-2/data",
+		"../../data":                  "../../data",
+		"":                            "",
+	} {
+		if got := p.here(edge, text); got != want {
+			t.Errorf("%q becomes %q, not %q", text, got, want)
+		}
+	}
+	if small := newPlace("/fleet", topologyOf(t, "small")); small.hosts["edge-1"] != one {
+		t.Error("an address depends on the profile")
+	}
+}
+
+// A query of the dashboard is about figures that an edge has.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(root, "deploy/compose/grafana/dashboards/busbar.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := ""
+	files, err := filepath.Glob(filepath.Join(root, "services/edge/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, filepath.Join(root, "services/edge/metrics/metrics.go")) {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known += string(source)
+	}
+	seen := map[string]bool{}
+	for _, name := range regexp.MustCompile(`busbar_[a-z_]+`).FindAllString(string(raw), -1) {
+		seen[strings.TrimSuffix(name, "_bucket")] = true
+	}
+	for name := range seen {
+		if !strings.Contains(known, `"`+name+`"`) {
+			t.Errorf("no edge has %s", name)
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d figures are shown", len(seen))
+	}
+}
+
+// The images are built with the Go that the modules ask for.
+func TestDockerfile(t *testing.T) {
+	t.Parallel()
+	work, err := os.ReadFile(filepath.Join(root, "go.work"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	docker, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(work))
+	if len(version) != 2 || !strings.Contains(string(docker), "golang:"+version[1]+" ") {
+		t.Errorf("the modules ask for Go %v", version)
+	}
+}

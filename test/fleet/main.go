@@ -1,0 +1,103 @@
+// Command fleet starts the topology of docker-compose.yml as processes of this machine,
+// for those who have no container engine, and for tests that kill parts of it. The
+// script scripts/fleet runs it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+type commandLine struct {
+	Dir     string `default:".tmp/fleet" placeholder:"DIR" help:"Where the fleet keeps its data and logs (default ${default})."`
+	Profile string `default:"fleet" enum:"small,fleet" help:"Which profile of docker-compose.yml: small or fleet (default ${default})."`
+
+	Up     upCommand     `cmd:"" help:"Start what does not run, and wait until calls go through."`
+	Status statusCommand `cmd:"" help:"Say what runs, and where it listens."`
+	Kill   killCommand   `cmd:"" help:"Kill a part; \"up\" starts it again."`
+	Down   downCommand   `cmd:"" help:"Stop everything."`
+}
+
+type (
+	upCommand     struct{}
+	statusCommand struct{}
+	killCommand   struct {
+		Part   string `arg:"" help:"Its name in docker-compose.yml, such as edge-2."`
+		Signal string `default:"KILL" enum:"KILL,TERM,STOP,CONT" help:"Signal to send: KILL, TERM, STOP or CONT (default ${default})."`
+	}
+	downCommand struct {
+		Volumes bool `short:"v" help:"Remove its data as well."`
+	}
+)
+
+const description = `Starts the topology of docker-compose.yml as processes of this machine.
+
+Each part listens on an address of its own, 127.0.7.N. It takes Go, and PostgreSQL;
+with haproxy there is one address for all edges.
+
+Examples:
+  scripts/fleet up
+  scripts/fleet kill nats-2
+  scripts/fleet --profile small up
+  scripts/fleet down --volumes`
+
+// upTime bounds a start, with the building of the programs.
+const upTime = 10 * time.Minute
+
+func main() {
+	var cl commandLine
+	k := kong.Parse(&cl, kong.Name("fleet"), kong.Description(description), kong.UsageOnError())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	dir, err := filepath.Abs(cl.Dir)
+	k.FatalIfErrorf(err)
+	root, err := checkout()
+	k.FatalIfErrorf(err)
+	t, err := load(ctx, root, cl.Profile)
+	k.FatalIfErrorf(err)
+	k.BindTo(ctx, (*context.Context)(nil))
+	k.FatalIfErrorf(k.Run(newFleet(t, root, dir, os.Stdout)))
+}
+
+// checkout is the directory with docker-compose.yml, here or above.
+func checkout() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "docker-compose.yml")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("there is no docker-compose.yml here or above")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Run starts the fleet.
+func (upCommand) Run(ctx context.Context, f *fleet) error {
+	ctx, cancel := context.WithTimeout(ctx, upTime)
+	defer cancel()
+	return f.up(ctx)
+}
+
+// Run lists the parts.
+func (statusCommand) Run(f *fleet) error { return f.status() }
+
+// Run signals a part.
+func (c killCommand) Run(f *fleet) error {
+	signals := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	return f.kill(c.Part, signals[c.Signal])
+}
+
+// Run stops the fleet.
+func (c downCommand) Run(f *fleet) error { return f.down(c.Volumes) }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// place is where the parts of a topology are on this machine: each host has an address
+// of loopback, and each container a directory, in which its mounts are.
+type place struct {
+	dir   string
+	hosts map[string]string // by name
+}
+
+// newPlace gives every part an address of its own, so that all can use the ports that
+// the compose file says.
+func newPlace(dir string, t *topology) *place {
+	p := &place{dir: dir, hosts: map[string]string{}}
+	for name, part := range t.project.AllServices() {
+		if len(part.Expose) > 0 {
+			p.hosts[name] = ""
+		}
+		for _, network := range part.Networks {
+			if network != nil {
+				for _, alias := range network.Aliases {
+					p.hosts[alias] = ""
+				}
+			}
+		}
+	}
+	// The number is the same in every profile.
+	for i, name := range slices.Sorted(maps.Keys(p.hosts)) {
+		p.hosts[name] = fmt.Sprintf("127.0.7.%d", i+1)
+	}
+	return p
+}
+
+// address is that of a part: its own, or that of the name it stands in for.
+func (p *place) address(part types.ServiceConfig) string {
+	for _, network := range part.Networks {
+		if network != nil && len(network.Aliases) > 0 {
+			return p.hosts[network.Aliases[0]]
+		}
+	}
+	return p.hosts[part.Name]
+}
+
+// root is the directory of a part.
+func (p *place) root(name string) string { return filepath.Join(p.dir, "parts", name) }
+
+// mount makes a part's directory: volumes are links to directories that parts share,
+// files are copies with this machine's names in them.
+func (p *place) mount(part types.ServiceConfig) error {
+	root := p.root(part.Name)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	for _, v := range part.Volumes {
+		at := filepath.Join(root, v.Target)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		if v.Type == types.VolumeTypeBind {
+			if err := p.copyFile(part, v.Source, at); err != nil {
+				return err
+			}
+			continue
+		}
+		from := filepath.Join(p.dir, "volumes", v.Source)
+		if v.Volume != nil {
+			from = filepath.Join(from, v.Volume.Subpath)
+		}
+		if err := os.MkdirAll(from, 0o755); err != nil {
+			return err
+		}
+		if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		if err := os.Symlink(from, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies one file; directories are for what does not run here.
+func (p *place) copyFile(part types.ServiceConfig, from, to string) error {
+	if info, err := os.Stat(from); err != nil || info.IsDir() {
+		return err
+	}
+	raw, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, []byte(p.here(part, string(raw))), 0o644)
+}
+
+// here is a text of a part, an argument, a value or a file, with the names of hosts and
+// of mounts as they are on this machine.
+func (p *place) here(part types.ServiceConfig, text string) string {
+	names := map[string]string{}
+	maps.Copy(names, p.hosts)
+	for _, v := range part.Volumes {
+		names[v.Target] = filepath.Join(p.root(part.Name), v.Target)
+	}
+	// The longest first: /data/spool before /data.
+	order := slices.SortedFunc(maps.Keys(names), func(a, b string) int { return len(b) - len(a) })
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		name := ""
+		if i == 0 || !continues(text[i-1]) {
+			for _, n := range order {
+				rest, found := strings.CutPrefix(text[i:], n)
+				// nats:// is a scheme, and no host.
+				if found && !strings.HasPrefix(rest, "://") && (rest == "" || !continues(rest[0])) {
+					name = n
+					break
+				}
+			}
+		}
+		if name == "" {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		b.WriteString(names[name])
+		i += len(name)
+	}
+	return b.String()
+}
+
+// continues reports whether a byte beside a name makes it another one.
+func continues(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}

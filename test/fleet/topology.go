@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// topology is what docker-compose.yml says, with a profile.
+type topology struct {
+	project *types.Project
+	// parts in the order in which they start.
+	parts []types.ServiceConfig
+}
+
+// load reads the compose file of a checkout.
+func load(ctx context.Context, root, profile string) (*topology, error) {
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
+		cli.WithWorkingDirectory(root), cli.WithDefaultProfiles(profile), cli.WithOsEnv, cli.WithDotEnv)
+	if err != nil {
+		return nil, err
+	}
+	project, err := options.LoadProject(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("docker-compose.yml: %w", err)
+	}
+	t := &topology{project: project}
+	if len(project.Services) == 0 {
+		return nil, fmt.Errorf("docker-compose.yml has no profile %q: use small or fleet", profile)
+	}
+	// Dependencies come first; of equals, the names decide.
+	placed := map[string]bool{}
+	var place func(name string)
+	place = func(name string) {
+		part, there := project.Services[name]
+		if placed[name] || !there {
+			return
+		}
+		placed[name] = true
+		for _, dependency := range part.GetDependencies() {
+			place(dependency)
+		}
+		t.parts = append(t.parts, part)
+	}
+	names := project.ServiceNames()
+	slices.Sort(names)
+	// What takes connections from the others is there when they start.
+	slices.SortStableFunc(names, func(a, b string) int {
+		return len(project.Services[b].Expose) - len(project.Services[a].Expose)
+	})
+	for _, name := range names {
+		place(name)
+	}
+	return t, nil
+}
+
+// program is what an image runs, as this machine has it: the last part of the image's
+// name. package is what it is built from, empty for what has to be installed.
+func program(part types.ServiceConfig) (name, source string) {
+	image, _, _ := strings.Cut(path.Base(part.Image), ":")
+	switch {
+	case part.Build != nil && part.Build.Args["PROGRAM"] != nil:
+		source = *part.Build.Args["PROGRAM"]
+		return path.Base(source), "./" + source
+	case image == "nats":
+		return "nats-server", "github.com/nats-io/nats-server/v2"
+	}
+	return image, ""
+}
+
+// once reports whether a part runs to its end before the others start.
+func once(part types.ServiceConfig) bool { return part.Restart == "no" }
