@@ -250,6 +250,33 @@ func TestWorktree(t *testing.T) {
 	}
 }
 
+// The files of a repository in the worktree are not the outer one's: not staged by
+// it, and not lost with it.
+func TestRepositoryInside(t *testing.T) {
+	t.Parallel()
+	dir, b := project(t)
+	call[workspace.BranchesOut](t, b, "git/worktree", args{"directory": "wt/one", "branch": "one", "create": true})
+	put(t, dir, map[string]string{"wt/note": "mine"})
+	want := []repo.Change{{Path: "main/wt/note", Worktree: "untracked"}, {Path: "main/wt/one/", Worktree: "untracked"}}
+	if s := call[repo.Status](t, b, "git/status", nil); !slices.Equal(s.Changes, want) {
+		t.Errorf("%+v", s.Changes)
+	}
+	if s := call[repo.Status](t, b, "git/add", args{"paths": []string{"main"}}); s.Changes[0].Staged != "added" || git(t, dir, "diff", "--cached", "--name-only") != "wt/note" {
+		t.Errorf("%+v", s)
+	}
+	if s := call[repo.Status](t, b, "git/status", args{"path": "wt/one"}); s.Repository != "main/wt/one" || s.Branch != "one" || len(s.Changes) != 0 {
+		t.Errorf("%+v", s)
+	}
+	git(t, dir, "init", "-q", "wt/one/inner")
+	put(t, dir, map[string]string{"wt/one/inner/x": "mine"})
+	if got := fails(t, b, "git/worktree", args{"directory": "wt/one", "remove": true}); !strings.Contains(got, "main/wt/one/inner") {
+		t.Error(got)
+	}
+	if got := fails(t, b, "git/add", args{"paths": []string{"a.txt", "wt/one"}}); !strings.Contains(got, "main/wt/one is a repository of its own") {
+		t.Error(got)
+	}
+}
+
 // A repository without a commit has a state, and gets one.
 func TestEmptyRepository(t *testing.T) {
 	t.Parallel()

@@ -285,7 +285,7 @@ func TestHostileObjects(t *testing.T) {
 	dir := make("bomb")
 	put(t, dir, map[string]string{".git/refs/heads/main": looseAs(t, dir, "commit 100\x00", zeros(33<<20)) + "\n"})
 	dir = make("bomb-said")
-	put(t, dir, map[string]string{".git/refs/heads/main": looseAs(t, dir, fmt.Sprintf("commit %d\x00", 33<<20), zeros(33<<20)) + "\n"})
+	put(t, dir, map[string]string{".git/refs/heads/main": looseAs(t, dir, fmt.Sprintf("commit %d\x00", int64(1)<<40), zeros(10)) + "\n"})
 	dir = make("no-header")
 	put(t, dir, map[string]string{".git/refs/heads/main": looseAs(t, dir, "", zeros(64)) + "\n"})
 	dir = make("blob-bomb")
@@ -313,13 +313,18 @@ func TestHostileObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
+		if strings.Contains(e.Name(), "bomb") {
+			continue // each call inflates it; below
+		}
 		said := everyGitTool(t, b, e.Name())
 		if strings.Contains(said, "its log names call") || strings.Contains(said, top) || strings.Contains(said, "goroutine") {
 			t.Errorf("%s: %s", e.Name(), said)
 		}
 		_ = os.RemoveAll(filepath.Join(top, "w"))
 	}
-	fails(t, b, "git/log", args{"path": "bomb"})
+	for _, name := range []string{"bomb", "bomb-said", "blob-bomb"} {
+		fails(t, b, "git/show", args{"path": name})
+	}
 	for _, revision := range []string{"--output=owned", "-f", "--help", "$(touch owned)", "a..b", "HEAD@{1}", ":/x", "main:a.txt", strings.Repeat("~", 300), "HEAD" + strings.Repeat("^", 250)} {
 		for _, tool := range []string{"git/log", "git/show", "git/checkout"} {
 			r := b.Call(tool, args{"path": "options", "revision": revision})

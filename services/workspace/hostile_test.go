@@ -69,7 +69,7 @@ var hostilePaths = []string{
 }
 
 // Whatever the path, no tool reads or changes what is outside of the root, or
-// changes what says what git and CI run.
+// changes what says what git runs.
 func TestHostilePaths(t *testing.T) {
 	t.Parallel()
 	if len(hostilePaths) < 60 {

@@ -141,9 +141,9 @@ func (w *workspace) tell(ctx context.Context, r *root.Root, paths []string) {
 	for i, p := range paths {
 		updates[i] = service.ResourceUpdate{URI: root.URI(r.Name, p), Tenant: r.Tenant}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	telling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := w.ResourcesUpdated(ctx, updates...); err != nil {
+	if err := w.ResourcesUpdated(telling, updates...); err != nil && ctx.Err() == nil {
 		w.Logger().Warn("changes of files were not told to subscribers", "root", r.Name, "files", len(paths), "error", err)
 	}
 }

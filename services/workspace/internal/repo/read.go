@@ -3,6 +3,7 @@ package repo
 import (
 	"errors"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 type Change struct {
 	Path     string `json:"path"`
 	Staged   string `json:"staged,omitzero" jsonschema:"what the next commit does with the file: added, modified, deleted; absent for nothing"`
-	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked; absent for nothing"`
+	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked; absent for nothing. A path that ends in a slash is a repository of its own"`
 }
 
 // Status is the state of a worktree.
@@ -46,7 +47,8 @@ func (r *Repo) Status(below string, limit int) (s Status, err error) {
 			s.Note = "there are more changes: ask with a path, or a higher limit"
 			break
 		}
-		c.Path = r.Place(c.Path).String()
+		slash := c.Path[len(strings.TrimSuffix(c.Path, ownRepository)):]
+		c.Path = r.Place(c.Path).String() + slash
 		s.Changes = append(s.Changes, c)
 	}
 	return s, nil
@@ -60,10 +62,18 @@ func (r *Repo) changes(below string) ([]Change, error) {
 		return nil, explain(err)
 	}
 	var out []Change
+	others := map[string]bool{}
 	for p, s := range all {
 		c := Change{Path: p, Worktree: words[s.Worktree], Staged: words[s.Staging]}
 		if c.Staged == "untracked" {
 			c.Staged = ""
+			if other := r.other(p, others); other != "" {
+				if others[other+ownRepository] {
+					continue
+				}
+				others[other+ownRepository] = true
+				c.Path = other + ownRepository
+			}
 		}
 		if in(below, p) && (c.Staged != "" || c.Worktree != "") {
 			out = append(out, c)
@@ -73,9 +83,34 @@ func (r *Repo) changes(below string) ([]Change, error) {
 	return out, nil
 }
 
+// ownRepository ends the path of a directory in the worktree that is a repository of
+// its own, or another worktree. Its files are not this one's.
+const ownRepository = "/"
+
+// other is the uppermost directory on the way to an untracked path that is a
+// repository of its own; empty for none. known keeps what was found.
+func (r *Repo) other(p string, known map[string]bool) string {
+	for i := range len(p) {
+		if p[i] != '/' {
+			continue
+		}
+		dir := p[:i]
+		is, looked := known[dir]
+		if !looked {
+			_, err := r.top.FS.Lstat(path.Join(r.top.Path, dir, ".git"))
+			is = err == nil
+			known[dir] = is
+		}
+		if is {
+			return dir
+		}
+	}
+	return ""
+}
+
 // in says whether a path is another one or below it.
 func in(dir, p string) bool {
-	return dir == "." || p == dir || strings.HasPrefix(p, dir+"/")
+	return dir == "." || p == dir || p == dir+ownRepository || strings.HasPrefix(p, dir+"/")
 }
 
 // head is the branch and the commit that are checked out; both may be missing.

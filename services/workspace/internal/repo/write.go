@@ -59,7 +59,10 @@ func (r *Repo) Add(paths []string) error {
 	for _, p := range paths {
 		n := len(add)
 		for _, c := range changed {
-			if c.Worktree != "" && in(p, c.Path) {
+			switch {
+			case c.Path == p+ownRepository:
+				return refuse("%s is a repository of its own: nothing was staged", r.Place(p))
+			case c.Worktree != "" && in(p, c.Path) && !strings.HasSuffix(c.Path, ownRepository):
 				add = append(add, c.Path)
 			}
 		}

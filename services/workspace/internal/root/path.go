@@ -55,8 +55,8 @@ func below(dir, p string) (rel string, ok bool) {
 }
 
 // Guarded names the directory in a path that no tool writes to: git's own, which
-// says what git runs, and the one that says what ci/run runs. Case, and what some
-// file systems leave out of names, make no difference. It is empty for other paths.
+// says what git runs, and .busbar, in which people say what this service may do. Case,
+// and what some file systems leave out of names, make no difference. It is empty for other paths.
 func Guarded(p string) string {
 	for e := range strings.SplitSeq(p, "/") {
 		plain := strings.TrimRight(strings.Map(visible, strings.ToLower(e)), ". ")
