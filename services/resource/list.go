@@ -94,7 +94,7 @@ func (r *resources) read(ctx context.Context, tenant, uri string) (entry *store.
 		c, err = s.read(ctx, uri)
 		return nil, c, err
 	}
-	stored, content, err := r.store.Read(ctx, tenant, uri)
+	stored, content, err := r.store.Read(ctx, tenant, uri, r.reading.admit(ctx))
 	if err != nil {
 		return nil, c, err
 	}

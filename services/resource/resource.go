@@ -40,6 +40,7 @@ type resources struct {
 	store   store.Store
 	sources []source
 	wake    chan struct{}
+	reading *reading
 }
 
 // source reads what is not stored.
@@ -52,7 +53,7 @@ type source struct {
 // the service "resource".
 func New(ctx context.Context, env Env) (*service.Service, error) {
 	r := &resources{
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), reading: newReading(),
 		Service: service.New("resource", service.WithVersion(env.Version), service.WithLogger(env.Log),
 			service.WithDescription("Resources that are created, changed, listed, searched and subscribed to")),
 	}

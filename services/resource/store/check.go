@@ -16,6 +16,8 @@ import (
 const (
 	// MaxContent is in bytes.
 	MaxContent = 16 << 20
+	// SmallRead is the size up to which a content is read without asking, in bytes.
+	SmallRead = 256 << 10
 	// MaxURI, MaxName and MaxDescription are in bytes; MaxName is that of title
 	// and MIME type as well.
 	MaxURI         = 2048

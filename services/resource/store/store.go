@@ -108,8 +108,9 @@ type Store interface {
 	Stat(ctx context.Context, tenant, uri string) (Resource, error)
 
 	// Read returns a resource and its content as of one revision; UnknownResource
-	// when there is none.
-	Read(ctx context.Context, tenant, uri string) (Resource, Content, error)
+	// when there is none. With admit, a content of more than SmallRead bytes is read
+	// only after admit has returned nil for its size; its error is returned as it is.
+	Read(ctx context.Context, tenant, uri string, admit func(size int64) error) (Resource, Content, error)
 
 	// Update changes a resource and returns it as it is then. If expected is not
 	// 0, the revision must be that; otherwise Conflict, whose data has the present

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ func life(t *testing.T, open func() store.Store) {
 	want := given
 	want.Size, want.Revision, want.Created, want.Updated = made.Size, 1, made.Created, made.Updated
 	same(t, "created", made, want)
-	got, c, err := s.Read(ctx, "t", given.URI)
+	got, c, err := s.Read(ctx, "t", given.URI, nil)
 	if err != nil || string(c.Bytes) != "Это содержимое тестового документа" || c.Binary {
 		t.Errorf("%q %v", c.Bytes, err)
 	}
@@ -110,7 +111,7 @@ func life(t *testing.T, open func() store.Store) {
 		t.Errorf("updated %v before created %v", changed.Updated, changed.Created)
 	}
 	// Another process sees it too.
-	if got, c, err = open().Read(ctx, "t", given.URI); err != nil || string(c.Bytes) != "new" {
+	if got, c, err = open().Read(ctx, "t", given.URI, nil); err != nil || string(c.Bytes) != "new" {
 		t.Errorf("%q %v", c.Bytes, err)
 	}
 	same(t, "read again", got, changed)
@@ -127,7 +128,7 @@ func life(t *testing.T, open func() store.Store) {
 		t.Fatal(err)
 	}
 	same(t, "deleted", gone, changed)
-	_, _, err = s.Read(ctx, "t", given.URI)
+	_, _, err = s.Read(ctx, "t", given.URI, nil)
 	refused(t, "read", err, fault.UnknownResource, `{"uri":"example://document1"}`)
 	if again := Make(t, s, "t", given.URI, "x"); again.Revision != 1 {
 		t.Errorf("%+v", again)
@@ -205,10 +206,22 @@ func content(t *testing.T, open func() store.Store) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		r, got, err := s.Read(ctx, "", uri)
+		r, got, err := s.Read(ctx, "", uri, nil)
 		if err != nil || !bytes.Equal(got.Bytes, c.Bytes) || got.Binary != c.Binary || r.Size != int64(len(c.Bytes)) {
 			t.Errorf("%s: %d bytes, binary %v, size %d, %v", name, len(got.Bytes), got.Binary, r.Size, err)
 		}
+	}
+	// Large contents are read once they are admitted, small ones without.
+	for uri, asked := range map[string][]int64{"content:16MiB": {store.MaxContent}, "content:emoji": nil} {
+		var sizes []int64
+		r, got, err := s.Read(ctx, "", uri, func(size int64) error { sizes = append(sizes, size); return nil })
+		if err != nil || int64(len(got.Bytes)) != r.Size || !slices.Equal(sizes, asked) {
+			t.Errorf("%s: %d of %d bytes, asked for %v, %v", uri, len(got.Bytes), r.Size, sizes, err)
+		}
+	}
+	full := errors.New("full")
+	if _, got, err := s.Read(ctx, "", "content:16MiB", func(int64) error { return full }); !errors.Is(err, full) || got.Bytes != nil {
+		t.Errorf("not admitted: %d bytes, %v", len(got.Bytes), err)
 	}
 	_, err := s.Create(ctx, store.Resource{URI: "content:more", Name: "n"}, store.Content{Bytes: append(large, 'x')}, store.Once{})
 	refused(t, "one byte more", err, fault.TooLarge, "")
@@ -227,7 +240,7 @@ func tenants(t *testing.T, open func() store.Store) {
 		t.Fatal(err)
 	}
 	for _, tenant := range []string{"", "a"} {
-		if _, c, err := s.Read(ctx, tenant, "x:1"); err != nil || string(c.Bytes) != "of "+tenant {
+		if _, c, err := s.Read(ctx, tenant, "x:1", nil); err != nil || string(c.Bytes) != "of "+tenant {
 			t.Errorf("%q %v", c.Bytes, err)
 		}
 	}

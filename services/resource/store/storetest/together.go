@@ -80,7 +80,7 @@ func contention(t *testing.T, open func() store.Store) {
 		s := stores[w%2]
 		wg.Go(func() {
 			for done := 0; done < each; {
-				r, c, err := s.Read(ctx, "", "c:1")
+				r, c, err := s.Read(ctx, "", "c:1", nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -99,7 +99,7 @@ func contention(t *testing.T, open func() store.Store) {
 		})
 	}
 	wg.Wait()
-	r, c, err := stores[0].Read(ctx, "", "c:1")
+	r, c, err := stores[0].Read(ctx, "", "c:1", nil)
 	if err != nil || len(c.Bytes) != writers*each || r.Revision != writers*each+1 {
 		t.Errorf("%d of %d updates are there at revision %d, %d conflicts; %v", len(c.Bytes), writers*each, r.Revision, conflicts.Load(), err)
 	}
@@ -119,7 +119,7 @@ func sameKey(t *testing.T, open func() store.Store) {
 		})
 	}
 	wg.Wait()
-	if _, c, err := stores[0].Read(ctx, "", "k:1"); err != nil || string(c.Bytes) != "x" {
+	if _, c, err := stores[0].Read(ctx, "", "k:1", nil); err != nil || string(c.Bytes) != "x" {
 		t.Errorf("%q %v", c.Bytes, err)
 	}
 }

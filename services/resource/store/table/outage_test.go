@@ -33,7 +33,7 @@ func away(t *testing.T, s store.Store, what string) {
 		if took := time.Since(begin); !errors.As(err, &f) || f.Reason != fault.Unavailable || f.Executed != fault.No || f.RetryAfter == 0 || took > 250*time.Millisecond+slack {
 			t.Errorf("%s: %v after %v", what, err, took)
 		}
-		if _, _, err := s.Read(t.Context(), "", "x:1"); !fault.Is(err, fault.Unavailable) {
+		if _, _, err := s.Read(t.Context(), "", "x:1", nil); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: read: %v", what, err)
 		}
 	}

@@ -67,16 +67,30 @@ func (t *Table) Stat(ctx context.Context, tenant, uri string) (r store.Resource,
 }
 
 // Read returns a resource and its content.
-func (t *Table) Read(ctx context.Context, tenant, uri string) (r store.Resource, c store.Content, err error) {
+func (t *Table) Read(ctx context.Context, tenant, uri string, admit func(size int64) error) (r store.Resource, c store.Content, err error) {
 	if store.CheckURI(uri) != nil {
 		return r, c, store.NotFound(uri)
 	}
-	err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
-		r, err = find(ctx, tx, `SELECT `+columns+`, content FROM resource WHERE tenant = $1 AND uri = $2`, tenant, uri, &c.Bytes)
-		return err
-	})
-	c.Binary = r.Binary
-	return r, c, err
+	allowed := int64(store.MaxContent)
+	if admit != nil {
+		allowed = store.SmallRead
+	}
+	for {
+		err = t.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
+			r, err = find(ctx, tx, `SELECT `+columns+`, CASE WHEN size <= `+strconv.FormatInt(allowed, 10)+` THEN content END
+				FROM resource WHERE tenant = $1 AND uri = $2`, tenant, uri, &c.Bytes)
+			return err
+		})
+		c.Binary = r.Binary
+		if err != nil || r.Size <= allowed {
+			return r, c, err
+		}
+		// It may have grown since it was asked for.
+		if err = admit(r.Size); err != nil {
+			return r, c, err
+		}
+		allowed = r.Size
+	}
 }
 
 // List returns a page.

@@ -62,7 +62,7 @@ func TestReopened(t *testing.T) {
 		s := open(t, cfg)
 		if i == 0 {
 			storetest.Make(t, s, "", "a:1", "kept")
-		} else if _, c, err := s.Read(t.Context(), "", "a:1"); err != nil || string(c.Bytes) != "kept" {
+		} else if _, c, err := s.Read(t.Context(), "", "a:1", nil); err != nil || string(c.Bytes) != "kept" {
 			t.Errorf("%q %v", c.Bytes, err)
 		}
 		s.Close()
