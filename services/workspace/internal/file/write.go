@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"iter"
 	"os"
 	"strings"
 
@@ -16,17 +15,6 @@ import (
 
 // Absent as ifMatch says that there must be no such file yet.
 const Absent = "absent"
-
-// steps are the elements of a path that ends in a slash, or is empty.
-func steps(p string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for s := range strings.SplitSeq(p, "/") {
-			if s != "" && !yield(s) {
-				return
-			}
-		}
-	}
-}
 
 // Written is what Change made of a file.
 type Written struct {

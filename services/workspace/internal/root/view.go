@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -109,12 +108,16 @@ func (v *View) grant(r *Root, uri string) error {
 		v.grants = append(v.grants, grant{r, at, r.FS})
 		return nil
 	}
-	// What is not there, is no directory or leads out leaves nothing.
-	fs, err := r.FS.OpenRoot(filepath.FromSlash(at))
+	// What is not there, or is no directory, leaves nothing; nor does a link, which
+	// would give a guarded directory another name.
+	dir, name, err := Parent(r.FS, at, false)
 	if err != nil {
 		return nil
 	}
-	v.grants = append(v.grants, grant{r, at, fs})
+	defer func() { _ = dir.Close() }()
+	if fs, err := into(dir, name, false); err == nil {
+		v.grants = append(v.grants, grant{r, at, fs})
+	}
 	return nil
 }
 
