@@ -212,9 +212,15 @@ func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (
 		return 1, nil
 	}
 	gone = 1
-	err = Walk(ctx, p, Options{Everything: true, Depth: maxLevels}, func(Entry) error {
-		if gone++; gone > maxDelete {
+	err = Walk(ctx, p, Options{Everything: true, Depth: maxLevels}, func(e Entry) error {
+		gone++
+		switch {
+		case gone > maxDelete:
 			return service.Errorf("%s has more than %d entries: nothing was removed; remove parts of it", p, maxDelete)
+		case e.Depth == maxLevels && e.Mode.IsDir():
+			return service.Errorf("%s is deeper than %d levels: nothing was removed; remove parts of it", p, maxLevels)
+		case root.Guarded(e.Name) != "":
+			return service.Errorf("%s is in there, which these tools do not remove: nothing was removed; git/worktree removes a worktree, a person a repository", e.Place)
 		}
 		return nil
 	})

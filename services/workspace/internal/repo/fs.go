@@ -119,6 +119,9 @@ func (c *confined) read(name string) (billy.File, error) {
 	if err == nil && !c.tree && looseObject.MatchString(name) {
 		err = inflates(f)
 	}
+	if err == nil && !c.tree && path.Clean("/"+name) == "/index" {
+		err = fits(f)
+	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err

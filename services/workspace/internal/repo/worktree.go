@@ -24,8 +24,8 @@ type Tree struct {
 
 const (
 	worktrees = "worktrees"
-	// maxTrees is the most worktrees of a repository that are looked at.
-	maxTrees = 100
+	// maxWorktrees is the most worktrees of a repository that are looked at.
+	maxWorktrees = 100
 )
 
 // Trees lists the worktrees of the repository besides its first.
@@ -57,7 +57,7 @@ func (r *Repo) eachTree(visit func(name, at, head string) error) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries[:min(len(entries), maxTrees)] {
+	for _, e := range entries[:min(len(entries), maxWorktrees)] {
 		head := r.kept(path.Join(worktrees, e.Name(), "HEAD"))
 		gitdir := r.kept(path.Join(worktrees, e.Name(), "gitdir"))
 		if head == "" || gitdir == "" {

@@ -99,3 +99,17 @@ func TestSearchExpressions(t *testing.T) {
 		}
 	}
 }
+
+// A directory with a repository in it is not removed, nor is one that is deeper than
+// what is counted.
+func TestDeleteKeepsRepositories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, dir, map[string]string{"a/b/.git/config": "[core]", "c/.busbar/x": "", "deep/" + strings.Repeat("d/", 70) + "x": ""})
+	b := start(t, "main="+dir)
+	for _, path := range []string{"a", "c", "deep"} {
+		if words := fails(t, b, "filesystem/delete", args{"path": path, "recursive": true}); !strings.Contains(words, "nothing was removed") {
+			t.Error(words)
+		}
+	}
+}
