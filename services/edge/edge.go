@@ -86,6 +86,7 @@ type Edge struct {
 	sockets  *door.Sockets
 	services *bus.Server    // nil for a guest
 	limits   *limit.Limiter // nil for none
+	looks    chan struct{}  // a place for each who looks at limits
 	metrics  *metrics.Metrics
 	tls      *listener.TLS // of ServeAll; nil for none
 
@@ -103,7 +104,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if cfg.Limiter == nil {
 		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
 	}
-	e := &Edge{cfg: cfg, conn: conn, sockets: door.NewSockets(), metrics: metrics.New(cfg.Version)}
+	e := &Edge{cfg: cfg, conn: conn, looks: make(chan struct{}, maxLooks), sockets: door.NewSockets(), metrics: metrics.New(cfg.Version)}
 	defer func() {
 		if err != nil {
 			e.Close()

@@ -1,7 +1,9 @@
 package edge
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -27,9 +29,11 @@ func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 		if err == nil {
 			left := []limit.Left{}
 			if e.limits != nil {
-				left = e.limits.Left(r.Context(), who)
+				left, err = e.leftOf(r.Context(), who)
 			}
-			body, err = json.Marshal(map[string]any{"principal": who.Name, "tenant": who.Tenant, "limits": left}, json.Deterministic(true))
+			if err == nil {
+				body, err = json.Marshal(map[string]any{"principal": who.Name, "tenant": who.Tenant, "limits": left}, json.Deterministic(true))
+			}
 		}
 		if err != nil {
 			f := fault.From(err)
@@ -38,6 +42,22 @@ func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 			body, _ = json.Marshal(map[string]any{"error": f.Message, "reason": f.Reason}, json.Deterministic(true)) // text alone
 		}
 		door.Answer(w, status, "application/json", append(body, '\n'))
+	}
+}
+
+// maxLooks is how many look at limits at once at one edge: each asks all other edges.
+const maxLooks = 4
+
+// leftOf is what is left of somebody's limits.
+func (e *Edge) leftOf(ctx context.Context, who gateway.Principal) ([]limit.Left, error) {
+	select {
+	case e.looks <- struct{}{}:
+		defer func() { <-e.looks }()
+		return e.limits.Left(ctx, who), nil
+	default:
+		busy := fault.New(fault.Overloaded, "this edge is asked for limits %d times at this moment; try again shortly", maxLooks)
+		busy.RetryAfter = time.Second
+		return nil, busy
 	}
 }
 
@@ -56,7 +76,7 @@ func (e *Edge) limited(guard door.Guard, r *http.Request) (who gateway.Principal
 	if err != nil {
 		return who, err
 	}
-	if err := e.gateway.Enter(r.Context(), &gateway.Call{Door: "rest", Method: "busbar/limits", Credentials: c}); err != nil {
+	if err := e.gateway.Enter(r.Context(), &gateway.Call{Door: "rest", Method: gateway.MethodLimits, Credentials: c}); err != nil {
 		return who, err
 	}
 	return e.gateway.Authenticate(r.Context(), c)

@@ -43,6 +43,8 @@ func (p *Policy) Check(known map[Kind][]string) []Problem {
 		}
 	}
 	c.services()
+	c.readers()
+	c.approvers()
 	slices.SortStableFunc(c.odds, func(a, b Problem) int { return a.Line - b.Line })
 	return c.odds
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -94,6 +95,18 @@ func (p *Policy) conditionsOn(t *Target) (all []*condition) {
 	return all
 }
 
+// factNames are the names of variables, sorted.
+func factNames(env *cel.Env) (all []string) {
+	for _, v := range env.Variables() {
+		// Types are variables to CEL, too.
+		if v.Type().Kind() != cel.TypeKind {
+			all = append(all, v.Name())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 func compile(when string) (cel.Program, error) {
 	if when == "" || len(when) > maxWhen {
 		return nil, fmt.Errorf("when is an expression of 1 to %d bytes", maxWhen)
@@ -104,6 +117,9 @@ func compile(when string) (cel.Program, error) {
 	}
 	ast, issues := env.Compile(when)
 	if err := issues.Err(); err != nil {
+		if strings.Contains(err.Error(), "undeclared reference") {
+			err = fmt.Errorf("%w\nthere are %s", err, strings.Join(factNames(env), ", "))
+		}
 		return nil, err
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
@@ -112,8 +128,19 @@ func compile(when string) (cel.Program, error) {
 	return env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 }
 
-// holds asks the condition of a call. An error is as good as false.
-func (c *condition) holds(of *call) (bool, error) {
+// holds asks the condition of a call, of a URI as it is written and as its service may
+// read it. An error is as good as false.
+func (c *condition) holds(of *call, t *Target) (bool, error) {
+	of.name = of.view.Name
+	yes, err := c.ask(of)
+	if yes && err == nil && t.plain != "" && of.name == t.Name {
+		of.name = t.plain
+		yes, err = c.ask(of)
+	}
+	return yes, err
+}
+
+func (c *condition) ask(of *call) (bool, error) {
 	out, _, err := c.program.Eval(of)
 	if err != nil {
 		return false, err
@@ -127,7 +154,9 @@ func (c *condition) holds(of *call) (bool, error) {
 
 // call is what conditions are asked about: a cel.Activation.
 type call struct {
-	view  *gateway.View
+	view *gateway.View
+	// name is the view's, or its plain form.
+	name  string
 	roles []*role
 	now   time.Time
 	// args is what the arguments are, once somebody has asked for them.
@@ -147,7 +176,7 @@ func (c *call) ResolveName(name string) (any, bool) {
 		args, err := c.arguments()
 		return args, err == nil
 	case "name":
-		return v.Name, true
+		return c.name, true
 	case "door":
 		return v.Door, true
 	case "now":

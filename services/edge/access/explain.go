@@ -93,7 +93,7 @@ func (p *Policy) byRules(e *Explanation, roles []*role, who *gateway.Principal, 
 
 func (p *Policy) byConditions(e *Explanation, t *Target, of *call) {
 	for _, c := range p.conditionsOn(t) {
-		switch yes, err := c.holds(of); {
+		switch yes, err := c.holds(of, t); {
 		case err != nil:
 			e.step("the condition on line %d, %s, has no value, which denies: %v", c.line, c.when, err)
 		case !yes:

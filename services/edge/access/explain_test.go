@@ -62,6 +62,7 @@ tools: {y: {rate: 1/s}}
 		got = append(got, o.String())
 	}
 	want := []string{
+		"line 4: role a has rules on prompts, but may call tools/get_prompt",
 		"line 5: the edge has no tools/gone",
 		"line 5: tools/x of role a never decides: tools/* allows it already",
 		"line 5: role a never allows tools/delete_*: it denies tools/delete_*",
@@ -73,6 +74,30 @@ tools: {y: {rate: 1/s}}
 		"line 11: the edge has no tools/nowhere",
 		"line 12: tools/never* fits nothing that the edge has",
 		"line 13: the edge has no tools/y",
+	}
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	p = parse(t, `
+roles:
+  few: {allow: ["tools/*"], deny: ["resources/secret://*"]}
+  bound: {allow: [tools/get_prompt]}
+  boss: {approve: ["tools/*"], audit: read}
+principals:
+  ada: {tenant: acme, roles: [few, boss]}
+  bob: {roles: [bound, boss]}
+  eve: {tenant: beta, roles: [boss]}
+conditions: [{on: tools/get_prompt, when: "true"}]
+`)
+	got = nil
+	for _, o := range p.Check(nil) {
+		got = append(got, o.String())
+	}
+	want = []string{
+		"line 3: role few has rules on resources, but may call tools/read_resource",
+		`line 7: ada alone approves calls in tenant "acme"`,
+		"line 8: bob reads the audit trail of those without a tenant",
+		`line 8: bob alone approves calls in tenant ""`,
 	}
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

@@ -68,7 +68,7 @@ func (l *Live) authorize(v *gateway.View, t *Target) error {
 	}
 	of := &call{view: v, roles: roles, now: time.Now()}
 	for _, c := range all {
-		yes, err := c.holds(of)
+		yes, err := c.holds(of, t)
 		if err != nil && l.logged.now() {
 			// The error may quote an argument.
 			why := "the expression has no value for these arguments"

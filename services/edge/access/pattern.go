@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -102,13 +101,15 @@ func parsePattern(s string) (pattern, error) {
 
 // plain is the pattern for plain URIs; not ok where it is the pattern itself.
 func (p pattern) plain() (_ pattern, ok bool) {
-	if p.kind != Resources || !strings.Contains(p.name, "%") {
+	name := lowerHost(p.name)
+	if p.kind != Resources || p.all || name == p.name && !strings.Contains(name, "%") {
 		return p, false
 	}
-	p.literal, p.rest = unescape(p.literal), slices.Clone(p.rest)
-	for i, piece := range p.rest {
-		p.rest[i] = unescape(piece)
+	pieces := strings.Split(name, "*")
+	for i, piece := range pieces {
+		pieces[i] = unescape(piece)
 	}
+	p.literal, p.rest = pieces[0], pieces[1:]
 	return p, true
 }
 
@@ -136,22 +137,53 @@ func (p *pattern) covers(o *pattern) bool {
 	return p.all || !o.all && p.kind == o.kind && p.matchesName(o.name)
 }
 
-// plainURI writes a URI without escapes, dot segments and doubled slashes: as the
-// service behind it may read it.
+// plainURI writes a URI without escapes, dot segments and doubled slashes, scheme and
+// host in lower case: as the service behind it may read it.
 func plainURI(uri string) string {
-	scheme, rest, ok := strings.Cut(unescape(uri), "://")
+	scheme, rest, ok := strings.Cut(lowerHost(unescape(uri)), ":")
 	if !ok {
 		return scheme
 	}
-	host, way, ok := strings.Cut(rest, "/")
-	if !ok {
-		return scheme + "://" + host
+	host, way := "", rest
+	after, hosted := strings.CutPrefix(rest, "//")
+	if hosted {
+		if host, way, ok = strings.Cut(after, "/"); !ok {
+			return scheme + "://" + host
+		}
+		way = "/" + way
 	}
 	clean := path.Clean("/" + way)
 	if strings.HasSuffix(way, "/") && clean != "/" {
 		clean += "/"
 	}
-	return scheme + "://" + host + clean
+	rooted := strings.HasPrefix(way, "/")
+	if scheme == "file" && rooted { // of this machine, however that is written (RFC 8089)
+		return "file://" + strings.TrimPrefix(host, "localhost") + clean
+	}
+	if hosted {
+		return scheme + "://" + host + clean
+	}
+	if !rooted {
+		clean = clean[1:]
+	}
+	return scheme + ":" + clean
+}
+
+// lowerHost writes scheme and host of a URI, or of a pattern of some, in lower case.
+func lowerHost(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, ":")
+	if !ok || strings.Contains(scheme, "/") {
+		return uri
+	}
+	host := ""
+	if after, hosted := strings.CutPrefix(rest, "//"); hosted {
+		end := strings.IndexByte(after, '/')
+		if end < 0 {
+			end = len(after)
+		}
+		host, rest = "//"+after[:end], after[end:]
+	}
+	return strings.ToLower(scheme) + ":" + strings.ToLower(host) + rest
 }
 
 // unescape is a text without percent-encoding, or the text itself if that is not

@@ -38,7 +38,7 @@ func dispatch(cfg *Config) link {
 	return func(handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			if r.Target.Service == "" {
-				return r.useTask(ctx, cfg.Tasks)
+				return r.useTask(ctx, cfg)
 			}
 			room := budget.Of(ctx)
 			room.For(r.Payer)

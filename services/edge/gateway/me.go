@@ -2,6 +2,10 @@ package gateway
 
 import "context"
 
+// MethodLimits is how the audit trail names that somebody asked what is left of its
+// limits, which counts for none of them; it is no method of MCP.
+const MethodLimits = "busbar/limits"
+
 // MethodMe is how the audit trail names that somebody asked who it is here; it is no
 // method of MCP.
 const MethodMe = "busbar/access.me"

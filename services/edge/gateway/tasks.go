@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
 
@@ -32,13 +34,18 @@ type Tasks interface {
 }
 
 // useTask answers the methods of tasks.
-func (r *run) useTask(ctx context.Context, store Tasks) (*Answer, error) {
+func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
+	store := cfg.Tasks
 	if store == nil {
 		return nil, fault.New(fault.MethodNotFound, "this edge keeps no tasks")
 	}
 	rec, err := store.Get(ctx, r.Name)
 	// Somebody else's task is as unknown as one that never was.
 	if of := rec.GetRequest().GetIdentity(); err == nil && (of.GetPrincipal() != r.Principal.Name || of.GetTenant() != r.Principal.Tenant) {
+		err = bus.ErrNoKey
+	}
+	// A task is its tool's: who may not use that any more may end it, and nothing else.
+	if err == nil && r.Method != mcp.MethodTasksCancel && !r.sees(cfg, rec) {
 		err = bus.ErrNoKey
 	}
 	answer := &Answer{Result: &busv1.Result{Json: []byte("{}")}}
@@ -60,6 +67,14 @@ func (r *run) useTask(ctx context.Context, store Tasks) (*Answer, error) {
 		return nil, err
 	}
 	return answer, nil
+}
+
+// sees reports whether the rules still let who calls use the tool of a task. Conditions
+// are of the moment when it began.
+func (r *run) sees(cfg *Config, rec *busv1.TaskRecord) bool {
+	sight, call := cfg.Access.Sight(r.Principal), rec.GetRequest()
+	service, _, _ := strings.Cut(call.GetId(), ".")
+	return sight == nil || call.GetMethod() != mcp.MethodToolsCall || sight.Sees(catalogue.Tools, call.GetName(), service)
 }
 
 // checkAnswers requires that answers to open questions fit them: a wrong one

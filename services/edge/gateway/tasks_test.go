@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -111,3 +113,48 @@ func (failing) Get(context.Context, string) (*busv1.TaskRecord, error) {
 }
 
 var _ gateway.Tasks = (*task.Store)(nil)
+
+// hidden is an Access whose rules do not let anybody use a tool.
+type hidden struct {
+	gateway.Open
+	tool atomic.Pointer[string]
+}
+
+func (h *hidden) Sight(gateway.Principal) catalogue.Sight {
+	if h.tool.Load() == nil {
+		return nil
+	}
+	return h
+}
+
+func (h *hidden) Key() string { return *h.tool.Load() }
+
+func (h *hidden) Sees(_ catalogue.Kind, name, _ string) bool { return name != *h.tool.Load() }
+
+// A task whose tool has been denied meanwhile tells its principal nothing, takes no
+// answer, and may be ended.
+func TestH8TaskOfADeniedTool(t *testing.T) {
+	t.Parallel()
+	rules := &hidden{}
+	w := start(t, func(_ *world, cfg *gateway.Config) { cfg.Authenticator, cfg.Access = tenants{}, rules })
+	c := taking(toolCall("ask-task", "{}"))
+	c.Credentials.Bearer = "acme:ada"
+	id := w.works(t, c).Task.Request.Id
+	get := func() *busv1.TaskRecord { return w.works(t, taskCall(mcp.MethodTasksGet, id, "acme:ada")).Task }
+	bustest.Eventually(t, "the task asks", func() bool { return get().Status == busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED })
+	other := "hold-task"
+	rules.tool.Store(&other)
+	get() // another tool's denial changes nothing
+	own := "ask-task"
+	rules.tool.Store(&own)
+	for _, method := range []string{mcp.MethodTasksGet, mcp.MethodTasksUpdate} {
+		f := w.fails(t, taskCall(method, id, "acme:ada"), fault.UnknownTask, fault.No)
+		never := w.fails(t, taskCall(method, "svc.AAAAAAAAAAAAAAAAAAAAAAAAAA", "acme:ada"), fault.UnknownTask, fault.No)
+		if f.Message != never.Message || string(f.Data) != string(never.Data) {
+			t.Errorf("%s: %v; of no task: %v", method, f, never)
+		}
+	}
+	w.works(t, taskCall(mcp.MethodTasksCancel, id, "acme:ada"))
+	rules.tool.Store(&other)
+	bustest.Eventually(t, "it has ended", func() bool { return get().Status == busv1.TaskStatus_TASK_STATUS_CANCELLED })
+}

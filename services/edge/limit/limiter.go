@@ -126,7 +126,7 @@ func (l *Limiter) Acquire(ctx context.Context, v gateway.View) (release func(), 
 		return nil, err
 	}
 	a := l.rules.Limits(v)
-	if a == (Applied{}) {
+	if a == (Applied{}) || v.Method == gateway.MethodLimits {
 		return release, nil
 	}
 	held, err := l.admit(ctx, v.Principal, a)

@@ -17,6 +17,7 @@ type accessCommands struct {
 	Check    accessCheckCommand   `cmd:"" help:"Look for what is wrong or odd in a policy file."`
 	Explain  accessExplainCommand `cmd:"" help:"Say which rule decides on a call."`
 	Who      accessWhoCommand     `cmd:"" help:"Ask an edge who you are: what it makes of the credentials."`
+	Limits   accessLimitsCommand  `cmd:"" help:"Ask an edge what is left of limits."`
 	Accept   accessAcceptCommand  `cmd:"" help:"Accept what services say of their tools, where the policy file pins that; without a tool, list what waits."`
 	Services edge.ListGrants      `cmd:"" help:"Write down what the services of a bus offer and say they do, as the section services of a policy file."`
 }
@@ -98,4 +99,28 @@ func (c *accessAcceptCommand) Run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	return c.AcceptTools.Run(ctx, out)
+}
+
+type accessLimitsCommand struct {
+	auditFlags
+	As     string `placeholder:"NAME" help:"Whose limits. Without it, those of the credentials."`
+	Tenant string `placeholder:"NAME" help:"The tenant of whose limits they are."`
+}
+
+// Help implements kong's HelpProvider.
+func (accessLimitsCommand) Help() string {
+	return `Examples:
+  BUSBAR_TOKEN=… busbar access limits
+  busbar access limits --as anna --tenant acme --json
+
+Everybody may ask for their own limits and their tenant's, and asking counts for
+none of them. For those of others it takes the token in the edge's data directory,
+on the edge's own machine.
+
+Exit status: 0 done; 2 wrong usage; 3 the edge refused; 4 it could not be reached.`
+}
+
+func (c *accessLimitsCommand) Run(ctx context.Context, out io.Writer) error {
+	o := client.AccessLimitsOptions{AuditOptions: c.audit(), As: c.As, Tenant: c.Tenant}
+	return exit(client.RunAccessLimits(ctx, o, out, os.Stderr))
 }

@@ -100,10 +100,13 @@ func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out 
 	err = stdio.New(stdio.Config{
 		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: c.Token},
 	}).Run(ctx)
-	if fault.Is(err, fault.Unauthenticated) {
-		return fmt.Errorf("%w: an API key or access token that is good here has to be in BUSBAR_TOKEN", err)
+	switch {
+	case !fault.Is(err, fault.Unauthenticated):
+		return err
+	case c.Token == "":
+		return errors.New("credentials are needed here: put an API key or access token into BUSBAR_TOKEN")
 	}
-	return err
+	return fmt.Errorf("BUSBAR_TOKEN: %w", err)
 }
 
 // host runs bus and services of a data directory as soon as nobody else does.

@@ -46,7 +46,7 @@ type frontDoor struct {
 
 // doors are those that every edge has on its HTTP listener.
 var doors = []frontDoor{
-	{"/mcp", "MCP over Streamable HTTP, 2024-11-05 to 2026-07-28", false},
+	{"/mcp", "MCP over Streamable HTTP, up to 2026-07-28", false},
 	{"/sse", "MCP over HTTP with SSE, for clients of 2024-11-05", false},
 	{"/ws", "MCP over WebSocket, or messages of one's own", false},
 	{"/tools", "plain HTTP, with /resources, /prompts and /sampling", true},

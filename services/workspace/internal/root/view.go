@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -20,8 +21,6 @@ const Scheme = "workspace://"
 type View struct {
 	roots  []*Root
 	grants []grant
-	// narrowed says that the client's own roots leave less than is configured.
-	narrowed bool
 }
 
 // grant is a directory of a root, with all below.
@@ -86,39 +85,37 @@ func (rs *Roots) View(tenant string, client []string) (*View, error) {
 		}
 		return v, nil
 	}
-	v.narrowed = true
 	for _, r := range v.roots {
-		for _, uri := range client {
-			if err := v.grant(r, uri); err != nil {
-				v.Close()
-				return nil, err
-			}
+		for _, uri := range client[:min(len(client), maxClientRoots)] {
+			v.grant(r, uri)
 		}
 	}
 	return v, nil
 }
 
-// grant opens what a client's root leaves of a configured one.
-func (v *View) grant(r *Root, uri string) error {
+// maxClientRoots is the most roots of a client that count.
+const maxClientRoots = 100
+
+// grant opens what a client's root leaves of a configured one. What is not there, or
+// is no directory, leaves nothing; nor does a link, which would give a guarded
+// directory another name.
+func (v *View) grant(r *Root, uri string) {
 	at, ok := r.locate(uri)
-	if !ok {
-		return nil
+	if !ok || slices.ContainsFunc(v.grants, func(g grant) bool { return g.Root == r && g.at == at }) {
+		return
 	}
 	if at == "." {
 		v.grants = append(v.grants, grant{r, at, r.FS})
-		return nil
+		return
 	}
-	// What is not there, or is no directory, leaves nothing; nor does a link, which
-	// would give a guarded directory another name.
 	dir, name, err := Parent(r.FS, at, false)
 	if err != nil {
-		return nil
+		return
 	}
 	defer func() { _ = dir.Close() }()
 	if fs, err := into(dir, name, false); err == nil {
 		v.grants = append(v.grants, grant{r, at, fs})
 	}
-	return nil
 }
 
 // locate is where in the root a URI of a client's root is; "." if the root is in it.
@@ -210,15 +207,12 @@ func (v *View) root(p string) (*Root, string, error) {
 	return nil, "", service.Errorf("there are several workspace roots: begin the path with the name of one, %s", v.names())
 }
 
-// errURI is for a URI that is none of a place.
-var errURI = errors.New("no URI of a workspace")
-
 // FindURI makes a place of a resource's URI.
 func (v *View) FindURI(uri string) (Place, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "workspace" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(uri, "#") ||
 		strings.Contains(strings.ToLower(u.EscapedPath()), "%2f") {
-		return Place{}, errors.Join(service.Errorf("a file is named %sROOT/path/to/it", Scheme), errURI)
+		return Place{}, service.Errorf("a file is named %sROOT/path/to/it", Scheme)
 	}
 	for _, r := range v.roots {
 		if r.Name == u.Host {

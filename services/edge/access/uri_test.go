@@ -1,0 +1,58 @@
+package access_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// However a URI is written that a service may read as another one, a rule or a condition
+// that is against the other one is against it.
+func TestH8URIsAreReadAsServicesMay(t *testing.T) {
+	t.Parallel()
+	ada := gateway.Principal{Name: "ada"}
+	denies := parse(t, `{roles: {a: {allow: ["resources/*"], deny: ["resources/file:///etc/*", "resources/note:secret/*", "resources/team://Acme/*"]}}, principals: {ada: {roles: [a]}}}`)
+	forbids := parse(t, `
+roles: {a: {allow: ["resources/*"]}}
+principals: {ada: {roles: [a]}}
+conditions: [{on: "resources/*", when: '!name.startsWith("file:///etc/") && !name.startsWith("note:secret/") && !name.startsWith("team://acme/")'}]
+`)
+	allows := parse(t, `{roles: {a: {allow: ["resources/file:///srv/*", "resources/note:open/*", "resources/Team://Acme/*"]}}, principals: {ada: {roles: [a]}}}`)
+	for _, uri := range []string{
+		"file:///etc/x", "file:///%65tc/x", "file:////etc/x", "file:///srv/../etc/x", "FILE:///etc/x", "file:/etc/x", "file://localhost/etc/x", "file:/srv/../etc//x",
+		"note:secret/x", "note:./secret/x", "note:open/../secret/x", "note:open/%2e%2e/secret/x", "NOTE:secret//x", "team://acme/x", "team://ACME/x", "TEAM://Acme/a/../x", "team://%41cme/x",
+	} {
+		one := target(t, "resources/"+uri)
+		if denies.Decide(ada, one).Allowed {
+			t.Errorf("%s is not denied", uri)
+		}
+		if e := forbids.Explain(ada, one, nil, time.Now()); e.Allowed {
+			t.Errorf("%s passes the condition: %s", uri, strings.Join(e.Steps, "\n"))
+		}
+		if allows.Decide(ada, one).Allowed && !strings.HasPrefix(strings.ToLower(uri), "team://") {
+			t.Errorf("%s is allowed", uri)
+		}
+	}
+	for _, uri := range []string{"file:///srv/x", "note:open/x", "Team://Acme/x"} {
+		if !allows.Decide(ada, target(t, "resources/"+uri)).Allowed {
+			t.Errorf("%s is not allowed", uri)
+		}
+	}
+	for _, uri := range []string{"file:///srv/etc/x", "note:open/secret/x", "urn:a:b", "mailto:etc@x", "team://beta/acme/"} {
+		if one := target(t, "resources/"+uri); !denies.Decide(ada, one).Allowed || !forbids.Explain(ada, one, nil, time.Now()).Allowed {
+			t.Errorf("%s is something else, and is refused", uri)
+		}
+	}
+}
+
+// A misspelt variable is answered with those that there are.
+func TestConditionsSayWhichVariablesThereAre(t *testing.T) {
+	t.Parallel()
+	_, err := access.Parse([]byte(`conditions: [{on: tools/a, when: 'principle.name == "x"'}]`))
+	if err == nil || !strings.Contains(err.Error(), "there are args, door, name, now, principal.name, ") || strings.Contains(err.Error(), "string,") {
+		t.Errorf("%v", err)
+	}
+}
