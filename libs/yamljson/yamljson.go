@@ -35,7 +35,9 @@ func parse(document []byte) (*yaml.Node, error) {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(document))
 	var first, more yaml.Node
-	if err := d.Decode(&first); err != nil {
+	if err := d.Decode(&first); errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty")
+	} else if err != nil {
 		return nil, err
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {

@@ -132,9 +132,12 @@ func (c *AcceptTools) proposals(ctx context.Context, conn *bus.Conn, newest map[
 func (p proposal) show(b *strings.Builder, whole bool) {
 	if p.before.Digest == "" {
 		fmt.Fprintf(b, "tool %s of service %s: new\n", printable(p.Tool), p.Service)
-		if whole {
+		switch {
+		case p.Text == nil:
+			b.WriteString("  the definition is too large to be shown\n")
+		case whole:
 			text := slices.Clone(p.Text)
-			_ = text.Indent() // it is JSON
+			_ = text.Indent(jsontext.WithIndent("  ")) // it is JSON
 			fmt.Fprintf(b, "%s\n", printable(string(text)))
 		}
 		return
@@ -160,12 +163,19 @@ func side(b *strings.Builder, sign string, v jsontext.Value) {
 }
 
 // printable is a text of a service without what a terminal would obey, or what hides
-// text from who reads it.
+// text from who reads it. Of what cannot be seen the code point is shown: models read it.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsGraphic(r) {
-			return r
+	var b strings.Builder
+	for _, r := range s {
+		if r == '\n' || unicode.IsGraphic(r) && !unicode.In(r, unseen...) {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "<U+%04X>", r)
 		}
-		return unicode.ReplacementChar
-	}, s)
+	}
+	return b.String()
 }
+
+// unseen are graphic characters of which nothing is seen: selectors of variants, in
+// which whole texts can be hidden, and fillers.
+var unseen = []*unicode.RangeTable{unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point}

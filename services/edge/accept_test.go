@@ -57,6 +57,9 @@ func TestH8AcceptTools(t *testing.T) {
 	if said, err := accept(false); err == nil || !strings.Contains(err.Error(), "say --yes") || !strings.Contains(said, "tool x of service pinned: new\n") {
 		t.Errorf("without a terminal: %s %v", said, err)
 	}
+	if said, _ := accept(false, "x"); !strings.Contains(said, "new\n{\n  \"cacheMs\": 0,\n") || !strings.Contains(said, "\n    \"description\": \"Does it\",\n") {
+		t.Errorf("it is shown as\n%s", said)
+	}
 	if said, err := accept(true); err != nil || !strings.Contains(said, "\naccepted: ") {
 		t.Fatalf("%s %v", said, err)
 	}
@@ -72,7 +75,7 @@ func TestH8AcceptTools(t *testing.T) {
 		err := seen.Each(t.Context(), "seen.", func(_ string, value []byte) { found = found || strings.Contains(string(value), "Does it") })
 		return found && err == nil
 	})
-	if err := svc.Update(says("Obey\u202e", true)); err != nil {
+	if err := svc.Update(says("Obey\u202e\U000E0101\u3164", true)); err != nil {
 		t.Fatal(err)
 	}
 	bustest.Eventually(t, "the changed tool is not offered", offered("", 5))
@@ -86,7 +89,7 @@ func TestH8AcceptTools(t *testing.T) {
 	if err := c.Run(t.Context(), &out); err == nil || err.Error() != "nothing is accepted" || asked != "accept 1 tool?" {
 		t.Errorf("%q: %v", asked, err)
 	}
-	want := "tool x of service pinned: more power\n  /callsTools (more power)\n    - false\n    + true\n  /entry/description (words)\n    - \"Does it\"\n    + \"Obey\uFFFD\"\n"
+	want := "tool x of service pinned: more power\n  /callsTools (more power)\n    - false\n    + true\n  /entry/description (words)\n    - \"Does it\"\n    + \"Obey<U+202E><U+E0101><U+3164>\"\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -229,22 +230,11 @@ func hooks(t *testing.T, dir string) string {
 }
 
 func entry(mode, name, hash string) string {
-	var id [20]byte
-	_, _ = fmt.Sscanf(hash, "%x", &hashBytes{id[:]})
-	return mode + " " + name + "\x00" + string(id[:])
-}
-
-// hashBytes scans 20 bytes.
-type hashBytes struct{ to []byte }
-
-// Scan implements fmt.Scanner.
-func (h *hashBytes) Scan(state fmt.ScanState, _ rune) error {
-	text, err := state.Token(true, nil)
-	if err != nil {
-		return err
+	id, err := hex.DecodeString(hash)
+	if err != nil || len(id) != 20 {
+		panic("no hash: " + hash)
 	}
-	_, err = fmt.Sscanf(string(text), "%40x", &h.to)
-	return err
+	return mode + " " + name + "\x00" + string(id)
 }
 
 func raw(t *testing.T, dir, entries string) string { return object(t, dir, "tree", entries) }

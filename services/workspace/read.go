@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"strings"
+	"net/url"
 	"time"
 	"unicode/utf8"
 
@@ -162,15 +162,14 @@ func list(_ context.Context, v *root.View, in ListIn) (out ListOut, err error) {
 	if err != nil {
 		return out, err
 	}
-	entries, more, err := file.List(p, in.Cursor, limit)
+	// Escaped, for a name need not be UTF-8.
+	after, err := url.PathUnescape(in.Cursor)
 	if err != nil {
-		return out, err
+		return out, service.Errorf("cursor is not the nextCursor of a page: leave it out to begin again")
 	}
-	if out.Entries = entries; more && len(entries) > 0 {
-		last := entries[len(entries)-1].Path
-		out.NextCursor = last[strings.LastIndexByte(last, '/')+1:]
-	}
-	return out, nil
+	entries, last, err := file.List(p, after, limit)
+	out.Entries, out.NextCursor = entries, url.PathEscape(last)
+	return out, err
 }
 
 // TreeIn is what filesystem/tree takes.

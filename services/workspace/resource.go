@@ -94,23 +94,20 @@ func (w *workspace) completePath(_ context.Context, call *service.Call, typed st
 	if err != nil {
 		return suggestions, nil
 	}
-	for after := ""; len(suggestions) < maxSuggestions; {
-		entries, more, err := file.List(p, after, 1000)
-		if err != nil {
+	for after, more := "", true; more && len(suggestions) < maxSuggestions; more = after != "" {
+		var entries []file.Described
+		if entries, after, err = file.List(p, after, 1000); err != nil {
 			return suggestions, nil
 		}
 		for _, e := range entries {
-			after = path.Base(e.Path)
-			if !strings.HasPrefix(after, begun) || after == ".git" {
+			name := path.Base(e.Path)
+			if !strings.HasPrefix(name, begun) || name == ".git" {
 				continue
 			}
 			if e.Type == "dir" {
-				after += "/"
+				name += "/"
 			}
-			suggestions = append(suggestions, dir+after)
-		}
-		if !more {
-			break
+			suggestions = append(suggestions, dir+name)
 		}
 	}
 	return suggestions, nil

@@ -35,13 +35,20 @@ func (d Dir) Issue(services []string, renew ...string) error {
 		return err
 	}
 	users := append([]string{Edges, operators}, services...)
+	// All is looked at before anything is moved: a user without a secret could not come back.
+	renew = slices.Compact(slices.Sorted(slices.Values(renew)))
 	for _, user := range renew {
 		if !slices.Contains(users, user) {
-			return fmt.Errorf("there is no user %s", user)
+			return fmt.Errorf("there is no user %s to renew; nothing was changed", user)
 		}
 		if _, err := os.Stat(d.oldPath(user)); err == nil {
 			return fmt.Errorf("%s: the secret before the last one is still good; remove that file once no program uses it", d.oldPath(user))
 		}
+		if _, err := os.Stat(d.Path(user)); err != nil {
+			return fmt.Errorf("user %s has no secret to renew; nothing was changed: %w", user, err)
+		}
+	}
+	for _, user := range renew {
 		if err := os.Rename(d.Path(user), d.oldPath(user)); err != nil {
 			return err
 		}

@@ -91,6 +91,30 @@ func TestIssueAgain(t *testing.T) {
 	}
 }
 
+// A renewal that cannot be carried out moves nothing: programs still find their secrets.
+func TestRenewNothing(t *testing.T) {
+	t.Parallel()
+	d := secret.Dir(t.TempDir())
+	if err := d.Issue([]string{"text"}); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, d, "text")
+	for _, renew := range [][]string{{"text", "unknown"}, {"text", "github"}} {
+		if err := d.Issue([]string{"text", "github"}, renew...); err == nil {
+			t.Errorf("%v: renewed", renew)
+		}
+		if now := read(t, d, "text"); string(now.Seed) != string(before.Seed) {
+			t.Errorf("%v: the secret of text has changed", renew)
+		}
+	}
+	if err := d.Issue([]string{"text"}, "text", "text"); err != nil {
+		t.Errorf("a user that is named twice: %v", err)
+	}
+	if now := read(t, d, "text"); string(now.Seed) == string(before.Seed) {
+		t.Error("the secret was not renewed")
+	}
+}
+
 func TestParse(t *testing.T) {
 	t.Parallel()
 	good := secret.Secret{Of: "text", Keys: []secret.Key{secret.NewKey()}}

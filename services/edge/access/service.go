@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
@@ -60,6 +62,7 @@ type service struct {
 func (c *compiler) services(p *Policy) {
 	all := p.file.Services
 	if all == nil {
+		c.given("/services", `say what services may do, "services: {}" for nothing, or leave the key out, by which any service may offer any name`)
 		all = unsaid
 	}
 	p.services, p.by = map[string]*service{}, map[string][]string{}
@@ -78,8 +81,19 @@ func (c *compiler) services(p *Policy) {
 		p.services[name] = &service{s, newIndex(c.toolPatterns(at.AppendToken("calls"), s.Calls))}
 	}
 	p.offers = newIndex(offers)
-	if pin := p.file.Pin; pin != "" && pin != "strict" {
+	switch pin := p.file.Pin; pin {
+	case "strict":
+	case "":
+		c.given("/pin", `pin is "strict", or is left out`)
+	default:
 		c.at("/pin", "pin is \"strict\", or is left out")
+	}
+}
+
+// given is a key without a value, where that would open what the key is there to close.
+func (c *compiler) given(at jsontext.Pointer, problem string) {
+	if _, there := c.lines[at]; there {
+		c.at(at, "%s", problem)
 	}
 }
 

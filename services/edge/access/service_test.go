@@ -54,6 +54,25 @@ func TestH8Offers(t *testing.T) {
 	}
 }
 
+// A key without a value, as a file has it that is half written, closes nothing in silence.
+func TestH8GivenWithoutValue(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"services:\n": "services: {}", "services: null\n": "services: {}", "roles: {}\npin:\n": "strict", "pin: ''\n": "strict", "": "it is empty", "# nothing\n": "it is empty",
+	} {
+		if _, err := access.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+	n := catalogue.Name{Kind: catalogue.ToolName, Name: "any"}
+	if ok, _ := parse(t, "services: {}\n").Offers("text", n); ok {
+		t.Error("services without entries offer something")
+	}
+	if ok, _ := parse(t, "roles: {}\n").Offers("text", n); !ok {
+		t.Error("without the key services offer nothing")
+	}
+}
+
 func TestH8Powers(t *testing.T) {
 	t.Parallel()
 	p := parse(t, grants)

@@ -42,8 +42,15 @@ with --nats-nkey.`
 
 func (c *natsConfigCommand) Run(out io.Writer) error {
 	users, err := readUsers(c.Services)
+	if err == nil && c.HandOut != "" {
+		err = ownDirectories(users)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "busbar: --services:", err)
+		return lifecycle.ExitCode(2)
+	}
+	if err := authority.ValidHosts(c.TLS); err != nil {
+		fmt.Fprintln(os.Stderr, "busbar: --tls:", err)
 		return lifecycle.ExitCode(2)
 	}
 	config, err := permission.Issue(secret.Dir(c.Dir), users, c.Renew...)
@@ -84,7 +91,7 @@ func (c *natsConfigCommand) handOut(users []permission.User, config string) erro
 			if err != nil {
 				return err
 			}
-			if err := replace(filepath.Join(dir, name), raw); err != nil {
+			if err := replace(filepath.Join(dir, name), raw, 0o600); err != nil {
 				return err
 			}
 		}
@@ -103,10 +110,10 @@ func (c *natsConfigCommand) handOut(users []permission.User, config string) erro
 			return fmt.Errorf("hand out to %s: %w", name, err)
 		}
 	}
-	if err := give("nats", servers...); err != nil {
+	if err := give(natsDir, servers...); err != nil {
 		return fmt.Errorf("hand out to nats: %w", err)
 	}
-	if err := replace(filepath.Join(c.HandOut, "nats", "users.conf"), []byte(config)); err != nil {
+	if err := replace(filepath.Join(c.HandOut, natsDir, "users.conf"), []byte(config), 0o600); err != nil {
 		return err
 	}
 	return c.handOutMetrics()
@@ -120,27 +127,52 @@ func (c *natsConfigCommand) handOutMetrics() error {
 	token, err := os.ReadFile(filepath.Join(c.Dir, metricsToken))
 	if errors.Is(err, fs.ErrNotExist) {
 		token = []byte(rand.Text())
-		err = replace(filepath.Join(c.Dir, metricsToken), token)
+		err = replace(filepath.Join(c.Dir, metricsToken), token, 0o600)
 	}
 	if err != nil {
 		return err
 	}
-	theirs := filepath.Join(c.HandOut, "metrics")
+	theirs := filepath.Join(c.HandOut, metricsDir)
 	if err := os.MkdirAll(theirs, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(theirs, metricsToken), token, 0o644); err != nil {
+	if err := replace(filepath.Join(theirs, metricsToken), token, 0o644); err != nil {
 		return err
 	}
-	return replace(filepath.Join(c.HandOut, permission.Edge, metricsToken), token)
+	return replace(filepath.Join(c.HandOut, permission.Edge, metricsToken), token, 0o600)
 }
 
-// replace writes a file that only its owner reads, as one step.
-func replace(path string, raw []byte) error {
-	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
+// replace writes a file as one step. What is in its directory was maybe put there by the
+// program that it is handed to, such as a link to somebody else's file: nothing is
+// written through that.
+func replace(path string, raw []byte, mode fs.FileMode) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, err = tmp.Write(raw)
+	if err := errors.Join(err, tmp.Chmod(mode), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// Directories of those that are no users of the bus.
+const (
+	natsDir    = "nats"
+	metricsDir = "metrics"
+)
+
+// ownDirectories reports a service that would be handed what is not its own, such as
+// the key of the NATS servers.
+func ownDirectories(users []permission.User) error {
+	for _, u := range users {
+		if u.Name == natsDir || u.Name == metricsDir {
+			return fmt.Errorf("with --hand-out no service is called %q: that directory is for somebody else's files; give it another name", u.Name)
+		}
+	}
+	return nil
 }
 
 // readUsers reads services, each with its powers.

@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -65,6 +66,19 @@ func Issue(dir string, hosts []string) error {
 		}
 	}
 	return sign(dir, Cert, Key, template, ca, key)
+}
+
+var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+
+// ValidHosts reports what is no name or address of a host: a certificate for it would be
+// good for nothing.
+func ValidHosts(hosts []string) error {
+	for _, h := range hosts {
+		if net.ParseIP(h) == nil && (len(h) > 253 || !hostName.MatchString(h)) {
+			return fmt.Errorf("%q is no name or address of a host: write it as nats-1 or 10.0.0.5, without scheme and port", h)
+		}
+	}
+	return nil
 }
 
 func authority(dir string) (*x509.Certificate, *ecdsa.PrivateKey, error) {

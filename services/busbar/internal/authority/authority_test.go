@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/services/busbar/internal/authority"
@@ -69,5 +70,17 @@ func TestIssue(t *testing.T) {
 	}
 	if err := authority.Issue(dir, []string{"nats-1"}); err == nil || read(t, dir, "ca-key.pem") != "mine" {
 		t.Errorf("a broken authority: %v", err)
+	}
+}
+
+func TestValidHosts(t *testing.T) {
+	t.Parallel()
+	if err := authority.ValidHosts([]string{"nats", "nats-1.corp.example", "*.corp.example", "10.0.0.5", "::1"}); err != nil {
+		t.Error(err)
+	}
+	for _, host := range []string{"", "nats:4222", "tls://nats", "nats 1", "a..b", "-nats", "a*.example", strings.Repeat("a.", 200) + "a"} {
+		if err := authority.ValidHosts([]string{"nats", host}); err == nil {
+			t.Errorf("%q is taken for a host", host)
+		}
 	}
 }

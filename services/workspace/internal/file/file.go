@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"syscall"
 
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -53,8 +52,11 @@ func Read(p root.Place) (Content, error) {
 	return Content{Data: data, Info: info, Digest: Digest(data)}, nil
 }
 
+// errLarge marks that a file is larger than what is read.
+var errLarge = errors.New("too large")
+
 func errTooLarge(p root.Place, size int64) error {
-	return service.Errorf("%s has %d bytes, more than the %d MiB that are read; filesystem/search finds lines in it", p, size, MaxFile>>20)
+	return errors.Join(service.Errorf("%s has %d bytes, more than the %d MiB of a file that are read", p, size, MaxFile>>20), errLarge)
 }
 
 // open opens a plain file to read.
@@ -148,7 +150,7 @@ func explain(p root.Place, err error) error {
 	return errors.Join(service.Errorf("%s %s", p, words), err)
 }
 
-// parent is Parent for what the tools of files change, which is nothing in .git and
+// parent is root.Parent for what the tools of files change, which is nothing in .git and
 // .busbar.
 func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) {
 	if p.Path == "." {
@@ -157,56 +159,6 @@ func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) 
 	if g := root.Guarded(p.Full()); g != "" {
 		return nil, "", service.Errorf("nothing in %s is changed by these tools; what git keeps there, the git tools change, and .busbar is for people", g)
 	}
-	dir, name, err = Parent(p.FS, p.Path, makeDirs)
+	dir, name, err = root.Parent(p.FS, p.Path, makeDirs)
 	return dir, name, explain(p, err)
-}
-
-// Parent opens the directory of root that a path is in, to change what is there. Each
-// step is a directory and no link, whatever others do meanwhile; with makeDirs, those
-// that are missing are made. Close it.
-func Parent(root *os.Root, p string, makeDirs bool) (dir *os.Root, name string, err error) {
-	if dir, err = root.OpenRoot("."); err != nil {
-		return nil, "", err
-	}
-	above, name := path.Split(p)
-	for step := range steps(above) {
-		next, err := into(dir, step, makeDirs)
-		_ = dir.Close()
-		if err != nil {
-			return nil, "", err
-		}
-		dir = next
-	}
-	return dir, name, nil
-}
-
-// into opens a directory in another one, unless it is a link.
-func into(dir *os.Root, name string, makeDirs bool) (*os.Root, error) {
-	info, err := dir.Lstat(name)
-	if makeDirs && errors.Is(err, fs.ErrNotExist) {
-		if err = dir.Mkdir(name, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
-			info, err = dir.Lstat(name)
-		}
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, service.Errorf("%s in the path is a symbolic link, which nothing is changed through: write the path without it", name)
-	case !info.IsDir():
-		return nil, service.Errorf("%s in the path is no directory", name)
-	}
-	next, err := dir.OpenRoot(name)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := next.Stat(".")
-	if err == nil && !os.SameFile(info, opened) {
-		err = service.Errorf("%s in the path was replaced meanwhile: try again", name)
-	}
-	if err != nil {
-		_ = next.Close()
-		return nil, err
-	}
-	return next, nil
 }

@@ -37,12 +37,12 @@ func Describe(p root.Place) (Described, fs.FileInfo, error) {
 	return d, info, nil
 }
 
-// List describes what is in a directory whose names come after one, at most limit;
-// more says that there are others behind.
-func List(p root.Place, after string, limit int) (all []Described, more bool, err error) {
+// List describes what is in a directory whose names come after one, at most limit.
+// last is the name to go on after; empty if there are no others behind.
+func List(p root.Place, after string, limit int) (all []Described, last string, err error) {
 	entries, cut, err := readDir(p)
 	if err != nil {
-		return nil, false, explain(p, err)
+		return nil, "", explain(p, err)
 	}
 	all = []Described{}
 	for _, e := range entries {
@@ -50,16 +50,17 @@ func List(p root.Place, after string, limit int) (all []Described, more bool, er
 			continue
 		}
 		if len(all) == limit {
-			return all, true, nil
+			return all, last, nil
 		}
-		if d, _, err := Describe(p.In(e.Name())); err == nil { // else it is gone
+		last = e.Name()
+		if d, _, err := Describe(p.In(last)); err == nil { // else it is gone
 			all = append(all, d)
 		}
 	}
 	if cut {
-		return all, false, service.Errorf("%s has more than %d entries, which are not listed: filesystem/search with names finds some", p, maxEntries)
+		return all, "", service.Errorf("%s has more than %d entries, which are not listed: filesystem/search with names finds some", p, maxEntries)
 	}
-	return all, false, nil
+	return all, "", nil
 }
 
 // Outline is a tree as text.

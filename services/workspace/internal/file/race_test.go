@@ -1,12 +1,14 @@
 package file_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -196,4 +198,17 @@ func FuzzApply(f *testing.F) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// Time ends a search in a line without an end, whatever the expression.
+func TestSearchEnds(t *testing.T) {
+	t.Parallel()
+	top, at := world(t)
+	put(t, filepath.Join(top, "root", "long.txt"), strings.Repeat("a", 4<<20))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	found, err := file.Search(ctx, at("long.txt"), file.Query{Pattern: strings.Repeat(".{0,300}", 5) + "b", Regexp: true, Limit: 1})
+	if err != nil || len(found.Matches) != 0 || found.Why == "" {
+		t.Errorf("%+v %v: want a word about the time", found, err)
+	}
 }

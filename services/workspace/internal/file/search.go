@@ -3,9 +3,12 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,8 +24,13 @@ const (
 	searchBytes   = 512 << 20
 	// maxLine is the most bytes of a line in a result.
 	maxLine = 400
-	// maxPattern is the most bytes of what is looked for.
+	// maxPattern is the most bytes of what is looked for, maxProgram the most states
+	// of the expression: each byte that is read may take a step in each of them.
 	maxPattern = 1000
+	maxProgram = 5000
+	// shortLine is the most bytes of a line that is matched without a look at the
+	// clock.
+	shortLine = 4 << 10
 	// MaxMatches is the most matches of a search.
 	MaxMatches = 1000
 )
@@ -72,6 +80,7 @@ func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
+	s.ctx = ctx
 	if !info.IsDir() {
 		if err := plain(p, info); err != nil {
 			return s.Found, err
@@ -103,16 +112,21 @@ func (q Query) compile() (*regexp.Regexp, error) {
 	if !q.Case {
 		expression = "(?i:" + expression + ")"
 	}
-	r, err := regexp.Compile(expression)
+	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return nil, service.Errorf("query is not a regular expression of RE2: %v", err)
 	}
-	return r, nil
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil, service.Errorf("query is a regular expression that is too large: let it repeat less, such as .{0,50} for .{0,1000}")
+	}
+	return regexp.Compile(expression)
 }
 
 type search struct {
 	Query
 	Found
+	ctx     context.Context
 	pattern *regexp.Regexp
 	entries int
 	bytes   int64
@@ -135,8 +149,11 @@ func (s *search) visit(e Entry) error {
 		return nil
 	}
 	c, err := Read(e.Place)
+	if errors.Is(err, errLarge) {
+		s.Why = fmt.Sprintf("%s, and perhaps others, has more than the %d MiB that are looked at", e.Place, MaxFile>>20)
+	}
 	if err != nil {
-		return nil // too large, or not for us to read: the others are
+		return nil // not for us to read: the others are
 	}
 	s.Files++
 	if s.bytes += int64(len(c.Data)); s.bytes > searchBytes {
@@ -148,22 +165,55 @@ func (s *search) visit(e Entry) error {
 	return s.content(e.Place, string(c.Data))
 }
 
-// content looks in a text line by line, unless nothing is in it at all.
+// content looks in a text line by line, unless a plain query is not in it at all.
 func (s *search) content(p root.Place, text string) error {
-	if !s.pattern.MatchString(text) {
+	if !s.Regexp && !s.pattern.MatchString(text) {
 		return nil
 	}
 	number := 0
 	for line := range strings.Lines(text) {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
 		number++
 		line = strings.TrimRight(line, "\r\n")
-		if at := s.pattern.FindStringIndex(line); at != nil {
-			if err := s.add(Match{Path: p.String(), Line: number, Text: around(line, at[0])}); err != nil {
+		if at := s.find(line); at >= 0 {
+			if err := s.add(Match{Path: p.String(), Line: number, Text: around(line, at)}); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return s.ctx.Err()
+}
+
+// find is where in a line the pattern is; -1 for nowhere, or when time is over.
+func (s *search) find(line string) int {
+	at := []int(nil)
+	if !s.Regexp || len(line) <= shortLine {
+		at = s.pattern.FindStringIndex(line)
+	} else {
+		at = s.pattern.FindReaderIndex(&timed{ctx: s.ctx, text: line})
+	}
+	if at == nil || s.ctx.Err() != nil {
+		return -1
+	}
+	return at[0]
+}
+
+// timed gives the runes of a text, and ends with its context.
+type timed struct {
+	ctx  context.Context
+	text string
+	read int
+}
+
+func (t *timed) ReadRune() (rune, int, error) {
+	if t.read++; t.text == "" || t.read%1024 == 0 && t.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	r, size := utf8.DecodeRuneInString(t.text)
+	t.text = t.text[size:]
+	return r, size, nil
 }
 
 // around is a line, cut to what is near a place in it.

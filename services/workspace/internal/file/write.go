@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"iter"
 	"os"
 	"strings"
 
@@ -16,17 +15,6 @@ import (
 
 // Absent as ifMatch says that there must be no such file yet.
 const Absent = "absent"
-
-// steps are the elements of a path that ends in a slash, or is empty.
-func steps(p string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for s := range strings.SplitSeq(p, "/") {
-			if s != "" && !yield(s) {
-				return
-			}
-		}
-	}
-}
 
 // Written is what Change made of a file.
 type Written struct {
@@ -224,9 +212,15 @@ func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (
 		return 1, nil
 	}
 	gone = 1
-	err = Walk(ctx, p, Options{Everything: true, Depth: maxLevels}, func(Entry) error {
-		if gone++; gone > maxDelete {
+	err = Walk(ctx, p, Options{Everything: true, Depth: maxLevels}, func(e Entry) error {
+		gone++
+		switch {
+		case gone > maxDelete:
 			return service.Errorf("%s has more than %d entries: nothing was removed; remove parts of it", p, maxDelete)
+		case e.Depth == maxLevels && e.Mode.IsDir():
+			return service.Errorf("%s is deeper than %d levels: nothing was removed; remove parts of it", p, maxLevels)
+		case root.Guarded(e.Name) != "":
+			return service.Errorf("%s is in there, which these tools do not remove: nothing was removed; git/worktree removes a worktree, a person a repository", e.Place)
 		}
 		return nil
 	})

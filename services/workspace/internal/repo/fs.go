@@ -69,7 +69,7 @@ func (c *confined) change(name string, makeDirs bool) (dir *os.Root, last string
 	case c.tree && root.Guarded(p) == ".git":
 		return nil, "", &fs.PathError{Op: "change", Path: name, Err: fs.ErrPermission}
 	}
-	return file.Parent(c.dir, p, makeDirs)
+	return root.Parent(c.dir, p, makeDirs)
 }
 
 func (c *confined) Create(name string) (billy.File, error) {
@@ -118,6 +118,9 @@ func (c *confined) read(name string) (billy.File, error) {
 	}
 	if err == nil && !c.tree && looseObject.MatchString(name) {
 		err = inflates(f)
+	}
+	if err == nil && !c.tree && path.Clean("/"+name) == "/index" {
+		err = fits(f)
 	}
 	if err != nil {
 		_ = f.Close()

@@ -30,10 +30,16 @@ const (
 	maxObject = 32 << 20
 	// maxCache is how much of a repository is kept in memory during one call.
 	maxCache = 32 << 20
+	// maxTrees is the most bytes of directories of a commit, and what it is compared
+	// with: some 500,000 files.
+	maxTrees = 32 << 20
+	// treeCost is what a tree costs besides its bytes.
+	treeCost = 256
 )
 
 var (
 	errLarge   = errors.New("an object of the repository is larger than 32 MiB")
+	errTrees   = errors.New("a commit of the repository has more than 32 MiB of directories")
 	errOutside = errors.New("outside")
 	errNoFile  = errors.New("a file of the repository is a pipe, a device, a directory or too long")
 )
@@ -113,7 +119,7 @@ func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
 	if r.common != r.private {
 		files = dotgit.NewRepositoryFilesystem(files, &confined{ctx: ctx, dir: r.common})
 	}
-	store := &bounded{filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
+	store := &bounded{ctx: ctx, Storage: filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
 		LargeObjectThreshold: 1 << 20, AlternatesFS: nowhere(ctx, r.private),
 	})}
 	if r.git, err = git.Open(store, &confined{ctx: ctx, dir: work, tree: true}); err != nil {
@@ -123,15 +129,37 @@ func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
 	return err
 }
 
-// bounded is a store that gives no object that would fill the memory.
-type bounded struct{ *filesystem.Storage }
+// bounded is a store that gives nothing that would fill the memory, and nothing any
+// more when time is over.
+type bounded struct {
+	*filesystem.Storage
+	ctx context.Context
+	// trees are the bytes of trees that were given since the last commit was. A tree
+	// that has itself some times on each level is a few objects, and files without end.
+	trees int64
+}
 
 func (b *bounded) EncodedObject(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
-	o, err := b.Storage.EncodedObject(t, h)
-	if err == nil && o.Size() > maxObject {
-		return nil, errLarge
+	if err := b.ctx.Err(); err != nil {
+		return nil, err
 	}
-	return o, err
+	o, err := b.Storage.EncodedObject(t, h)
+	if err != nil {
+		return nil, err
+	}
+	switch o.Type() {
+	case plumbing.CommitObject:
+		b.trees = 0
+	case plumbing.TreeObject:
+		b.trees += o.Size() + treeCost
+	}
+	switch {
+	case o.Size() > maxObject:
+		return nil, errLarge
+	case b.trees > maxTrees:
+		return nil, errTrees
+	}
+	return o, nil
 }
 
 // dir opens a directory of the root; a link that leads out of it is refused.
@@ -217,7 +245,7 @@ func explain(err error) error {
 		return err
 	case errors.Is(err, errOutside), strings.Contains(err.Error(), "path escapes from parent"):
 		words = "the repository has parts outside of what is open to you, by its .git file, a worktree or a symbolic link, so it is not opened"
-	case errors.Is(err, errLarge), errors.Is(err, errNoFile):
+	case errors.Is(err, errLarge), errors.Is(err, errTrees), errors.Is(err, errPaths), errors.Is(err, errNoFile):
 		words = err.Error() + ", and is not read"
 	case errors.Is(err, plumbing.ErrObjectNotFound):
 		words = "an object of the repository is not there: it may lie in another repository (objects/info/alternates), which is not read, or on a server"

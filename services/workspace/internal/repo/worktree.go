@@ -24,8 +24,8 @@ type Tree struct {
 
 const (
 	worktrees = "worktrees"
-	// maxTrees is the most worktrees of a repository that are looked at.
-	maxTrees = 100
+	// maxWorktrees is the most worktrees of a repository that are looked at.
+	maxWorktrees = 100
 )
 
 // Trees lists the worktrees of the repository besides its first.
@@ -57,7 +57,7 @@ func (r *Repo) eachTree(visit func(name, at, head string) error) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range entries[:min(len(entries), maxTrees)] {
+	for _, e := range entries[:min(len(entries), maxWorktrees)] {
 		head := r.kept(path.Join(worktrees, e.Name(), "HEAD"))
 		gitdir := r.kept(path.Join(worktrees, e.Name(), "gitdir"))
 		if head == "" || gitdir == "" {
@@ -173,7 +173,7 @@ func (r *Repo) AddTree(ctx context.Context, to root.Place, branch string, create
 
 // put writes a new file, with the directories on the way.
 func put(dir *os.Root, p, text string) error {
-	in, name, err := file.Parent(dir, p, true)
+	in, name, err := root.Parent(dir, p, true)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (r *Repo) RemoveTree(ctx context.Context, at root.Place) error {
 	case len(changed) > 0:
 		return refuse("%s is not committed: nothing was removed", there.Place(changed[0].Path))
 	}
-	dir, last, err := file.Parent(at.FS, at.Path, false)
+	dir, last, err := root.Parent(at.FS, at.Path, false)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -97,21 +96,26 @@ func (rs *Roots) View(tenant string, client []string) (*View, error) {
 // maxClientRoots is the most roots of a client that count.
 const maxClientRoots = 100
 
-// grant opens what a client's root leaves of a configured one. What is not there, is
-// no directory or leads out leaves nothing.
+// grant opens what a client's root leaves of a configured one. What is not there, or
+// is no directory, leaves nothing; nor does a link, which would give a guarded
+// directory another name.
 func (v *View) grant(r *Root, uri string) {
 	at, ok := r.locate(uri)
 	if !ok || slices.ContainsFunc(v.grants, func(g grant) bool { return g.Root == r && g.at == at }) {
 		return
 	}
-	fs := r.FS
-	if at != "." {
-		var err error
-		if fs, err = r.FS.OpenRoot(filepath.FromSlash(at)); err != nil {
-			return
-		}
+	if at == "." {
+		v.grants = append(v.grants, grant{r, at, r.FS})
+		return
 	}
-	v.grants = append(v.grants, grant{r, at, fs})
+	dir, name, err := Parent(r.FS, at, false)
+	if err != nil {
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	if fs, err := into(dir, name, false); err == nil {
+		v.grants = append(v.grants, grant{r, at, fs})
+	}
 }
 
 // locate is where in the root a URI of a client's root is; "." if the root is in it.
