@@ -74,7 +74,7 @@ func BenchmarkResources(b *testing.B) {
 		name string
 		do   func(i int64) error
 	}{
-		{"store-reads/s", func(i int64) error { _, _, err := s.Read(b.Context(), "", uri(i)); return err }},
+		{"store-reads/s", func(i int64) error { _, _, err := s.Read(b.Context(), "", uri(i), nil); return err }},
 		{"service-reads/s", func(i int64) error { return call("resources/read", uri(i), "") }},
 		{"store-writes/s", func(i int64) error {
 			_, err := s.Update(b.Context(), "", uri(i), 0, store.Change{Content: &content}, store.Once{})
