@@ -25,38 +25,38 @@ func TestRead(t *testing.T) {
 	long := strings.Repeat("a line of text\n", 100)
 	put(t, dir, map[string]string{"a.txt": "one\ntwo\nthree", "long.txt": long, "wide.txt": strings.Repeat("ż", 1000), "empty": "", "bin": "\x00\xff\x01", "huge": strings.Repeat("x", 9<<20)})
 	b := start(t, "main="+dir)
-	r := b.Call("filesystem/read", args{"path": "a.txt"})
+	r := b.Call("filesystem_read", args{"path": "a.txt"})
 	var out workspace.ReadOut
 	if err := r.Into(&out); err != nil || r.Text != "one\ntwo\nthree" || *out.Text != r.Text || out.Path != "main/a.txt" || out.Size != 13 || !strings.HasPrefix(out.Digest, "sha256:") {
 		t.Errorf("%s %+v %v", r.Text, out, err)
 	}
-	if out := call[workspace.ReadOut](t, b, "filesystem/read", args{"path": "a.txt", "startLine": 2}); *out.Text != "two\nthree" || out.Line != 2 || out.NextLine != 0 {
+	if out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "a.txt", "startLine": 2}); *out.Text != "two\nthree" || out.Line != 2 || out.NextLine != 0 {
 		t.Errorf("%s", text(out))
 	}
-	if out := call[workspace.ReadOut](t, b, "filesystem/read", args{"path": "empty"}); *out.Text != "" {
+	if out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "empty"}); *out.Text != "" {
 		t.Errorf("%s", text(out))
 	}
 	// The parts of a long file are the file.
 	var parts strings.Builder
 	for line := 1; line > 0; {
-		out := call[workspace.ReadOut](t, b, "filesystem/read", args{"path": "long.txt", "startLine": line, "maxBytes": 100})
+		out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "long.txt", "startLine": line, "maxBytes": 100})
 		parts.WriteString(*out.Text)
 		line = out.NextLine
 	}
 	if parts.String() != long {
 		t.Errorf("%d bytes in parts, want %d", parts.Len(), len(long))
 	}
-	if out := call[workspace.ReadOut](t, b, "filesystem/read", args{"path": "wide.txt", "maxBytes": 101}); *out.Text != strings.Repeat("ż", 50) || out.Note == "" {
+	if out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "wide.txt", "maxBytes": 101}); *out.Text != strings.Repeat("ż", 50) || out.Note == "" {
 		t.Errorf("%s", text(out))
 	}
-	if out := call[workspace.ReadOut](t, b, "filesystem/read", args{"path": "bin"}); out.Text != nil || *out.Blob != "AP8B" {
+	if out := call[workspace.ReadOut](t, b, "filesystem_read", args{"path": "bin"}); out.Text != nil || *out.Blob != "AP8B" {
 		t.Errorf("%s", text(out))
 	}
 	for words, a := range map[string]args{
 		"main/none does not exist": {"path": "none"}, "main is a directory": {"path": "main"}, "more than the 8 MiB": {"path": "huge"},
 		"has only 3 lines": {"path": "a.txt", "startLine": 4}, "startLine is": {"path": "a.txt", "startLine": -1}, "maxBytes is": {"path": "a.txt", "maxBytes": 1 << 21},
 	} {
-		if got := fails(t, b, "filesystem/read", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "filesystem_read", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
@@ -66,14 +66,14 @@ func TestWriteAndEdit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := start(t, "main="+dir)
-	out := call[workspace.WriteOut](t, b, "filesystem/write", args{"path": "src/new/app.go", "text": "package app\n", "ifMatch": "absent"})
+	out := call[workspace.WriteOut](t, b, "filesystem_write", args{"path": "src/new/app.go", "text": "package app\n", "ifMatch": "absent"})
 	if !out.Created || get(t, dir, "src/new/app.go") != "package app\n" || !strings.Contains(out.Diff, "+package app") || !strings.Contains(out.Diff, "--- /dev/null") {
 		t.Errorf("%+v", out)
 	}
 	if err := os.Chmod(filepath.Join(dir, "src/new/app.go"), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	changed := call[workspace.WriteOut](t, b, "filesystem/write", args{"path": "src/new/app.go", "text": "package main\n\nvar a, b = 1, 1\n", "ifMatch": out.Digest})
+	changed := call[workspace.WriteOut](t, b, "filesystem_write", args{"path": "src/new/app.go", "text": "package main\n\nvar a, b = 1, 1\n", "ifMatch": out.Digest})
 	if info, err := os.Stat(filepath.Join(dir, "src/new/app.go")); err != nil || info.Mode().Perm() != 0o750 || changed.Created {
 		t.Errorf("%v %v %+v", info.Mode(), err, changed)
 	}
@@ -86,22 +86,22 @@ func TestWriteAndEdit(t *testing.T) {
 		"is a directory":      {"path": "src", "text": "x"},
 		"is no directory":     {"path": "src/new/app.go/x", "text": "x"},
 	} {
-		if got := fails(t, b, "filesystem/write", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "filesystem_write", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
-	if call[workspace.WriteOut](t, b, "filesystem/write", args{"path": "bin", "blob": base64.StdEncoding.EncodeToString([]byte{0, 255})}); get(t, dir, "bin") != "\x00\xff" {
+	if call[workspace.WriteOut](t, b, "filesystem_write", args{"path": "bin", "blob": base64.StdEncoding.EncodeToString([]byte{0, 255})}); get(t, dir, "bin") != "\x00\xff" {
 		t.Error("a blob is not what was given")
 	}
 	edits := []args{{"oldText": "var a, b = 1, 1", "newText": "var a, b = 2, 1"}, {"oldText": ", 1", "newText": ", 3"}}
 	want := "--- a/src/new/app.go\n+++ b/src/new/app.go\n@@ -1,3 +1,3 @@\n package main\n \n-var a, b = 1, 1\n+var a, b = 2, 3\n"
 	before := get(t, dir, "src/new/app.go")
-	shown := call[workspace.WriteOut](t, b, "filesystem/preview", args{"path": "src/new/app.go", "edits": edits})
-	tried := call[workspace.WriteOut](t, b, "filesystem/edit", args{"path": "src/new/app.go", "edits": edits, "dryRun": true})
+	shown := call[workspace.WriteOut](t, b, "filesystem_preview", args{"path": "src/new/app.go", "edits": edits})
+	tried := call[workspace.WriteOut](t, b, "filesystem_edit", args{"path": "src/new/app.go", "edits": edits, "dryRun": true})
 	if shown.Diff != want || shown != tried || get(t, dir, "src/new/app.go") != before {
 		t.Errorf("%q", shown.Diff)
 	}
-	made := call[workspace.WriteOut](t, b, "filesystem/edit", args{"path": "src/new/app.go", "edits": edits, "ifMatch": changed.Digest})
+	made := call[workspace.WriteOut](t, b, "filesystem_edit", args{"path": "src/new/app.go", "edits": edits, "ifMatch": changed.Digest})
 	if made != shown || get(t, dir, "src/new/app.go") != "package main\n\nvar a, b = 2, 3\n" {
 		t.Errorf("%+v", made)
 	}
@@ -109,13 +109,13 @@ func TestWriteAndEdit(t *testing.T) {
 		"is not in the file": {{"oldText": "nothing", "newText": ""}}, "in the file 5 times": {{"oldText": "a", "newText": "b"}}, "edits[1]": {{"oldText": "main", "newText": "x"}, {"oldText": "main", "newText": "y"}},
 		"is empty": {{"oldText": "", "newText": "x"}}, "no edits": {}, "larger than": {{"oldText": " ", "newText": strings.Repeat("x", 100<<10), "all": true}, {"oldText": "x", "newText": strings.Repeat("y", 100), "all": true}},
 	} {
-		for _, tool := range []string{"filesystem/edit", "filesystem/preview"} {
+		for _, tool := range []string{"filesystem_edit", "filesystem_preview"} {
 			if got := fails(t, b, tool, args{"path": "src/new/app.go", "edits": e}); !strings.Contains(got, words) {
 				t.Errorf("%s: %s", words, got)
 			}
 		}
 	}
-	if got := fails(t, b, "filesystem/edit", args{"path": "none", "edits": edits}); !strings.Contains(got, "filesystem/write makes one") {
+	if got := fails(t, b, "filesystem_edit", args{"path": "none", "edits": edits}); !strings.Contains(got, "filesystem_write makes one") {
 		t.Error(got)
 	}
 	if get(t, dir, "src/new/app.go") != "package main\n\nvar a, b = 2, 3\n" {
@@ -131,25 +131,25 @@ func TestMoveAndDelete(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, map[string]string{"a": "a", "b": "b", "d/x": "x", "d/e/y": "y"})
 	b := start(t, "main="+dir)
-	if out := call[workspace.MoveOut](t, b, "filesystem/move", args{"from": "a", "to": "new/deep/a"}); out.To != "main/new/deep/a" || get(t, dir, "new/deep/a") != "a" {
+	if out := call[workspace.MoveOut](t, b, "filesystem_move", args{"from": "a", "to": "new/deep/a"}); out.To != "main/new/deep/a" || get(t, dir, "new/deep/a") != "a" {
 		t.Errorf("%+v", out)
 	}
-	call[workspace.MoveOut](t, b, "filesystem/move", args{"from": "d", "to": "moved"})
+	call[workspace.MoveOut](t, b, "filesystem_move", args{"from": "d", "to": "moved"})
 	for words, pair := range map[string][2]string{"exists already": {"b", "new/deep/a"}, "does not exist": {"none", "x"}, "into itself": {"moved", "moved/in"}} {
-		if got := fails(t, b, "filesystem/move", args{"from": pair[0], "to": pair[1]}); !strings.Contains(got, words) {
+		if got := fails(t, b, "filesystem_move", args{"from": pair[0], "to": pair[1]}); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", pair, got)
 		}
 	}
-	digest := call[workspace.StatOut](t, b, "filesystem/stat", args{"path": "b"}).Digest
+	digest := call[workspace.StatOut](t, b, "filesystem_stat", args{"path": "b"}).Digest
 	for words, a := range map[string]args{"is not empty": {"path": "moved"}, "does not exist": {"path": "none"}, "is not what ifMatch": {"path": "b", "ifMatch": "sha256:0"}} {
-		if got := fails(t, b, "filesystem/delete", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "filesystem_delete", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
-	if out := call[workspace.DeleteOut](t, b, "filesystem/delete", args{"path": "moved", "recursive": true}); out.Removed != 4 {
+	if out := call[workspace.DeleteOut](t, b, "filesystem_delete", args{"path": "moved", "recursive": true}); out.Removed != 4 {
 		t.Errorf("%+v", out)
 	}
-	call[workspace.DeleteOut](t, b, "filesystem/delete", args{"path": "b", "ifMatch": digest})
+	call[workspace.DeleteOut](t, b, "filesystem_delete", args{"path": "b", "ifMatch": digest})
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%v %v", entries, err)
 	}
@@ -167,7 +167,7 @@ func TestListTreeAndSearch(t *testing.T) {
 	// Page by page.
 	var names []string
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-		out := call[workspace.ListOut](t, b, "filesystem/list", args{"limit": 2, "cursor": cursor})
+		out := call[workspace.ListOut](t, b, "filesystem_list", args{"limit": 2, "cursor": cursor})
 		for _, e := range out.Entries {
 			names = append(names, e.Path)
 		}
@@ -177,11 +177,11 @@ func TestListTreeAndSearch(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("%v", names)
 	}
-	tree := call[workspace.TreeOut](t, b, "filesystem/tree", args{})
+	tree := call[workspace.TreeOut](t, b, "filesystem_tree", args{})
 	if want := "main/\n  .gitignore\n  a.go\n  bin\n  keep.log\n  src/\n    .gitignore\n    b.go\n    build/\n      d.go\n  wide.txt\n"; tree.Tree != want || tree.Files != 8 || tree.Dirs != 2 {
 		t.Errorf("%+v", tree)
 	}
-	if tree := call[workspace.TreeOut](t, b, "filesystem/tree", args{"path": "src", "depth": 1, "limit": 2}); tree.Tree != "main/src/\n  .gitignore\n  b.go\n" || tree.Note == "" {
+	if tree := call[workspace.TreeOut](t, b, "filesystem_tree", args{"path": "src", "depth": 1, "limit": 2}); tree.Tree != "main/src/\n  .gitignore\n  b.go\n" || tree.Note == "" {
 		t.Errorf("%+v", tree)
 	}
 	for _, x := range []struct {
@@ -199,7 +199,7 @@ func TestListTreeAndSearch(t *testing.T) {
 		// A search in a directory knows what is ignored above it.
 		{args{"query": "TODO", "path": "src/gen"}, []string{"main/src/gen/c.go:1"}},
 	} {
-		out := call[workspace.SearchOut](t, b, "filesystem/search", x.a)
+		out := call[workspace.SearchOut](t, b, "filesystem_search", x.a)
 		var got []string
 		for _, m := range out.Matches {
 			got = append(got, fmt.Sprintf("%s:%d", m.Path, m.Line))
@@ -211,11 +211,11 @@ func TestListTreeAndSearch(t *testing.T) {
 			t.Errorf("%v: %v %s", x.a, got, out.Note)
 		}
 	}
-	if out := call[workspace.SearchOut](t, b, "filesystem/search", args{"query": "TODO", "limit": 2}); len(out.Matches) != 2 || !strings.Contains(out.Note, "more than 2") {
+	if out := call[workspace.SearchOut](t, b, "filesystem_search", args{"query": "TODO", "limit": 2}); len(out.Matches) != 2 || !strings.Contains(out.Note, "more than 2") {
 		t.Errorf("%+v", out)
 	}
 	for words, a := range map[string]args{"query is empty": {"query": ""}, "regular expression": {"query": "(", "regexp": true}, "glob is not": {"query": "x", "glob": "["}, "limit is": {"query": "x", "limit": 1001}} {
-		if got := fails(t, b, "filesystem/search", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "filesystem_search", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
@@ -242,9 +242,9 @@ func TestWithoutRoots(t *testing.T) {
 				}
 			}
 			switch tool.Name {
-			case "filesystem/write":
+			case "filesystem_write":
 				a["text"] = "x"
-			case "git/worktree":
+			case "git_worktree":
 				a["branch"] = "x"
 			}
 			if got := fails(t, b, tool.Name, a); !strings.Contains(got, "BUSBAR_WORKSPACE_ROOTS=main=/srv/code") {
@@ -271,33 +271,33 @@ func TestTenantsAndClients(t *testing.T) {
 	b := start(t, "all="+top+"/all", "acme/own="+top+"/acme", "beta/own="+top+"/beta")
 	acme, beta := b.As("ann", "acme"), b.As("bob", "beta")
 	for who, want := range map[*servicetest.Bus]string{acme: "acme's", beta: "beta's"} {
-		if r := who.Call("filesystem/read", args{"path": "own/x"}); r.Text != want {
+		if r := who.Call("filesystem_read", args{"path": "own/x"}); r.Text != want {
 			t.Errorf("%s, want %s", r.Text, want)
 		}
 		if c, err := who.Read("workspace://own/x"); err != nil || c[0].Text != want {
 			t.Errorf("%v %v", c, err)
 		}
-		if out := call[workspace.ListOut](t, who, "filesystem/list", args{}); len(out.Entries) != 2 {
+		if out := call[workspace.ListOut](t, who, "filesystem_list", args{}); len(out.Entries) != 2 {
 			t.Errorf("%+v", out)
 		}
 	}
-	if r := b.Call("filesystem/read", args{"path": "own/x"}); !r.IsError && r.Text != "" {
+	if r := b.Call("filesystem_read", args{"path": "own/x"}); !r.IsError && r.Text != "" {
 		t.Errorf("who has no tenant reads %s", r.Text)
 	}
-	fails(t, acme, "filesystem/read", args{"path": top + "/beta/x"})
+	fails(t, acme, "filesystem_read", args{"path": top + "/beta/x"})
 	narrow := acme.Answer("roots", []service.Root{{URI: "file://" + top + "/all/sub"}})
-	if r := narrow.Call("filesystem/read", args{"path": "all/sub/y"}); r.Text != "sub" {
+	if r := narrow.Call("filesystem_read", args{"path": "all/sub/y"}); r.Text != "sub" {
 		t.Errorf("%s %v", r.Text, r.Err)
 	}
 	for _, path := range []string{"all/x", "own/x"} {
-		if got := fails(t, narrow, "filesystem/read", args{"path": path}); !strings.Contains(got, "outside of the roots that your client works in") {
+		if got := fails(t, narrow, "filesystem_read", args{"path": path}); !strings.Contains(got, "outside of the roots that your client works in") {
 			t.Error(got)
 		}
 		if _, err := narrow.Read("workspace://" + path); err == nil {
 			t.Errorf("%s is read as a resource", path)
 		}
 	}
-	fails(t, narrow, "filesystem/write", args{"path": "all/x", "text": "no"})
+	fails(t, narrow, "filesystem_write", args{"path": "all/x", "text": "no"})
 }
 
 func TestResources(t *testing.T) {

@@ -40,7 +40,7 @@ func at(ctx context.Context, v *root.View, path string, f func(ctx context.Conte
 	return f(ctx, r, rel)
 }
 
-// StatusIn is what git/status takes.
+// StatusIn is what git_status takes.
 type StatusIn struct {
 	RepoIn
 	Limit int `json:"limit,omitzero" jsonschema:"most changes, up to 2000; 200 if not given"`
@@ -58,7 +58,7 @@ func gitStatus(ctx context.Context, v *root.View, in StatusIn) (out repo.Status,
 	return out, err
 }
 
-// LogIn is what git/log takes.
+// LogIn is what git_log takes.
 type LogIn struct {
 	RepoIn
 	Revision string `json:"revision,omitzero" jsonschema:"branch, tag, commit or HEAD~3 to begin at; HEAD if omitted"`
@@ -66,7 +66,7 @@ type LogIn struct {
 	Limit    int    `json:"limit,omitzero" jsonschema:"most commits, up to 200; 20 if not given"`
 }
 
-// LogOut is what git/log returns.
+// LogOut is what git_log returns.
 type LogOut struct {
 	Commits  []repo.Commit `json:"commits"`
 	NextSkip int           `json:"nextSkip,omitzero" jsonschema:"skip of the next page; absent on the last"`
@@ -90,7 +90,7 @@ func gitLog(ctx context.Context, v *root.View, in LogIn) (out LogOut, err error)
 	return out, err
 }
 
-// DiffIn is what git/diff takes.
+// DiffIn is what git_diff takes.
 type DiffIn struct {
 	RepoIn
 	Staged bool   `json:"staged,omitzero" jsonschema:"what the next commit will change; without it and from, what is not staged"`
@@ -98,7 +98,7 @@ type DiffIn struct {
 	To     string `json:"to,omitzero" jsonschema:"revision to compare with"`
 }
 
-// DiffOut is what git/diff returns.
+// DiffOut is what git_diff returns.
 type DiffOut struct {
 	Diff  string `json:"diff" jsonschema:"unified diff, with paths from the repository's top; empty for no difference"`
 	Files int    `json:"files"`
@@ -129,14 +129,14 @@ func gitDiff(ctx context.Context, v *root.View, in DiffIn) (out DiffOut, err err
 	return out, err
 }
 
-// ShowIn is what git/show takes.
+// ShowIn is what git_show takes.
 type ShowIn struct {
 	RepoIn
 	Revision string `json:"revision,omitzero" jsonschema:"branch, tag or commit; HEAD if omitted"`
 	Content  bool   `json:"content,omitzero" jsonschema:"the file at path as it is in that commit, and not what the commit changed"`
 }
 
-// ShowOut is what git/show returns.
+// ShowOut is what git_show returns.
 type ShowOut struct {
 	Commit *repo.Commit `json:"commit,omitzero"`
 	Diff   string       `json:"diff,omitzero" jsonschema:"what the commit changed against its first parent"`
@@ -171,7 +171,7 @@ func gitShow(ctx context.Context, v *root.View, in ShowIn) (out ShowOut, err err
 	return out, err
 }
 
-// BlameIn is what git/blame takes.
+// BlameIn is what git_blame takes.
 type BlameIn struct {
 	PathIn
 	Revision  string `json:"revision,omitzero" jsonschema:"branch, tag or commit; HEAD if omitted"`
@@ -179,7 +179,7 @@ type BlameIn struct {
 	Limit     int    `json:"limit,omitzero" jsonschema:"most lines, up to 1000; 200 if not given"`
 }
 
-// BlameOut is what git/blame returns.
+// BlameOut is what git_blame returns.
 type BlameOut struct {
 	Lines    []repo.Line `json:"lines"`
 	NextLine int         `json:"nextLine,omitzero" jsonschema:"startLine to go on with; absent at the end"`
@@ -200,7 +200,7 @@ func gitBlame(ctx context.Context, v *root.View, in BlameIn) (out BlameOut, err 
 	return out, err
 }
 
-// BranchesOut is what git/branches returns.
+// BranchesOut is what git_branches returns.
 type BranchesOut struct {
 	Branches  []repo.Branch `json:"branches"`
 	Worktrees []repo.Tree   `json:"worktrees" jsonschema:"worktrees besides the first"`
@@ -223,7 +223,7 @@ func gitBranches(ctx context.Context, v *root.View, in RepoIn) (out BranchesOut,
 	return out, err
 }
 
-// AddIn is what git/add takes.
+// AddIn is what git_add takes.
 type AddIn struct {
 	Paths []string `json:"paths" jsonschema:"files and directories of one repository, up to 1000; what is gone is staged as deleted"`
 }
@@ -263,7 +263,7 @@ func within(v *root.View, r *repo.Repo, path string) (string, error) {
 	return rel, nil
 }
 
-// CommitIn is what git/commit takes.
+// CommitIn is what git_commit takes.
 type CommitIn struct {
 	RepoIn
 	Message    string `json:"message" jsonschema:"what was changed and why: a line, and after an empty one the rest"`
@@ -293,7 +293,7 @@ func (w *workspace) commit(ctx context.Context, call *service.Call, v *root.View
 	return out, err
 }
 
-// CheckoutIn is what git/checkout takes.
+// CheckoutIn is what git_checkout takes.
 type CheckoutIn struct {
 	RepoIn
 	Revision string `json:"revision" jsonschema:"branch; or a tag or commit, which is checked out without a branch"`
@@ -311,7 +311,7 @@ func gitCheckout(ctx context.Context, v *root.View, in CheckoutIn) (out repo.Sta
 	return out, err
 }
 
-// WorktreeIn is what git/worktree takes.
+// WorktreeIn is what git_worktree takes.
 type WorktreeIn struct {
 	RepoIn
 	Directory string `json:"directory" jsonschema:"directory of the worktree, in the root of the repository; a new one is made there"`
@@ -343,14 +343,14 @@ func gitWorktree(ctx context.Context, v *root.View, in WorktreeIn) (out Branches
 }
 
 func (w *workspace) addGit() {
-	add(w, reader("git/status", "Git status", "Tells branch, commit and changed files of a git repository, as git status does."), gitStatus)
-	add(w, reader("git/log", "Git log", "Lists commits from a revision back, the newest first; with a path those that changed something there."), gitLog)
-	add(w, reader("git/diff", "Git diff", "Shows differences as a unified diff: what is not staged, what is staged, or between revisions."), gitDiff)
-	add(w, reader("git/show", "Git show", "Shows a commit with what it changed; with content, a file as it was in a commit."), gitShow)
-	add(w, reader("git/blame", "Git blame", "Tells for each line of a file which commit it comes from, who made it and when."), gitBlame)
-	add(w, reader("git/branches", "Git branches", "Lists branches, branches of remotes, tags and worktrees."), gitBranches)
-	add(w, writer("git/add", "Git add", "Stages files for the next commit, as they are now. Filters of the repository are not run: files that have one are refused.", false), gitAdd)
-	addCall(w, writer("git/commit", "Git commit", "Makes a commit of what is staged. Hooks of the repository are not run, and commits are not signed.", false), w.commit)
-	add(w, writer("git/checkout", "Git checkout", "Checks out a branch, a tag or a commit, or makes a branch. What is not committed is never overwritten: where it is in the way, nothing is changed.", false), gitCheckout)
-	add(w, writer("git/worktree", "Git worktree", "Makes a worktree of a repository in a directory of its own, with a branch, or removes one in which all is committed.", false), gitWorktree)
+	add(w, reader("git_status", "Git status", "Tells branch, commit and changed files of a git repository, as git status does."), gitStatus)
+	add(w, reader("git_log", "Git log", "Lists commits from a revision back, the newest first; with a path those that changed something there."), gitLog)
+	add(w, reader("git_diff", "Git diff", "Shows differences as a unified diff: what is not staged, what is staged, or between revisions."), gitDiff)
+	add(w, reader("git_show", "Git show", "Shows a commit with what it changed; with content, a file as it was in a commit."), gitShow)
+	add(w, reader("git_blame", "Git blame", "Tells for each line of a file which commit it comes from, who made it and when."), gitBlame)
+	add(w, reader("git_branches", "Git branches", "Lists branches, branches of remotes, tags and worktrees."), gitBranches)
+	add(w, writer("git_add", "Git add", "Stages files for the next commit, as they are now. Filters of the repository are not run: files that have one are refused.", false), gitAdd)
+	addCall(w, writer("git_commit", "Git commit", "Makes a commit of what is staged. Hooks of the repository are not run, and commits are not signed.", false), w.commit)
+	add(w, writer("git_checkout", "Git checkout", "Checks out a branch, a tag or a commit, or makes a branch. What is not committed is never overwritten: where it is in the way, nothing is changed.", false), gitCheckout)
+	add(w, writer("git_worktree", "Git worktree", "Makes a worktree of a repository in a directory of its own, with a branch, or removes one in which all is committed.", false), gitWorktree)
 }

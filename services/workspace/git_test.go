@@ -44,7 +44,7 @@ func project(t *testing.T) (dir string, b *servicetest.Bus) {
 func TestStatusAddCommit(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
-	s := call[repo.Status](t, b, "git/status", nil)
+	s := call[repo.Status](t, b, "git_status", nil)
 	if s.Branch != "main" || s.Head != git(t, dir, "rev-parse", "HEAD") || len(s.Changes) != 0 || s.Repository != "main" {
 		t.Errorf("%+v", s)
 	}
@@ -52,38 +52,38 @@ func TestStatusAddCommit(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "src/app.go")); err != nil {
 		t.Fatal(err)
 	}
-	s = call[repo.Status](t, b, "git/status", nil)
+	s = call[repo.Status](t, b, "git_status", nil)
 	want := []repo.Change{{Path: "main/a.txt", Worktree: "modified"}, {Path: "main/new/b.txt", Worktree: "untracked"}, {Path: "main/src/app.go", Worktree: "deleted"}}
 	if !slices.Equal(s.Changes, want) {
 		t.Errorf("%+v", s.Changes)
 	}
-	if s := call[repo.Status](t, b, "git/status", args{"path": "new"}); len(s.Changes) != 1 {
+	if s := call[repo.Status](t, b, "git_status", args{"path": "new"}); len(s.Changes) != 1 {
 		t.Errorf("%+v", s)
 	}
-	fails(t, b, "git/commit", args{"message": "nothing"})
-	s = call[repo.Status](t, b.As("bob", ""), "git/add", args{"paths": []string{"a.txt", "main/new", "src"}})
+	fails(t, b, "git_commit", args{"message": "nothing"})
+	s = call[repo.Status](t, b.As("bob", ""), "git_add", args{"paths": []string{"a.txt", "main/new", "src"}})
 	want = []repo.Change{{Path: "main/a.txt", Staged: "modified"}, {Path: "main/new/b.txt", Staged: "added"}, {Path: "main/src/app.go", Staged: "deleted"}}
 	if !slices.Equal(s.Changes, want) || git(t, dir, "diff", "--cached", "--name-status") != "M\ta.txt\nA\tnew/b.txt\nD\tsrc/app.go" {
 		t.Errorf("%+v\n%s", s.Changes, git(t, dir, "status"))
 	}
-	if d := call[workspace.DiffOut](t, b, "git/diff", args{"staged": true}); d.Files != 3 || !strings.Contains(d.Diff, "-2\n+three\n") || !strings.Contains(d.Diff, "+++ /dev/null") {
+	if d := call[workspace.DiffOut](t, b, "git_diff", args{"staged": true}); d.Files != 3 || !strings.Contains(d.Diff, "-2\n+three\n") || !strings.Contains(d.Diff, "+++ /dev/null") {
 		t.Errorf("%+v", d)
 	}
-	c := call[repo.Commit](t, b.As("bob", ""), "git/commit", args{"message": "third"})
+	c := call[repo.Commit](t, b.As("bob", ""), "git_commit", args{"message": "third"})
 	if git(t, dir, "log", "-1", "--format=%H %an %s") != c.Hash+" bob third" || git(t, dir, "status", "--porcelain") != "" || git(t, dir, "fsck", "--strict") != "" {
 		t.Errorf("%+v\n%s", c, git(t, dir, "log", "-1"))
 	}
 	put(t, dir, map[string]string{"a.txt": "all\n"})
-	c = call[repo.Commit](t, b, "git/commit", args{"message": "fourth", "all": true, "author": "Żaneta Ü <z@example.com>"})
+	c = call[repo.Commit](t, b, "git_commit", args{"message": "fourth", "all": true, "author": "Żaneta Ü <z@example.com>"})
 	if c.Author != "Żaneta Ü" || git(t, dir, "show", "HEAD:a.txt") != "all" {
 		t.Errorf("%+v", c)
 	}
 	for words, a := range map[string]args{"has a message": {"message": " "}, "author is written": {"message": "x", "author": "Ada <a> <b>"}, "nothing is staged": {"message": "x"}} {
-		if got := fails(t, b, "git/commit", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "git_commit", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
-	if got := fails(t, b, "git/add", args{"paths": []string{"none"}}); !strings.Contains(got, "is not there") {
+	if got := fails(t, b, "git_add", args{"paths": []string{"none"}}); !strings.Contains(got, "is not there") {
 		t.Error(got)
 	}
 }
@@ -93,49 +93,49 @@ func TestHistory(t *testing.T) {
 	dir, b := project(t)
 	first, second := git(t, dir, "rev-parse", "HEAD~1"), git(t, dir, "rev-parse", "HEAD")
 	git(t, dir, "tag", "-a", "v1", "-m", "tag", first)
-	log := call[workspace.LogOut](t, b, "git/log", nil)
+	log := call[workspace.LogOut](t, b, "git_log", nil)
 	if len(log.Commits) != 2 || log.Commits[0].Hash != second || log.Commits[0].Message != "second\n\nwith a body\n" || log.Commits[1].Hash != first || log.Commits[0].Email != "ada@example.com" {
 		t.Errorf("%+v", log)
 	}
-	if log := call[workspace.LogOut](t, b, "git/log", args{"path": "src"}); len(log.Commits) != 1 || log.Commits[0].Hash != first {
+	if log := call[workspace.LogOut](t, b, "git_log", args{"path": "src"}); len(log.Commits) != 1 || log.Commits[0].Hash != first {
 		t.Errorf("%+v", log)
 	}
-	if log := call[workspace.LogOut](t, b, "git/log", args{"limit": 1}); len(log.Commits) != 1 || log.NextSkip != 1 {
+	if log := call[workspace.LogOut](t, b, "git_log", args{"limit": 1}); len(log.Commits) != 1 || log.NextSkip != 1 {
 		t.Errorf("%+v", log)
 	}
 	const change = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
 	for _, revision := range []string{"", "HEAD", "main", second, second[:10], "refs/heads/main"} {
-		if s := call[workspace.ShowOut](t, b, "git/show", args{"revision": revision}); s.Commit.Hash != second || s.Diff != change || s.Files != 1 {
+		if s := call[workspace.ShowOut](t, b, "git_show", args{"revision": revision}); s.Commit.Hash != second || s.Diff != change || s.Files != 1 {
 			t.Errorf("%s: %s", revision, text(s))
 		}
 	}
-	if s := call[workspace.ShowOut](t, b, "git/show", args{"revision": "v1"}); s.Commit.Hash != first || s.Files != 3 {
+	if s := call[workspace.ShowOut](t, b, "git_show", args{"revision": "v1"}); s.Commit.Hash != first || s.Files != 3 {
 		t.Errorf("%s", text(s))
 	}
-	if s := call[workspace.ShowOut](t, b, "git/show", args{"revision": "HEAD~1", "path": "a.txt", "content": true}); *s.Text != "one\ntwo\n" {
+	if s := call[workspace.ShowOut](t, b, "git_show", args{"revision": "HEAD~1", "path": "a.txt", "content": true}); *s.Text != "one\ntwo\n" {
 		t.Errorf("%s", text(s))
 	}
 	for _, a := range []args{{"from": "side", "to": "main"}, {"from": "HEAD^"}} {
-		if d := call[workspace.DiffOut](t, b, "git/diff", a); d.Diff != change {
+		if d := call[workspace.DiffOut](t, b, "git_diff", a); d.Diff != change {
 			t.Errorf("%v: %+v", a, d)
 		}
 	}
 	put(t, dir, map[string]string{"a.txt": "ONE\n2\n"})
-	if d := call[workspace.DiffOut](t, b, "git/diff", nil); d.Diff != "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n 2\n" {
+	if d := call[workspace.DiffOut](t, b, "git_diff", nil); d.Diff != "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+ONE\n 2\n" {
 		t.Errorf("%+v", d)
 	}
-	blame := call[workspace.BlameOut](t, b, "git/blame", args{"path": "a.txt"})
+	blame := call[workspace.BlameOut](t, b, "git_blame", args{"path": "a.txt"})
 	if len(blame.Lines) != 2 || blame.Lines[0].Commit != first || blame.Lines[1].Commit != second || blame.Lines[1].Text != "2" {
 		t.Errorf("%+v", blame)
 	}
-	if blame := call[workspace.BlameOut](t, b, "git/blame", args{"path": "a.txt", "limit": 1}); len(blame.Lines) != 1 || blame.NextLine != 2 {
+	if blame := call[workspace.BlameOut](t, b, "git_blame", args{"path": "a.txt", "limit": 1}); len(blame.Lines) != 1 || blame.NextLine != 2 {
 		t.Errorf("%+v", blame)
 	}
-	branches := call[workspace.BranchesOut](t, b, "git/branches", nil)
+	branches := call[workspace.BranchesOut](t, b, "git_branches", nil)
 	if len(branches.Branches) != 3 || branches.Branches[0] != (repo.Branch{Name: "main", Kind: "branch", Commit: second, Current: true}) || branches.Branches[2].Kind != "tag" {
 		t.Errorf("%+v", branches)
 	}
-	for tool, a := range map[string]args{"git/show": {"revision": "none"}, "git/log": {"revision": "HEAD~9"}, "git/blame": {"path": "none"}, "git/diff": {"to": "main"}} {
+	for tool, a := range map[string]args{"git_show": {"revision": "none"}, "git_log": {"revision": "HEAD~9"}, "git_blame": {"path": "none"}, "git_diff": {"to": "main"}} {
 		fails(t, b, tool, a)
 	}
 }
@@ -148,7 +148,7 @@ func TestCheckout(t *testing.T) {
 	git(t, dir, "add", ".")
 	git(t, dir, "commit", "-qm", "side")
 	put(t, dir, map[string]string{"untracked.txt": "mine", "keep.log": "ignored"})
-	s := call[repo.Status](t, b, "git/checkout", args{"revision": "main"})
+	s := call[repo.Status](t, b, "git_checkout", args{"revision": "main"})
 	if s.Branch != "main" || get(t, dir, "a.txt") != "one\n2\n" || git(t, dir, "status", "--porcelain") != "?? untracked.txt" {
 		t.Errorf("%+v\n%s", s, git(t, dir, "status"))
 	}
@@ -162,7 +162,7 @@ func TestCheckout(t *testing.T) {
 	before := git(t, dir, "rev-parse", "--abbrev-ref", "HEAD")
 	for _, inTheWay := range []map[string]string{{"only-side.txt": "mine"}, {"dir": "a file"}, {"a.txt": "changed"}} {
 		put(t, dir, inTheWay)
-		fails(t, b, "git/checkout", args{"revision": "side"})
+		fails(t, b, "git_checkout", args{"revision": "side"})
 		for name, text := range inTheWay {
 			if get(t, dir, name) != text || git(t, dir, "rev-parse", "--abbrev-ref", "HEAD") != before {
 				t.Errorf("%s was lost, or HEAD moved", name)
@@ -173,26 +173,26 @@ func TestCheckout(t *testing.T) {
 		}
 		git(t, dir, "checkout", "-q", "--", ".")
 	}
-	if s := call[repo.Status](t, b, "git/checkout", args{"revision": "side"}); s.Branch != "side" || get(t, dir, "dir/x") != "x\n" {
+	if s := call[repo.Status](t, b, "git_checkout", args{"revision": "side"}); s.Branch != "side" || get(t, dir, "dir/x") != "x\n" {
 		t.Errorf("%+v", s)
 	}
 	put(t, dir, map[string]string{"a.txt": "carried"})
-	if s := call[repo.Status](t, b, "git/checkout", args{"revision": "feature/new", "create": true}); s.Branch != "feature/new" || get(t, dir, "a.txt") != "carried" {
+	if s := call[repo.Status](t, b, "git_checkout", args{"revision": "feature/new", "create": true}); s.Branch != "feature/new" || get(t, dir, "a.txt") != "carried" {
 		t.Errorf("%+v", s)
 	}
 	git(t, dir, "checkout", "-q", "--", ".")
-	if s := call[repo.Status](t, b, "git/checkout", args{"revision": "HEAD~1"}); s.Branch != "" || s.Head != git(t, dir, "rev-parse", "side~1") {
+	if s := call[repo.Status](t, b, "git_checkout", args{"revision": "HEAD~1"}); s.Branch != "" || s.Head != git(t, dir, "rev-parse", "side~1") {
 		t.Errorf("%+v", s)
 	}
 	for words, a := range map[string]args{
 		"no revision": {"revision": "none"}, "is no name for": {"revision": "-f", "create": true}, "already": {"revision": "main", "create": true}, "no name": {"revision": "a..b", "create": true},
 	} {
-		if got := fails(t, b, "git/checkout", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "git_checkout", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
 	put(t, dir, map[string]string{".git/index.lock": ""})
-	if got := fails(t, b, "git/checkout", args{"revision": "main"}); !strings.Contains(got, "another git") {
+	if got := fails(t, b, "git_checkout", args{"revision": "main"}); !strings.Contains(got, "another git") {
 		t.Error(got)
 	}
 }
@@ -206,7 +206,7 @@ func TestWorktree(t *testing.T) {
 	git(t, dir, "add", ".")
 	git(t, dir, "commit", "-qm", "first")
 	b := start(t, "main="+top)
-	made := call[workspace.BranchesOut](t, b, "git/worktree", args{"path": "project", "directory": "trees/fix", "branch": "fix", "create": true})
+	made := call[workspace.BranchesOut](t, b, "git_worktree", args{"path": "project", "directory": "trees/fix", "branch": "fix", "create": true})
 	if len(made.Worktrees) != 1 || made.Worktrees[0] != (repo.Tree{Path: "main/trees/fix", Branch: "fix"}) || get(t, top, "trees/fix/a.txt") != "one\n" {
 		t.Errorf("%+v", made)
 	}
@@ -216,13 +216,13 @@ func TestWorktree(t *testing.T) {
 	}
 	// The tools work in it, and so does git.
 	put(t, tree, map[string]string{"a.txt": "two\n"})
-	call[repo.Status](t, b, "git/add", args{"paths": []string{"trees/fix/a.txt"}})
-	call[repo.Commit](t, b, "git/commit", args{"path": "trees/fix", "message": "in the worktree"})
+	call[repo.Status](t, b, "git_add", args{"paths": []string{"trees/fix/a.txt"}})
+	call[repo.Commit](t, b, "git_commit", args{"path": "trees/fix", "message": "in the worktree"})
 	if git(t, tree, "status", "--porcelain", "-b") != "## fix" || git(t, dir, "status", "--porcelain", "-b") != "## main" || git(t, dir, "show", "fix:a.txt") != "two" {
 		t.Errorf("%s", git(t, tree, "status"))
 	}
 	git(t, dir, "worktree", "add", "-q", filepath.Join(top, "trees/own"), "-b", "own")
-	if s := call[repo.Status](t, b, "git/status", args{"path": "trees/own"}); s.Branch != "own" || len(s.Changes) != 0 {
+	if s := call[repo.Status](t, b, "git_status", args{"path": "trees/own"}); s.Branch != "own" || len(s.Changes) != 0 {
 		t.Errorf("%+v", s)
 	}
 	for words, a := range map[string]args{
@@ -230,21 +230,21 @@ func TestWorktree(t *testing.T) {
 		"no branch": {"path": "project", "directory": "trees/x", "branch": "none"}, "no place": {"path": "project", "directory": "project/.git/x", "branch": "z", "create": true},
 		"is no worktree": {"path": "project", "directory": "project", "remove": true},
 	} {
-		if got := fails(t, b, "git/worktree", a); !strings.Contains(got, words) {
+		if got := fails(t, b, "git_worktree", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
-	if got := fails(t, b, "git/checkout", args{"path": "trees/own", "revision": "fix"}); !strings.Contains(got, "another worktree") {
+	if got := fails(t, b, "git_checkout", args{"path": "trees/own", "revision": "fix"}); !strings.Contains(got, "another worktree") {
 		t.Error(got)
 	}
 	put(t, tree, map[string]string{"new.txt": "not committed"})
-	if got := fails(t, b, "git/worktree", args{"path": "project", "directory": "trees/fix", "remove": true}); !strings.Contains(got, "not committed") {
+	if got := fails(t, b, "git_worktree", args{"path": "project", "directory": "trees/fix", "remove": true}); !strings.Contains(got, "not committed") {
 		t.Error(got)
 	}
 	if err := os.Remove(filepath.Join(tree, "new.txt")); err != nil {
 		t.Fatal(err)
 	}
-	left := call[workspace.BranchesOut](t, b, "git/worktree", args{"path": "project", "directory": "trees/fix", "remove": true})
+	left := call[workspace.BranchesOut](t, b, "git_worktree", args{"path": "project", "directory": "trees/fix", "remove": true})
 	if _, err := os.Stat(tree); err == nil || len(left.Worktrees) != 1 || strings.Contains(git(t, dir, "worktree", "list"), tree) {
 		t.Errorf("%+v\n%s", left, git(t, dir, "worktree", "list"))
 	}
@@ -255,24 +255,24 @@ func TestWorktree(t *testing.T) {
 func TestRepositoryInside(t *testing.T) {
 	t.Parallel()
 	dir, b := project(t)
-	call[workspace.BranchesOut](t, b, "git/worktree", args{"directory": "wt/one", "branch": "one", "create": true})
+	call[workspace.BranchesOut](t, b, "git_worktree", args{"directory": "wt/one", "branch": "one", "create": true})
 	put(t, dir, map[string]string{"wt/note": "mine"})
 	want := []repo.Change{{Path: "main/wt/note", Worktree: "untracked"}, {Path: "main/wt/one/", Worktree: "untracked"}}
-	if s := call[repo.Status](t, b, "git/status", nil); !slices.Equal(s.Changes, want) {
+	if s := call[repo.Status](t, b, "git_status", nil); !slices.Equal(s.Changes, want) {
 		t.Errorf("%+v", s.Changes)
 	}
-	if s := call[repo.Status](t, b, "git/add", args{"paths": []string{"main"}}); s.Changes[0].Staged != "added" || git(t, dir, "diff", "--cached", "--name-only") != "wt/note" {
+	if s := call[repo.Status](t, b, "git_add", args{"paths": []string{"main"}}); s.Changes[0].Staged != "added" || git(t, dir, "diff", "--cached", "--name-only") != "wt/note" {
 		t.Errorf("%+v", s)
 	}
-	if s := call[repo.Status](t, b, "git/status", args{"path": "wt/one"}); s.Repository != "main/wt/one" || s.Branch != "one" || len(s.Changes) != 0 {
+	if s := call[repo.Status](t, b, "git_status", args{"path": "wt/one"}); s.Repository != "main/wt/one" || s.Branch != "one" || len(s.Changes) != 0 {
 		t.Errorf("%+v", s)
 	}
 	git(t, dir, "init", "-q", "wt/one/inner")
 	put(t, dir, map[string]string{"wt/one/inner/x": "mine"})
-	if got := fails(t, b, "git/worktree", args{"directory": "wt/one", "remove": true}); !strings.Contains(got, "main/wt/one/inner") {
+	if got := fails(t, b, "git_worktree", args{"directory": "wt/one", "remove": true}); !strings.Contains(got, "main/wt/one/inner") {
 		t.Error(got)
 	}
-	if got := fails(t, b, "git/add", args{"paths": []string{"a.txt", "wt/one"}}); !strings.Contains(got, "main/wt/one is a repository of its own") {
+	if got := fails(t, b, "git_add", args{"paths": []string{"a.txt", "wt/one"}}); !strings.Contains(got, "main/wt/one is a repository of its own") {
 		t.Error(got)
 	}
 }
@@ -284,19 +284,19 @@ func TestEmptyRepository(t *testing.T) {
 	git(t, dir, "init", "-q", "-b", "main")
 	put(t, dir, map[string]string{"a": "a\n"})
 	b := start(t, "main="+dir)
-	if s := call[repo.Status](t, b, "git/status", nil); s.Branch != "main" || s.Head != "" || len(s.Changes) != 1 {
+	if s := call[repo.Status](t, b, "git_status", nil); s.Branch != "main" || s.Head != "" || len(s.Changes) != 1 {
 		t.Errorf("%+v", s)
 	}
-	fails(t, b, "git/log", nil)
-	call[repo.Status](t, b, "git/add", args{"paths": []string{"main"}})
-	if d := call[workspace.DiffOut](t, b, "git/diff", args{"staged": true}); d.Files != 1 {
+	fails(t, b, "git_log", nil)
+	call[repo.Status](t, b, "git_add", args{"paths": []string{"main"}})
+	if d := call[workspace.DiffOut](t, b, "git_diff", args{"staged": true}); d.Files != 1 {
 		t.Errorf("%+v", d)
 	}
-	call[repo.Commit](t, b, "git/commit", args{"message": "first"})
+	call[repo.Commit](t, b, "git_commit", args{"message": "first"})
 	if git(t, dir, "log", "--format=%s") != "first" {
 		t.Error(git(t, dir, "log"))
 	}
-	if got := fails(t, start(t, "main="+t.TempDir()), "git/status", nil); !strings.Contains(got, "no git repository") {
+	if got := fails(t, start(t, "main="+t.TempDir()), "git_status", nil); !strings.Contains(got, "no git repository") {
 		t.Error(got)
 	}
 }

@@ -65,8 +65,8 @@ func TestSmallAndEndless(t *testing.T) {
 		tool string
 		a    args
 	}{
-		{"git/show", args{"path": "trees", "revision": "evil"}}, {"git/checkout", args{"path": "trees", "revision": "evil"}},
-		{"git/status", args{"path": "names"}}, {"git/status", args{"path": "name"}}, {"git/diff", args{"path": "deep", "staged": true}},
+		{"git_show", args{"path": "trees", "revision": "evil"}}, {"git_checkout", args{"path": "trees", "revision": "evil"}},
+		{"git_status", args{"path": "names"}}, {"git_status", args{"path": "name"}}, {"git_diff", args{"path": "deep", "staged": true}},
 	} {
 		if words := fails(t, b, c.tool, c.a); !strings.Contains(words, "directories") && !strings.Contains(words, "longer or deeper") {
 			t.Errorf("%s %v: %s", c.tool, c.a, words)
@@ -82,7 +82,7 @@ func TestIndexVersions(t *testing.T) {
 		put(t, dir, map[string]string{fmt.Sprintf("deep/er/%s%d.txt", strings.Repeat("n", i), i): "x"})
 	}
 	git(t, dir, "add", ".")
-	want := text(call[repo.Status](t, b, "git/status", args{}))
+	want := text(call[repo.Status](t, b, "git_status", args{}))
 	for _, version := range []string{"2", "4", "3"} {
 		if version == "3" { // which has flags of intent
 			put(t, dir, map[string]string{"later.txt": "x"})
@@ -90,7 +90,7 @@ func TestIndexVersions(t *testing.T) {
 			version = "2" // git makes it 3 where it has to
 		}
 		git(t, dir, "update-index", "--index-version", version)
-		got := call[repo.Status](t, b, "git/status", args{})
+		got := call[repo.Status](t, b, "git_status", args{})
 		if _, err := os.Stat(filepath.Join(dir, "later.txt")); err != nil && text(got) != want {
 			t.Errorf("version %s: %s, want %s", version, text(got), want)
 		}

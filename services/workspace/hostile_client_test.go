@@ -26,7 +26,7 @@ func TestClientRootThroughLink(t *testing.T) {
 	for _, uri := range []string{"workspace://main/link", "file://" + dir + "/link", "workspace://main/in/.git", "workspace://main/.git"} {
 		b := start(t, "main="+dir).Answer("roots", []service.Root{{URI: uri}})
 		for _, path := range []string{"link/config", ".git/config", "in/.git/config", dir + "/link/config"} {
-			fails(t, b, "filesystem/write", args{"path": path, "text": "owned"})
+			fails(t, b, "filesystem_write", args{"path": path, "text": "owned"})
 		}
 	}
 	if get(t, dir, ".git/config")+get(t, dir, "sub/.git/config") != "[core][core]" {
@@ -47,7 +47,7 @@ func TestNamesNotUTF8(t *testing.T) {
 	b := start(t, "main="+dir)
 	seen, cursor := 0, ""
 	for range 10 {
-		out := call[workspace.ListOut](t, b, "filesystem/list", args{"limit": 500, "cursor": cursor})
+		out := call[workspace.ListOut](t, b, "filesystem_list", args{"limit": 500, "cursor": cursor})
 		seen += len(out.Entries)
 		if cursor = out.NextCursor; cursor == "" {
 			break
@@ -56,7 +56,7 @@ func TestNamesNotUTF8(t *testing.T) {
 	if cursor != "" || seen != 1203 {
 		t.Errorf("%d entries, then %q", seen, cursor)
 	}
-	fails(t, b, "filesystem/list", args{"cursor": "%zz"})
+	fails(t, b, "filesystem_list", args{"cursor": "%zz"})
 	names, err := b.CompleteResource("workspace://{root}/{+path}", "path", "z", map[string]string{"root": "main"})
 	if err != nil || !slices.Equal(names, []string{"z/", "z-1"}) && !slices.Equal(names, []string{"z-1", "z/"}) {
 		t.Errorf("%v %v", names, err)
@@ -77,24 +77,24 @@ func TestSearchExpressions(t *testing.T) {
 	})
 	b := start(t, "main="+dir)
 	for query, line := range map[string]int{"^func main": 3, "= 1$": 4, `^$`: 2, `\Avar`: 4, "^package a$": 1} {
-		out := call[workspace.SearchOut](t, b, "filesystem/search", args{"query": query, "regexp": true, "path": "a.go"})
+		out := call[workspace.SearchOut](t, b, "filesystem_search", args{"query": query, "regexp": true, "path": "a.go"})
 		if len(out.Matches) != 1 || out.Matches[0].Line != line {
 			t.Errorf("%s: %+v", query, out)
 		}
 	}
 	for _, a := range []args{{"query": "needle", "path": "far.txt"}, {"query": "n.*le e", "regexp": true, "path": "far.txt"}} {
-		out := call[workspace.SearchOut](t, b, "filesystem/search", a)
+		out := call[workspace.SearchOut](t, b, "filesystem_search", a)
 		if len(out.Matches) != 1 || !strings.Contains(out.Matches[0].Text, "needle end") {
 			t.Errorf("%+v", out)
 		}
 	}
 	for _, path := range []string{"main", "large.log"} {
-		if out := call[workspace.SearchOut](t, b, "filesystem/search", args{"query": "needle", "path": path, "limit": 5}); !strings.Contains(out.Note, "8 MiB") {
+		if out := call[workspace.SearchOut](t, b, "filesystem_search", args{"query": "needle", "path": path, "limit": 5}); !strings.Contains(out.Note, "8 MiB") {
 			t.Errorf("a file that was passed over is not told: %+v", out)
 		}
 	}
 	for _, query := range []string{strings.Repeat(".{0,1000}", 100) + "b", strings.Repeat("((x{1,10}){1,10}){1,10}", 9)} {
-		if words := fails(t, b, "filesystem/search", args{"query": query, "regexp": true, "path": "a.go"}); !strings.Contains(words, "too large") {
+		if words := fails(t, b, "filesystem_search", args{"query": query, "regexp": true, "path": "a.go"}); !strings.Contains(words, "too large") {
 			t.Errorf("%s: %s", query, words)
 		}
 	}
@@ -108,7 +108,7 @@ func TestDeleteKeepsRepositories(t *testing.T) {
 	put(t, dir, map[string]string{"a/b/.git/config": "[core]", "c/.busbar/x": "", "deep/" + strings.Repeat("d/", 70) + "x": ""})
 	b := start(t, "main="+dir)
 	for _, path := range []string{"a", "c", "deep"} {
-		if words := fails(t, b, "filesystem/delete", args{"path": path, "recursive": true}); !strings.Contains(words, "nothing was removed") {
+		if words := fails(t, b, "filesystem_delete", args{"path": path, "recursive": true}); !strings.Contains(words, "nothing was removed") {
 			t.Error(words)
 		}
 	}

@@ -26,13 +26,13 @@ func everyGitTool(t *testing.T, b *servicetest.Bus, path string) string {
 		tool string
 		a    args
 	}{
-		{"git/status", args{}}, {"git/log", args{}}, {"git/diff", args{}}, {"git/diff", args{"staged": true}}, {"git/diff", args{"from": "HEAD"}}, {"git/show", args{}},
-		{"git/show", args{"path": path + "/a.txt", "content": true}}, {"git/blame", args{"path": path + "/a.txt"}}, {"git/branches", args{}},
-		{"git/add", args{"paths": []string{path + "/"}}}, {"git/commit", args{"message": "m", "all": true, "allowEmpty": true}},
-		{"git/checkout", args{"revision": "made", "create": true}}, {"git/checkout", args{"revision": "main"}},
-		{"git/worktree", args{"directory": "w", "branch": "w", "create": true}},
+		{"git_status", args{}}, {"git_log", args{}}, {"git_diff", args{}}, {"git_diff", args{"staged": true}}, {"git_diff", args{"from": "HEAD"}}, {"git_show", args{}},
+		{"git_show", args{"path": path + "/a.txt", "content": true}}, {"git_blame", args{"path": path + "/a.txt"}}, {"git_branches", args{}},
+		{"git_add", args{"paths": []string{path + "/"}}}, {"git_commit", args{"message": "m", "all": true, "allowEmpty": true}},
+		{"git_checkout", args{"revision": "made", "create": true}}, {"git_checkout", args{"revision": "main"}},
+		{"git_worktree", args{"directory": "w", "branch": "w", "create": true}},
 	} {
-		if _, ok := c.a["path"]; !ok && c.tool != "git/add" {
+		if _, ok := c.a["path"]; !ok && c.tool != "git_add" {
 			c.a["path"] = path
 		}
 		r := b.Call(c.tool, c.a)
@@ -85,10 +85,10 @@ func TestNothingRuns(t *testing.T) {
 	if !strings.Contains(said, "main/r/b.bin has the filter evil") {
 		t.Error(said)
 	}
-	if s := call[repo.Status](t, b, "git/add", args{"paths": []string{"r/a.txt"}}); s.Changes[1].Staged != "modified" {
+	if s := call[repo.Status](t, b, "git_add", args{"paths": []string{"r/a.txt"}}); s.Changes[1].Staged != "modified" {
 		t.Errorf("%+v", s)
 	}
-	call[repo.Commit](t, b, "git/commit", args{"path": "r", "message": "without hooks"})
+	call[repo.Commit](t, b, "git_commit", args{"path": "r", "message": "without hooks"})
 	if entries, _ := os.ReadDir(marks); len(entries) != 1 {
 		t.Error("something has run")
 	}
@@ -157,7 +157,7 @@ func TestOutsideParts(t *testing.T) {
 	}
 	for _, e := range entries {
 		said := everyGitTool(t, b, e.Name())
-		said += b.Call("git/show", args{"path": e.Name() + "/a.txt", "revision": blob, "content": true}).Text
+		said += b.Call("git_show", args{"path": e.Name() + "/a.txt", "revision": blob, "content": true}).Text
 		// What a repository itself says may be said.
 		itself := e.Name() == "submodule" || e.Name() == "ref-absolute"
 		if strings.Contains(said, secret) || strings.Contains(said, "its log names call") || strings.Contains(said, out) && !itself {
@@ -209,7 +209,7 @@ func TestCheckoutIntoGit(t *testing.T) {
 			git(t, dir, "add", ".")
 			git(t, dir, "commit", "-qm", "first")
 			put(t, dir, map[string]string{".git/refs/heads/evil": evil(t, dir) + "\n"})
-			r := start(t, "main="+dir).Call("git/checkout", args{"revision": "evil"})
+			r := start(t, "main="+dir).Call("git_checkout", args{"revision": "evil"})
 			if r.Err != nil {
 				t.Error(r.Err)
 			}
@@ -313,17 +313,17 @@ func TestHostileObjects(t *testing.T) {
 		_ = os.RemoveAll(filepath.Join(top, "w"))
 	}
 	for _, name := range []string{"bomb", "bomb-said", "blob-bomb"} {
-		fails(t, b, "git/show", args{"path": name})
+		fails(t, b, "git_show", args{"path": name})
 	}
 	for _, revision := range []string{"--output=owned", "-f", "--help", "$(touch owned)", "a..b", "HEAD@{1}", ":/x", "main:a.txt", strings.Repeat("~", 300), "HEAD" + strings.Repeat("^", 250)} {
-		for _, tool := range []string{"git/log", "git/show", "git/checkout"} {
+		for _, tool := range []string{"git_log", "git_show", "git_checkout"} {
 			r := b.Call(tool, args{"path": "options", "revision": revision})
 			if r.Err != nil {
 				t.Errorf("%s %s: %v", tool, revision, r.Err)
 			}
 		}
 	}
-	if found := call[workspace.SearchOut](t, b, "filesystem/search", args{"path": "main", "query": "owned", "names": true}); len(found.Matches) != 0 {
+	if found := call[workspace.SearchOut](t, b, "filesystem_search", args{"path": "main", "query": "owned", "names": true}); len(found.Matches) != 0 {
 		t.Errorf("%+v", found)
 	}
 }

@@ -81,9 +81,9 @@ func TestHostilePaths(t *testing.T) {
 	for _, path := range hostilePaths {
 		path = strings.ReplaceAll(path, "TOP", top)
 		for tool, a := range map[string]args{
-			"filesystem/read": {"path": path}, "filesystem/list": {"path": path}, "filesystem/tree": {"path": path, "depth": 9, "ignored": true}, "filesystem/stat": {"path": path},
-			"filesystem/search":  {"path": path, "query": "SECRET", "ignored": true},
-			"filesystem/preview": {"path": path, "edits": []args{{"oldText": "SECRET", "newText": "x"}}},
+			"filesystem_read": {"path": path}, "filesystem_list": {"path": path}, "filesystem_tree": {"path": path, "depth": 9, "ignored": true}, "filesystem_stat": {"path": path},
+			"filesystem_search":  {"path": path, "query": "SECRET", "ignored": true},
+			"filesystem_preview": {"path": path, "edits": []args{{"oldText": "SECRET", "newText": "x"}}},
 		} {
 			if strings.Contains(path, "\xff") || strings.Contains(path, "\xc0") {
 				continue // no JSON; TestFind of the package root has it
@@ -97,10 +97,10 @@ func TestHostilePaths(t *testing.T) {
 			}
 		}
 		for tool, a := range map[string]args{
-			"filesystem/write": {"path": path, "text": "owned"}, "filesystem/edit": {"path": path, "edits": []args{{"oldText": "e", "newText": "x", "all": true}}},
-			"filesystem/move": {"from": "a.txt", "to": path}, "filesystem/delete": {"path": path, "recursive": true},
+			"filesystem_write": {"path": path, "text": "owned"}, "filesystem_edit": {"path": path, "edits": []args{{"oldText": "e", "newText": "x", "all": true}}},
+			"filesystem_move": {"from": "a.txt", "to": path}, "filesystem_delete": {"path": path, "recursive": true},
 		} {
-			if strings.Contains(path, "\xff") || strings.Contains(path, "\xc0") || tool == "filesystem/delete" && isLink(top, path) {
+			if strings.Contains(path, "\xff") || strings.Contains(path, "\xc0") || tool == "filesystem_delete" && isLink(top, path) {
 				continue // a link itself may go
 			}
 			if r := b.Call(tool, a); !r.IsError {
@@ -109,7 +109,7 @@ func TestHostilePaths(t *testing.T) {
 		}
 	}
 	for _, pair := range [][2]string{{".git", "x"}, {".git/config", "x"}, {"gitlink/config", "x"}, {"outdir/secret.txt", "x"}, {"out/x", "y"}, {"sub", "sub/inner"}} {
-		fails(t, b, "filesystem/move", args{"from": pair[0], "to": pair[1]})
+		fails(t, b, "filesystem_move", args{"from": pair[0], "to": pair[1]})
 	}
 	if after := snapshot(t, top); after != before {
 		t.Errorf("something was changed:\n%s\nwas\n%s", after, before)
@@ -117,7 +117,7 @@ func TestHostilePaths(t *testing.T) {
 }
 
 // isLink says whether a path is a link or a special file of the root, which
-// filesystem/delete removes as itself.
+// filesystem_delete removes as itself.
 func isLink(top, path string) bool {
 	info, err := os.Lstat(filepath.Join(top, "root", path))
 	return err == nil && (!strings.Contains(path, "/") || path == "sub/far") && !info.IsDir()
@@ -154,12 +154,12 @@ func TestDeleteLinks(t *testing.T) {
 	top := hostileTree(t)
 	b := start(t, "main="+filepath.Join(top, "root"))
 	for _, link := range []string{"out", "outdir", "up", "absdir", "loop", "pipe", "gitlink"} {
-		if out := call[workspace.DeleteOut](t, b, "filesystem/delete", args{"path": link, "recursive": true}); out.Removed != 1 {
+		if out := call[workspace.DeleteOut](t, b, "filesystem_delete", args{"path": link, "recursive": true}); out.Removed != 1 {
 			t.Errorf("%s: %+v", link, out)
 		}
 	}
 	// A directory goes with the links in it.
-	if out := call[workspace.DeleteOut](t, b, "filesystem/delete", args{"path": "sub", "recursive": true}); out.Removed != 3 {
+	if out := call[workspace.DeleteOut](t, b, "filesystem_delete", args{"path": "sub", "recursive": true}); out.Removed != 3 {
 		t.Errorf("%+v", out)
 	}
 	if get(t, top, "secret.txt") != secret || get(t, top, "outside", "secret.txt") != secret || get(t, top, "root", ".git", "config") != "[core]" {
@@ -173,14 +173,14 @@ func TestLinksInside(t *testing.T) {
 	top := hostileTree(t)
 	b := start(t, "main="+filepath.Join(top, "root"))
 	for path, want := range map[string]string{"in": "plain", "indir/b.txt": "deep", "gitlink/config": "[core]"} {
-		if r := b.Call("filesystem/read", args{"path": path}); r.Text != want {
+		if r := b.Call("filesystem_read", args{"path": path}); r.Text != want {
 			t.Errorf("%s: %s %v", path, r.Text, r.Err)
 		}
 	}
-	if out := call[workspace.StatOut](t, b, "filesystem/stat", args{"path": "out"}); out.Type != "symlink" || out.Target != "../secret.txt" {
+	if out := call[workspace.StatOut](t, b, "filesystem_stat", args{"path": "out"}); out.Type != "symlink" || out.Target != "../secret.txt" {
 		t.Errorf("%+v", out)
 	}
-	if words := fails(t, b, "filesystem/write", args{"path": "in", "text": "x"}); !strings.Contains(words, "symbolic link") {
+	if words := fails(t, b, "filesystem_write", args{"path": "in", "text": "x"}); !strings.Contains(words, "symbolic link") {
 		t.Error(words)
 	}
 }

@@ -20,14 +20,14 @@ type PathIn struct {
 	Path string `json:"path" jsonschema:"file or directory: main/src/app.go begins with a root's name; src/app.go is enough where there is one root"`
 }
 
-// ReadIn is what filesystem/read takes.
+// ReadIn is what filesystem_read takes.
 type ReadIn struct {
 	PathIn
 	StartLine int `json:"startLine,omitzero" jsonschema:"first line wanted, from 1; a long file comes in parts of whole lines, and nextLine of the last result goes on"`
 	MaxBytes  int `json:"maxBytes,omitzero" jsonschema:"most bytes to return, up to 1048576; 262144 if not given"`
 }
 
-// ReadOut is what filesystem/read returns besides the text.
+// ReadOut is what filesystem_read returns besides the text.
 type ReadOut struct {
 	Path     string    `json:"path"`
 	Text     *string   `json:"text,omitzero"`
@@ -125,14 +125,14 @@ func (out *ReadOut) part(data []byte, line, most int) (string, error) {
 	return string(kept), nil
 }
 
-// ListIn is what filesystem/list takes.
+// ListIn is what filesystem_list takes.
 type ListIn struct {
 	Path   string `json:"path,omitzero" jsonschema:"directory; the roots, or the only one's entries, if omitted"`
 	Cursor string `json:"cursor,omitzero" jsonschema:"nextCursor of the page before"`
 	Limit  int    `json:"limit,omitzero" jsonschema:"most entries, up to 1000; 200 if not given"`
 }
 
-// ListOut is what filesystem/list returns.
+// ListOut is what filesystem_list returns.
 type ListOut struct {
 	Entries    []file.Described `json:"entries"`
 	NextCursor string           `json:"nextCursor,omitzero" jsonschema:"cursor of the next page; absent on the last"`
@@ -172,7 +172,7 @@ func list(_ context.Context, v *root.View, in ListIn) (out ListOut, err error) {
 	return out, err
 }
 
-// TreeIn is what filesystem/tree takes.
+// TreeIn is what filesystem_tree takes.
 type TreeIn struct {
 	Path    string `json:"path,omitzero" jsonschema:"directory; that of the only root if omitted"`
 	Depth   int    `json:"depth,omitzero" jsonschema:"levels shown, up to 32; 3 if not given"`
@@ -180,7 +180,7 @@ type TreeIn struct {
 	Ignored bool   `json:"ignored,omitzero" jsonschema:"show what .gitignore leaves out, too"`
 }
 
-// TreeOut is what filesystem/tree returns.
+// TreeOut is what filesystem_tree returns.
 type TreeOut struct {
 	Tree  string `json:"tree" jsonschema:"an entry a line, indented by two blanks a level; directories end in /, symbolic links in @"`
 	Files int    `json:"files"`
@@ -217,7 +217,7 @@ func tree(ctx context.Context, v *root.View, in TreeIn) (out TreeOut, err error)
 	return out, nil
 }
 
-// StatOut is what filesystem/stat returns.
+// StatOut is what filesystem_stat returns.
 type StatOut struct {
 	file.Described
 	Mode   string `json:"mode" jsonschema:"permissions, such as -rw-r--r--"`
@@ -245,7 +245,7 @@ func stat(_ context.Context, v *root.View, in PathIn) (out StatOut, err error) {
 	return out, nil
 }
 
-// SearchIn is what filesystem/search takes.
+// SearchIn is what filesystem_search takes.
 type SearchIn struct {
 	Query   string `json:"query" jsonschema:"text to look for, or a regular expression (RE2) with regexp"`
 	Path    string `json:"path,omitzero" jsonschema:"directory or file to look in; that of the only root if omitted"`
@@ -257,7 +257,7 @@ type SearchIn struct {
 	Limit   int    `json:"limit,omitzero" jsonschema:"most matches, up to 1000; 100 if not given"`
 }
 
-// SearchOut is what filesystem/search returns.
+// SearchOut is what filesystem_search returns.
 type SearchOut struct {
 	Matches []file.Match `json:"matches"`
 	Files   int          `json:"files" jsonschema:"how many files were read"`
@@ -283,11 +283,11 @@ func search(ctx context.Context, v *root.View, in SearchIn) (out SearchOut, err 
 }
 
 func (w *workspace) addReaders() {
-	t := reader("filesystem/read", "Read file", "Read contents of a file")
+	t := reader("filesystem_read", "Read file", "Read contents of a file")
 	t.OutputSchema = []byte(readSchema)
 	add(w, t, read)
-	add(w, reader("filesystem/list", "List directory", "Lists a directory: names, types, sizes. Without a path it lists the workspace roots, or the only root."), list)
-	add(w, reader("filesystem/tree", "Directory tree", "Draws a directory and those in it as an indented tree, without what git ignores."), tree)
-	add(w, reader("filesystem/stat", "File facts", "Tells what is at a path: type, size, time, permissions, digest, where a symbolic link leads."), stat)
-	add(w, reader("filesystem/search", "Search files", "Finds text or a regular expression in files, line by line, or in their paths with names. What git ignores is left out."), search)
+	add(w, reader("filesystem_list", "List directory", "Lists a directory: names, types, sizes. Without a path it lists the workspace roots, or the only root."), list)
+	add(w, reader("filesystem_tree", "Directory tree", "Draws a directory and those in it as an indented tree, without what git ignores."), tree)
+	add(w, reader("filesystem_stat", "File facts", "Tells what is at a path: type, size, time, permissions, digest, where a symbolic link leads."), stat)
+	add(w, reader("filesystem_search", "Search files", "Finds text or a regular expression in files, line by line, or in their paths with names. What git ignores is left out."), search)
 }

@@ -16,7 +16,7 @@ type ifMatch struct {
 	IfMatch string `json:"ifMatch,omitzero" jsonschema:"digest of the file as it was read: nothing is changed if it is another by now. absent: there must be no such file"`
 }
 
-// WriteIn is what filesystem/write takes.
+// WriteIn is what filesystem_write takes.
 type WriteIn struct {
 	PathIn
 	Text *string `json:"text,omitzero" jsonschema:"the whole content, if it is text"`
@@ -73,17 +73,17 @@ func clip(diff string) string {
 
 const clipped = "\n[the rest of the diff is left out]\n"
 
-// EditIn is what filesystem/edit and filesystem/preview take.
+// EditIn is what filesystem_edit and filesystem_preview take.
 type EditIn struct {
 	PathIn
 	Edits []file.Edit `json:"edits" jsonschema:"replacements, made one after the other, all or none; up to 100"`
 	ifMatch
 }
 
-// EditOrTryIn is what filesystem/edit takes.
+// EditOrTryIn is what filesystem_edit takes.
 type EditOrTryIn struct {
 	EditIn
-	DryRun bool `json:"dryRun,omitzero" jsonschema:"return the diff and change nothing, as filesystem/preview does, which no person has to agree to"`
+	DryRun bool `json:"dryRun,omitzero" jsonschema:"return the diff and change nothing, as filesystem_preview does, which no person has to agree to"`
 }
 
 func edit(ctx context.Context, v *root.View, in EditOrTryIn) (WriteOut, error) {
@@ -92,7 +92,7 @@ func edit(ctx context.Context, v *root.View, in EditOrTryIn) (WriteOut, error) {
 	}
 	return change(ctx, v, in.Path, in.IfMatch, func(before []byte) ([]byte, error) {
 		if before == nil {
-			return nil, errors.Join(service.Errorf("there is no such file to edit: filesystem/write makes one"), fs.ErrNotExist)
+			return nil, errors.Join(service.Errorf("there is no such file to edit: filesystem_write makes one"), fs.ErrNotExist)
 		}
 		after, err := file.Apply(string(before), in.Edits)
 		return []byte(after), err
@@ -118,13 +118,13 @@ func preview(_ context.Context, v *root.View, in EditIn) (out WriteOut, err erro
 	return WriteOut{Path: p.String(), Size: len(after), Digest: file.Digest([]byte(after)), Diff: clip(file.Diff(p.Full(), c.Data, []byte(after)))}, nil
 }
 
-// MoveIn is what filesystem/move takes.
+// MoveIn is what filesystem_move takes.
 type MoveIn struct {
 	From string `json:"from" jsonschema:"file or directory to move"`
 	To   string `json:"to" jsonschema:"its new path in the same root, where nothing is yet; directories on the way are made"`
 }
 
-// MoveOut is what filesystem/move returns.
+// MoveOut is what filesystem_move returns.
 type MoveOut struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -142,14 +142,14 @@ func move(ctx context.Context, v *root.View, in MoveIn) (out MoveOut, err error)
 	return MoveOut{from.String(), to.String()}, file.Move(ctx, from, to)
 }
 
-// DeleteIn is what filesystem/delete takes.
+// DeleteIn is what filesystem_delete takes.
 type DeleteIn struct {
 	PathIn
 	Recursive bool `json:"recursive,omitzero" jsonschema:"remove a directory with all that is in it, up to 10000 entries"`
 	ifMatch
 }
 
-// DeleteOut is what filesystem/delete returns.
+// DeleteOut is what filesystem_delete returns.
 type DeleteOut struct {
 	Path    string `json:"path"`
 	Removed int    `json:"removed" jsonschema:"how many files and directories are gone"`
@@ -165,9 +165,9 @@ func remove(ctx context.Context, v *root.View, in DeleteIn) (out DeleteOut, err 
 }
 
 func (w *workspace) addWriters() {
-	add(w, reader("filesystem/preview", "Preview edit", "Shows what filesystem/edit would change, as a unified diff, and changes nothing."), preview)
-	add(w, writer("filesystem/write", "Write file", "Writes a whole file, and makes it and its directories if they are not there. The file is replaced at once: readers see the old content or the new one. To change a part of a file use filesystem/edit.", true), write)
-	add(w, writer("filesystem/edit", "Edit file", "Replaces text in a file by text, exactly; each text has to be there once, or all says that each occurrence is meant. All edits are made, or none. Returns a unified diff.", true), edit)
-	add(w, writer("filesystem/move", "Move file", "Moves or renames a file or directory in its root. What is at the new path stays: then nothing is moved.", false), move)
-	add(w, writer("filesystem/delete", "Delete file", "Removes a file, a symbolic link or an empty directory for good; with recursive a directory with all that is in it.", true), remove)
+	add(w, reader("filesystem_preview", "Preview edit", "Shows what filesystem_edit would change, as a unified diff, and changes nothing."), preview)
+	add(w, writer("filesystem_write", "Write file", "Writes a whole file, and makes it and its directories if they are not there. The file is replaced at once: readers see the old content or the new one. To change a part of a file use filesystem_edit.", true), write)
+	add(w, writer("filesystem_edit", "Edit file", "Replaces text in a file by text, exactly; each text has to be there once, or all says that each occurrence is meant. All edits are made, or none. Returns a unified diff.", true), edit)
+	add(w, writer("filesystem_move", "Move file", "Moves or renames a file or directory in its root. What is at the new path stays: then nothing is moved.", false), move)
+	add(w, writer("filesystem_delete", "Delete file", "Removes a file, a symbolic link or an empty directory for good; with recursive a directory with all that is in it.", true), remove)
 }

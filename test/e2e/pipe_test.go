@@ -94,11 +94,6 @@ func response(id string) func(message) bool {
 	return func(m message) bool { return m.Method == "" && string(m.ID) == id }
 }
 
-// notice is a notification of a method.
-func notice(method string) func(message) bool {
-	return func(m message) bool { return m.Method == method }
-}
-
 // call sends a request and returns its response; params is a JSON object.
 func (p *pipe) call(method, params string) message {
 	p.t.Helper()

@@ -24,7 +24,7 @@ var seed004 = []row{
   "result": {
     "tools": [
       {
-        "name": "filesystem/read",
+        "name": "filesystem_read",
         "description": "Read contents of a file",
         "inputSchema": {
           "type": "object",

@@ -4,6 +4,7 @@
 package task
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ const (
 	MaxTimeout = Age - Margin
 	// Poll is how long clients are asked to wait between two looks.
 	Poll = time.Second
+	// storedTime is how long about a write that was heard of is waited for.
+	storedTime = 2 * time.Second
 	// Age is the age limit of the bucket and the stream: a backstop, as each
 	// record carries its own.
 	Age = 24 * time.Hour
@@ -188,18 +191,57 @@ func (t *Store) Cancel(ctx context.Context, id string) error {
 }
 
 // OnWrite calls f at every change of a task from now on, and when NATS is back
-// after an outage, in which there may have been some. f must not block. stop
-// ends that.
+// after an outage, in which there may have been some. What changed can be read by
+// then. f must not block. stop ends that.
 func (t *Store) OnWrite(id string, f func()) (stop func(), err error) {
 	if serviceOf(id) == "" {
 		return func() {}, nil
 	}
-	unsubscribe, err := t.bucket.OnWrite(id, func(string) { f() })
+	ctx, cancel := context.WithCancel(context.Background())
+	heard, done := make(chan []byte, 1), make(chan struct{})
+	unsubscribe, err := t.bucket.OnValue(id, func(_ string, value []byte) {
+		select {
+		case <-heard: // the newest is enough
+		default:
+		}
+		heard <- value
+	})
 	if err != nil {
+		cancel()
 		return nil, err
 	}
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case value := <-heard:
+				if t.stored(ctx, id, value); ctx.Err() == nil {
+					f()
+				}
+			}
+		}
+	}()
 	unhook := t.conn.OnReconnect(f)
-	return func() { unhook(); unsubscribe() }, nil
+	return func() { unhook(); unsubscribe(); cancel(); <-done }, nil
+}
+
+// stored waits until a write that was heard of can be read: everybody hears it as its
+// writer sends it, which may be before JetStream has it. A write that lost against
+// another one is never there; that other one is heard of too.
+func (t *Store) stored(ctx context.Context, id string, value []byte) {
+	for wait := time.Millisecond; wait < storedTime; wait *= 2 {
+		now, _, err := t.bucket.Look(ctx, id)
+		if ctx.Err() != nil || err == nil && bytes.Equal(now, value) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
 }
 
 // due puts a run into the queue. Doing so again changes nothing.

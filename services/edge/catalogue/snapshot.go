@@ -4,6 +4,7 @@
 package catalogue
 
 import (
+	"strings"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -113,8 +114,21 @@ func (s *Snapshot) Private() bool { return s.sight != nil }
 // were given one that means the same: the tool, its service and the place.
 func (s *Snapshot) Mended() []string { return s.mended }
 
-// Tool returns the tool of a name.
-func (s *Snapshot) Tool(name string) (Target, bool) {
+// ToolName is what a tool is called that somebody names. A name with slashes that no
+// tool has is read with underscores in their place: MCP recommends names without
+// slashes, and one of those that Busbar was asked for has one.
+func (s *Snapshot) ToolName(said string) string {
+	if strings.Contains(said, "/") {
+		if _, there := s.tools[said]; !there {
+			return strings.ReplaceAll(said, "/", "_")
+		}
+	}
+	return said
+}
+
+// Tool returns the tool that somebody names: see ToolName.
+func (s *Snapshot) Tool(said string) (Target, bool) {
+	name := s.ToolName(said)
 	t, ok := s.tools[name]
 	return t, ok && s.shows(Tools, name, t.Service)
 }

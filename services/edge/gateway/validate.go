@@ -70,6 +70,7 @@ func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, 
 	switch c.Method {
 	case mcp.MethodToolsCall:
 		if t, ok := now.Tool(c.Name); ok {
+			c.Name = now.ToolName(c.Name) // the only one that policy, limits and trail see
 			return t, nil
 		}
 		return catalogue.Target{}, UnknownTool(c.Name)

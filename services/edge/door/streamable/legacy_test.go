@@ -201,7 +201,8 @@ func TestDuplicateIDInFlight(t *testing.T) {
 		w.svc.Release <- struct{}{}
 	}
 	for range 3 {
-		if r, _ := receive(t, "an answer", answers); r.message(t).Text() != "released" {
+		// On a slow machine it comes as a stream.
+		if r, _ := receive(t, "an answer", answers); !strings.Contains(string(r.body), `"text":"released"`) {
 			t.Errorf("answer %s", r.body)
 		}
 	}

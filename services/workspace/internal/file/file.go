@@ -90,7 +90,7 @@ func plain(p root.Place, info fs.FileInfo) error {
 	case info.Mode().IsRegular():
 		return nil
 	case info.IsDir():
-		return service.Errorf("%s is a directory: filesystem/list shows what is in it", p)
+		return service.Errorf("%s is a directory: filesystem_list shows what is in it", p)
 	}
 	return service.Errorf("%s is a %s: only plain files are read and written", p, Type(info.Mode()))
 }

@@ -58,7 +58,7 @@ func List(p root.Place, after string, limit int) (all []Described, last string, 
 		}
 	}
 	if cut {
-		return all, "", service.Errorf("%s has more than %d entries, which are not listed: filesystem/search with names finds some", p, maxEntries)
+		return all, "", service.Errorf("%s has more than %d entries, which are not listed: filesystem_search with names finds some", p, maxEntries)
 	}
 	return all, "", nil
 }

@@ -56,7 +56,7 @@ func Change(ctx context.Context, p root.Place, ifMatch string, change func(befor
 	case err != nil:
 		return w, explain(p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return w, service.Errorf("%s is a symbolic link, which is not written through: filesystem/stat says where it leads", p)
+		return w, service.Errorf("%s is a symbolic link, which is not written through: filesystem_stat says where it leads", p)
 	default:
 		if err := plain(p, info); err != nil {
 			return w, err
@@ -220,7 +220,7 @@ func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (
 		case e.Depth == maxLevels && e.Mode.IsDir():
 			return service.Errorf("%s is deeper than %d levels: nothing was removed; remove parts of it", p, maxLevels)
 		case root.Guarded(e.Name) != "":
-			return service.Errorf("%s is in there, which these tools do not remove: nothing was removed; git/worktree removes a worktree, a person a repository", e.Place)
+			return service.Errorf("%s is in there, which these tools do not remove: nothing was removed; git_worktree removes a worktree, a person a repository", e.Place)
 		}
 		return nil
 	})

@@ -116,7 +116,7 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 	who := &object.Signature{Name: name, Email: email, When: time.Now()}
 	hash, err := r.tree.Commit(message+"\n", &git.CommitOptions{Author: who, Committer: who, AllowEmptyCommits: empty})
 	if errors.Is(err, git.ErrEmptyCommit) {
-		return Commit{}, refuse("nothing is staged: git/add stages files")
+		return Commit{}, refuse("nothing is staged: git_add stages files")
 	}
 	if err != nil {
 		return Commit{}, err
