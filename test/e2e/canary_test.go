@@ -61,6 +61,13 @@ func (o *overheard) note(m *nats.Msg) {
 	o.said.WriteByte('\n')
 }
 
+// count is how many messages were heard.
+func (o *overheard) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n
+}
+
 // secretNames are names of parameters that say that their values are secrets.
 var secretNames = []string{"password", "token", "api_key", "client_secret", "private_key"}
 
@@ -278,7 +285,7 @@ func TestCanaries(t *testing.T) {
 		t.Errorf("figures: %d %.100s", status, figures)
 	}
 	f.search(t, rows, figures)
-	t.Logf("%d credentials and %d parameters, %d answers %v, %d messages overheard", len(f.credentials), len(f.parameters), answers, statuses, f.heard.n)
+	t.Logf("%d credentials and %d parameters, %d answers %v, %d messages overheard", len(f.credentials), len(f.parameters), answers, statuses, f.heard.count())
 }
 
 // commands runs commands that fail, with secrets in their environment.
