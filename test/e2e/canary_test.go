@@ -350,8 +350,11 @@ func (f *fleetOfCanaries) search(t *testing.T, rows, figures string) {
 	look("figures", figures, f.credentials, f.parameters)
 	look("audit trail", rows, f.credentials, f.parameters)
 	f.heard.mu.Lock()
-	look("subjects and headers on the bus", f.heard.subjects.String(), f.credentials, f.parameters)
-	look("messages on the bus", f.heard.said.String(), f.credentials)
+	f.heard.mu.Lock()
+	subjects, said := f.heard.subjects.String(), f.heard.said.String()
+	f.heard.mu.Unlock()
+	look("subjects and headers on the bus", subjects, f.credentials, f.parameters)
+	look("messages on the bus", said, f.credentials)
 	f.heard.mu.Unlock()
 	var files int
 	for _, dir := range f.kept {
