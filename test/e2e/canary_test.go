@@ -68,6 +68,13 @@ func (o *overheard) count() int {
 	return o.n
 }
 
+// texts are the subjects and headers, and the contents, of all that was heard.
+func (o *overheard) texts() (subjects, said string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.subjects.String(), o.said.String()
+}
+
 // secretNames are names of parameters that say that their values are secrets.
 var secretNames = []string{"password", "token", "api_key", "client_secret", "private_key"}
 
@@ -349,13 +356,9 @@ func (f *fleetOfCanaries) search(t *testing.T, rows, figures string) {
 	}
 	look("figures", figures, f.credentials, f.parameters)
 	look("audit trail", rows, f.credentials, f.parameters)
-	f.heard.mu.Lock()
-	f.heard.mu.Lock()
-	subjects, said := f.heard.subjects.String(), f.heard.said.String()
-	f.heard.mu.Unlock()
+	subjects, said := f.heard.texts()
 	look("subjects and headers on the bus", subjects, f.credentials, f.parameters)
 	look("messages on the bus", said, f.credentials)
-	f.heard.mu.Unlock()
 	var files int
 	for _, dir := range f.kept {
 		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
