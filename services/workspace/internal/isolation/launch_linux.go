@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"math"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 )
 
@@ -155,22 +155,22 @@ func spent() time.Duration {
 // loses its parent becomes a child of this process.
 func killChildren() {
 	for range 1000 {
-		list, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
+		var all []string
 		threads, _ := filepath.Glob("/proc/self/task/*/children")
 		for _, t := range threads {
-			more, _ := os.ReadFile(t)
-			list = append(append(list, ' '), more...)
+			some, _ := os.ReadFile(t)
+			all = append(all, strings.Fields(string(some))...)
 		}
-		pids := strings.Fields(string(list))
-		if err != nil || len(pids) == 0 {
+		if len(all) == 0 {
 			return
 		}
-		for _, field := range pids {
+		for _, field := range all {
 			if pid, err := strconv.Atoi(field); err == nil {
 				_ = unix.Kill(-pid, unix.SIGKILL)
 				_ = unix.Kill(pid, unix.SIGKILL)
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 			}
 		}
-		time.Sleep(2 * time.Millisecond) // for the children of the killed to come here
+		time.Sleep(time.Millisecond) // for the children of the killed to come here
 	}
 }
