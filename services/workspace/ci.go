@@ -233,14 +233,18 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 	if i < 0 {
 		return out, service.Errorf("%s names no such command: ci_list shows those there are", at.Name)
 	}
-	guarded, err := ci.Guarded(ctx, at, r.roots.All())
-	if err != nil {
-		return out, err
-	}
 	way, err := r.isolated(ctx)
 	if err != nil {
 		r.Logger().Warn("commands cannot be kept apart", "error", err)
 		return out, service.Errorf("nothing ran: %s", refusal)
+	}
+	// What is wrong until here, the client hears at once.
+	if err := call.AsTask(); err != nil {
+		return out, err
+	}
+	guarded, err := ci.Guarded(ctx, at, r.roots.All())
+	if err != nil {
+		return out, err
 	}
 	run, err := r.runs.Begin(call.ID(), payer(call), at.Name, commands[i])
 	if err != nil {
@@ -396,7 +400,7 @@ func (w *workspace) addCI(settings CI) error {
 	addCall(w, reader("ci_list", "List commands", "Lists the commands that a workspace root's own configuration, .busbar/workspace.yaml, names: tests, builds, checks. ci_run runs one."), r.list)
 	run := writer("ci_run", "Run command", "Runs a command of ci_list, kept apart from the machine: without network, with the workspace root as the only files it may change, with limits of time, memory and processes. "+
 		"Nothing else can be run. Returns exit status, the end of the output, and tests that failed. .git and .busbar are read-only for it.", true)
-	run.Task, run.Timeout = service.TaskOptional, settings.Time+time.Minute
+	run.Task, run.Timeout = service.TaskOnDemand, settings.Time+time.Minute
 	addCall(w, run, r.run)
 	addCall(w, reader("ci_result", "Show run", "Shows a run of ci_run, under way or over: only your own, the last ten for a day."), r.result)
 	return nil
