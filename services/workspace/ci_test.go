@@ -89,6 +89,12 @@ func TestRunCommands(t *testing.T) {
 	if out = ran(t, b, "old"); out.Report != nil || !strings.Contains(out.Note, "older than the run") {
 		t.Errorf("%s", text(out))
 	}
+	// A client that takes no tasks has the same in one call, and hears of the output on the way.
+	r := b.WithoutTasks().Call("ci_run", args{"name": "passes"})
+	if err := r.Into(&out); err != nil || out.Status != "passed" || len(r.Progress) == 0 || len(r.Logs) == 0 || !strings.Contains(r.Progress[0].Message, "passes: 1 lines: /workspace/main") ||
+		string(r.Logs[0].Data) != `{"output":"/workspace/main\n"}` || r.Logs[0].Logger != "ci" {
+		t.Errorf("%v %+v", err, r)
+	}
 	before := get(t, dir, ".busbar/workspace.yaml")
 	if out = ran(t, b, "evil"); out.Status != "passed" || get(t, dir, ".busbar/workspace.yaml") != before {
 		t.Errorf("%s", text(out))
