@@ -88,6 +88,7 @@ func TestDoors(t *testing.T) {
 		"docs/rest.md":      {"http": 3, "json": 3},
 		"docs/envelope.md":  {"http": 3, "json": 3},
 		"docs/grpc.md":      {"go": 1, "text": 1},
+		"docs/resources.md": {"http": 3, "json": 3},
 	} {
 		t.Run(page, func(t *testing.T) {
 			ran := map[string]int{}
