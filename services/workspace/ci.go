@@ -290,7 +290,7 @@ func tell(call *service.Call, run *ci.Run) (quiet func()) {
 			data["bytesLeftOut"] = missed
 		}
 		call.Log("info", "ci", data)
-		call.Progress(time.Since(run.Started).Seconds(), 0, fmt.Sprintf("%s: %d lines: %s", run.Command.Name, lines, lastLine(text)))
+		call.Progress(time.Since(run.Started).Seconds(), 0, fmt.Sprintf("%s: line %d: %s", run.Command.Name, lines, lastLine(text)))
 	}
 	go func() {
 		defer close(stopped)

@@ -91,7 +91,7 @@ func TestRunCommands(t *testing.T) {
 	}
 	// A client that takes no tasks has the same in one call, and hears of the output on the way.
 	r := b.WithoutTasks().Call("ci_run", args{"name": "passes"})
-	if err := r.Into(&out); err != nil || out.Status != "passed" || len(r.Progress) == 0 || len(r.Logs) == 0 || !strings.Contains(r.Progress[0].Message, "passes: 1 lines: /workspace/main") ||
+	if err := r.Into(&out); err != nil || out.Status != "passed" || len(r.Progress) == 0 || len(r.Logs) == 0 || !strings.Contains(r.Progress[0].Message, "passes: line 1: /workspace/main") ||
 		string(r.Logs[0].Data) != `{"output":"/workspace/main\n"}` || r.Logs[0].Logger != "ci" {
 		t.Errorf("%v %+v", err, r)
 	}
