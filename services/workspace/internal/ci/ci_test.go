@@ -69,7 +69,7 @@ func TestConfiguration(t *testing.T) {
 func TestGuarded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, name := range []string{".git/config", ".busbar/workspace.yaml", "a/.git/config", "a/b/c/d/.busbar/x", "tree/.git", "docs/x", "deep/1/2/3/4/.git/x", "a/file"} {
+	for _, name := range []string{".git/config", ".busbar/workspace.yaml", "a/.git/config", "a/b/c/d/.busbar/x", "tree/.git", "docs/x", "deep/1/2/3/4/.git/x", "a/file", "bare/HEAD", "bare/objects/x", "bare/refs/x", "headless/objects/x", "headless/refs/x"} {
 		write(t, dir, name, "")
 	}
 	if err := os.Symlink(".git", filepath.Join(dir, "a", ".busbar")); err != nil {
@@ -78,7 +78,7 @@ func TestGuarded(t *testing.T) {
 	roots := open(t, "main="+dir, "docs="+filepath.Join(dir, "docs"))
 	i := slices.IndexFunc(roots, func(r *root.Root) bool { return r.Name == "main" })
 	got, err := ci.Guarded(t.Context(), roots[i], roots)
-	if want := []string{".busbar", ".git", "a/.git", "a/b/c/d/.busbar", "docs", "tree/.git"}; err != nil || !slices.Equal(got, want) {
+	if want := []string{".busbar", ".git", "a/.git", "a/b/c/d/.busbar", "bare", "docs", "tree/.git"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v %v", got, err)
 	}
 	if got, err := ci.Guarded(t.Context(), roots[1-i], roots); err != nil || len(got) != 0 {

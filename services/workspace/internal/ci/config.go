@@ -153,13 +153,17 @@ func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, 
 		if seen++; seen > guardEntries {
 			return file.ErrStop
 		}
-		if root.Guarded(e.Name) == "" || e.Mode&fs.ModeSymlink != 0 {
+		at, next := e.Place.Path, fs.SkipDir
+		switch {
+		case e.Name == "HEAD" && root.Repository(e.Place) != "":
+			at, next = path.Dir(at), nil // whatever its name is, git takes it for a repository
+		case root.Guarded(e.Name) == "" || e.Mode&fs.ModeSymlink != 0:
 			return nil
 		}
-		if all = append(all, e.Place.Path); len(all) > maxGuarded {
+		if all = append(all, at); len(all) > maxGuarded {
 			return service.Errorf("%s has more than %d repositories: a command would have to be kept from each", r.Name, maxGuarded)
 		}
-		return fs.SkipDir
+		return next
 	})
 	if err != nil {
 		return nil, err
