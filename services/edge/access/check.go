@@ -67,6 +67,7 @@ func (c *checker) services() {
 			}
 		}
 		c.list(at.AppendToken("calls"), s.Calls)
+		c.list(at.AppendToken("read_only"), s.ReadOnly)
 		if len(s.Offers) == 0 && (len(s.Calls) > 0 || s.CacheForAll || s.Timeout > 0) {
 			c.odd(at, "service %s is granted powers, but may offer nothing to use them for", name)
 		}
