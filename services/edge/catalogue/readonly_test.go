@@ -28,9 +28,13 @@ func TestReadOnlyIsGranted(t *testing.T) {
 			return ok && x.Tool.ReadOnly == readOnly && x.Tool.Idempotent == idempotent && (x.Tool.Cache > 0) == (readOnly || idempotent)
 		}
 	}
-	bustest.Eventually(t, "without the key its word counts", func() bool { return is("get_x", true, false)() && is("drop_x", true, false)() && is("set_x", false, true)() })
+	bustest.Eventually(t, "without the key its word counts", func() bool {
+		return is("get_x", true, false)() && is("drop_x", true, false)() && is("set_x", false, true)()
+	})
 	change(`services: {svc: {offers: ["*"], read_only: ["tools/get_*"]}}`)
-	bustest.Eventually(t, "with it no other tool is read-only", func() bool { return is("get_x", true, false)() && is("drop_x", false, false)() && is("set_x", false, false)() })
+	bustest.Eventually(t, "with it no other tool is read-only", func() bool {
+		return is("get_x", true, false)() && is("drop_x", false, false)() && is("set_x", false, false)()
+	})
 	if p := strings.Join(live.Now().Ungranted(), "\n"); !strings.Contains(p, "change nothing, or nothing twice, and now they count as tools that do; services.svc.read_only of the policy file does not grant it") {
 		t.Errorf("operators are told %q", p)
 	}
