@@ -294,6 +294,11 @@ func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, val
 // All calls f with every key and its value, in no order. It costs one read of
 // the bucket, however many keys there are. The error is that of JetStream.
 func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) error {
+	return b.AllWritten(ctx, func(key string, value []byte, _ time.Time) { f(key, value) })
+}
+
+// AllWritten is All with when each was written, by the clock of the NATS server.
+func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte, at time.Time)) error {
 	cons, err := b.conn.js.OrderedConsumer(ctx, "KV_"+b.name, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
 	})
@@ -312,9 +317,14 @@ func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) erro
 		return err
 	}
 	for msg := range batch.Messages() {
-		if !wire.Deleted(msg.Headers()) {
-			f(subject.KeyOf(b.name, msg.Subject()), msg.Data())
+		if wire.Deleted(msg.Headers()) {
+			continue
 		}
+		kept, err := msg.Metadata()
+		if err != nil {
+			return err
+		}
+		f(subject.KeyOf(b.name, msg.Subject()), msg.Data(), kept.Timestamp)
 	}
 	return batch.Error()
 }
