@@ -14,13 +14,21 @@ type Stats struct {
 	Failed int64 `json:"failed"`
 	// Refused are requests that no edge has sealed for this service.
 	Refused int64 `json:"refused"`
-	// InFlight are running or waiting for a slot.
+	// InFlight are running or waiting for a slot; Running are those that run.
 	InFlight int64 `json:"in_flight"`
+	Running  int64 `json:"running"`
+	// Slots is how many may run at once, of those that no other call waits for.
+	Slots int `json:"slots"`
+	// TookNano is how long the handlers of the calls that were served took, together.
+	TookNano int64 `json:"took_ns"`
 }
 
 // Stats returns this server's counts since its start.
 func (s *Server) Stats() Stats {
-	return Stats{Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load()}
+	return Stats{
+		Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load(),
+		Running: s.executing.Load(), Slots: s.cfg.Concurrency, TookNano: s.took.Load(),
+	}
 }
 
 // Describe makes the server visible to `nats micro ls`, info and stats. That

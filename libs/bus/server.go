@@ -80,6 +80,8 @@ type Server struct {
 	kept   keptCalls
 
 	served, failed atomic.Int64
+	// executing handlers run now; took is how long those that ended did, together.
+	executing, took atomic.Int64
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.
@@ -349,11 +351,15 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
 	var body proto.Message
 	var err error
+	began := time.Now()
+	s.executing.Add(1)
 	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
 		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
 			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
 		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 	}
+	s.executing.Add(-1)
+	s.took.Add(int64(time.Since(began)))
 	s.served.Add(1)
 	if err == nil {
 		return body, nil
