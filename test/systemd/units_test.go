@@ -53,7 +53,7 @@ func TestUnits(t *testing.T) {
 		t.Skip("systemd is not on this machine")
 	}
 	dir := units(t)
-	for _, args := range [][]string{{"verify", "--man=no"}, {"security", "--offline=yes", "--threshold=25", "--no-pager"}} {
+	for _, args := range [][]string{{"verify", "--man=no"}, {"security", "--offline=yes", "--threshold=20", "--no-pager"}} {
 		for _, unit := range instances {
 			cmd := exec.CommandContext(t.Context(), analyze, append(slices.Clone(args), filepath.Join(dir, unit))...)
 			cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":")

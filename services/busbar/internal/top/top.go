@@ -30,9 +30,9 @@ type Line struct {
 	Errors float64 `json:"errors_per_second"`
 	MS     float64 `json:"average_ms"`
 	// Running calls have one of Slots; Waiting ones do not yet.
-	Running int64 `json:"running"`
-	Slots   int   `json:"slots"`
-	Waiting int64 `json:"waiting"`
+	Running int `json:"running"`
+	Slots   int `json:"slots"`
+	Waiting int `json:"waiting"`
 	// Served since the instance started.
 	Served int64 `json:"served"`
 }
@@ -47,7 +47,7 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 	for _, r := range now {
 		l := Line{
 			Service: r.Service, Instance: r.Instance, Version: r.Version, Running: r.Running, Slots: r.Slots,
-			Waiting: max(0, r.InFlight-r.Running), Served: r.Served,
+			Waiting: r.Waiting, Served: r.Served,
 		}
 		if was, ok := known[r.Instance]; ok && r.Served >= was.Served && took > 0 {
 			calls := r.Served - was.Served

@@ -30,7 +30,7 @@ func TestLines(t *testing.T) {
 	now := []bus.Reading{
 		{Service: "text", Instance: "new", Stats: bus.Stats{Served: 5}},
 		{Service: "text", Instance: "again", Stats: bus.Stats{Served: 3}},
-		{Service: "text", Instance: "a", Version: "1\x1b[2J", Stats: bus.Stats{Served: 140, Failed: 12, TookNano: 3e9, InFlight: 9, Running: 4, Slots: 4}},
+		{Service: "text", Instance: "a", Version: "1\x1b[2J", Stats: bus.Stats{Served: 140, Failed: 12, TookNano: 3e9, Running: 4, Waiting: 5, Slots: 4}},
 		{Service: "audit", Instance: "z"},
 	}
 	lines := top.Lines(before, now, 2*time.Second)
