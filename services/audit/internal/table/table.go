@@ -56,6 +56,9 @@ func (t *Table) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, t.db, "audit")
 }
 
+// Away says why the database is away; see database.Database.
+func (t *Table) Away() error { return t.db.Away() }
+
 // Close implements trail.Store.
 func (t *Table) Close() { t.db.Close() }
 

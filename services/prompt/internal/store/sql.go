@@ -50,6 +50,9 @@ func (s *onSQL) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, s.db, "prompt")
 }
 
+// Away implements Store.
+func (s *onSQL) Away() error { return s.db.Away() }
+
 // Close implements Store.
 func (s *onSQL) Close() { s.db.Close() }
 

@@ -52,5 +52,8 @@ func (t *Table) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, t.db, "resource")
 }
 
+// Away says why the database is away; see database.Database.
+func (t *Table) Away() error { return t.db.Away() }
+
 // Close closes the database.
 func (t *Table) Close() { t.db.Close() }
