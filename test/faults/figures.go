@@ -32,6 +32,7 @@ var figures = []figure{
 	{name: "network", what: "connections are cut, held and slow", short: 60 * time.Second, long: 5 * time.Minute, run: disturbNetwork},
 	{name: "rolling", what: "every process is stopped and started, clients do not retry", short: 30 * time.Second, long: 30 * time.Second, run: rolling},
 	{name: "h7", what: "idle streams, and readers that do not read", short: 30 * time.Second, long: 2 * time.Minute, run: streams},
+	{name: "proof", what: "bugs are planted, each of which an oracle has to find", run: prove},
 	{name: "h10", what: "the audit trail is tampered with", short: 10 * time.Second, long: 30 * time.Second, run: tamper},
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -201,6 +202,9 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	if l.RetryFor == 0 {
 		l.RetryFor = 90 * time.Second
 	}
+	if l.HeardFor == 0 {
+		l.HeardFor = 30 * time.Second
+	}
 	stop := w.result.watchLoad()
 	defer stop()
 	calling, enough := context.WithCancel(ctx)
@@ -234,6 +238,7 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	if r.Ran, err = ledger.Read(filepath.Join(w.fleet.Volume("ledger"), "runs")); err != nil {
 		return nil, err
 	}
+	r.Ran = slices.DeleteFunc(r.Ran, func(e ledger.Run) bool { return e.Began.Before(began) })
 	if r.Kept, err = w.kept(ctx); err != nil {
 		return nil, err
 	}

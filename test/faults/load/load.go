@@ -25,6 +25,8 @@ type Load struct {
 	Think time.Duration
 	// RetryFor is how long a call is repeated.
 	RetryFor time.Duration
+	// HeardFor is how long a subscriber may have to wait.
+	HeardFor time.Duration
 	// Only are the kinds of calls that are made; none is all.
 	Only    []history.Kind
 	History *history.History
@@ -35,8 +37,6 @@ const (
 	callTime = 40 * time.Second
 	// The pause before another try doubles from the first to the last.
 	firstPause, lastPause = 20 * time.Millisecond, 500 * time.Millisecond
-	// heardTime is how long a subscriber may have to wait.
-	heardTime = 30 * time.Second
 )
 
 // scenarios are what workers do, by how often.

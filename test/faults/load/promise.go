@@ -90,13 +90,13 @@ func (w *worker) subscribe(ctx context.Context, kind history.Kind) {
 	tries := w.repeat(ctx, always, func(ctx context.Context, edge string) caller.Answer { return caller.Modern(ctx, edge, create) })
 	broken := ""
 	if tries[len(tries)-1].OK {
-		waiting := time.After(heardTime)
+		waiting := time.After(w.HeardFor)
 		for heard := false; !heard; {
 			select {
 			case line, whole := <-s.lines:
 				heard = !whole || strings.Contains(line, "notifications/resources/updated") && strings.Contains(line, strconv.Quote(uri))
 			case <-waiting:
-				heard, broken = true, fmt.Sprintf("not told of a change within %v, over a stream that was whole", heardTime)
+				heard, broken = true, fmt.Sprintf("not told of a change within %v, over a stream that was whole", w.HeardFor)
 			}
 		}
 	}

@@ -30,6 +30,7 @@ const (
 	Grown     Name = "O4 grown"
 	Tampered  Name = "O3 tampered"
 	Forgotten Name = "O5 forgotten"
+	Unseen    Name = "unseen"
 )
 
 // Means says what each one does not allow.
@@ -47,6 +48,7 @@ var Means = map[Name]string{
 	Twice:     "the trail has an end of a call twice",
 	Tampered:  "a change of the trail is not seen, or seen at another row",
 	Grown:     "memory, descriptors or goroutines are not given back",
+	Unseen:    "a planted bug was found by no oracle",
 	Forgotten: "a task, a session, a held call or a notification was forgotten",
 }
 
