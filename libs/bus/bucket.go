@@ -85,6 +85,7 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 		ctx, cancel = context.WithTimeout(ctx, bucketTime)
 		defer cancel()
 	}
+	b.conn.Settle(ctx)
 	msg, err := b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
 	if err != nil {
 		return nil, 0, false, wire.NotReached(err)
@@ -157,6 +158,7 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTime)
 	defer cancel()
+	b.conn.Settle(ctx)
 	ack, err := b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
 	switch {
 	case err == nil:

@@ -74,6 +74,9 @@ type Conn struct {
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
 
+	// lost is since when the connection is known to be lost, 0 while it is there.
+	lost atomic.Int64
+
 	// asksLeader: this user may ask the leader of a bucket.
 	asksLeader bool
 

@@ -42,8 +42,8 @@ func (w *world) ask(ctx context.Context, server, path string, into any) error {
 	return json.UnmarshalRead(resp.Body, into)
 }
 
-// stream is one as its leader has it, by its name or that of a bucket.
-func (w *world) stream(ctx context.Context, name string) (stream, error) {
+// stream is one as the part has it that leads it, by its name or that of a bucket.
+func (w *world) stream(ctx context.Context, name string) (s stream, leader string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
@@ -58,14 +58,15 @@ func (w *world) stream(ctx context.Context, name string) (stream, error) {
 			}
 			for _, a := range said.Accounts {
 				for _, s := range a.Streams {
-					if (s.Name == name || s.Name == "KV_"+name) && s.Cluster.Leader == server {
-						return s, nil
+					// The name of a server is that of its host, which is an address here.
+					if (s.Name == name || s.Name == "KV_"+name) && strings.HasPrefix(w.fleet.At(server, ""), s.Cluster.Leader+":") {
+						return s, server, nil
 					}
 				}
 			}
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
-			return stream{}, fmt.Errorf("no NATS server leads %s: %w", name, err)
+			return stream{}, "", fmt.Errorf("no NATS server leads %s: %w", name, err)
 		}
 	}
 }

@@ -144,11 +144,9 @@ func killNATS(ctx context.Context, w *world) error {
 		w.length -= outage + 15*time.Second
 		n, err = w.every(ctx, 20*time.Second, []string{"the leader of outcomes", "the leader of AUDIT", "nats-1"}, func(part string) error {
 			if name, found := strings.CutPrefix(part, "the leader of "); found {
-				led, err := w.stream(ctx, name)
-				if err != nil {
+				if _, part, err = w.stream(ctx, name); err != nil {
 					return err
 				}
-				part = led.Cluster.Leader
 			}
 			return w.kill(ctx, part, 5*time.Second)
 		})

@@ -287,7 +287,7 @@ func (w *world) busbar(ctx context.Context, args ...string) ([]byte, error) {
 // what a reader had that lost its server comes to another after 30 s.
 func (w *world) trail(ctx context.Context, since time.Time) (rows []oracle.Row, err error) {
 	for deadline := time.Now().Add(3 * time.Minute); ; {
-		waits, err := w.stream(ctx, "AUDIT")
+		waits, _, err := w.stream(ctx, "AUDIT")
 		if err != nil {
 			return nil, err
 		}
