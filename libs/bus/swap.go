@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -40,6 +41,49 @@ func (c *Conn) Settle(ctx context.Context) {
 	case <-c.closed:
 	}
 }
+
+// twice makes a request that may be made again, and does so when the server went away
+// before it answered. To wait for that answer would take all the time there is.
+func (c *Conn) twice(ctx context.Context, request func(context.Context) error) (err error) {
+	for range 2 {
+		c.Settle(ctx)
+		server := c.server.Load()
+		asking, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(server.ctx, cancel)
+		err = request(asking)
+		stop()
+		cancel()
+		if err == nil || server.ctx.Err() == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
+
+// server is one that this connection is to; its context ends when it goes away.
+type server struct {
+	ctx context.Context
+	end context.CancelFunc
+}
+
+// unnoticed is how long a server may be gone before its silence is noticed.
+const unnoticed = time.Minute
+
+// nextServer ends the context of the server that has gone.
+func (c *Conn) nextServer(why error) {
+	gone := time.Now().Add(-time.Second) // what was on its way
+	if errors.Is(why, nats.ErrStaleConnection) {
+		gone = gone.Add(-unnoticed)
+	}
+	c.gone.Store(gone.UnixNano())
+	ctx, end := context.WithCancel(context.Background())
+	if old := c.server.Swap(&server{ctx, end}); old != nil {
+		old.end()
+	}
+}
+
+// Gone is since when messages may have been missed, because the last server had gone.
+func (c *Conn) Gone() time.Time { return time.Unix(0, c.gone.Load()) }
 
 // Away reports whether the bus cannot be reached, and has not been for longer than it
 // takes to find another server.

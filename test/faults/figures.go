@@ -21,7 +21,8 @@ type figure struct {
 	// short is how long calls are made by default, long with --full.
 	short, long time.Duration
 	without     []string
-	run         func(context.Context, *world) error
+	// prepare comes before the fleet starts.
+	prepare, run func(context.Context, *world) error
 }
 
 var figures = []figure{
@@ -31,6 +32,7 @@ var figures = []figure{
 	{name: "h4", what: "Postgres is killed, hangs, and is away", short: 70 * time.Second, long: 5 * time.Minute, run: killPostgres},
 	{name: "network", what: "connections are cut, held and slow", short: 60 * time.Second, long: 5 * time.Minute, run: disturbNetwork},
 	{name: "rolling", what: "every process is stopped and started, clients do not retry", short: 30 * time.Second, long: 30 * time.Second, run: rolling},
+	{name: "releases", what: "the previous release and this one side by side, and an update under load", short: 20 * time.Second, long: time.Minute, prepare: startPrevious, run: releases},
 	{name: "h7", what: "idle streams, and readers that do not read", short: 30 * time.Second, long: 2 * time.Minute, run: streams},
 	{name: "proof", what: "bugs are planted, each of which an oracle has to find", run: prove},
 	{name: "h10", what: "the audit trail is tampered with", short: 10 * time.Second, long: 30 * time.Second, run: tamper},

@@ -89,10 +89,10 @@ func (cl commandLine) run(ctx context.Context) (err error) {
 		}
 		r.print(os.Stdout)
 		report.results = append(report.results, r)
-	}
-	if cl.Report != "" {
-		if err := report.write(cl.Report); err != nil {
-			return err
+		if cl.Report != "" { // also when a later figure cannot be run
+			if err := report.write(cl.Report); err != nil {
+				return err
+			}
 		}
 	}
 	if report.found() > 0 {
@@ -114,7 +114,7 @@ func (cl commandLine) one(ctx context.Context, f figure, root, dir string) (r *r
 	if cl.For > 0 {
 		w.length = cl.For
 	}
-	if err := w.up(ctx, f.without...); err != nil {
+	if err := w.up(ctx, f); err != nil {
 		return nil, errors.Join(err, w.down())
 	}
 	defer func() { err = errors.Join(err, w.down()) }()

@@ -50,19 +50,19 @@ var tamperings = []tampering{
 	one("the time is changed", `UPDATE audit_event SET time = time + 1 WHERE tenant = '' AND seq = $1`),
 	one("the hash is changed", `UPDATE audit_event SET hash = sha256(hash) WHERE tenant = '' AND seq = $1`),
 	one("a row is removed", `DELETE FROM audit_event WHERE tenant = '' AND seq = $1`),
-	one("rows are removed", `DELETE FROM audit_event WHERE tenant = '' AND seq >= $1 AND seq < $1 + 5`),
+	one("rows are removed", `DELETE FROM audit_event WHERE tenant = '' AND seq >= $1::bigint AND seq < $1::bigint + 5`),
 	one("all rows from one on are removed", `DELETE FROM audit_event WHERE tenant = '' AND seq >= $1`),
 	{"rows change places", func(ctx context.Context, db *pgx.Conn, at, _ int64) (int64, int64, error) {
-		_, err := db.Exec(ctx, `UPDATE audit_event SET seq = CASE seq WHEN $1 THEN -1 ELSE -2 END WHERE tenant = '' AND seq IN ($1, $1 + 1)`, at)
+		_, err := db.Exec(ctx, `UPDATE audit_event SET seq = CASE seq WHEN $1::bigint THEN -1 ELSE -2 END WHERE tenant = '' AND seq IN ($1::bigint, $1::bigint + 1)`, at)
 		if err == nil {
-			_, err = db.Exec(ctx, `UPDATE audit_event SET seq = CASE seq WHEN -1 THEN $1 + 1 ELSE $1 END WHERE tenant = '' AND seq < 0`, at)
+			_, err = db.Exec(ctx, `UPDATE audit_event SET seq = CASE seq WHEN -1 THEN $1::bigint + 1 ELSE $1::bigint END WHERE tenant = '' AND seq < 0`, at)
 		}
 		return at, at + 1, err
 	}},
 	{"the tail is removed, and the head made to fit", func(ctx context.Context, db *pgx.Conn, at, _ int64) (int64, int64, error) {
 		_, err := db.Exec(ctx, `DELETE FROM audit_event WHERE tenant = '' AND seq > $1`, at)
 		if err == nil {
-			_, err = db.Exec(ctx, `UPDATE audit_chain SET seq = $1, hash = (SELECT hash FROM audit_event WHERE tenant = '' AND seq = $1) WHERE tenant = ''`, at)
+			_, err = db.Exec(ctx, `UPDATE audit_chain SET seq = $1::bigint, hash = (SELECT hash FROM audit_event WHERE tenant = '' AND seq = $1::bigint) WHERE tenant = ''`, at)
 		}
 		return at, at + 1, err
 	}},

@@ -37,7 +37,8 @@ type world struct {
 	seed             uint64
 	full             bool
 	workers, streams int
-	runs             int // of clients, so far
+	runs             int  // of clients, so far
+	old              bool // the fleet began with the previous release
 	length           time.Duration
 	result           *result
 
@@ -50,7 +51,7 @@ type world struct {
 }
 
 // up starts the fleet, at addresses that nobody uses.
-func (w *world) up(ctx context.Context, without ...string) error {
+func (w *world) up(ctx context.Context, f figure) error {
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (w *world) up(ctx context.Context, without ...string) error {
 	}
 	w.fleet, err = fleet.New(ctx, fleet.Options{
 		Root: w.root, Dir: w.dir, Profile: "fleet", Files: []string{filepath.Join(w.root, "test/faults/compose.yml")},
-		Without: append(without, notHere...), Network: network, Out: log,
+		Without: append(f.without, notHere...), Network: network, Out: log,
 	})
 	if err != nil {
 		return err
@@ -86,6 +87,11 @@ func (w *world) up(ctx context.Context, without ...string) error {
 	}
 	if w.toDB, err = link.Listen(at("link-database", "5432"), at("database", "5432")); err != nil {
 		return err
+	}
+	if f.prepare != nil {
+		if err := f.prepare(ctx, w); err != nil {
+			return err
+		}
 	}
 	starting, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -238,7 +244,7 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	if r.Ran, err = ledger.Read(filepath.Join(w.fleet.Volume("ledger"), "runs")); err != nil {
 		return nil, err
 	}
-	r.Ran = slices.DeleteFunc(r.Ran, func(e ledger.Run) bool { return e.Began.Before(began) })
+	r.Ran = slices.DeleteFunc(r.Ran, func(e ledger.Run) bool { return e.Began.Before(began.Add(time.Second)) })
 	if r.Kept, err = w.kept(ctx); err != nil {
 		return nil, err
 	}

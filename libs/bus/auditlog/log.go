@@ -35,7 +35,7 @@ const (
 	ackTime = 2 * time.Second
 	// A message that no server takes, since the stream's leader is about to be another,
 	// is sent again so often, so much later.
-	moveTries = 5
+	moveTries = 10
 	moveWait  = 150 * time.Millisecond
 )
 
