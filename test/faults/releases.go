@@ -101,6 +101,7 @@ func releases(ctx context.Context, w *world) error {
 			return fmt.Errorf("the previous release does not do what it did: %v, %v", keyed[i], held[i])
 		}
 	}
+	_ = pause(ctx, 3*time.Second) // what is judged begins after that
 	steps := 0
 	_, err := w.under(ctx, load.Load{}, func(ctx context.Context) error {
 		for _, half := range []map[string]string{firstHalf, secondHalf} {
