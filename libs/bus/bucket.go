@@ -229,9 +229,20 @@ func (b *Bucket) remove(ctx context.Context, key string, expect ...jetstream.Pub
 	if !validKey(key) {
 		return nil
 	}
-	_, err := b.write(ctx, key, nil, nats.Header{"KV-Operation": {"DEL"}}, expect...)
+	header := nats.Header{"KV-Operation": {"DEL"}}
+	if fading[b.name] {
+		header.Set(jetstream.MsgTTLHeader, deletedFor)
+	}
+	_, err := b.write(ctx, key, nil, header, expect...)
 	return err
 }
+
+// deletedFor is how long a bucket of clients says that a key was deleted: who makes keys
+// and deletes them would else fill it with that, for as long as it keeps anything.
+const deletedFor = "1m"
+
+// fading are the buckets whose keys clients make, which all take a time of one message.
+var fading = map[string]bool{SessionsBucket: true, StreamsBucket: true, ApprovalsBucket: true, OutcomesBucket: true, TasksBucket: true}
 
 // OnWrite calls f with the key at every write and deletion from now on, whoever
 // makes it, of one key or of all (">"). f must not block. stop ends that.
