@@ -136,10 +136,10 @@ func (a *answer) lost() *fault.Error {
 	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
 }
 
-// probe asks NATS whether the instance that has the call is connected yet. A process
-// that has ended is not, which NATS says at once; one that is, is slow, or stopped. It
-// reports false where that is not worth waiting for: nobody knows the instance, or the
-// call can be made again at another one.
+// probe asks NATS whether the instance that has the call is connected yet, or where
+// nobody knows which one that is, any of its service. A process that has ended is not,
+// which NATS says at once; one that is, is slow, or stopped. It reports false where that
+// is not worth waiting for: the call can be made again at another one.
 func (a *answer) probe() bool {
 	conn, instance := a.caller.conn, a.instance
 	if instance == "" {
@@ -152,11 +152,17 @@ func (a *answer) probe() bool {
 	if instance == "" && len(others) == 1 {
 		instance, others = others[0], nil // who else
 	}
-	repeatable := a.options.Harmless || a.asks && !a.permitted
-	if a.caller.service != "" || !subject.Token(instance) || len(others) > 0 && repeatable || !conn.Connected() {
+	if repeatable := a.options.Harmless || a.asks && !a.permitted; len(others) > 0 && repeatable || !conn.Connected() {
 		return false
 	}
-	// A permit of no call: nothing but whether it arrives matters.
+	// A word on no call: nothing but whether it arrives matters.
+	at := subject.Permit(a.service, instance)
+	switch {
+	case a.caller.service != "":
+		at = subject.CancelFrom(a.caller.service)
+	case !subject.Token(instance):
+		at = subject.Cancel(a.service)
+	}
 	a.probed = true
-	return conn.nc.PublishRequest(subject.Permit(a.service, instance), a.reply, nil) == nil
+	return conn.nc.PublishRequest(at, a.reply, nil) == nil
 }
