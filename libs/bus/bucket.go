@@ -303,27 +303,50 @@ func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, val
 // All calls f with every key and its value, in no order. It costs one read of
 // the bucket, however many keys there are. The error is that of JetStream.
 func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) error {
+	// What has expired since it was counted does not come, and is not counted again.
+	for wait := 2 * time.Second; ; wait *= 2 {
+		all, missing, err := b.all(ctx, wait)
+		switch {
+		case err == nil && missing == 0:
+			for _, msg := range all {
+				f(subject.KeyOf(b.name, msg.Subject()), msg.Data())
+			}
+			return nil
+		case missing == 0: // nothing was asked for yet
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case wait >= longestList:
+			return errors.Join(err, fmt.Errorf("%d keys of bucket %s did not come in %v", missing, b.name, wait))
+		}
+	}
+}
+
+// longestList is how long the last attempt of All takes.
+const longestList = 8 * time.Second
+
+// all is one attempt of All. missing are those that did not come in time.
+func (b *Bucket) all(ctx context.Context, wait time.Duration) (all []jetstream.Msg, missing int, err error) {
 	cons, err := b.conn.js.OrderedConsumer(ctx, "KV_"+b.name, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
 	})
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	pending := int(cons.CachedInfo().NumPending)
-	if pending == 0 {
-		return nil
+	missing = int(cons.CachedInfo().NumPending)
+	if missing == 0 {
+		return nil, 0, nil
 	}
-	// What has expired since it was counted does not come.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	batch, err := cons.Fetch(pending, jetstream.FetchContext(ctx))
+	batch, err := cons.Fetch(missing, jetstream.FetchContext(ctx))
 	if err != nil {
-		return err
+		return nil, missing, err
 	}
 	for msg := range batch.Messages() {
-		if !wire.Deleted(msg.Headers()) {
-			f(subject.KeyOf(b.name, msg.Subject()), msg.Data())
+		if missing--; !wire.Deleted(msg.Headers()) {
+			all = append(all, msg)
 		}
 	}
-	return batch.Error()
+	return all, missing, batch.Error()
 }
