@@ -303,13 +303,22 @@ func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, val
 // All calls f with every key and its value, in no order. It costs one read of
 // the bucket, however many keys there are. The error is that of JetStream.
 func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) error {
+	return b.AllWritten(ctx, func(key string, value []byte, _ time.Time) { f(key, value) })
+}
+
+// AllWritten is All with when each was written, by the clock of the NATS server.
+func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte, at time.Time)) error {
 	// What has expired since it was counted does not come, and is not counted again.
 	for wait := 2 * time.Second; ; wait *= 2 {
 		all, missing, err := b.all(ctx, wait)
 		switch {
 		case err == nil && missing == 0:
 			for _, msg := range all {
-				f(subject.KeyOf(b.name, msg.Subject()), msg.Data())
+				kept, err := msg.Metadata()
+				if err != nil {
+					return err
+				}
+				f(subject.KeyOf(b.name, msg.Subject()), msg.Data(), kept.Timestamp)
 			}
 			return nil
 		case missing == 0: // nothing was asked for yet

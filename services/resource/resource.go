@@ -74,6 +74,7 @@ func (r *resources) open(ctx context.Context, env Env) error {
 		return err
 	}
 	r.OnStop(kept.Close)
+	r.Check("database", kept.Away)
 	r.store = kept
 	id, err := kept.StoreID(ctx)
 	if err != nil {

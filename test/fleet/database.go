@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -43,11 +43,11 @@ func binaries() (string, error) {
 	return filepath.Dir(path), nil
 }
 
-func (f *fleet) data(part types.ServiceConfig) string {
+func (f *Fleet) data(part types.ServiceConfig) string {
 	return filepath.Join(f.place.dir, "volumes", part.Volumes[0].Source)
 }
 
-func (f *fleet) databaseCommand(part types.ServiceConfig) ([]string, error) {
+func (f *Fleet) databaseCommand(part types.ServiceConfig) ([]string, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (f *fleet) databaseCommand(part types.ServiceConfig) ([]string, error) {
 }
 
 // prepareDatabase makes the data directory, and has the server run as who may run it.
-func (f *fleet) prepareDatabase(ctx context.Context, part types.ServiceConfig, c *exec.Cmd) error {
+func (f *Fleet) prepareDatabase(ctx context.Context, part types.ServiceConfig, c *exec.Cmd) error {
 	dir := f.data(part)
 	if os.Geteuid() == 0 {
 		as, err := other()
@@ -98,7 +98,7 @@ func (f *fleet) prepareDatabase(ctx context.Context, part types.ServiceConfig, c
 }
 
 // createDatabase makes the database that is called as its user is.
-func (f *fleet) createDatabase(ctx context.Context, part types.ServiceConfig) error {
+func (f *Fleet) createDatabase(ctx context.Context, part types.ServiceConfig) error {
 	name := setting(part, "POSTGRES_USER")
 	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%s user=%s dbname=postgres sslmode=disable", f.place.address(part), part.Expose[0], name))
 	if err != nil {

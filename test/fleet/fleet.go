@@ -1,6 +1,7 @@
-package main
+package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,20 +30,43 @@ const (
 	askEvery = 50 * time.Millisecond
 )
 
-// fleet runs a topology.
-type fleet struct {
+// Fleet runs a topology.
+type Fleet struct {
 	*topology
 	place *place
 	root  string
 	out   io.Writer
+	built map[string]bool
 }
 
-func newFleet(t *topology, root, dir string, out io.Writer) *fleet {
-	return &fleet{topology: t, place: newPlace(dir, t), root: root, out: out}
+// Options say which fleet.
+type Options struct {
+	// Root is the checkout, Dir where data and logs are kept.
+	Root, Dir string
+	// Profile is one of docker-compose.yml's.
+	Profile string
+	// Files are more compose files, which add to that one.
+	Files []string
+	// Without are parts that do not run.
+	Without []string
+	// Network is the first three numbers of the addresses; 127.0.7 where it is empty.
+	Network string
+	// Out is told what is started.
+	Out io.Writer
 }
 
-// up starts what does not run.
-func (f *fleet) up(ctx context.Context) error {
+// New reads the topology; nothing runs yet.
+func New(ctx context.Context, o Options) (*Fleet, error) {
+	t, err := load(ctx, o.Root, o.Profile, o.Files...)
+	if err != nil {
+		return nil, err
+	}
+	t.parts = slices.DeleteFunc(t.parts, func(p types.ServiceConfig) bool { return slices.Contains(o.Without, p.Name) })
+	return &Fleet{topology: t, place: newPlace(o.Dir, cmp.Or(o.Network, "127.0.7"), t), root: o.Root, out: o.Out, built: map[string]bool{}}, nil
+}
+
+// Up starts what does not run, and waits until all of it can be used.
+func (f *Fleet) Up(ctx context.Context) error {
 	for _, part := range f.parts {
 		if err := f.start(ctx, part); err != nil {
 			return fmt.Errorf("%s: %w", part.Name, err)
@@ -53,11 +77,48 @@ func (f *fleet) up(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", part.Name, err)
 		}
 	}
-	return f.status()
+	return nil
+}
+
+// Start starts one part, and waits until it can be used.
+func (f *Fleet) Start(ctx context.Context, name string) error {
+	part, err := f.part(name)
+	if err == nil {
+		err = f.start(ctx, part)
+	}
+	if err == nil {
+		err = f.healthy(ctx, part)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// At is the address of a port of a part.
+func (f *Fleet) At(name, port string) string {
+	return net.JoinHostPort(f.place.hosts[name], port)
+}
+
+// Program is the path of a program that was built.
+func (f *Fleet) Program(name string) string { return filepath.Join(f.place.dir, "bin", name) }
+
+// Volume is the directory of a volume.
+func (f *Fleet) Volume(name string) string { return filepath.Join(f.place.dir, "volumes", name) }
+
+// Log is the file with what a part says.
+func (f *Fleet) Log(name string) string { return f.file(name, "log") }
+
+func (f *Fleet) part(name string) (types.ServiceConfig, error) {
+	i := slices.IndexFunc(f.parts, func(p types.ServiceConfig) bool { return p.Name == name })
+	if i < 0 {
+		return types.ServiceConfig{}, fmt.Errorf("there is no part %q; \"scripts/fleet status\" lists them", name)
+	}
+	return f.parts[i], nil
 }
 
 // healthy waits until a part that can say so says that it is well.
-func (f *fleet) healthy(ctx context.Context, part types.ServiceConfig) error {
+func (f *Fleet) healthy(ctx context.Context, part types.ServiceConfig) error {
 	if part.HealthCheck == nil || len(part.HealthCheck.Test) < 2 || part.HealthCheck.Test[1] != "/program" || !f.running(part.Name) {
 		return nil
 	}
@@ -69,7 +130,7 @@ func (f *fleet) healthy(ctx context.Context, part types.ServiceConfig) error {
 		args = append(args, f.place.here(part, a))
 	}
 	for {
-		out, err := exec.CommandContext(ctx, filepath.Join(f.place.dir, "bin", name), args...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, f.Program(name), args...).CombinedOutput()
 		if err == nil {
 			return nil
 		}
@@ -81,7 +142,7 @@ func (f *fleet) healthy(ctx context.Context, part types.ServiceConfig) error {
 	}
 }
 
-func (f *fleet) start(ctx context.Context, part types.ServiceConfig) error {
+func (f *Fleet) start(ctx context.Context, part types.ServiceConfig) error {
 	if f.running(part.Name) {
 		return nil
 	}
@@ -140,7 +201,7 @@ var errNotHere = errors.New("its program is not on this machine")
 
 // command is what a part runs here. What is built from this repository, or from a
 // module, is built; the rest has to be installed.
-func (f *fleet) command(ctx context.Context, part types.ServiceConfig) ([]string, error) {
+func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string, error) {
 	name, source := program(part)
 	var args []string
 	for _, a := range part.Command {
@@ -150,7 +211,10 @@ func (f *fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 	case isDatabase(part):
 		return f.databaseCommand(part)
 	case source != "":
-		path := filepath.Join(f.place.dir, "bin", name)
+		path := f.Program(name)
+		if f.built[path] {
+			return append([]string{path}, args...), nil
+		}
 		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-o", path, source)
 		if build.Dir = f.root; !strings.HasPrefix(source, "./") {
 			build.Dir = filepath.Join(f.root, "libs") // its module requires it
@@ -159,6 +223,7 @@ func (f *fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build %s: %w\n%s", source, err, out)
 		}
+		f.built[path] = true
 		return append([]string{path}, args...), nil
 	case name == "haproxy":
 		args = []string{"-f", filepath.Join(f.place.root(part.Name), "usr/local/etc/haproxy/haproxy.cfg")}
@@ -173,7 +238,7 @@ func (f *fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 }
 
 // environment is this machine's without any setting of Busbar, and the part's.
-func (f *fleet) environment(part types.ServiceConfig) (env []string) {
+func (f *Fleet) environment(part types.ServiceConfig) (env []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "BUSBAR_") && !strings.HasPrefix(v, "PG") {
 			env = append(env, v)
@@ -189,7 +254,7 @@ func (f *fleet) environment(part types.ServiceConfig) (env []string) {
 }
 
 // listens waits until the ports of a part are open.
-func (f *fleet) listens(ctx context.Context, part types.ServiceConfig, ended <-chan error) error {
+func (f *Fleet) listens(ctx context.Context, part types.ServiceConfig, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, listenTime)
 	defer cancel()
 	for _, port := range part.Expose {
@@ -212,8 +277,8 @@ func (f *fleet) listens(ctx context.Context, part types.ServiceConfig, ended <-c
 	return nil
 }
 
-// status says what runs.
-func (f *fleet) status() error {
+// Status says what runs, and where.
+func (f *Fleet) Status() error {
 	table := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "PART\tSTATE\tADDRESS")
 	for _, part := range f.parts {
@@ -233,11 +298,12 @@ func (f *fleet) status() error {
 	return table.Flush()
 }
 
-func (f *fleet) kill(name string, signal syscall.Signal) error {
-	if !slices.ContainsFunc(f.parts, func(p types.ServiceConfig) bool { return p.Name == name }) {
-		return fmt.Errorf("there is no part %q; \"scripts/fleet status\" lists them", name)
+// Signal sends a part and its children a signal; one that is killed is gone afterwards.
+func (f *Fleet) Signal(name string, signal syscall.Signal) error {
+	if _, err := f.part(name); err != nil {
+		return err
 	}
-	pid := f.pid(name)
+	pid := f.PID(name)
 	if pid == 0 {
 		return fmt.Errorf("%s does not run", name)
 	}
@@ -250,23 +316,34 @@ func (f *fleet) kill(name string, signal syscall.Signal) error {
 	return nil
 }
 
-// down stops everything, what others need last.
-func (f *fleet) down(volumes bool) (err error) {
+// Stop has a part end in its own way, and waits until it has.
+func (f *Fleet) Stop(name string) error {
+	part, err := f.part(name)
+	if err != nil {
+		return err
+	}
+	pid := f.PID(name)
+	if pid == 0 {
+		return nil
+	}
+	_ = syscall.Kill(-pid, syscall.SIGCONT)
+	if err := syscall.Kill(pid, endSignal(part)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return f.gone(name)
+}
+
+// Down stops everything, what others need last.
+func (f *Fleet) Down(volumes bool) (err error) {
 	for _, part := range slices.Backward(f.parts) {
-		pid := f.pid(part.Name)
-		if pid == 0 {
+		if f.Stop(part.Name) == nil {
 			continue
 		}
-		_ = syscall.Kill(-pid, syscall.SIGCONT)
-		if stop := syscall.Kill(pid, endSignal(part)); stop != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", part.Name, stop))
-			continue
-		}
-		if f.gone(part.Name) != nil {
-			fmt.Fprintf(f.out, "%s does not end; killing it\n", part.Name)
+		fmt.Fprintf(f.out, "%s does not end; killing it\n", part.Name)
+		if pid := f.PID(part.Name); pid != 0 {
 			_ = syscall.Kill(-pid, syscall.SIGKILL)
-			err = errors.Join(err, f.gone(part.Name))
 		}
+		err = errors.Join(err, f.gone(part.Name))
 	}
 	if err == nil && volumes {
 		err = os.RemoveAll(f.place.dir)
@@ -275,8 +352,8 @@ func (f *fleet) down(volumes bool) (err error) {
 }
 
 // gone waits until a part has ended.
-func (f *fleet) gone(name string) error {
-	for deadline := time.Now().Add(stopTime); f.pid(name) != 0; time.Sleep(askEvery) {
+func (f *Fleet) gone(name string) error {
+	for deadline := time.Now().Add(stopTime); f.PID(name) != 0; time.Sleep(askEvery) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s has not ended", name)
 		}
@@ -287,13 +364,13 @@ func (f *fleet) gone(name string) error {
 	return nil
 }
 
-func (f *fleet) file(name, kind string) string { return f.place.root(name) + "." + kind }
+func (f *Fleet) file(name, kind string) string { return f.place.root(name) + "." + kind }
 
-func (f *fleet) running(name string) bool { return f.pid(name) != 0 }
+func (f *Fleet) running(name string) bool { return f.PID(name) != 0 }
 
-// pid is the process of a part that runs; 0 for none. Another process may have the
+// PID is the process of a part that runs; 0 for none. Another process may have the
 // number after a restart of the machine: it does not run in the part's directory.
-func (f *fleet) pid(name string) int {
+func (f *Fleet) PID(name string) int {
 	raw, err := os.ReadFile(f.file(name, "pid"))
 	if err != nil {
 		return 0

@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"os"
@@ -101,7 +101,7 @@ func TestTopology(t *testing.T) {
 func TestHere(t *testing.T) {
 	t.Parallel()
 	top := topologyOf(t, "fleet")
-	p := newPlace("/fleet", top)
+	p := newPlace("/fleet", "127.0.7", top)
 	edge := top.project.Services["edge-2"]
 	one, two, database := p.hosts["edge-1"], p.hosts["edge-2"], p.hosts["database"]
 	if one == two || one == "" || database == "" || p.address(edge) != two {
@@ -124,7 +124,7 @@ func TestHere(t *testing.T) {
 			t.Errorf("%q becomes %q, not %q", text, got, want)
 		}
 	}
-	if small := newPlace("/fleet", topologyOf(t, "small")); small.hosts["edge-1"] != one {
+	if small := newPlace("/fleet", "127.0.7", topologyOf(t, "small")); small.hosts["edge-1"] != one {
 		t.Error("an address depends on the profile")
 	}
 }

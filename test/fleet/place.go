@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ type place struct {
 
 // newPlace gives every part an address of its own, so that all can use the ports that
 // the compose file says.
-func newPlace(dir string, t *topology) *place {
+func newPlace(dir, network string, t *topology) *place {
 	p := &place{dir: dir, hosts: map[string]string{}}
 	for name, part := range t.project.AllServices() {
 		if len(part.Expose) > 0 {
@@ -36,7 +36,7 @@ func newPlace(dir string, t *topology) *place {
 	}
 	// The number is the same in every profile.
 	for i, name := range slices.Sorted(maps.Keys(p.hosts)) {
-		p.hosts[name] = fmt.Sprintf("127.0.7.%d", i+1)
+		p.hosts[name] = fmt.Sprintf("%s.%d", network, i+1)
 	}
 	return p
 }

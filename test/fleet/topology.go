@@ -1,4 +1,6 @@
-package main
+// Package fleet runs the topology of docker-compose.yml as processes of this machine,
+// for those who have no container engine, and for tests that kill parts of it.
+package fleet
 
 import (
 	"context"
@@ -19,9 +21,9 @@ type topology struct {
 	parts []types.ServiceConfig
 }
 
-// load reads the compose file of a checkout.
-func load(ctx context.Context, root, profile string) (*topology, error) {
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
+// load reads the compose file of a checkout, and files that add to it.
+func load(ctx context.Context, root, profile string, more ...string) (*topology, error) {
+	options, err := cli.NewProjectOptions(append([]string{filepath.Join(root, "docker-compose.yml")}, more...),
 		cli.WithWorkingDirectory(root), cli.WithDefaultProfiles(profile), cli.WithOsEnv, cli.WithDotEnv)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 // conversation is a client of MCP where the connection is the session.
@@ -37,26 +38,26 @@ type conversation struct {
 
 func (c *conversation) close() { c.end() }
 
-func (c *conversation) call(ctx context.Context, what call) answer {
+func (c *conversation) call(ctx context.Context, what caller.Call) caller.Answer {
 	c.id++
-	meta := keyOf(what)
+	meta := what.Meta()
 	if c.meta != "" {
 		meta = append(meta, c.meta)
 	}
-	if err := c.send(ctx, mcpRequest(c.id, mcp.MethodToolsCall, toolParams(what), meta...)); err != nil {
-		return broken(err)
+	if err := c.send(ctx, caller.MCP(c.id, mcp.MethodToolsCall, what.Params(), meta...)); err != nil {
+		return caller.Broken(err)
 	}
 	for {
 		b, err := c.next(ctx)
 		if err != nil {
-			return broken(err)
+			return caller.Broken(err)
 		}
-		var m message
+		var m caller.Message
 		if err := json.Unmarshal(b, &m); err != nil {
-			return answer{reason: "unreadable", executed: "unknown", detail: string(b)}
+			return caller.Answer{Reason: "unreadable", Executed: "unknown", Detail: string(b)}
 		}
 		if m.Method == "" && string(m.ID) == fmt.Sprint(c.id) {
-			return m.answer()
+			return m.Answer()
 		}
 	}
 }
@@ -64,7 +65,7 @@ func (c *conversation) call(ctx context.Context, what call) answer {
 // introduce sends initialize and reads the answer.
 func (c *conversation) introduce(ctx context.Context, version string) (client, error) {
 	c.id = 1
-	err := c.send(ctx, initialize(version))
+	err := c.send(ctx, caller.Initialize(version))
 	if err == nil {
 		_, err = c.next(ctx)
 	}
@@ -105,7 +106,7 @@ func openSSE(ctx context.Context, _ *fleet, e *edge) (client, error) {
 		cancel()
 		return nil, err
 	}
-	resp, err := web.Do(r)
+	resp, err := caller.Web.Do(r)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -131,7 +132,7 @@ func openSSE(ctx context.Context, _ *fleet, e *edge) (client, error) {
 		return nil, err
 	}
 	c.send = func(ctx context.Context, s string) error {
-		resp, b, err := post(ctx, e, string(endpoint), s)
+		resp, b, err := caller.Post(ctx, e.web, string(endpoint), s)
 		if err == nil && resp.StatusCode != http.StatusAccepted {
 			err = fmt.Errorf("posted: %d %.200s", resp.StatusCode, b)
 		}
@@ -159,7 +160,7 @@ func openStdio(_ context.Context, f *fleet, _ *edge) (client, error) {
 	lines := bufio.NewReader(out)
 	kill := func() { _ = cmd.Process.Kill() }
 	return &conversation{
-		meta: capable("{}"),
+		meta: caller.Capable("{}"),
 		send: func(_ context.Context, s string) error { _, err := io.WriteString(in, s+"\n"); return err },
 		next: func(ctx context.Context) ([]byte, error) {
 			defer context.AfterFunc(ctx, kill)()
@@ -181,23 +182,23 @@ func openSocket(ctx context.Context, _ *fleet, e *edge) (client, error) {
 	return socket{c}, err
 }
 
-func (s socket) call(ctx context.Context, c call) answer {
-	data := fmt.Sprintf(`{"name":%s,"parameters":%s}`, quoted(c.tool), c.arguments)
-	if c.key != "" {
-		data = strings.TrimSuffix(data, "}") + `,"idempotency_key":` + quoted(c.key) + "}"
+func (s socket) call(ctx context.Context, c caller.Call) caller.Answer {
+	data := fmt.Sprintf(`{"name":%s,"parameters":%s}`, caller.Quoted(c.Tool), c.Arguments)
+	if c.Key != "" {
+		data = strings.TrimSuffix(data, "}") + `,"idempotency_key":` + caller.Quoted(c.Key) + "}"
 	}
 	return s.ask(ctx, "tool_request", data)
 }
 
-func (s socket) ask(ctx context.Context, kind, data string) answer {
+func (s socket) ask(ctx context.Context, kind, data string) caller.Answer {
 	s.id++
 	if err := s.send(ctx, fmt.Sprintf(`{"type":%q,"id":%d,"data":%s}`, kind, s.id, data)); err != nil {
-		return broken(err)
+		return caller.Broken(err)
 	}
 	for {
 		b, err := s.next(ctx)
 		if err != nil {
-			return broken(err)
+			return caller.Broken(err)
 		}
 		var m struct {
 			Type  string         `json:"type"`
@@ -208,11 +209,11 @@ func (s socket) ask(ctx context.Context, kind, data string) answer {
 		}
 		switch err := json.Unmarshal(b, &m); {
 		case err != nil:
-			return answer{reason: "unreadable", executed: "unknown", detail: string(b)}
+			return caller.Answer{Reason: "unreadable", Executed: "unknown", Detail: string(b)}
 		case m.Type == "tool_response":
-			return result(m.Data)
+			return caller.Result(m.Data)
 		case m.Type == "error":
-			return refused(m.Error.Data)
+			return caller.Refused(m.Error.Data)
 		}
 	}
 }
@@ -233,12 +234,12 @@ func openGRPC(_ context.Context, _ *fleet, e *edge) (client, error) {
 
 func (g grpcClient) close() { _ = g.conn.Close() }
 
-func (g grpcClient) call(ctx context.Context, c call) answer {
-	stream, err := g.api.CallTool(ctx, &gatewayv1.CallToolRequest{Name: c.tool, Arguments: []byte(c.arguments), IdempotencyKey: c.key})
+func (g grpcClient) call(ctx context.Context, c caller.Call) caller.Answer {
+	stream, err := g.api.CallTool(ctx, &gatewayv1.CallToolRequest{Name: c.Tool, Arguments: []byte(c.Arguments), IdempotencyKey: c.Key})
 	if err != nil {
 		return ofStatus(err)
 	}
-	var a answer
+	var a caller.Answer
 	for {
 		m, err := stream.Recv()
 		switch {
@@ -248,22 +249,22 @@ func (g grpcClient) call(ctx context.Context, c call) answer {
 			return ofStatus(err)
 		case m.GetResult() != nil:
 			r := m.GetResult()
-			a = answer{ok: !r.IsError, text: string(r.StructuredContent)}
+			a = caller.Answer{OK: !r.IsError, Text: string(r.StructuredContent)}
 		}
 	}
 }
 
 // ofStatus reads a status; one that is not Busbar's is of the connection.
-func ofStatus(err error) answer {
+func ofStatus(err error) caller.Answer {
 	s, _ := rpcstatus.FromError(err)
 	for _, d := range s.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return answer{reason: info.Reason, executed: info.Metadata["executed"], approval: info.Metadata["approval"], detail: s.Message()}
+			return caller.Answer{Reason: info.Reason, Executed: info.Metadata["executed"], Approval: info.Metadata["approval"], Detail: s.Message()}
 		}
 	}
-	a := broken(err)
+	a := caller.Broken(err)
 	if s.Code() == codes.Unavailable && strings.Contains(s.Message(), "connect:") {
-		a.executed = "no"
+		a.Executed = "no"
 	}
 	return a
 }

@@ -3,6 +3,8 @@ package soak
 import (
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 // TestFaults plants each thing that a soak must notice in what would be a good
@@ -25,7 +27,7 @@ func TestFaults(t *testing.T) {
 			{key: "b", kind: "rest write", certainty: never, ended: at},
 			{key: "c", kind: "rest write", certainty: maybe, ended: at},
 		}
-		w.refused = []refusal{{"rest write", at.Add(time.Second), at.Add(2 * time.Second), answer{reason: "unavailable", executed: "no"}}}
+		w.refused = []refusal{{"rest write", at.Add(time.Second), at.Add(2 * time.Second), caller.Answer{Reason: "unavailable", Executed: "no"}}}
 		rows := []row{{Call: "1", Outcome: "begun", Time: at.Add(-time.Minute)}, {Call: "1", Outcome: "ok", Executed: "yes"}, {Call: "3", Outcome: "begun", Time: at}}
 		for i := range rows {
 			rows[i].Name, rows[i].Arguments.Key = "append", map[string]string{"1": "a", "3": "c"}[rows[i].Call]

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 // fleet is a whole Busbar: NATS, Postgres, and two of everything else. The first
@@ -70,13 +71,13 @@ func startFleet(t *testing.T, bin string) *fleet {
 		p.start(t)
 	}
 	for _, e := range f.edges {
-		for _, c := range []call{{"look", `{"key":"x"}`, ""}, {"analyzeText", `{"text":"x"}`, ""}, {"delete_resource", `{"uri":"soak:none"}`, ""}, {"batch", `{"calls":[{"name":"look","arguments":{"key":"x"}}]}`, ""}} {
-			var a answer
+		for _, c := range []caller.Call{{Tool: "look", Arguments: `{"key":"x"}`}, {Tool: "analyzeText", Arguments: `{"text":"x"}`}, {Tool: "delete_resource", Arguments: `{"uri":"soak:none"}`}, {Tool: "batch", Arguments: `{"calls":[{"name":"look","arguments":{"key":"x"}}]}`}} {
+			var a caller.Answer
 			if !eventually(t.Context(), time.Minute, func() bool {
-				a = restCall(t.Context(), e, c)
-				return a.ok || a.reason == "unknown_resource"
+				a = caller.REST(t.Context(), e.web, c)
+				return a.OK || a.Reason == "unknown_resource"
 			}) {
-				t.Fatalf("%s through %s fails for a minute: %v", c.tool, e.name, a)
+				t.Fatalf("%s through %s fails for a minute: %v", c.Tool, e.name, a)
 			}
 		}
 	}

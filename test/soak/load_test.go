@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 const (
@@ -99,12 +101,12 @@ func (k *worker) converse(ctx context.Context) {
 	began := time.Now()
 	c, err := k.open(ctx, d)
 	if err != nil {
-		k.ended(d.name+" connect", "", began, unsent(err))
+		k.ended(d.name+" connect", "", began, caller.Unsent(err))
 		return
 	}
 	defer func() { c.close() }()
 	for range calls {
-		var a answer
+		var a caller.Answer
 		switch n := k.IntN(100); {
 		case n < 35:
 			a = k.once(ctx, d.name+" read", c, k.read(), "")
@@ -114,39 +116,39 @@ func (k *worker) converse(ctx context.Context) {
 		default:
 			key := k.key("keyed")
 			what := k.write("append", key)
-			what.key = key
+			what.Key = key
 			c, a = k.keyed(ctx, d, c, what, key)
 		}
-		if !a.ok || ctx.Err() != nil {
+		if !a.OK || ctx.Err() != nil {
 			return
 		}
 		k.think(ctx)
 	}
 }
 
-func (k *worker) read() call {
+func (k *worker) read() caller.Call {
 	if k.IntN(3) == 0 {
-		return call{tool: "analyzeText", arguments: `{"text":"One bus. Many circuits."}`}
+		return caller.Call{Tool: "analyzeText", Arguments: `{"text":"One bus. Many circuits."}`}
 	}
-	return call{tool: "look", arguments: `{"key":"x"}`}
+	return caller.Call{Tool: "look", Arguments: `{"key":"x"}`}
 }
 
-func (k *worker) write(tool, key string) call {
-	return call{tool: tool, arguments: fmt.Sprintf(`{"key":%q,"ms":%d}`, key, []int{0, 0, 0, 10, 80}[k.IntN(5)])}
+func (k *worker) write(tool, key string) caller.Call {
+	return caller.Call{Tool: tool, Arguments: fmt.Sprintf(`{"key":%q,"ms":%d}`, key, []int{0, 0, 0, 10, 80}[k.IntN(5)])}
 }
 
 // keyed makes a call with an idempotency key and repeats it, over a connection of
 // its own to either edge, until it succeeds. It returns the connection that is
 // open in the end, and notes the effect in the ledger under key, if it has one.
-func (k *worker) keyed(ctx context.Context, d door, c client, what call, key string) (client, answer) {
+func (k *worker) keyed(ctx context.Context, d door, c client, what caller.Call, key string) (client, caller.Answer) {
 	began := time.Now()
-	var tries []answer
+	var tries []caller.Answer
 	for wait := 100; ; wait = min(2*wait, 2000) {
 		try, cancel := context.WithTimeout(ctx, callTime)
 		a := c.call(try, what)
 		cancel()
 		tries = append(tries, a)
-		if a.ok || time.Since(began) > retryTime || pause(ctx, wait) != nil {
+		if a.OK || time.Since(began) > retryTime || pause(ctx, wait) != nil {
 			k.ended(d.name+" keyed", key, began, tries...)
 			return c, a
 		}
@@ -156,7 +158,7 @@ func (k *worker) keyed(ctx context.Context, d door, c client, what call, key str
 			if c, err = k.open(ctx, d); err == nil {
 				break
 			}
-			tries = append(tries, unsent(err))
+			tries = append(tries, caller.Unsent(err))
 			if time.Since(began) > retryTime || pause(ctx, wait) != nil {
 				k.ended(d.name+" keyed", key, began, tries...)
 				return nobody{}, tries[len(tries)-1]
@@ -168,5 +170,7 @@ func (k *worker) keyed(ctx context.Context, d door, c client, what call, key str
 // nobody is in the place of a connection that could not be made.
 type nobody struct{}
 
-func (nobody) call(context.Context, call) answer { return answer{reason: "connection", executed: "no"} }
-func (nobody) close()                            {}
+func (nobody) call(context.Context, caller.Call) caller.Answer {
+	return caller.Answer{Reason: "connection", Executed: "no"}
+}
+func (nobody) close() {}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 const (
@@ -167,7 +169,7 @@ func metric(ctx context.Context, address, name string) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	resp, err := web.Do(r)
+	resp, err := caller.Web.Do(r)
 	if err != nil {
 		return 0, false
 	}

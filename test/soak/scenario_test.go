@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 // batch makes some writes as one request: over REST, or as a model does.
@@ -33,35 +34,35 @@ func (k *worker) batch(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var slots []jsontext.Value
-	whole := answer{}
+	whole := caller.Answer{}
 	if member == "parameters" {
-		resp, body, err := post(ctx, k.edge(), "/tools:batch", all)
+		resp, body, err := caller.Post(ctx, k.edge().web, "/tools:batch", all)
 		var r struct {
 			Results []jsontext.Value `json:"results"`
 		}
 		switch {
 		case err != nil:
-			whole = broken(err)
+			whole = caller.Broken(err)
 		case resp.StatusCode != http.StatusOK:
-			whole = refused(body)
+			whole = caller.Refused(body)
 		case json.Unmarshal(body, &r) == nil:
 			slots = r.Results
 		}
 	} else {
-		whole = restCall(ctx, k.edge(), call{tool: "batch", arguments: all})
+		whole = caller.REST(ctx, k.edge().web, caller.Call{Tool: "batch", Arguments: all})
 		var r struct {
 			Results []jsontext.Value `json:"results"`
 		}
-		if whole.ok && json.Unmarshal([]byte(whole.text), &r) == nil {
+		if whole.OK && json.Unmarshal([]byte(whole.Text), &r) == nil {
 			slots = r.Results
 		}
 	}
 	for i, key := range keys {
 		a := whole
 		if len(slots) == size {
-			a = result(slots[i])
-		} else if a.reason == "" {
-			a = answer{reason: "unreadable", executed: "unknown", detail: fmt.Sprintf("%d slots of %d", len(slots), size)}
+			a = caller.Result(slots[i])
+		} else if a.Reason == "" {
+			a = caller.Answer{Reason: "unreadable", Executed: "unknown", Detail: fmt.Sprintf("%d slots of %d", len(slots), size)}
 		}
 		k.ended("batch of "+member, key, began, a)
 	}
@@ -79,43 +80,43 @@ func (k *worker) approve(ctx context.Context) {
 		k.ended("approval by elicitation", key, began, elicited(ctx, k.edge(), k.edge(), what))
 		return
 	}
-	a := restCall(ctx, k.edge(), what)
-	if a.approval != "" {
-		resp, body, err := post(ctx, k.edge(), "/approvals/"+a.approval, `{"approve":true}`)
+	a := caller.REST(ctx, k.edge().web, what)
+	if a.Approval != "" {
+		resp, body, err := caller.Post(ctx, k.edge().web, "/approvals/"+a.Approval, `{"approve":true}`)
 		switch {
 		case err != nil:
-			a = broken(err)
+			a = caller.Broken(err)
 		case resp.StatusCode != http.StatusOK:
-			a = refused(body)
+			a = caller.Refused(body)
 		default:
-			a = result(body)
+			a = caller.Result(body)
 		}
 	}
 	k.ended("approval held", key, began, a)
 }
 
-func elicited(ctx context.Context, first, second *edge, c call) answer {
-	ask := func(e *edge, more string) (message, error) {
-		return modernPost(ctx, e, mcp.MethodToolsCall, c.tool, mcpRequest(1, mcp.MethodToolsCall, toolParams(c)+more, capable(`{"elicitation":{}}`)))
+func elicited(ctx context.Context, first, second *edge, c caller.Call) caller.Answer {
+	ask := func(e *edge, more string) (caller.Message, error) {
+		return caller.ModernPost(ctx, e.web, mcp.MethodToolsCall, c.Tool, caller.MCP(1, mcp.MethodToolsCall, c.Params()+more, caller.Capable(`{"elicitation":{}}`)))
 	}
 	m, err := ask(first, "")
 	if err != nil {
-		return unsent(err) // nothing runs that nobody has agreed to
+		return caller.Unsent(err) // nothing runs that nobody has agreed to
 	}
 	var asked struct {
 		Requests map[string]jsontext.Value `json:"inputRequests"`
 		State    string                    `json:"requestState"`
 	}
 	if m.Error != nil || json.Unmarshal(m.Result, &asked) != nil || len(asked.Requests) != 1 {
-		return m.answer()
+		return m.Answer()
 	}
 	for id := range asked.Requests {
-		m, err = ask(second, fmt.Sprintf(`"requestState":%s,"inputResponses":{%s:{"action":"accept","content":{"approve":true}}},`, quoted(asked.State), quoted(id)))
+		m, err = ask(second, fmt.Sprintf(`"requestState":%s,"inputResponses":{%s:{"action":"accept","content":{"approve":true}}},`, caller.Quoted(asked.State), caller.Quoted(id)))
 	}
 	if err != nil {
-		return broken(err)
+		return caller.Broken(err)
 	}
-	return m.answer()
+	return m.Answer()
 }
 
 // runTask begins a task and waits until it is done. It runs again where its
@@ -124,19 +125,19 @@ func (k *worker) runTask(ctx context.Context) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 2*callTime)
 	defer cancel()
-	ask := func(method, name, params string) (message, error) {
-		return modernPost(ctx, k.edge(), method, name, mcpRequest(1, method, params, capable(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)))
+	ask := func(method, name, params string) (caller.Message, error) {
+		return caller.ModernPost(ctx, k.edge().web, method, name, caller.MCP(1, method, params, caller.Capable(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)))
 	}
 	type task struct {
 		ID     string `json:"taskId"`
 		Status string `json:"status"`
 	}
 	var t task
-	m, err := ask(mcp.MethodToolsCall, "job", toolParams(call{"job", fmt.Sprintf(`{"key":%q,"ms":300}`, k.key("job")), ""}))
+	m, err := ask(mcp.MethodToolsCall, "job", caller.Call{Tool: "job", Arguments: fmt.Sprintf(`{"key":%q,"ms":300}`, k.key("job"))}.Params())
 	if err != nil || m.Error != nil || json.Unmarshal(m.Result, &t) != nil || t.ID == "" {
-		a := broken(err2(err))
+		a := caller.Broken(err2(err))
 		if err == nil && m.Error != nil {
-			a = m.answer()
+			a = m.Answer()
 		}
 		k.ended("task", "", began, a)
 		return
@@ -147,7 +148,7 @@ func (k *worker) runTask(ctx context.Context) {
 			_ = json.Unmarshal(m.Result, &t)
 		}
 	}
-	k.ended("task", "", began, answer{ok: t.Status == "completed", reason: "task", executed: "unknown", detail: "the task is " + t.Status})
+	k.ended("task", "", began, caller.Answer{OK: t.Status == "completed", Reason: "task", Executed: "unknown", Detail: "the task is " + t.Status})
 }
 
 func err2(err error) error {
@@ -164,32 +165,32 @@ func (k *worker) resume(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTime)
 	defer cancel()
 	const steps = 10
-	s, err := openSession(ctx, k.edge())
+	s, err := caller.OpenSession(ctx, k.edge().web)
 	if err != nil {
-		k.ended("resumption", "", began, unsent(err))
+		k.ended("resumption", "", began, caller.Unsent(err))
 		return
 	}
-	defer func() { s.close() }()
+	defer func() { s.Close() }()
 	r := &resumption{leave: 1 + k.IntN(steps-1)}
-	body := mcpRequest(3, mcp.MethodToolsCall, toolParams(call{"steps", fmt.Sprintf(`{"key":%q,"ms":600,"steps":%d}`, key, steps), ""}), `"progressToken":"p"`)
+	body := caller.MCP(3, mcp.MethodToolsCall, caller.Call{Tool: "steps", Arguments: fmt.Sprintf(`{"key":%q,"ms":600,"steps":%d}`, key, steps)}.Params(), `"progressToken":"p"`)
 	for method := http.MethodPost; ; method = http.MethodGet {
 		err := r.read(ctx, s, method, body)
 		if r.answer != nil {
 			break
 		}
 		if r.last == "" { // cut off before there was anything to come back to
-			k.ended("resumption", key, began, broken(err2(err)))
+			k.ended("resumption", key, began, caller.Broken(err2(err)))
 			return
 		}
 		if pause(ctx, 200) != nil {
-			k.ended("resumption", key, began, broken(fmt.Errorf("no answer: %w", err2(err))))
+			k.ended("resumption", key, began, caller.Broken(fmt.Errorf("no answer: %w", err2(err))))
 			return
 		}
-		body, s = "", &legacySession{k.edge(), s.id}
+		body, s = "", &caller.Session{Edge: k.edge().web, ID: s.ID}
 	}
-	a := r.answer.answer()
+	a := r.answer.Answer()
 	for i, p := range r.progress {
-		if p != float64(i+1) || a.ok && len(r.progress) != steps {
+		if p != float64(i+1) || a.OK && len(r.progress) != steps {
 			k.fault("progress is not told once and in order", "%s: %v", key, r.progress)
 			break
 		}
@@ -202,13 +203,13 @@ type resumption struct {
 	leave    int // the connection is lost after so much progress, once
 	last     string
 	progress []float64
-	answer   *message
+	answer   *caller.Message
 }
 
-func (r *resumption) read(ctx context.Context, s *legacySession, method, body string) error {
+func (r *resumption) read(ctx context.Context, s *caller.Session, method, body string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, method, "http://"+s.e.web+"/mcp", strings.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, method, "http://"+s.Edge+"/mcp", strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -216,17 +217,17 @@ func (r *resumption) read(ctx context.Context, s *legacySession, method, body st
 	if method == http.MethodGet {
 		more = []string{"Last-Event-ID", r.last}
 	}
-	for h := s.headers(more...); len(h) > 1; h = h[2:] {
+	for h := s.Headers(more...); len(h) > 1; h = h[2:] {
 		q.Header.Set(h[0], h[1])
 	}
-	resp, err := web.Do(q)
+	resp, err := caller.Web.Do(q)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		b, _ := io.ReadAll(resp.Body)
-		m, err := answerTo(b)
+		m, err := caller.AnswerTo(b)
 		if err == nil && (m.Error != nil || m.Result != nil) && method == http.MethodPost {
 			r.answer = &m
 		}
@@ -245,7 +246,7 @@ func (r *resumption) read(ctx context.Context, s *legacySession, method, body st
 		if !ok || len(bytes.TrimSpace(data)) == 0 {
 			continue
 		}
-		var m message
+		var m caller.Message
 		if err := json.Unmarshal(data, &m); err != nil {
 			return err
 		}
@@ -274,26 +275,26 @@ func (k *worker) store(ctx context.Context) {
 	}
 	c, err := k.open(ctx, d)
 	if err != nil {
-		k.ended(d.name+" connect", "", time.Now(), unsent(err))
+		k.ended(d.name+" connect", "", time.Now(), caller.Unsent(err))
 		return
 	}
 	defer func() { c.close() }()
 	uri := "soak:" + k.key("resource")
-	for _, step := range []call{
-		{"create_resource", fmt.Sprintf(`{"uri":%q,"text":"first"}`, uri), uri + " create"},
-		{"update_resource", fmt.Sprintf(`{"uri":%q,"text":"second"}`, uri), uri + " update"},
-		{"read_resource", fmt.Sprintf(`{"uri":%q}`, uri), ""},
-		{"delete_resource", fmt.Sprintf(`{"uri":%q}`, uri), uri + " delete"},
+	for _, step := range []caller.Call{
+		{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"first"}`, uri), Key: uri + " create"},
+		{Tool: "update_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"second"}`, uri), Key: uri + " update"},
+		{Tool: "read_resource", Arguments: fmt.Sprintf(`{"uri":%q}`, uri)},
+		{Tool: "delete_resource", Arguments: fmt.Sprintf(`{"uri":%q}`, uri), Key: uri + " delete"},
 	} {
-		var a answer
-		if c, a = k.keyed(ctx, d, c, step, ""); !a.ok {
+		var a caller.Answer
+		if c, a = k.keyed(ctx, d, c, step, ""); !a.OK {
 			if ctx.Err() == nil {
-				k.fault("a call that its service keeps the key of does not succeed", "%s of %s through %s: %v", step.tool, uri, d.name, a)
+				k.fault("a call that its service keeps the key of does not succeed", "%s of %s through %s: %v", step.Tool, uri, d.name, a)
 			}
 			return
 		}
-		if step.tool == "read_resource" && !strings.Contains(a.text, `"second"`) {
-			k.fault("a resource is not what was written", "%s: %s", uri, a.text)
+		if step.Tool == "read_resource" && !strings.Contains(a.Text, `"second"`) {
+			k.fault("a resource is not what was written", "%s: %s", uri, a.Text)
 		}
 	}
 }
@@ -305,16 +306,16 @@ func (k *worker) subscribe(ctx context.Context) {
 	defer cancel()
 	uri := "soak:" + k.key("told")
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+k.edge().web+"/mcp", strings.NewReader(
-		mcpRequest(1, mcp.MethodListen, fmt.Sprintf(`"notifications":{"resourceSubscriptions":[%q]},`, uri), capable("{}"))))
+		caller.MCP(1, mcp.MethodListen, fmt.Sprintf(`"notifications":{"resourceSubscriptions":[%q]},`, uri), caller.Capable("{}"))))
 	if err != nil {
 		return
 	}
-	for h := []string{"Content-Type", "application/json", "Accept", bothForms, mcp.HeaderProtocolVersion, mcp.Modern, mcp.HeaderMethod, mcp.MethodListen}; len(h) > 0; h = h[2:] {
+	for h := []string{"Content-Type", "application/json", "Accept", caller.BothForms, mcp.HeaderProtocolVersion, mcp.Modern, mcp.HeaderMethod, mcp.MethodListen}; len(h) > 0; h = h[2:] {
 		q.Header.Set(h[0], h[1])
 	}
-	resp, err := web.Do(q)
+	resp, err := caller.Web.Do(q)
 	if err != nil {
-		k.ended("subscription", "", began, unsent(err))
+		k.ended("subscription", "", began, caller.Unsent(err))
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -323,7 +324,7 @@ func (k *worker) subscribe(ctx context.Context) {
 	for heard < 2 && lines.Scan() {
 		switch line := lines.Text(); {
 		case strings.Contains(line, "notifications/subscriptions/acknowledged"):
-			if a := restCall(ctx, other, call{"create_resource", fmt.Sprintf(`{"uri":%q,"text":"news"}`, uri), uri}); !a.ok {
+			if a := caller.REST(ctx, other.web, caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"news"}`, uri), Key: uri}); !a.OK {
 				k.ended("subscription", "", began, a)
 				return
 			}
@@ -332,10 +333,10 @@ func (k *worker) subscribe(ctx context.Context) {
 			heard++
 		}
 	}
-	a := answer{ok: heard == 2}
-	if !a.ok {
-		a = broken(fmt.Errorf("not told of an update within %v: %w", callTime, err2(lines.Err())))
+	a := caller.Answer{OK: heard == 2}
+	if !a.OK {
+		a = caller.Broken(fmt.Errorf("not told of an update within %v: %w", callTime, err2(lines.Err())))
 	}
 	k.ended("subscription", "", began, a)
-	_ = restCall(context.WithoutCancel(ctx), other, call{"delete_resource", fmt.Sprintf(`{"uri":%q}`, uri), uri + " delete"})
+	_ = caller.REST(context.WithoutCancel(ctx), other.web, caller.Call{Tool: "delete_resource", Arguments: fmt.Sprintf(`{"uri":%q}`, uri), Key: uri + " delete"})
 }

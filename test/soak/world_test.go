@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 // world is what happens during a soak, and what is known of it.
@@ -49,7 +51,7 @@ type wanted struct {
 type refusal struct {
 	kind         string
 	began, ended time.Time
-	answer       answer
+	answer       caller.Answer
 }
 
 // outage is a time in which calls may be refused, as something is taken away.
@@ -101,14 +103,14 @@ func (w *world) faults() []fault {
 
 // ended notes what came of a call, with all its repetitions. A key says that it
 // has an effect in the ledger.
-func (w *world) ended(kind, key string, began time.Time, tries ...answer) {
+func (w *world) ended(kind, key string, began time.Time, tries ...caller.Answer) {
 	last := tries[len(tries)-1]
 	c := never
 	for _, a := range tries {
 		switch {
-		case a.ok:
+		case a.OK:
 			c = once
-		case a.executed != "no" && c == never:
+		case a.Executed != "no" && c == never:
 			c = maybe
 		}
 	}
@@ -120,7 +122,7 @@ func (w *world) ended(kind, key string, began time.Time, tries ...answer) {
 		w.tallies[kind] = t
 	}
 	switch {
-	case last.ok:
+	case last.OK:
 		t.ok++
 	case c == never:
 		t.refused++
@@ -131,13 +133,13 @@ func (w *world) ended(kind, key string, began time.Time, tries ...answer) {
 	if key != "" {
 		w.wanted = append(w.wanted, wanted{key, kind, c, time.Now(), last.String()})
 	}
-	if !last.ok {
+	if !last.OK {
 		w.refused = append(w.refused, refusal{kind, began, time.Now(), last})
 	}
 }
 
 // once makes a call that is not repeated.
-func (w *world) once(ctx context.Context, kind string, c client, what call, key string) answer {
+func (w *world) once(ctx context.Context, kind string, c client, what caller.Call, key string) caller.Answer {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()

@@ -150,7 +150,7 @@ func OfOperators() User {
 		Name: Operator,
 		Publish: []string{
 			"$KV.names.>", "$KV.definitions.accepted.*", "$JS.API.DIRECT.GET.KV_definitions", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
-			"$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.LIST.*",
+			"$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.LIST.*", "$SYS.REQ.USER.INFO",
 		},
 		Subscribe: []string{"$KV.registry.>", "$KV.catalogue.>", "mcp.ctl.edge.names", "mcp.evt.*.updated", Inbox(Operator)},
 	}

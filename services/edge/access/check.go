@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -158,4 +159,26 @@ func (c *checker) there(at jsontext.Pointer, text string) pattern {
 		c.odd(at, "%s fits nothing that the edge has", text)
 	}
 	return rule
+}
+
+// CheckFile reads a policy file and returns what is wrong or odd in it. offers says what
+// the edge offers, once the file can be read; nil for an edge that is not asked. The
+// error is that of reading.
+func CheckFile(name string, offers func() map[Kind][]string) ([]Problem, error) {
+	text, err := Read(name)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := Parse(text)
+	if wrong := (*ParseError)(nil); errors.As(err, &wrong) {
+		return wrong.Problems, nil
+	}
+	if err != nil {
+		return []Problem{{Text: err.Error()}}, nil
+	}
+	var known map[Kind][]string
+	if offers != nil {
+		known = offers()
+	}
+	return policy.Check(known), nil
 }

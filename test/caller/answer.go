@@ -1,4 +1,6 @@
-package soak
+// Package caller makes calls as clients do, at the doors over HTTP, and says in one form what
+// came of each. Tests that disturb a running Busbar count with it.
+package caller
 
 import (
 	"bytes"
@@ -10,46 +12,45 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// call is one call of a tool, whatever the door. The key is an idempotency key,
-// or empty.
-type call struct{ tool, arguments, key string }
+// Call is one call of a tool, whatever the door. Key is an idempotency key, or empty.
+type Call struct{ Tool, Arguments, Key string }
 
-// answer is what came of a call, in words that all doors have.
-type answer struct {
-	ok bool
-	// text is the structured result's, or else the content's.
-	text string
+// Answer is what came of a call, in words that all doors have.
+type Answer struct {
+	OK bool
+	// Text is the structured result's, or else the content's.
+	Text string
 	// Of a call without a result. What the client itself saw, a connection that
 	// broke, has the reason "connection".
-	reason, executed string
-	// approval is what the call waits for.
-	approval string
-	// detail is for people.
-	detail string
+	Reason, Executed string
+	// Approval is what the call waits for.
+	Approval string
+	// Detail is for people.
+	Detail string
 }
 
-func (a answer) String() string {
-	if a.ok {
+func (a Answer) String() string {
+	if a.OK {
 		return "ok"
 	}
-	return fmt.Sprintf("%s, executed %s: %.200s", a.reason, a.executed, a.detail)
+	return fmt.Sprintf("%s, executed %s: %.200s", a.Reason, a.Executed, a.Detail)
 }
 
-// broken is the answer of a call whose connection failed. Who was not let in has
+// Broken is the answer of a call whose connection failed. Who was not let in has
 // sent nothing.
-func broken(err error) answer {
-	a := answer{reason: "connection", executed: "unknown", detail: err.Error()}
+func Broken(err error) Answer {
+	a := Answer{Reason: "connection", Executed: "unknown", Detail: err.Error()}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		a.executed = "no"
+		a.Executed = "no"
 	}
 	return a
 }
 
-// unsent is the answer of a call that could not even begin.
-func unsent(err error) answer {
-	a := broken(err)
-	a.executed = "no"
+// Unsent is the answer of a call that could not even begin.
+func Unsent(err error) Answer {
+	a := Broken(err)
+	a.Executed = "no"
 	return a
 }
 
@@ -63,20 +64,21 @@ type facts struct {
 	} `json:"data"`
 }
 
-func refused(v []byte) answer {
+// Refused reads the error of a call.
+func Refused(v []byte) Answer {
 	var f facts
 	if err := json.Unmarshal(v, &f); err != nil || f.Reason == "" {
-		return answer{reason: "unreadable", executed: "unknown", detail: fmt.Sprintf("%v: %.300s", err, v)}
+		return Answer{Reason: "unreadable", Executed: "unknown", Detail: fmt.Sprintf("%v: %.300s", err, v)}
 	}
 	if f.Approval == "" {
 		f.Approval = f.Data.Approval
 	}
-	return answer{reason: f.Reason, executed: f.Executed, approval: f.Approval, detail: string(v)}
+	return Answer{Reason: f.Reason, Executed: f.Executed, Approval: f.Approval, Detail: string(v)}
 }
 
-// result reads a tool's result under MCP's names or those of the API of version
+// Result reads a tool's result under MCP's names or those of the API of version
 // 1.0.0.
-func result(v []byte) answer {
+func Result(v []byte) Answer {
 	var r struct {
 		Content []struct {
 			Text string `json:"text"`
@@ -88,28 +90,28 @@ func result(v []byte) answer {
 		Reason      *string        `json:"reason"`
 	}
 	if err := json.Unmarshal(v, &r); err != nil {
-		return answer{reason: "unreadable", executed: "unknown", detail: fmt.Sprintf("%v: %.300s", err, v)}
+		return Answer{Reason: "unreadable", Executed: "unknown", Detail: fmt.Sprintf("%v: %.300s", err, v)}
 	}
 	if r.Reason != nil { // a slot of a batch
-		return refused(v)
+		return Refused(v)
 	}
-	a := answer{ok: !r.IsError && !r.IsError1}
+	a := Answer{OK: !r.IsError && !r.IsError1}
 	for _, c := range r.Content {
-		a.text += c.Text
+		a.Text += c.Text
 	}
 	for _, s := range []jsontext.Value{r.Structured, r.Structured1} {
 		if len(s) > 0 && s.Kind() == '{' {
-			a.text = string(s)
+			a.Text = string(s)
 		}
 	}
-	if !a.ok {
-		a.reason, a.executed, a.detail = "tool_error", "yes", a.text
+	if !a.OK {
+		a.Reason, a.Executed, a.Detail = "tool_error", "yes", a.Text
 	}
 	return a
 }
 
-// message is one of MCP's.
-type message struct {
+// Message is one of MCP's.
+type Message struct {
 	ID     jsontext.Value `json:"id"`
 	Method string         `json:"method"`
 	Params jsontext.Value `json:"params"`
@@ -120,26 +122,27 @@ type message struct {
 	} `json:"error"`
 }
 
-func (m message) answer() answer {
+// Answer is what a response says of a call.
+func (m Message) Answer() Answer {
 	if m.Error == nil {
-		return result(m.Result)
+		return Result(m.Result)
 	}
-	a := refused(m.Error.Data)
-	a.detail = m.Error.Message
+	a := Refused(m.Error.Data)
+	a.Detail = m.Error.Message
 	return a
 }
 
-// answerTo reads the response out of a body that is a message or a stream of
+// AnswerTo reads the response out of a body that is a message or a stream of
 // events.
-func answerTo(body []byte) (message, error) {
-	var m message
+func AnswerTo(body []byte) (Message, error) {
+	var m Message
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		for line := range bytes.Lines(body) {
 			data, ok := bytes.CutPrefix(line, []byte("data: "))
 			if !ok || len(bytes.TrimSpace(data)) == 0 {
 				continue
 			}
-			m = message{}
+			m = Message{}
 			if err := json.Unmarshal(data, &m); err != nil {
 				return m, err
 			}
@@ -152,7 +155,8 @@ func answerTo(body []byte) (message, error) {
 	return m, json.Unmarshal(body, &m)
 }
 
-func quoted(s string) string {
+// Quoted is a string in JSON.
+func Quoted(s string) string {
 	b, _ := json.Marshal(s)
 	return string(b)
 }

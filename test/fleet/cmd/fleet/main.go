@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/busbar-mcp/busbar/test/fleet"
 )
 
 type commandLine struct {
@@ -60,10 +62,10 @@ func main() {
 	k.FatalIfErrorf(err)
 	root, err := checkout()
 	k.FatalIfErrorf(err)
-	t, err := load(ctx, root, cl.Profile)
+	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: cl.Profile, Out: os.Stdout})
 	k.FatalIfErrorf(err)
 	k.BindTo(ctx, (*context.Context)(nil))
-	k.FatalIfErrorf(k.Run(newFleet(t, root, dir, os.Stdout)))
+	k.FatalIfErrorf(k.Run(f))
 }
 
 // checkout is the directory with docker-compose.yml, here or above.
@@ -84,20 +86,23 @@ func checkout() (string, error) {
 }
 
 // Run starts the fleet.
-func (upCommand) Run(ctx context.Context, f *fleet) error {
+func (upCommand) Run(ctx context.Context, f *fleet.Fleet) error {
 	ctx, cancel := context.WithTimeout(ctx, upTime)
 	defer cancel()
-	return f.up(ctx)
+	if err := f.Up(ctx); err != nil {
+		return err
+	}
+	return f.Status()
 }
 
 // Run lists the parts.
-func (statusCommand) Run(f *fleet) error { return f.status() }
+func (statusCommand) Run(f *fleet.Fleet) error { return f.Status() }
 
 // Run signals a part.
-func (c killCommand) Run(f *fleet) error {
+func (c killCommand) Run(f *fleet.Fleet) error {
 	signals := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
-	return f.kill(c.Part, signals[c.Signal])
+	return f.Signal(c.Part, signals[c.Signal])
 }
 
 // Run stops the fleet.
-func (c downCommand) Run(f *fleet) error { return f.down(c.Volumes) }
+func (c downCommand) Run(f *fleet.Fleet) error { return f.Down(c.Volumes) }
