@@ -58,6 +58,14 @@ type alert struct {
 	Instruction string `json:"instruction"`
 }
 
+// bound clips what a stranger wrote.
+func (a *alert) bound() {
+	for _, short := range []*string{&a.Event, &a.Severity, &a.Urgency, &a.Ends} {
+		*short = clip(*short, 100)
+	}
+	a.Headline, a.Area, a.Description, a.Instruction = clip(a.Headline, 500), clip(a.Area, 1_000), clip(a.Description, 4_000), clip(a.Instruction, 2_000)
+}
+
 func (a *alert) String() string {
 	text := fmt.Sprintf("%s\nArea: %s\nSeverity: %s\nDescription: %s", a.Event, a.Area, a.Severity, a.Description)
 	if a.Instruction != "" {
@@ -95,7 +103,7 @@ func (w *weather) alerts(ctx context.Context, call *service.Call, in struct {
 	texts := make([]string, shown)
 	for i := range out.Alerts {
 		a := found.Features[i].Properties
-		a.Area, a.Description, a.Instruction = clip(a.Area, 1_000), clip(a.Description, 4_000), clip(a.Instruction, 2_000)
+		a.bound()
 		out.Alerts[i], texts[i] = a, a.String()
 	}
 	text := strings.Join(texts, "\n---\n")

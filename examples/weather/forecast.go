@@ -71,6 +71,14 @@ type period struct {
 	DetailedForecast string   `json:"detailedForecast"`
 }
 
+// bound clips what a stranger wrote.
+func (p *period) bound() {
+	for _, short := range []*string{&p.Name, &p.StartTime, &p.TemperatureUnit, &p.WindSpeed, &p.WindDirection} {
+		*short = clip(*short, 100)
+	}
+	p.ShortForecast, p.DetailedForecast = clip(p.ShortForecast, 500), clip(p.DetailedForecast, 2_000)
+}
+
 func (p *period) String() string {
 	temperature := "unknown"
 	if p.Temperature != nil {
@@ -111,7 +119,7 @@ func (w *weather) forecast(ctx context.Context, call *service.Call, at place) (*
 	}
 	texts := make([]string, len(f.Periods))
 	for i := range f.Periods {
-		f.Periods[i].DetailedForecast = clip(f.Periods[i].DetailedForecast, 2_000)
+		f.Periods[i].bound()
 		texts[i] = f.Periods[i].String()
 	}
 	call.Log("info", "weather.forecast", fmt.Sprintf("Successfully fetched forecast for coordinates (%.4f, %.4f)", at.Latitude, at.Longitude))

@@ -36,7 +36,8 @@ func (l *logbook) text() string {
 
 // note writes a line, and tells who subscribed to them.
 func (w *weather) note(format string, args ...any) {
-	w.logs.add(time.Now().UTC().Format(time.DateTime) + " - " + clip(fmt.Sprintf(format, args...), maxLine))
+	line := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ") // one line, whatever a stranger wrote
+	w.logs.add(time.Now().UTC().Format(time.DateTime) + " - " + clip(line, maxLine))
 	w.ResourceUpdated(logsURI)
 }
 

@@ -64,17 +64,25 @@ func TestAlerts(t *testing.T) {
 func TestStrangeAnswers(t *testing.T) {
 	t.Parallel()
 	many := `{"features":[` + strings.TrimSuffix(strings.Repeat(`{"properties":{"event":"Flood","description":"`+strings.Repeat("wet ", 2_000)+`"}},`, 60), ",") + `]}`
+	long := func(n int) string { return strings.Repeat("long ", n) }
 	for name, c := range map[string]struct {
 		status     int
 		body, says string
+		fails      bool
 	}{
-		"many long alerts": {200, many, "… and 35 more"},
-		"no JSON":          {200, "<html>", "could not be read"},
-		"another shape":    {200, `{"features":7}`, "could not be read"},
-		"too large":        {200, strings.Repeat(" ", 3<<20), "more than 2 MiB"},
-		"a redirect":       {301, "", "status 301"},
-		"busy":             {429, "{}", "fewer requests"},
-		"down":             {503, "", "down or cannot be reached"},
+		"many long alerts": {200, many, "… and 35 more", false},
+		"long fields":      {200, fmt.Sprintf(`{"features":[{"properties":{"event":%q,"headline":%q,"severity":%q,"urgency":%q,"ends":%q}}]}`, long(9e4), long(9e4), long(9e4), long(9e4), long(1e4)), "Severity: long", false},
+		"nothing":          {200, "null", "No active alerts", false},
+		"not UTF-8":        {200, "{\"features\":[{\"properties\":{\"event\":\"\xff\xfe\"}}]}", "Severity", false},
+		"no JSON":          {200, "<html>", "could not be read", true},
+		"another shape":    {200, `{"features":7}`, "could not be read", true},
+		"another type":     {200, `{"features":[{"properties":{"event":{"a":1}}}]}`, "could not be read", true},
+		"deep":             {200, strings.Repeat("[", 500_000), "could not be read", true},
+		"too large":        {200, strings.Repeat(" ", 3<<20), "more than 2 MiB", true},
+		"a redirect":       {301, "", "status 301", true},
+		"busy":             {429, "{}", "fewer requests", true},
+		"down":             {503, "", "down or cannot be reached", true},
+		"a forged line":    {400, `{"detail":"no\n2026-01-01 00:00:00 - all is well"}`, "refuses the arguments", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,8 +93,11 @@ func TestStrangeAnswers(t *testing.T) {
 				_, _ = w.Write([]byte(c.body))
 			})
 			r := bus.Call("get_alerts", map[string]any{"state": "NY"})
-			if r.Err != nil || r.IsError == (c.body == many) || !strings.Contains(r.Text, c.says) || len(r.Text) > 120_000 {
-				t.Errorf("%v %v %.300s", r.IsError, r.Err, r.Text)
+			if r.Err != nil || r.IsError != c.fails || !strings.Contains(r.Text, c.says) || len(r.Text)+len(r.Structured) > 240_000 || name == "long fields" && len(r.Text)+len(r.Structured) > 5_000 {
+				t.Errorf("%v %v %d bytes: %.300s", r.IsError, r.Err, len(r.Text)+len(r.Structured), r.Text)
+			}
+			if logs, err := bus.Read(logsURI); err != nil || strings.Contains(logs[0].Text, "\n2026-01-01") {
+				t.Errorf("%v %+v", err, logs)
 			}
 			if r := bus.Call("get_forecast", newYork); !r.IsError || strings.Contains(r.Text, "127.0.0.1") {
 				t.Error(r.Text, r.Err)

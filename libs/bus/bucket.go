@@ -30,8 +30,10 @@ const (
 	NamesBucket     = "names"
 	AccessBucket    = "access"
 	LimitsBucket    = "limits"
-	// DefinitionsBucket has what services said of their tools.
+	// DefinitionsBucket has what services said of their tools, AcceptedBucket what an
+	// operator accepted of that.
 	DefinitionsBucket = "definitions"
+	AcceptedBucket    = "accepted"
 )
 
 // Bucket is one key-value bucket, shared by every process on the bus. It may be
@@ -244,9 +246,20 @@ func (b *Bucket) remove(ctx context.Context, key string, expect ...jetstream.Pub
 	if !validKey(key) {
 		return nil
 	}
-	_, err := b.write(ctx, key, nil, nats.Header{"KV-Operation": {"DEL"}}, expect...)
+	header := nats.Header{"KV-Operation": {"DEL"}}
+	if fading[b.name] {
+		header.Set(jetstream.MsgTTLHeader, deletedFor)
+	}
+	_, err := b.write(ctx, key, nil, header, expect...)
 	return err
 }
+
+// deletedFor is how long a bucket of clients says that a key was deleted: who makes keys
+// and deletes them would else fill it with that, for as long as it keeps anything.
+const deletedFor = "1m"
+
+// fading are the buckets whose keys clients make, which all take a time of one message.
+var fading = map[string]bool{SessionsBucket: true, StreamsBucket: true, ApprovalsBucket: true, OutcomesBucket: true, TasksBucket: true}
 
 // OnWrite calls f with the key at every write and deletion from now on, whoever
 // makes it, of one key or of all (">"). f must not block. stop ends that.
@@ -307,27 +320,59 @@ func (b *Bucket) Each(ctx context.Context, prefix string, f func(key string, val
 // All calls f with every key and its value, in no order. It costs one read of
 // the bucket, however many keys there are. The error is that of JetStream.
 func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) error {
+	return b.AllWritten(ctx, func(key string, value []byte, _ time.Time) { f(key, value) })
+}
+
+// AllWritten is All with when each was written, by the clock of the NATS server.
+func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte, at time.Time)) error {
+	// What has expired since it was counted does not come, and is not counted again.
+	for wait := 2 * time.Second; ; wait *= 2 {
+		all, missing, err := b.all(ctx, wait)
+		switch {
+		case err == nil && missing == 0:
+			for _, msg := range all {
+				kept, err := msg.Metadata()
+				if err != nil {
+					return err
+				}
+				f(subject.KeyOf(b.name, msg.Subject()), msg.Data(), kept.Timestamp)
+			}
+			return nil
+		case missing == 0: // nothing was asked for yet
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case wait >= longestList:
+			return errors.Join(err, fmt.Errorf("%d keys of bucket %s did not come in %v", missing, b.name, wait))
+		}
+	}
+}
+
+// longestList is how long the last attempt of All takes.
+const longestList = 8 * time.Second
+
+// all is one attempt of All. missing are those that did not come in time.
+func (b *Bucket) all(ctx context.Context, wait time.Duration) (all []jetstream.Msg, missing int, err error) {
 	cons, err := b.conn.js.OrderedConsumer(ctx, "KV_"+b.name, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
 	})
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	pending := int(cons.CachedInfo().NumPending)
-	if pending == 0 {
-		return nil
+	missing = int(cons.CachedInfo().NumPending)
+	if missing == 0 {
+		return nil, 0, nil
 	}
-	// What has expired since it was counted does not come.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	batch, err := cons.Fetch(pending, jetstream.FetchContext(ctx))
+	batch, err := cons.Fetch(missing, jetstream.FetchContext(ctx))
 	if err != nil {
-		return err
+		return nil, missing, err
 	}
 	for msg := range batch.Messages() {
-		if !wire.Deleted(msg.Headers()) {
-			f(subject.KeyOf(b.name, msg.Subject()), msg.Data())
+		if missing--; !wire.Deleted(msg.Headers()) {
+			all = append(all, msg)
 		}
 	}
-	return batch.Error()
+	return all, missing, batch.Error()
 }

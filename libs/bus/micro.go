@@ -16,11 +16,28 @@ type Stats struct {
 	Refused int64 `json:"refused"`
 	// InFlight are running or waiting for a slot.
 	InFlight int64 `json:"in_flight"`
+	// Running have a slot, of which there are Slots for calls of clients, and as many for
+	// calls of tools at each depth; Waiting wait for one. Overloaded counts those that got
+	// none.
+	Running    int   `json:"running"`
+	Waiting    int   `json:"waiting"`
+	Slots      int   `json:"slots"`
+	Overloaded int64 `json:"overloaded"`
+	// TookNano is how long the handlers of the calls that were served took, together.
+	TookNano int64 `json:"took_ns"`
 }
 
 // Stats returns this server's counts since its start.
 func (s *Server) Stats() Stats {
-	return Stats{Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load()}
+	all := Stats{
+		Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load(),
+		Slots: s.cfg.Concurrency, Overloaded: s.overloaded.Load(), TookNano: s.took.Load(),
+	}
+	for _, depth := range s.slots {
+		running, waiting := depth.now()
+		all.Running, all.Waiting = all.Running+running, all.Waiting+waiting
+	}
+	return all
 }
 
 // Describe makes the server visible to `nats micro ls`, info and stats. That

@@ -9,14 +9,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/sourcegraph/conc/panics"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
-	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Handler carries out one call. Its context ends at the deadline, when the
@@ -35,6 +32,9 @@ type ServerConfig struct {
 	// wait for a slot, of one caller half of these; more are refused as
 	// Overloaded. Calls that tools make have as many of their own, at each depth.
 	Concurrency int
+	// Observe, unless nil, is told of every call and run of a task that a handler ended,
+	// with the terminal frame's body or why there is none. It must not block.
+	Observe func(req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
 }
 
 const (
@@ -79,7 +79,9 @@ type Server struct {
 	recent recentCalls
 	kept   keptCalls
 
-	served, failed atomic.Int64
+	served, failed, overloaded atomic.Int64
+	// took is how long the handlers of those that were served did, together.
+	took atomic.Int64
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.
@@ -219,7 +221,7 @@ func (s *Server) receive(msg *nats.Msg) {
 	if s.queued.Add(1) > int64(maxDepths*5*s.cfg.Concurrency) {
 		s.queued.Add(-1)
 		if !large || s.genuine(msg.Data) {
-			out.fail(noSlot(s.cfg.Service))
+			out.fail(s.noSlot())
 		}
 		return
 	}
@@ -292,7 +294,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	if share != nil {
 		defer slots.release(share)
 	} else if ctx.Err() == nil {
-		out.fail(noSlot(s.cfg.Service))
+		out.fail(s.noSlot())
 		return
 	}
 	if ctx.Err() != nil {
@@ -325,65 +327,13 @@ func ofSender(sender, id string) string {
 	return sender + "/" + id
 }
 
-func noSlot(service string) *fault.Error {
-	return fault.New(fault.Overloaded, "service %s has no free slot for this caller; try again shortly", service)
+func (s *Server) noSlot() *fault.Error {
+	s.overloaded.Add(1)
+	return fault.New(fault.Overloaded, "service %s has no free slot for this caller; try again shortly", s.cfg.Service)
 }
 
 func tooLate(service string) *fault.Error {
 	return fault.New(fault.DeadlineExceeded, "service %s got the call too late to start it", service).Ran(fault.No)
-}
-
-func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
-	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
-	if req.IdempotencyKey != "" {
-		s.kept.end(req.Id, body, f)
-	}
-	if f != nil {
-		out.fail(f)
-		return
-	}
-	out.end(body)
-}
-
-// invoke runs a handler and makes every way it can end one that may be told.
-func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
-	var body proto.Message
-	var err error
-	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
-		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
-			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
-		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
-	}
-	s.served.Add(1)
-	if err == nil {
-		return body, nil
-	}
-	s.failed.Add(1)
-	var f *fault.Error
-	switch {
-	case errors.As(err, &f):
-	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		f = wire.TimedOut(s.cfg.Service)
-	case ctx.Err() != nil:
-		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
-	default:
-		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
-		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
-		if !effective(req.Method) {
-			f = f.Ran(fault.No)
-		}
-	}
-	return nil, f
-}
-
-// effective reports whether a method may have an effect, so that it matters whether
-// a handler that failed had begun.
-func effective(method string) bool {
-	switch method {
-	case mcp.MethodPromptsGet, mcp.MethodPromptsList, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
-		return false
-	}
-	return true
 }
 
 // admit records the call as live. It refuses one that is live or was seen

@@ -60,6 +60,13 @@ func newSlots(size int) *slots {
 	return s
 }
 
+// now is how many calls run, and wait.
+func (s *slots) now() (running, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running, s.waiting
+}
+
 // take waits for a slot, which release gives back. It returns nil at once when
 // no place to wait is left, all in all or for this tenant, or when those before it
 // wait longer than it has time; and when ctx ends first, or one that has less takes

@@ -60,7 +60,9 @@ func problems(ctx context.Context, conn *bus.Conn, replicas storage.Replicas) ma
 	found := map[string][]string{}
 	for _, s := range storage.Check(ctx, conn, replicas) {
 		if len(s.Problems) > 0 {
-			found[s.Name] = s.Problems
+			for _, p := range s.Problems {
+				found[s.Name] = append(found[s.Name], p.What)
+			}
 		}
 	}
 	return found

@@ -65,6 +65,9 @@ type Database interface {
 	// Among is the condition that a text column has one of the values of the n-th
 	// parameter, a []string.
 	Among(column string, n int) string
+	// Away says why calls are refused at the moment; nil where they are not. It asks
+	// nobody.
+	Away() error
 	// Close ends all calls and waits for them.
 	Close()
 }

@@ -43,10 +43,7 @@ func migrateSQLite(ctx context.Context, f *file, cfg Config) error {
 }
 
 func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, engine string, cfg Config, options ...goose.ProviderOption) error {
-	if _, err := fs.Stat(cfg.Migrations, engine); err != nil {
-		engine = "both"
-	}
-	migrations, err := fs.Sub(cfg.Migrations, engine)
+	migrations, err := fs.Sub(cfg.Migrations, engineDir(cfg.Migrations, engine))
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,14 @@ func answers(ctx context.Context, pool *pgxpool.Pool) (reason error) {
 	}
 }
 
+// Away keeps the reason, which names the server, from those who may read this.
+func (p *postgres) Away() error {
+	if p.circuit.away() == nil {
+		return nil
+	}
+	return errors.New("the database of " + p.cfg.Holds + " does not answer; calls that need it are refused until it does")
+}
+
 func (p *postgres) Close() {
 	p.circuit.close()
 	p.pool.Close()

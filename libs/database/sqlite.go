@@ -148,6 +148,13 @@ func (f *file) leave() error {
 	return errors.Join(f.read.Close(), f.write.Close(), f.lock.Unlock())
 }
 
+func (s *sqlite) Away() error {
+	if s.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
+
 func (s *sqlite) Close() {
 	if s.closed.Swap(true) {
 		return

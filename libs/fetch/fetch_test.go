@@ -157,3 +157,21 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+// However far away a document says that it expires, it is asked for again after what
+// is believed.
+func TestReaderFarFuture(t *testing.T) {
+	t.Parallel()
+	for _, header := range [][]string{{"Expires", "Fri, 31 Dec 9999 23:59:59 GMT"}, {"Cache-Control", "max-age=2147483647"}, {"Cache-Control", "max-age=60", "Age", "-99999999999"}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &host{answer: func(*http.Request) *http.Response { return answer(200, "x", header...) }}
+			r := fetch.NewReader(fetch.New(h, limits), http.Header{}, 10_000, 50)
+			for want := 1; want <= 3; want++ {
+				if _, expires, err := r.Get(t.Context(), "http://host/x"); err != nil || len(h.asked) != want || time.Until(expires) > limits.LongestWait {
+					t.Errorf("%v: %v, %d requests, fresh until %v", header, err, len(h.asked), expires)
+				}
+				time.Sleep(limits.LongestWait + time.Second)
+			}
+		})
+	}
+}

@@ -7,7 +7,8 @@ import (
 )
 
 // Reader reads documents that are the same for everybody who asks. Each is kept
-// until it expires, and asked for conditionally after that.
+// until it expires, or for Limits.LongestWait if that is sooner, and asked for conditionally
+// after that: a date in ten years would have a wrong answer stay for as long.
 type Reader struct {
 	client *Client
 	header http.Header
@@ -45,7 +46,9 @@ func (r *Reader) Get(ctx context.Context, url string) (a *Answer, expires time.T
 	if a, err = r.client.Do(req); err != nil {
 		return nil, time.Time{}, err
 	}
-	expires = Expires(a.Header, time.Now())
+	if now := time.Now(); Expires(a.Header, now).After(now) {
+		expires = r.client.Believed(now, Expires(a.Header, now).Sub(now))
+	}
 	switch {
 	case a.Status == http.StatusNotModified && known != nil:
 		r.kept.Put(url, &document{known.Kept, expires}, known.Cost(url))

@@ -13,6 +13,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/probe"
 )
 
 // Build makes a service. It opens what the service needs, waiting for it until
@@ -80,7 +81,8 @@ func Main[E Environment](name string, build Build[E]) {
 // one command of a program that runs several.
 type Command[E Environment] struct {
 	join.Flags
-	Env E `embed:""`
+	Probe probe.Flags `embed:""`
+	Env   E           `embed:""`
 
 	name  string
 	build Build[E]
@@ -98,6 +100,12 @@ const startTime = 30 * time.Second
 // Run joins the bus and serves until ctx ends. The line that says that the
 // instance is ready goes to out. It is called by kong.
 func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
+	l, err := c.Probe.Open()
+	if err != nil {
+		return err
+	}
+	shown := newWatch(l)
+	defer shown.close()
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	conn, err := c.Connect(starting, c.name, c.name)
@@ -105,17 +113,22 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
-	r, err := c.start(starting, conn, DataEnv{Env: Env{Version: lifecycle.Version(), Log: slog.Default()}})
+	r, err := c.start(starting, conn, DataEnv{Env: Env{Version: lifecycle.Version(), Log: slog.Default()}}, shown)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "busbar %s is ready: nats=%s\n", c.name, conn.URL())
+	ready := fmt.Sprintf("busbar %s is ready: nats=%s", c.name, conn.URL())
+	if l != nil {
+		ready += " metrics=" + l.URL()
+	}
+	fmt.Fprintln(out, ready)
 	return r.Serve(ctx)
 }
 
 // Start puts an instance on a bus that the process has joined already. Version,
 // log and, unless env.DataDir is empty, the place of data are those of env; the
-// service's own settings are read from the environment.
+// service's own settings are read from the environment. Probes are for processes of their
+// own: it has none.
 func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
 	parser, err := kong.New(c, kong.Name(c.name), lifecycle.Secrets())
 	if err != nil {
@@ -124,14 +137,21 @@ func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*R
 	if _, err := parser.Parse(nil); err != nil {
 		return nil, fmt.Errorf("settings of service %s: %w", c.name, err)
 	}
-	return c.start(ctx, conn, env)
+	return c.start(ctx, conn, env, nil)
 }
 
-func (c *Command[E]) start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
+func (c *Command[E]) start(ctx context.Context, conn *bus.Conn, env DataEnv, shown *watch) (*Running, error) {
 	any(&c.Env).(interface{ inherit(string, DataEnv) }).inherit(c.name, env)
 	s, err := c.build(ctx, c.Env)
 	if err != nil {
 		return nil, err
 	}
-	return s.Start(ctx, conn)
+	if shown != nil {
+		s.figures = newFigures(s, shown.probe)
+	}
+	r, err := s.Start(ctx, conn)
+	if err == nil {
+		shown.show(r)
+	}
+	return r, err
 }

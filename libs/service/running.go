@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
@@ -47,6 +48,7 @@ type Running struct {
 	undo     []func(context.Context) error
 	started  chan struct{}
 	stopping sync.Once
+	leaving  atomic.Bool
 	stopped  chan struct{}
 	// err is why the instance stopped by itself, and what Stop met.
 	err error
@@ -87,7 +89,11 @@ func (r *Running) start(ctx context.Context) (err error) {
 		r.then(func(context.Context) error { claim.Release(); return nil })
 	}
 	r.then(func(context.Context) error { return r.closeCaller() })
-	r.server, err = bus.Serve(ctx, r.conn, bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle})
+	cfg := bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle}
+	if s.figures != nil {
+		cfg.Observe = s.figures.observe
+	}
+	r.server, err = bus.Serve(ctx, r.conn, cfg)
 	if err != nil {
 		return err
 	}
@@ -209,6 +215,7 @@ func (r *Running) Stop(ctx context.Context) error {
 
 func (r *Running) stop(ctx context.Context, cause error) {
 	r.stopping.Do(func() {
+		r.leaving.Store(true)
 		s := r.service
 		if cause != nil {
 			s.Logger().Error("instance stops", "service", s.name, "error", cause)

@@ -15,6 +15,7 @@
 //	                CallTool
 //	Errorf          a handler's own failure, for the model
 //	Go, OnStop      work besides calls, and what is closed at the end
+//	Check           what an instance needs to be ready
 //
 // Package servicetest tests a service on a bus in the test's process.
 package service
@@ -30,6 +31,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/probe"
 )
 
 // Service is a set of tools, resources, prompts and skills under one name. Add to it
@@ -61,8 +63,10 @@ type Service struct {
 	instances int
 	closers   []func()
 
-	// loops do not change once an instance runs.
-	loops []func(context.Context, *bus.Conn) error
+	// These do not change once an instance runs. figures is nil unless a program shows them.
+	loops   []func(context.Context, *bus.Conn) error
+	checks  []probe.Check
+	figures *figures
 }
 
 // Option configures a Service.

@@ -61,6 +61,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	s.OnStop(kept.Close)
+	s.Check("database", kept.Away)
 	id, err := kept.StoreID(ctx)
 	if err != nil {
 		s.Close()

@@ -93,7 +93,7 @@ require (
 
 require (
 	github.com/busbar-mcp/busbar/examples/weather v0.0.0
-	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
+	github.com/busbar-mcp/busbar/gen v0.0.0
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0

@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
@@ -86,7 +87,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 
 // IssueToken makes the token by which people of this machine read the audit
 // trail, in a data directory or the default one of a name.
-func IssueToken(dir, name string, l *Listeners) (operator.Token, func(), error) {
+func IssueToken(dir, name string, l *Listeners) (token.Token, func(), error) {
 	if dir == "" {
 		var err error
 		if dir, err = lifecycle.DataDir(name); err != nil {

@@ -14,7 +14,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
+	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
@@ -24,9 +26,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/limit"
-	"github.com/busbar-mcp/busbar/services/edge/listener"
 	"github.com/busbar-mcp/busbar/services/edge/metrics"
-	"github.com/busbar-mcp/busbar/services/edge/operator"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -68,7 +68,7 @@ type Audit struct {
 	Off bool
 	// SpoolDir: see audit.Config. Token: see trail.Config.
 	SpoolDir string
-	Token    operator.Token
+	Token    token.Token
 }
 
 // Edge is a connected edge: everything but its listeners.
@@ -104,7 +104,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if cfg.Limiter == nil {
 		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
 	}
-	e := &Edge{cfg: cfg, conn: conn, looks: make(chan struct{}, maxLooks), sockets: door.NewSockets(), metrics: metrics.New(cfg.Version)}
+	e := &Edge{cfg: cfg, conn: conn, looks: make(chan struct{}, maxLooks), sockets: door.NewSockets()}
+	e.metrics = metrics.New(cfg.Version, e.checks)
 	defer func() {
 		if err != nil {
 			e.Close()
@@ -136,6 +137,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cleanup(e.gateway.Close)
+	e.endTasks()
 	e.cleanup(func() { e.sockets.End(now()) })
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sourcegraph/conc/pool"
 
+	"github.com/busbar-mcp/busbar/libs/probe"
+	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
 	"github.com/busbar-mcp/busbar/services/edge/door/graphql"
@@ -24,7 +26,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
 	"github.com/busbar-mcp/busbar/services/edge/identity"
-	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 // Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
@@ -48,8 +49,8 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 	}))
 	mux.HandleFunc("GET "+limitsPath, e.limitsLeft(guard))
 	web := rest.New(rest.Config{API: e.api, Guard: guard, Version: e.cfg.Version})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /readyz", e.ready)
+	mux.HandleFunc("GET "+probe.HealthPath, probe.Health)
+	mux.HandleFunc("GET "+probe.ReadyPath, e.metrics.Ready)
 	if a := e.identity(); a != nil {
 		mux.Handle(identity.MetadataPath, a)
 		mux.Handle(identity.MetadataPath+"/", a)
@@ -72,7 +73,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 
 // MetricsHandler serves the edge's figures to anybody: put it where clients and
 // proxies do not come.
-func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Handler() }
+func (e *Edge) MetricsHandler() http.Handler { return e.metrics.Metrics() }
 
 // ServeAll is Serve for every listener there is. It closes them.
 func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
@@ -98,11 +99,11 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 
 // readsMetrics says who reads the metrics; nil for anybody, as long as this edge asks
 // nobody who they are.
-func (e *Edge) readsMetrics(token operator.Token) func(string) bool {
-	if e.cfg.Authenticator == nil && token == "" {
+func (e *Edge) readsMetrics(own token.Token) func(string) bool {
+	if e.cfg.Authenticator == nil && own == "" {
 		return nil
 	}
-	return func(shown string) bool { return token.Admits(shown) || e.cfg.Audit.Token.Admits(shown) }
+	return func(shown string) bool { return own.Admits(shown) || e.cfg.Audit.Token.Admits(shown) }
 }
 
 // drainTime bounds how long Serve waits for calls in flight at its end.

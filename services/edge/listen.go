@@ -6,9 +6,10 @@ import (
 	"log/slog"
 	"net"
 
+	"github.com/busbar-mcp/busbar/libs/listener"
+	"github.com/busbar-mcp/busbar/libs/probe"
+	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/listener"
-	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 // ListenFlags are the flags that say where an edge listens, and to whom. The tags are
@@ -16,7 +17,7 @@ import (
 type ListenFlags struct {
 	Listen        string `default:"127.0.0.1:8000" env:"BUSBAR_LISTEN" placeholder:"HOST:PORT" help:"Where HTTP clients connect. Port 0 takes a free one (default ${default})."`
 	GRPCListen    string `name:"grpc-listen" env:"BUSBAR_GRPC_LISTEN" placeholder:"HOST:PORT" help:"Where gRPC clients connect, for example 127.0.0.1:8001. Without it there is no gRPC."`
-	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, for example 127.0.0.1:9100. Without it there are no metrics."`
+	MetricsListen string `env:"BUSBAR_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is served for Prometheus, with /healthz and /readyz, for example 127.0.0.1:9100. Without it there are no metrics."`
 	MetricsToken  string `name:"metrics-token-file" env:"BUSBAR_METRICS_TOKEN_FILE" placeholder:"FILE" help:"File with the bearer token that /metrics asks for. An edge that authenticates its clients asks for this one or for the operator's, in its data directory."`
 
 	TLSCert     string `name:"tls-cert" env:"BUSBAR_TLS_CERT" placeholder:"FILE" help:"Certificate of every listener, with its chain, in PEM. Read again when it changes, as the other files of TLS are."`
@@ -39,7 +40,7 @@ type Listeners struct {
 	HTTP, GRPC, Metrics net.Listener
 	TLS                 *listener.TLS
 	// MetricsToken opens the metrics, besides the operator's; empty for none.
-	MetricsToken operator.Token
+	MetricsToken token.Token
 }
 
 // Open opens the listeners. On a public address clients are served only if
@@ -56,7 +57,7 @@ func (f ListenFlags) Open(authenticated bool) (_ *Listeners, err error) {
 		return nil, err
 	}
 	if f.MetricsToken != "" {
-		if l.MetricsToken, err = operator.Read(f.MetricsToken); err != nil {
+		if l.MetricsToken, err = token.Read(f.MetricsToken); err != nil {
 			return nil, fmt.Errorf("--metrics-token-file: %w", err)
 		}
 	}
@@ -106,9 +107,8 @@ func (f ListenFlags) safe(l net.Listener, where string, authenticated bool) erro
 
 // Bounds on connections, half of which one address may have.
 const (
-	maxConnections        = 20_000
-	maxGRPCConnections    = 1000
-	maxMetricsConnections = 100
+	maxConnections     = 20_000
+	maxGRPCConnections = 1000
 )
 
 func (l *Listeners) http() net.Listener {
@@ -120,7 +120,7 @@ func (l *Listeners) grpc() net.Listener {
 }
 
 func (l *Listeners) metrics() net.Listener {
-	return l.TLS.Listen(listener.Bound(l.Metrics, maxMetricsConnections), "http/1.1")
+	return l.TLS.Listen(probe.Bound(l.Metrics), "http/1.1")
 }
 
 func isLoopback(l net.Listener) bool {
@@ -158,7 +158,7 @@ func (l *Listeners) String() string {
 		s += " grpc=" + l.GRPC.Addr().String()
 	}
 	if l.Metrics != nil {
-		s += " metrics=" + l.scheme() + "://" + l.Metrics.Addr().String() + "/metrics"
+		s += " metrics=" + l.scheme() + "://" + l.Metrics.Addr().String() + probe.MetricsPath
 	}
 	return s
 }

@@ -3,33 +3,25 @@ package edge
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/probe"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// check is one thing that an edge needs to serve calls. look asks nobody and
-// returns a line for people; its error says why the edge is not ready, and what
-// to do.
-type check struct {
-	name string
-	look func() (string, error)
-}
-
 // checks are those of /readyz.
-func (e *Edge) checks() []check {
-	all := []check{{"bus", e.busReady}, {"clock", e.clockReady}}
+func (e *Edge) checks() []probe.Check {
+	all := []probe.Check{{Name: "bus", Look: e.busReady}, {Name: "clock", Look: e.clockReady}}
 	if e.trail != nil {
-		all = append(all, check{"audit", e.auditReady})
+		all = append(all, probe.Check{Name: "audit", Look: e.auditReady})
 	}
 	if e.tls != nil {
-		all = append(all, check{"tls", e.tls.Status})
+		all = append(all, probe.Check{Name: "tls", Look: e.tls.Status})
 	}
 	if e.policy() != nil {
-		all = append(all, check{"access", e.policyReady})
+		all = append(all, probe.Check{Name: "access", Look: e.policyReady})
 	}
 	return all
 }
@@ -80,22 +72,4 @@ func (e *Edge) Warnings() []string {
 		return []string{unread}
 	}
 	return nil
-}
-
-// ready answers /readyz: whether the edge can carry calls, those with effects
-// included, and a line for each check.
-func (e *Edge) ready(w http.ResponseWriter, _ *http.Request) {
-	status, verdict := http.StatusOK, "ready"
-	var lines strings.Builder
-	for _, c := range e.checks() {
-		line, err := c.look()
-		if err != nil {
-			status, verdict, line = http.StatusServiceUnavailable, "not ready", "not ready: "+err.Error()
-		}
-		fmt.Fprintf(&lines, "%s: %s\n", c.name, strings.ReplaceAll(line, "\n", "; "))
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "%s\n%s", verdict, &lines)
 }

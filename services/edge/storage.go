@@ -120,7 +120,7 @@ func tabulate(out io.Writer, all []storage.State) error {
 	}
 	for _, s := range all {
 		for _, p := range s.Problems {
-			if _, err := fmt.Fprintf(out, "%s: %s\n", s.Name, p); err != nil {
+			if _, err := fmt.Fprintf(out, "%s: %s; %s: %s\n", s.Name, p.What, p.Follows, p.Mend); err != nil {
 				return err
 			}
 		}

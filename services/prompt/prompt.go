@@ -68,6 +68,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 	s := &prompts{store: kept, revision: -1, Service: service.New("prompt", service.WithVersion(env.Version), service.WithLogger(env.Log),
 		service.WithDescription("Prompt templates with typed arguments in several languages, and tools to manage them"))}
 	s.OnStop(kept.Close)
+	s.Check("database", kept.Away)
 	s.Refresh(env.Reread, s.refresh)
 	s.ListPrompts(s.page, s.find)
 	id, err := kept.StoreID(ctx)

@@ -121,7 +121,11 @@ func (out *ReadOut) part(data []byte, line, most int) (string, error) {
 	for len(kept) > 0 && !utf8.Valid(kept) {
 		kept = kept[:len(kept)-1]
 	}
-	out.Note = fmt.Sprintf("%d of %d bytes: the line is longer than maxBytes", len(kept), len(data))
+	out.Note = fmt.Sprintf("%d bytes of line %d, which is longer than maxBytes", len(kept), line)
+	if end := bytes.IndexByte(data, '\n'); end >= 0 && end < len(data)-1 {
+		out.NextLine = line + 1
+		out.Note += fmt.Sprintf(": the rest of it is left out; go on with startLine %d", out.NextLine)
+	}
 	return string(kept), nil
 }
 

@@ -73,8 +73,8 @@ func same(t *testing.T, what, got, want string) {
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	home := build(t)
-	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", t.TempDir())
-	address := regexp.MustCompile(`mcp=(http://\S+)/mcp`).FindStringSubmatch(start(t, dev))
+	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", t.TempDir())
+	address := regexp.MustCompile(`mcp=(http://\S+)/mcp .*grpc=(\S+)`).FindStringSubmatch(start(t, dev))
 	if address == nil {
 		t.Fatal("it does not say where it listens")
 	}
@@ -87,6 +87,8 @@ func TestDoors(t *testing.T) {
 		"docs/websocket.md": {"ws": 2},
 		"docs/rest.md":      {"http": 3, "json": 3},
 		"docs/envelope.md":  {"http": 3, "json": 3},
+		"docs/grpc.md":      {"go": 1, "text": 1},
+		"docs/resources.md": {"http": 3, "json": 3},
 	} {
 		t.Run(page, func(t *testing.T) {
 			ran := map[string]int{}
@@ -104,6 +106,12 @@ func TestDoors(t *testing.T) {
 					request, answer = b.text, send(t, address[1], b.text)
 				case b.language == "json":
 					same(t, request, answer, b.text)
+				case b.language == "go":
+					answer = run(t, b.text, address[2])
+				case b.language == "text":
+					if answer != b.text {
+						t.Errorf("the program says\n%s\nwant\n%s", answer, b.text)
+					}
 				case b.language == "ws":
 					converse(t, address[1]+"/ws", b.text)
 				}
@@ -115,6 +123,20 @@ func TestDoors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// run is what a program prints.
+func run(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", append([]string{"run", file}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }
 
 // send makes a request as it is written down: a line with method and path,

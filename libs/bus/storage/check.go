@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,8 +33,19 @@ type State struct {
 	// Consumers are those with a name, which keep their place.
 	Consumers []Consumer `json:"consumers,omitzero"`
 	// Problems say what is not as it should be; nil where all is well.
-	Problems []string `json:"problems,omitzero"`
+	Problems []Problem `json:"problems,omitzero"`
 }
+
+// Problem is one thing that is not as it should be.
+type Problem struct {
+	// What is wrong, what Follows from it, and the command or step that Mends it.
+	What    string `json:"what"`
+	Follows string `json:"follows"`
+	Mend    string `json:"mend"`
+}
+
+// mendByApply is the command that makes what is missing and sets what has to be.
+const mendByApply = "busbar bus apply --nats-nkey edge.secret"
 
 // Consumer reads a stream for all instances of a service.
 type Consumer struct {
@@ -62,48 +74,48 @@ func Check(ctx context.Context, conn *bus.Conn, replicas Replicas) []State {
 
 func (s *Storage) check(ctx context.Context, one store) State {
 	state := State{Name: one.name, Wanted: s.wanted()}
-	wrong := func(format string, args ...any) {
-		state.Problems = append(state.Problems, fmt.Sprintf(format, args...))
+	wrong := func(follows, mend, format string, args ...any) {
+		state.Problems = append(state.Problems, Problem{fmt.Sprintf(format, args...), follows, mend})
 	}
 	ctx, cancel := context.WithTimeout(ctx, ensureTime)
 	defer cancel()
 	found, err := s.conn.JetStream().Stream(ctx, one.stream)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		wrong("it is not there; an edge makes it when it starts, and so does \"busbar bus apply\"")
+		wrong("what needs it fails, until an edge that runs makes it again", mendByApply, "it is not there")
 		return state
 	case err != nil:
-		wrong("it does not answer: %v", err)
+		wrong("what needs it fails", "start the NATS servers that keep it", "it does not answer: %v", err)
 		return state
 	}
 	info := found.CachedInfo()
 	state.Replicas, state.Messages, state.Bytes, state.Limit = info.Config.Replicas, info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
 	if state.Replicas < state.Wanted {
-		wrong("it is kept on %d of %d servers; see \"busbar bus apply\"", state.Replicas, state.Wanted)
+		wrong("the loss of a NATS server stops it, and the loss of its disk loses what it holds", mendByApply, "it is kept on %d of %d servers", state.Replicas, state.Wanted)
 	}
 	if want := one.wants(info.Config); !reflect.DeepEqual(want, info.Config) {
-		wrong("%v of its configuration are not those of this release; see \"busbar bus apply\"", differing(info.Config, want))
+		wrong("what it keeps, and for how long, is not what the documents say", mendByApply, "%s of its configuration not as this release wants it", strings.Join(differing(info.Config, want), ", "))
 	}
 	if state.Limit > 0 && float64(state.Bytes) >= nearlyFull*float64(state.Limit) {
-		wrong("it is nearly full: raise its max_bytes")
+		wrong("full, it takes no more", fmt.Sprintf("nats stream edit %s --max-bytes %d", one.stream, 2*state.Limit), "it is nearly full: %d of %d MiB", state.Bytes>>20, state.Limit>>20)
 	}
 	if c := info.Cluster; c != nil && c.Name != "" {
 		if state.Leader = c.Leader; c.Leader == "" {
-			wrong("it has no leader: fewer than half of its servers are there")
+			wrong("what needs it fails", "start the NATS servers that keep it", "it has no leader: fewer than half of its servers are there")
 		}
 		for _, peer := range c.Replicas {
 			switch {
 			case peer.Offline || peer.Active > silent:
-				wrong("server %s is away: last heard %v ago", peer.Name, peer.Active.Round(time.Second))
+				wrong("one more away may stop it", "start NATS server "+peer.Name, "server %s is away: last heard %v ago", peer.Name, peer.Active.Round(time.Second))
 			case !peer.Current && peer.Lag > behind:
-				wrong("server %s is %d messages behind", peer.Name, peer.Lag)
+				wrong("what was written last is on fewer servers", "wait until it has caught up; look at its disk and network", "server %s is %d messages behind", peer.Name, peer.Lag)
 			}
 		}
 	}
 	if one.consumed {
 		state.Consumers, err = consumers(ctx, found)
 		if err != nil {
-			wrong("its consumers cannot be listed: %v", err)
+			wrong("nobody knows here who has read what", "have the NATS servers load what \"busbar nats-config\" prints", "its consumers cannot be listed: %v", err)
 		}
 	}
 	return state

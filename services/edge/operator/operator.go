@@ -5,7 +5,6 @@ package operator
 
 import (
 	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,15 +14,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/token"
 )
-
-// Token is what a request has to show. The empty one admits nobody.
-type Token string
-
-// Admits reports whether a request shows the token.
-func (t Token) Admits(shown string) bool {
-	return t != "" && subtle.ConstantTimeCompare([]byte(t), []byte(shown)) == 1
-}
 
 // file is where the token of the edge at a port is.
 func file(dir, port string) string { return filepath.Join(dir, "operator-"+port+".token") }
@@ -31,7 +24,7 @@ func file(dir, port string) string { return filepath.Join(dir, "operator-"+port+
 // Issue makes a token for the edge that listens on l and puts it into its data
 // directory, in a file that only the user of this process can read. remove takes
 // the file away.
-func Issue(dir string, l net.Listener) (token Token, remove func(), err error) {
+func Issue(dir string, l net.Listener) (made token.Token, remove func(), err error) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
@@ -39,41 +32,24 @@ func Issue(dir string, l net.Listener) (token Token, remove func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("operator's token: %w", err)
 	}
-	token, name := Token(rand.Text()), file(dir, port)
+	made, name := token.Token(rand.Text()), file(dir, port)
 	// A new file: another user's, or one that others may read, is not written to.
 	fresh, err := os.CreateTemp(dir, ".operator-*")
 	if err != nil {
 		return "", nil, fmt.Errorf("operator's token: %w", err)
 	}
-	_, err = fresh.WriteString(string(token))
+	_, err = fresh.WriteString(string(made))
 	if err = errors.Join(err, fresh.Close()); err == nil {
 		err = os.Rename(fresh.Name(), name)
 	}
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("operator's token: %w", err), os.Remove(fresh.Name()))
 	}
-	return token, func() {
-		if now, err := os.ReadFile(name); err == nil && token.Admits(string(now)) {
+	return made, func() {
+		if now, err := os.ReadFile(name); err == nil && made.Admits(string(now)) {
 			_ = os.Remove(name)
 		}
 	}, nil
-}
-
-// minToken is the least that a token which somebody chose may have, in bytes.
-const minToken = 16
-
-// Read returns the token in a file that somebody else has made; white space around it
-// does not count.
-func Read(name string) (Token, error) {
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(raw))
-	if len(token) < minToken || strings.ContainsAny(token, " \t\r\n") {
-		return "", fmt.Errorf("%s: a token is one word of %d characters or more, such as \"openssl rand -hex 20\" makes", name, minToken)
-	}
-	return Token(token), nil
 }
 
 // ErrNoToken means that no directory has a token for an edge.
@@ -82,7 +58,7 @@ var ErrNoToken = errors.New("no operator's token")
 // Find returns the token of the edge at a URL, from whichever directory has the
 // newest. It is for edges of this machine alone: no other is shown it. The error
 // may be ErrNoToken.
-func Find(edge string, dirs ...string) (Token, error) {
+func Find(edge string, dirs ...string) (token.Token, error) {
 	u, err := url.Parse(edge)
 	if err != nil {
 		return "", ErrNoToken
@@ -113,5 +89,5 @@ func Find(edge string, dirs ...string) (Token, error) {
 	if err != nil {
 		return "", fmt.Errorf("operator's token: %w", err)
 	}
-	return Token(raw), nil
+	return token.Token(raw), nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
@@ -22,9 +23,9 @@ func TestH5Token(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, remove, err := operator.Issue(dir, l)
-	if err != nil || token == old || !token.Admits(string(token)) || token.Admits(string(old)) || token.Admits("") || operator.Token("").Admits("") {
-		t.Errorf("%q %q %v", old, token, err)
+	made, remove, err := operator.Issue(dir, l)
+	if err != nil || made == old || !made.Admits(string(made)) || made.Admits(string(old)) || made.Admits("") || token.Token("").Admits("") {
+		t.Errorf("%q %q %v", old, made, err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) != 1 {
@@ -35,7 +36,7 @@ func TestH5Token(t *testing.T) {
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, url := range []string{"http://127.0.0.1:" + port, "http://localhost:" + port + "/mcp", "http://[::1]:" + port} {
-		if found, err := operator.Find(url, t.TempDir(), dir); err != nil || found != token {
+		if found, err := operator.Find(url, t.TempDir(), dir); err != nil || found != made {
 			t.Errorf("%s: %q %v", url, found, err)
 		}
 	}

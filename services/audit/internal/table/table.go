@@ -28,14 +28,22 @@ type Table struct{ db database.Database }
 
 var _ trail.Store = (*Table)(nil)
 
+// migrations are the directories of database.Config.
+func migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // the name above is wrong
+	}
+	return sub
+}
+
+// Schema is the owner of the tables, and the version of them that this release makes.
+func Schema() database.Schema { return database.SchemaOf("audit", migrations()) }
+
 // Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
 // needs only the place.
 func Open(ctx context.Context, cfg database.Config) (*Table, error) {
-	migrations, err := fs.Sub(files, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	cfg.Owner, cfg.Holds, cfg.Migrations, cfg.Work = "audit", "the audit trail", migrations, appendTime
+	cfg.Owner, cfg.Holds, cfg.Migrations, cfg.Work = "audit", "the audit trail", migrations(), appendTime
 	db, err := database.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -47,6 +55,9 @@ func Open(ctx context.Context, cfg database.Config) (*Table, error) {
 func (t *Table) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, t.db, "audit")
 }
+
+// Away says why the database is away; see database.Database.
+func (t *Table) Away() error { return t.db.Away() }
 
 // Close implements trail.Store.
 func (t *Table) Close() { t.db.Close() }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/busbar-mcp/busbar/services/edge/listener"
+	"github.com/busbar-mcp/busbar/libs/listener"
 )
 
 // Config is what a server is made of. All but Logger is needed.

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -34,22 +34,16 @@ type AccessCheckOptions struct {
 // policy file and returns the exit code.
 func RunAccessCheck(ctx context.Context, o AccessCheckOptions, stdout, stderr io.Writer) int {
 	r := newRun(o.Options, stdout, stderr)
-	text, err := access.Read(o.File)
+	asked := ""
+	problems, err := access.CheckFile(o.File, func() (known map[access.Kind][]string) {
+		known, asked = r.offers(ctx)
+		return known
+	})
 	if err != nil {
 		return r.fail(&UsageError{Message: err.Error()}, "")
 	}
-	problems := []access.Problem{}
-	asked := ""
-	policy, err := access.Parse(text)
-	switch wrong := (*access.ParseError)(nil); {
-	case errors.As(err, &wrong):
-		problems = wrong.Problems
-	case err != nil:
-		problems = append(problems, access.Problem{Text: err.Error()})
-	default:
-		var known map[access.Kind][]string
-		known, asked = r.offers(ctx)
-		problems = append(problems, policy.Check(known)...)
+	if problems == nil {
+		problems = []access.Problem{}
 	}
 	code := ExitOK
 	if len(problems) > 0 {
@@ -67,12 +61,12 @@ func RunAccessCheck(ctx context.Context, o AccessCheckOptions, stdout, stderr io
 		}
 	}
 	if asked != "" {
-		fmt.Fprintf(stderr, "names of tools were not looked at: %s\n", safeLine(asked))
+		fmt.Fprintf(stderr, "names of tools were not looked at: %s\n", terminal.SafeLine(asked))
 	}
 	if code == ExitOK {
 		fmt.Fprintf(&b, "%s is in order\n", o.File)
 	}
-	return r.print(safeText(b.String()), code)
+	return r.print(terminal.SafeText(b.String()), code)
 }
 
 // offers are the tools of the edge, or why it could not be asked.
@@ -144,7 +138,7 @@ func RunAccessExplain(ctx context.Context, o AccessExplainOptions, stdin io.Read
 		fmt.Fprintf(&b, "- %s\n", step)
 	}
 	fmt.Fprintf(&b, "%s: %s\n", word, e.Decided)
-	return r.print(safeText(b.String()), code)
+	return r.print(terminal.SafeText(b.String()), code)
 }
 
 func (r *run) printJSON(v any, code int) int {
@@ -171,6 +165,7 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 	var me struct {
 		Principal, Tenant, Credential string
 		Roles, Scopes                 []string
+		Program                       bool
 		Expires                       time.Time
 	}
 	if err := json.Unmarshal(body, &me, json.MatchCaseInsensitiveNames(true)); err != nil {
@@ -187,10 +182,13 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 	line("roles", cmp.Or(strings.Join(me.Roles, ", "), "none"))
 	line("scopes", strings.Join(me.Scopes, " "))
 	line("credential", me.Credential)
+	if me.Program {
+		line("program", "yes: on its own behalf, not for a person")
+	}
 	if !me.Expires.IsZero() {
 		line("expires", me.Expires.Format(time.RFC3339))
 	}
-	return r.print(safeText(b.String()), ExitOK)
+	return r.print(terminal.SafeText(b.String()), ExitOK)
 }
 
 func (c *Client) me(ctx context.Context) (jsontext.Value, error) {

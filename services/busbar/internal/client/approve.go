@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/go-json-experiment/json"
 )
 
@@ -146,7 +147,7 @@ func (r *run) deny(ctx context.Context, held *Held, code int) int {
 	if _, err := r.edge.Approve(ctx, held.Approval, false); err != nil {
 		return r.fail(err, "")
 	}
-	fmt.Fprintf(r.stderr, "denied: %s will not run\n", safeLine(held.Name))
+	fmt.Fprintf(r.stderr, "denied: %s will not run\n", terminal.SafeLine(held.Name))
 	return code
 }
 
@@ -154,28 +155,28 @@ func (r *run) deny(ctx context.Context, held *Held, code int) int {
 func (r *run) showHeld(held *Held) {
 	by := ""
 	if held.Principal != "" && held.Principal != "anonymous" {
-		by = " by " + safeLine(held.Principal)
+		by = " by " + terminal.SafeLine(held.Principal)
 	}
-	fmt.Fprintf(r.stderr, "%s needs your approval for this call%s:\n", r.errStyle.bold(named(held)), by)
-	shown := safeText(held.Shown)
+	fmt.Fprintf(r.stderr, "%s needs your approval for this call%s:\n", r.errStyle.Bold(named(held)), by)
+	shown := terminal.SafeText(held.Shown)
 	if shown == "" { // an edge of an earlier release
 		shown = "{}"
 		if len(held.Parameters) > 0 {
-			shown = safeJSON(indented(held.Parameters))
+			shown = terminal.SafeJSON(indented(held.Parameters))
 		}
 	}
 	fmt.Fprintln(r.stderr, "  "+strings.ReplaceAll(shown, "\n", "\n  "))
 	if !held.Expires.IsZero() {
-		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.dim("expires:"), left(held.Expires))
+		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.Dim("expires:"), left(held.Expires))
 	}
 }
 
 // named is a tool's title and name.
 func named(held *Held) string {
 	if held.Title == "" || held.Title == held.Name {
-		return safeLine(held.Name)
+		return terminal.SafeLine(held.Name)
 	}
-	return safeLine(held.Title) + " (tool " + safeLine(held.Name) + ")"
+	return terminal.SafeLine(held.Title) + " (tool " + terminal.SafeLine(held.Name) + ")"
 }
 
 // left is how long there is until a time.
@@ -196,7 +197,7 @@ func (r *run) listHeld(ctx context.Context, o Options) int {
 		}
 		text := string(raw)
 		if o.Terminal {
-			text = safeJSON(text)
+			text = terminal.SafeJSON(text)
 		}
 		return r.print(text+"\n", ExitOK)
 	}
@@ -206,13 +207,13 @@ func (r *run) listHeld(ctx context.Context, o Options) int {
 	}
 	var b strings.Builder
 	if o.Terminal {
-		fmt.Fprintln(&b, r.style.bold(fmt.Sprintf("%-26s  %-10s  %-16s  %s", "APPROVAL", "EXPIRES", "CALLER", "TOOL")))
+		fmt.Fprintln(&b, r.style.Bold(fmt.Sprintf("%-26s  %-10s  %-16s  %s", "APPROVAL", "EXPIRES", "CALLER", "TOOL")))
 	}
 	for _, held := range all {
 		if o.Terminal {
-			fmt.Fprintf(&b, "%-26s  %-10s  %-16s  %s\n", safeLine(held.Approval), left(held.Expires), safeLine(held.Principal), safeLine(held.Name))
+			fmt.Fprintf(&b, "%-26s  %-10s  %-16s  %s\n", terminal.SafeLine(held.Approval), left(held.Expires), terminal.SafeLine(held.Principal), terminal.SafeLine(held.Name))
 		} else {
-			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", safeLine(held.Approval), held.Expires.Format(time.RFC3339), safeLine(held.Name), safeLine(held.Principal))
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\n", terminal.SafeLine(held.Approval), held.Expires.Format(time.RFC3339), terminal.SafeLine(held.Name), terminal.SafeLine(held.Principal))
 		}
 	}
 	return r.print(b.String(), ExitOK)

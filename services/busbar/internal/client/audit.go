@@ -14,6 +14,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
 // auditHeader has the token of the edge's operator.
@@ -98,9 +99,9 @@ func (e *auditError) Error() string { return e.message }
 // failAudit explains an error and returns the exit code.
 func (r *run) failAudit(o AuditOptions, err error) int {
 	if e, ok := err.(*auditError); ok {
-		fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(e.message))
+		fmt.Fprintln(r.stderr, r.errStyle.Red("error: ")+terminal.SafeText(e.message))
 		if e.status == http.StatusForbidden && o.NoToken != nil {
-			fmt.Fprintf(r.stderr, "  %s %s; name the edge's data directory with --data-dir\n", r.errStyle.dim("token:"), safeText(o.NoToken.Error()))
+			fmt.Fprintf(r.stderr, "  %s %s; name the edge's data directory with --data-dir\n", r.errStyle.Dim("token:"), terminal.SafeText(o.NoToken.Error()))
 		}
 		if e.status < 500 {
 			return ExitRefused
@@ -152,7 +153,7 @@ func RunAuditExport(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	err := run.eachEvent(ctx, o, func(e jsontext.Value) error {
 		text := oneLine(e)
 		if o.Terminal {
-			text = safeJSON(text)
+			text = terminal.SafeJSON(text)
 		}
 		if code = run.print(text+"\n", ExitOK); code != ExitOK {
 			return context.Canceled
@@ -187,14 +188,14 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	case err != nil:
 		return run.failAudit(o, err)
 	case o.JSON && o.Terminal:
-		return run.print(safeJSON("["+strings.Join(raw, ",")+"]")+"\n", ExitOK)
+		return run.print(terminal.SafeJSON("["+strings.Join(raw, ",")+"]")+"\n", ExitOK)
 	case o.JSON:
 		return run.print("["+strings.Join(raw, ",")+"]\n", ExitOK)
 	case len(events) == 0:
 		fmt.Fprintln(stderr, "no events")
 		return ExitOK
 	case o.Terminal:
-		return run.print(auditTable(events, columns(o.Width, run.getenv), run.style), ExitOK)
+		return run.print(auditTable(events, terminal.Columns(o.Width, run.getenv), run.style), ExitOK)
 	}
 	var b strings.Builder
 	b.WriteString("TIME\tTENANT\tPRINCIPAL\tDOOR\tMETHOD\tNAME\tOUTCOME\tRAN\tTOOK\tCALL\n")
@@ -203,7 +204,7 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 			if i > 0 {
 				b.WriteByte('\t')
 			}
-			b.WriteString(safeLine(cell))
+			b.WriteString(terminal.SafeLine(cell))
 		}
 		b.WriteByte('\n')
 	}
@@ -222,7 +223,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	if o.JSON {
 		text := oneLine(raw)
 		if o.Terminal {
-			text = safeJSON(text)
+			text = terminal.SafeJSON(text)
 		}
 		return run.print(text+"\n", ExitOK)
 	}
@@ -265,7 +266,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	if o.JSON {
 		text := oneLine(raw)
 		if o.Terminal {
-			text = safeJSON(text)
+			text = terminal.SafeJSON(text)
 		}
 		return run.print(text+"\n", code)
 	}
@@ -273,11 +274,11 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	for _, c := range report.Chains {
 		tenant := "no tenant"
 		if c.Tenant != "" {
-			tenant = "tenant " + safeLine(c.Tenant)
+			tenant = "tenant " + terminal.SafeLine(c.Tenant)
 		}
 		switch p := c.Problem; {
 		case p != nil:
-			fmt.Fprintf(&b, "%s %s: row %d %s: %s\n", run.style.red("BAD"), tenant, p.Seq, safeLine(p.ID), safeLine(p.What))
+			fmt.Fprintf(&b, "%s %s: row %d %s: %s\n", run.style.Red("BAD"), tenant, p.Seq, terminal.SafeLine(p.ID), terminal.SafeLine(p.What))
 		case c.Last == 0:
 			fmt.Fprintf(&b, "ok  %s: no rows\n", tenant)
 		default:

@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/services/audit/trail"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
 // auditTable lays events out for a terminal, newest first.
-func auditTable(events []trail.Row, width int, s style) string {
+func auditTable(events []trail.Row, width int, s terminal.Style) string {
 	head := []string{"TIME", "WHO", "METHOD", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
 	rows := make([][]string, len(events))
 	widths := make([]int, len(head))
 	for i, h := range head {
-		widths[i] = cells(h)
+		widths[i] = terminal.Cells(h)
 	}
 	for n, e := range events {
 		who := e.Principal
@@ -24,8 +25,8 @@ func auditTable(events []trail.Row, width int, s style) string {
 		}
 		rows[n] = []string{e.Time.Local().Format("01-02 15:04:05"), who, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call}
 		for i, cell := range rows[n] {
-			rows[n][i] = clip(safeLine(cell), 2*maxColumn)
-			widths[i] = max(widths[i], min(cells(rows[n][i]), maxColumn))
+			rows[n][i] = terminal.Clip(terminal.SafeLine(cell), 2*maxColumn)
+			widths[i] = max(widths[i], min(terminal.Cells(rows[n][i]), maxColumn))
 		}
 	}
 	// The call, which is wide, stays whole: it is what `show` takes. What is too
@@ -39,7 +40,7 @@ func auditTable(events []trail.Row, width int, s style) string {
 	var b strings.Builder
 	line := func(row []string, paint func(i int, text string) string) {
 		for i, cell := range row {
-			cell = clip(cell, max(widths[i], 1))
+			cell = terminal.Clip(cell, max(widths[i], 1))
 			if i < len(row)-1 {
 				b.WriteString(paint(i, cell) + pad(cell, widths[i]) + "  ")
 			} else {
@@ -47,14 +48,14 @@ func auditTable(events []trail.Row, width int, s style) string {
 			}
 		}
 	}
-	line(head, func(_ int, text string) string { return s.bold(text) })
+	line(head, func(_ int, text string) string { return s.Bold(text) })
 	for _, row := range rows {
 		line(row, func(i int, text string) string {
 			switch {
 			case i == 4 && row[4] != "ok" && row[4] != "task" && row[4] != "input_required":
-				return s.red(text)
+				return s.Red(text)
 			case i == 0 || i == 7:
-				return s.dim(text)
+				return s.Dim(text)
 			}
 			return text
 		})
@@ -62,7 +63,7 @@ func auditTable(events []trail.Row, width int, s style) string {
 	return b.String()
 }
 
-func showEvent(b *strings.Builder, e *trail.Row, s style) {
+func showEvent(b *strings.Builder, e *trail.Row, s terminal.Style) {
 	client := strings.TrimSpace(e.ClientName + " " + e.ClientVersion)
 	arguments := string(e.Arguments)
 	if e.ArgumentsNote != "" {
@@ -91,7 +92,7 @@ func showEvent(b *strings.Builder, e *trail.Row, s style) {
 		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash.String()},
 	} {
 		if d.text != "" {
-			fmt.Fprintf(b, "%s%s %s\n", s.dim(d.label+":"), pad(d.label, 11), safeLine(d.text))
+			fmt.Fprintf(b, "%s%s %s\n", s.Dim(d.label+":"), pad(d.label, 11), terminal.SafeLine(d.text))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -37,7 +38,7 @@ func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stde
 		return r.fail(&UsageError{Message: err.Error()}, "")
 	}
 	defer func() { _ = in.Close() }()
-	bar := batchBar{began: time.Now(), total: total, line: progressLine{w: stderr, width: columns(o.Width, r.getenv)}}
+	bar := batchBar{began: time.Now(), total: total, line: progressLine{w: stderr, width: terminal.Columns(o.Width, r.getenv)}}
 	bar.on = o.ErrTerminal && r.getenv("TERM") != "dumb"
 	code := ExitOK
 	err = r.edge.Batch(ctx, in, func(outcome jsontext.Value, failed bool) error {
@@ -60,7 +61,7 @@ func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stde
 	}
 	fmt.Fprintf(stderr, "%s, %d failed, in %v\n", counted(bar.done, "call"), bar.failed, time.Since(bar.began).Round(time.Millisecond))
 	if total > bar.done {
-		fmt.Fprintf(stderr, "%s of %s the edge said nothing; whether they ran is unknown\n", r.errStyle.red("error:"), counted(total-bar.done, "call"))
+		fmt.Fprintf(stderr, "%s of %s the edge said nothing; whether they ran is unknown\n", r.errStyle.Red("error:"), counted(total-bar.done, "call"))
 		return ExitTransport
 	}
 	return code

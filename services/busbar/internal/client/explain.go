@@ -10,6 +10,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -119,7 +120,7 @@ func explainRPC(e *RPCError, tool string, known []Tool) (int, []detail) {
 	} else {
 		_ = eachMember(e.Data, func(name string, v jsontext.Value) error { // was checked when decoded
 			if name != "reason" && name != "executed" && name != "retryAfterMs" {
-				details = append(details, detail{safeLine(name), plainScalar(v)})
+				details = append(details, detail{terminal.SafeLine(name), plainScalar(v)})
 			}
 			return nil
 		})

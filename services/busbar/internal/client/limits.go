@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 )
 
@@ -69,7 +70,7 @@ func RunAccessLimits(ctx context.Context, o AccessLimitsOptions, stdout, stderr 
 		who += " of tenant " + said.Tenant
 	}
 	if len(said.Limits) == 0 {
-		return r.print(safeText(who)+" has no limits\n", ExitOK)
+		return r.print(terminal.SafeText(who)+" has no limits\n", ExitOK)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", who)
@@ -83,5 +84,5 @@ func RunAccessLimits(ctx context.Context, o AccessLimitsOptions, stdout, stderr 
 		_, _ = fmt.Fprintln(table, strings.Join([]string{l.Of, l.Limit, strconv.Itoa(l.Used), strconv.Itoa(l.Left), in}, "\t"))
 	}
 	_ = table.Flush() // into memory
-	return r.print(safeText(b.String()), ExitOK)
+	return r.print(terminal.SafeText(b.String()), ExitOK)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -21,7 +22,7 @@ func toolsJSON(tools []Tool) string {
 func toolsPlain(tools []Tool) string {
 	var b strings.Builder
 	for _, t := range tools {
-		fmt.Fprintf(&b, "%s\t%s\n", safeLine(t.Name), safeLine(about(t)))
+		fmt.Fprintf(&b, "%s\t%s\n", terminal.SafeLine(t.Name), terminal.SafeLine(about(t)))
 	}
 	return b.String()
 }
@@ -42,7 +43,7 @@ func title(t Tool) string {
 }
 
 // toolsTable is the list for people.
-func toolsTable(tools []Tool, limit int, s style) string {
+func toolsTable(tools []Tool, limit int, s terminal.Style) string {
 	var b strings.Builder
 	marked := false
 	for i, t := range tools {
@@ -51,7 +52,7 @@ func toolsTable(tools []Tool, limit int, s style) string {
 		}
 		b.WriteString(heading(t, limit, s))
 		if t.Description != "" {
-			for _, line := range wrap(safeText(t.Description), limit-2) {
+			for _, line := range terminal.Wrap(terminal.SafeText(t.Description), limit-2) {
 				fmt.Fprintln(&b, strings.TrimRight("  "+line, " "))
 			}
 		}
@@ -60,15 +61,15 @@ func toolsTable(tools []Tool, limit int, s style) string {
 		writeParameters(&b, rows, limit, s)
 	}
 	if marked {
-		b.WriteString("\n" + s.dim("* required") + "\n")
+		b.WriteString("\n" + s.Dim("* required") + "\n")
 	}
 	return b.String()
 }
 
 // heading is a tool's name, hints and title; the title has its own line where
 // it would not fit.
-func heading(t Tool, limit int, s style) string {
-	name, hints := safeLine(t.Name), ""
+func heading(t Tool, limit int, s terminal.Style) string {
+	name, hints := terminal.SafeLine(t.Name), ""
 	if a := t.Annotations; a != nil {
 		switch {
 		case a.ReadOnlyHint != nil && *a.ReadOnlyHint:
@@ -77,18 +78,18 @@ func heading(t Tool, limit int, s style) string {
 			hints = "[destructive]"
 		}
 	}
-	line, used := s.bold(name), cells(name)
+	line, used := s.Bold(name), terminal.Cells(name)
 	if hints != "" {
-		line, used = line+"  "+s.dim(hints), used+2+cells(hints)
+		line, used = line+"  "+s.Dim(hints), used+2+terminal.Cells(hints)
 	}
-	text := safeLine(title(t))
+	text := terminal.SafeLine(title(t))
 	switch {
 	case text == "":
 		return line + "\n"
-	case used+2+cells(text) <= limit:
+	case used+2+terminal.Cells(text) <= limit:
 		return line + "  " + text + "\n"
 	}
-	return line + "\n  " + strings.Join(wrap(text, limit-2), "\n  ") + "\n"
+	return line + "\n  " + strings.Join(terminal.Wrap(text, limit-2), "\n  ") + "\n"
 }
 
 // parameter is one row of a tool's parameters.
@@ -110,16 +111,16 @@ func parameters(input jsontext.Value) []parameter {
 	var rows []parameter
 	// An error ends the rows early, as a schema of another shape does above.
 	_ = eachMember(top.Properties, func(name string, v jsontext.Value) error {
-		p := parameter{name: safeLine(name), required: slices.Contains(top.Required, name), kind: "any"}
+		p := parameter{name: terminal.SafeLine(name), required: slices.Contains(top.Required, name), kind: "any"}
 		var s property
 		if decode(v, &s) == nil {
 			word, inWords := s.kind()
-			p.kind, p.description = safeLine(word), safeLine(s.Description)
+			p.kind, p.description = terminal.SafeLine(word), terminal.SafeLine(s.Description)
 			if inWords {
-				p.description = strings.TrimSpace(p.description + " (" + safeLine(strings.Join(s.choices(), ", ")) + ")")
+				p.description = strings.TrimSpace(p.description + " (" + terminal.SafeLine(strings.Join(s.choices(), ", ")) + ")")
 			}
 			if len(s.Default) > 0 {
-				p.description = strings.TrimSpace(p.description + " (default " + safeLine(oneLine(s.Default)) + ")")
+				p.description = strings.TrimSpace(p.description + " (default " + terminal.SafeLine(oneLine(s.Default)) + ")")
 			}
 		}
 		rows = append(rows, p)
@@ -153,7 +154,7 @@ func (p property) choices() []string {
 // kind is the type in a word, for example "string", "integer[]" or "asc|desc".
 // An enum too wide for its column is only its type, and inWords says so.
 func (p property) kind() (word string, inWords bool) {
-	if word = strings.Join(p.choices(), "|"); len(p.Enum) > 0 && cells(word) <= maxColumn {
+	if word = strings.Join(p.choices(), "|"); len(p.Enum) > 0 && terminal.Cells(word) <= maxColumn {
 		return word, false
 	}
 	inWords = len(p.Enum) > 0
@@ -190,22 +191,22 @@ func plainScalar(v jsontext.Value) string {
 const maxColumn = 24
 
 // writeParameters writes aligned rows: name, type, description.
-func writeParameters(b *strings.Builder, rows []parameter, limit int, s style) {
+func writeParameters(b *strings.Builder, rows []parameter, limit int, s terminal.Style) {
 	nameWidth, kindWidth := 0, 0
 	for _, p := range rows {
-		nameWidth = max(nameWidth, min(cells(p.name)+1, maxColumn))
-		kindWidth = max(kindWidth, min(cells(p.kind), maxColumn))
+		nameWidth = max(nameWidth, min(terminal.Cells(p.name)+1, maxColumn))
+		kindWidth = max(kindWidth, min(terminal.Cells(p.kind), maxColumn))
 	}
 	for _, p := range rows {
-		name, mark := clip(p.name, maxColumn-1), ""
+		name, mark := terminal.Clip(p.name, maxColumn-1), ""
 		if p.required {
 			mark = "*"
 		}
-		kind := clip(p.kind, maxColumn)
+		kind := terminal.Clip(p.kind, maxColumn)
 		if p.kind != kind { // cut short: all of it stands before the description
 			p.description = strings.TrimSpace(p.kind + ". " + p.description)
 		}
-		line := "    " + name + s.red(mark) + pad(name+mark, nameWidth) + "  " + s.dim(kind)
+		line := "    " + name + s.Red(mark) + pad(name+mark, nameWidth) + "  " + s.Dim(kind)
 		indent := 4 + nameWidth + 2 + kindWidth + 2
 		if p.description == "" {
 			fmt.Fprintln(b, strings.TrimRight(line, " "))
@@ -216,7 +217,7 @@ func writeParameters(b *strings.Builder, rows []parameter, limit int, s style) {
 			fmt.Fprintln(b, strings.TrimRight(line, " "))
 			line, indent = strings.Repeat(" ", 8), 8
 		}
-		for i, part := range wrap(p.description, limit-indent) {
+		for i, part := range terminal.Wrap(p.description, limit-indent) {
 			if i > 0 {
 				line = strings.Repeat(" ", indent)
 			}
@@ -227,5 +228,5 @@ func writeParameters(b *strings.Builder, rows []parameter, limit int, s style) {
 
 // pad is the space that fills a column after a text.
 func pad(text string, columnWidth int) string {
-	return strings.Repeat(" ", max(columnWidth-cells(text), 0))
+	return strings.Repeat(" ", max(columnWidth-terminal.Cells(text), 0))
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
 // eraseLine goes to the start of the line and clears it.
@@ -20,7 +22,7 @@ type progressLine struct {
 func (l *progressLine) show(p Progress) {
 	l.shown = true
 	// One column stays free: a full line would make some terminals scroll.
-	fmt.Fprint(l.w, eraseLine+clip(progressText(p), l.width-1))
+	fmt.Fprint(l.w, eraseLine+terminal.Clip(progressText(p), l.width-1))
 }
 
 // clear removes the line, if there is one.
@@ -40,7 +42,7 @@ func progressText(p Progress) string {
 		text = fmt.Sprintf("%3.0f%% (%s/%s)", min(max(share, 0), 100), number(p.Progress), number(*p.Total))
 	}
 	if p.Message != "" {
-		text += " " + safeLine(p.Message)
+		text += " " + terminal.SafeLine(p.Message)
 	}
 	return text
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
 // Exit codes of the commands.
@@ -92,14 +95,14 @@ func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) 
 	case err != nil:
 		return run.fail(err, "")
 	case opts.JSON && opts.Terminal:
-		return run.print(safeJSON(toolsJSON(tools)), ExitOK)
+		return run.print(terminal.SafeJSON(toolsJSON(tools)), ExitOK)
 	case opts.JSON:
 		return run.print(toolsJSON(tools), ExitOK)
 	case len(tools) == 0:
-		fmt.Fprintf(stderr, "%s offers no tools\n", safeLine(run.edge.shownURL()))
+		fmt.Fprintf(stderr, "%s offers no tools\n", terminal.SafeLine(run.edge.shownURL()))
 		return ExitOK
 	case opts.Terminal:
-		return run.print(toolsTable(tools, columns(opts.Width, run.getenv), run.style), ExitOK)
+		return run.print(toolsTable(tools, terminal.Columns(opts.Width, run.getenv), run.style), ExitOK)
 	}
 	return run.print(toolsPlain(tools), ExitOK)
 }
@@ -114,7 +117,7 @@ func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, std
 	if err != nil {
 		return run.fail(err, opts.Name)
 	}
-	bar := progressLine{w: stderr, width: columns(opts.Width, run.getenv)}
+	bar := progressLine{w: stderr, width: terminal.Columns(opts.Width, run.getenv)}
 	var onProgress func(Progress)
 	if opts.ErrTerminal && run.getenv("TERM") != "dumb" {
 		onProgress = bar.show
@@ -143,14 +146,14 @@ func (r *run) show(res *Result, o Options) int {
 	code := ExitOK
 	switch {
 	case res.InputRequests != nil:
-		fmt.Fprint(r.stderr, r.errStyle.red("error: ")+questions(res.InputRequests))
+		fmt.Fprint(r.stderr, r.errStyle.Red("error: ")+questions(res.InputRequests))
 		code = ExitRefused
 	case res.IsError:
 		code = ExitToolError
 	}
 	switch {
 	case o.JSON && o.Terminal:
-		return r.print(safeJSON(oneLine(res.Raw))+"\n", code)
+		return r.print(terminal.SafeJSON(oneLine(res.Raw))+"\n", code)
 	case o.JSON:
 		return r.print(oneLine(res.Raw)+"\n", code)
 	case code == ExitToolError:
@@ -158,7 +161,7 @@ func (r *run) show(res *Result, o Options) int {
 		if text == "" {
 			text = "the tool failed and did not say why\n"
 		}
-		fmt.Fprint(r.stderr, r.errStyle.red("tool error: ")+text)
+		fmt.Fprint(r.stderr, r.errStyle.Red("tool error: ")+text)
 		return code
 	case code == ExitRefused:
 		return code
@@ -171,7 +174,7 @@ type run struct {
 	edge            *Client
 	timeout         time.Duration
 	stdout, stderr  io.Writer
-	style, errStyle style
+	style, errStyle terminal.Style
 	getenv          func(string) string
 	// certificate is whether one is shown to the edge.
 	certificate bool
@@ -181,10 +184,10 @@ func newRun(o Options, stdout, stderr io.Writer) *run {
 	getenv := environment(o.Getenv)
 	r := &run{
 		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv, certificate: o.TLS.Cert != "",
-		style: newStyle(o.Terminal, getenv), errStyle: newStyle(o.ErrTerminal, getenv),
+		style: terminal.NewStyle(o.Terminal, getenv), errStyle: terminal.NewStyle(o.ErrTerminal, getenv),
 	}
 	client, err := o.TLS.client(o.HTTP)
-	r.edge = &Client{URL: o.URL, HTTP: client, invalid: err, Header: o.Header, Version: o.Version, Warn: func(message string) { fmt.Fprintln(stderr, "warning: "+safeLine(message)) }}
+	r.edge = &Client{URL: o.URL, HTTP: client, invalid: err, Header: o.Header, Version: o.Version, Warn: func(message string) { fmt.Fprintln(stderr, "warning: "+terminal.SafeLine(message)) }}
 	return r
 }
 
@@ -198,7 +201,7 @@ func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) 
 // print writes the command's output.
 func (r *run) print(text string, code int) int {
 	if _, err := io.WriteString(r.stdout, text); err != nil {
-		fmt.Fprintf(r.stderr, "%scannot write the output: %v\n", r.errStyle.red("error: "), err)
+		fmt.Fprintf(r.stderr, "%scannot write the output: %v\n", r.errStyle.Red("error: "), err)
 		return ExitTransport
 	}
 	return code
@@ -223,9 +226,17 @@ func (r *run) fail(err error, tool string) int {
 		}
 		details = append(details, detail{"next", next})
 	}
-	fmt.Fprintln(r.stderr, r.errStyle.red("error: ")+safeText(message))
+	fmt.Fprintln(r.stderr, r.errStyle.Red("error: ")+terminal.SafeText(message))
 	for _, d := range details {
-		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.dim(d.label+":"), safeLine(d.text))
+		fmt.Fprintf(r.stderr, "  %s %s\n", r.errStyle.Dim(d.label+":"), terminal.SafeLine(d.text))
 	}
 	return code
+}
+
+// environment returns getenv or, if that is nil, the process's own.
+func environment(getenv func(string) string) func(string) string {
+	if getenv == nil {
+		return os.Getenv
+	}
+	return getenv
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -12,11 +13,11 @@ import (
 // unless a text already says the same. On a terminal JSON is laid out, and
 // what would steer the terminal is escaped; elsewhere text goes out unchanged
 // and JSON on one line.
-func resultText(res *Result, terminal bool) string {
+func resultText(res *Result, onTerminal bool) string {
 	text, data := func(s string) string { return s }, oneLine
-	if terminal {
-		text = safeText
-		data = func(v jsontext.Value) string { return safeJSON(indented(v)) }
+	if onTerminal {
+		text = terminal.SafeText
+		data = func(v jsontext.Value) string { return terminal.SafeJSON(indented(v)) }
 	}
 	var b strings.Builder
 	line := func(s string) {
@@ -92,7 +93,7 @@ func contentNote(c Content) string {
 }
 
 func note(format string, args ...any) string {
-	return "[" + safeLine(fmt.Sprintf(format, args...)) + "]"
+	return "[" + terminal.SafeLine(fmt.Sprintf(format, args...)) + "]"
 }
 
 func mimed(uri, mimeType string) string {
@@ -121,9 +122,9 @@ func questions(requests []InputRequest) string {
 	b.WriteString("the tool asks for input first, which the command line cannot give:\n")
 	for _, r := range requests {
 		what := cmp.Or(r.Message, "("+cmp.Or(r.Method, "a request without a method")+")")
-		fmt.Fprintf(&b, "  %s: %s\n", safeLine(r.Key), safeLine(what))
+		fmt.Fprintf(&b, "  %s: %s\n", terminal.SafeLine(r.Key), terminal.SafeLine(what))
 		if r.URL != "" {
-			fmt.Fprintf(&b, "    %s\n", safeLine(r.URL))
+			fmt.Fprintf(&b, "    %s\n", terminal.SafeLine(r.URL))
 		}
 	}
 	b.WriteString("call it from an MCP client that can, or with arguments that leave nothing to ask\n")

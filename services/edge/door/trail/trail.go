@@ -13,10 +13,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
-	"github.com/busbar-mcp/busbar/services/edge/operator"
 )
 
 const (
@@ -39,7 +39,7 @@ type Config struct {
 	Gateway *gateway.Gateway
 	Guard   door.Guard
 	// Token admits who shows it in Header to the whole trail. Empty: nobody.
-	Token operator.Token
+	Token token.Token
 }
 
 // noTenant asks the audit service for what belongs to no tenant.
@@ -98,10 +98,10 @@ func (h *Handler) answer(r *http.Request) ([]byte, error) {
 
 // Operator reports whether a request is by who runs the edge: from its own machine,
 // from no page, with its token in Header.
-func Operator(r *http.Request, token operator.Token) bool {
+func Operator(r *http.Request, own token.Token) bool {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback() && r.Header.Get("Origin") == "" && token.Admits(r.Header.Get(Header))
+	return ip != nil && ip.IsLoopback() && r.Header.Get("Origin") == "" && own.Admits(r.Header.Get(Header))
 }
 
 // access is what a request may read.

@@ -22,14 +22,22 @@ type onSQL struct {
 	limits Limits
 }
 
+// migrations are the directories of database.Config.
+func migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // the name above is wrong
+	}
+	return sub
+}
+
+// Schema is the owner of the tables, and the version of them that this release makes.
+func Schema() database.Schema { return database.SchemaOf("prompt", migrations()) }
+
 // Open opens the store in a database, waiting for it until ctx ends, and brings
 // its tables up to date. Of cfg, it needs only the place.
 func Open(ctx context.Context, cfg database.Config, limits Limits) (Store, error) {
-	migrations, err := fs.Sub(files, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	cfg.Owner, cfg.Holds, cfg.Migrations = "prompt", "prompts", migrations
+	cfg.Owner, cfg.Holds, cfg.Migrations = "prompt", "prompts", migrations()
 	db, err := database.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -41,6 +49,9 @@ func Open(ctx context.Context, cfg database.Config, limits Limits) (Store, error
 func (s *onSQL) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, s.db, "prompt")
 }
+
+// Away implements Store.
+func (s *onSQL) Away() error { return s.db.Away() }
 
 // Close implements Store.
 func (s *onSQL) Close() { s.db.Close() }

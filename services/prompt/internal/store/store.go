@@ -143,6 +143,8 @@ type Store interface {
 	// definition before. What somebody has changed or deleted stays so.
 	Seed(ctx context.Context, starters []Starter) error
 
+	// Away says why the database is away; see database.Database.
+	Away() error
 	// Close gives up the connection.
 	Close()
 }

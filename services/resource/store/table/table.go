@@ -24,14 +24,22 @@ type Table struct {
 
 var _ store.Store = (*Table)(nil)
 
+// migrations are the directories of database.Config.
+func migrations() fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // the name above is wrong
+	}
+	return sub
+}
+
+// Schema is the owner of the tables, and the version of them that this release makes.
+func Schema() database.Schema { return database.SchemaOf("resource", migrations()) }
+
 // Open opens the store in a database, waiting for it until ctx ends. Of cfg, it
 // needs only the place.
 func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, error) {
-	migrations, err := fs.Sub(files, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	cfg.Owner, cfg.Holds, cfg.Migrations = "resource", "resources", migrations
+	cfg.Owner, cfg.Holds, cfg.Migrations = "resource", "resources", migrations()
 	db, err := database.Open(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -43,6 +51,9 @@ func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, erro
 func (t *Table) StoreID(ctx context.Context) (string, error) {
 	return database.StoreID(ctx, t.db, "resource")
 }
+
+// Away says why the database is away; see database.Database.
+func (t *Table) Away() error { return t.db.Away() }
 
 // Close closes the database.
 func (t *Table) Close() { t.db.Close() }

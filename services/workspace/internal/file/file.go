@@ -159,6 +159,9 @@ func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) 
 	if g := root.Guarded(p.Full()); g != "" {
 		return nil, "", service.Errorf("nothing in %s is changed by these tools; what git keeps there, the git tools change, and .busbar is for people", g)
 	}
+	if at := root.Repository(p); at != "" {
+		return nil, "", service.Errorf("%s is a git directory, or would become one: what is in it says what git runs, and nothing of it is changed by these tools", at)
+	}
 	dir, name, err = root.Parent(p.FS, p.Path, makeDirs)
 	return dir, name, explain(p, err)
 }

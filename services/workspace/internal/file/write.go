@@ -167,7 +167,8 @@ func Move(ctx context.Context, from, to root.Place) error {
 	if _, err := target.Lstat(newName); err == nil {
 		return service.Errorf("%s exists already: nothing was moved", to)
 	}
-	if err := from.FS.Rename(from.Path, to.Path); err != nil {
+	// In the directories that were looked at, whatever has their names by now.
+	if err := rename(from, to, source, target); err != nil {
 		return explain(from, err)
 	}
 	sync(source)
@@ -219,7 +220,7 @@ func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (
 			return service.Errorf("%s has more than %d entries: nothing was removed; remove parts of it", p, maxDelete)
 		case e.Depth == maxLevels && e.Mode.IsDir():
 			return service.Errorf("%s is deeper than %d levels: nothing was removed; remove parts of it", p, maxLevels)
-		case root.Guarded(e.Name) != "":
+		case root.Guarded(e.Name) != "", e.Mode.IsDir() && root.Repository(e.Place) != "":
 			return service.Errorf("%s is in there, which these tools do not remove: nothing was removed; git_worktree removes a worktree, a person a repository", e.Place)
 		}
 		return nil

@@ -35,10 +35,7 @@ type confined struct {
 }
 
 // A directory of git has no use for more.
-const (
-	maxGitFile = 64 << 20
-	maxIndex   = 256 << 20
-)
+const maxGitFile = 64 << 20
 
 var looseObject = regexp.MustCompile(`(^|/)objects/[0-9a-f]{2}/[0-9a-f]{38,62}$`)
 
@@ -131,18 +128,15 @@ func (c *confined) read(name string) (billy.File, error) {
 
 // bounded refuses what is no file, and files of git that would fill the memory.
 func (c *confined) bounded(name string, info fs.FileInfo) error {
-	most := int64(maxGitFile)
 	switch {
 	case info.IsDir():
 		return &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
 	case !info.Mode().IsRegular():
 		return &fs.PathError{Op: "read", Path: name, Err: fs.ErrPermission}
-	case c.tree, strings.HasSuffix(name, ".pack"):
+	case c.tree:
 		return nil // read in parts
-	case strings.HasSuffix(name, ".idx"):
-		most = maxIndex
 	}
-	if info.Size() > most {
+	if info.Size() > maxGitFile {
 		return fmt.Errorf("%w: %d bytes", errLarge, info.Size())
 	}
 	return nil
@@ -255,7 +249,7 @@ func (c *confined) MkdirAll(name string, _ os.FileMode) error {
 
 func (c *confined) ReadDir(name string) ([]os.FileInfo, error) {
 	p, err := c.local(name)
-	if err != nil {
+	if err != nil || !c.tree && strings.HasSuffix(p, packDir) { // packs.go reads them
 		return nil, err
 	}
 	return file.ReadDir(c.dir, p)

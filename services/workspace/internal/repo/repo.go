@@ -56,6 +56,7 @@ type Repo struct {
 	// commonAt is where common is in the root.
 	commonAt string
 	opened   []*os.Root
+	packs    *packs
 }
 
 // Open opens the repository that a place is in, looking for .git there and in the
@@ -119,7 +120,10 @@ func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
 	if r.common != r.private {
 		files = dotgit.NewRepositoryFilesystem(files, &confined{ctx: ctx, dir: r.common})
 	}
-	store := &bounded{ctx: ctx, Storage: filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
+	if r.packs, err = openPacks(ctx, r.common); err != nil {
+		return err
+	}
+	store := &bounded{ctx: ctx, packs: r.packs, Storage: filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
 		LargeObjectThreshold: 1 << 20, AlternatesFS: nowhere(ctx, r.private),
 	})}
 	if r.git, err = git.Open(store, &confined{ctx: ctx, dir: work, tree: true}); err != nil {
@@ -133,7 +137,8 @@ func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
 // more when time is over.
 type bounded struct {
 	*filesystem.Storage
-	ctx context.Context
+	ctx   context.Context
+	packs *packs
 	// trees are the bytes of trees that were given since the last commit was. A tree
 	// that has itself some times on each level is a few objects, and files without end.
 	trees int64
@@ -143,9 +148,15 @@ func (b *bounded) EncodedObject(t plumbing.ObjectType, h plumbing.Hash) (plumbin
 	if err := b.ctx.Err(); err != nil {
 		return nil, err
 	}
-	o, err := b.Storage.EncodedObject(t, h)
+	o, err := b.packs.get(h)
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		o, err = b.Storage.EncodedObject(t, h)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if t != plumbing.AnyObject && o.Type() != t {
+		return nil, plumbing.ErrObjectNotFound
 	}
 	switch o.Type() {
 	case plumbing.CommitObject:
@@ -160,6 +171,29 @@ func (b *bounded) EncodedObject(t plumbing.ObjectType, h plumbing.Hash) (plumbin
 		return nil, errTrees
 	}
 	return o, nil
+}
+
+func (b *bounded) HasEncodedObject(h plumbing.Hash) error {
+	if _, err := b.packs.find(h); !errors.Is(err, plumbing.ErrObjectNotFound) {
+		return err
+	}
+	return b.Storage.HasEncodedObject(h)
+}
+
+func (b *bounded) EncodedObjectSize(h plumbing.Hash) (int64, error) {
+	o, err := b.EncodedObject(plumbing.AnyObject, h)
+	if err != nil {
+		return 0, err
+	}
+	return o.Size(), nil
+}
+
+func (b *bounded) HashesWithPrefix(prefix []byte) ([]plumbing.Hash, error) {
+	loose, err := b.Storage.HashesWithPrefix(prefix)
+	if err != nil {
+		return nil, err
+	}
+	return b.packs.beginning(prefix, loose)
 }
 
 // dir opens a directory of the root; a link that leads out of it is refused.
@@ -218,6 +252,9 @@ func (r *Repo) Close() {
 	for _, d := range r.opened {
 		_ = d.Close()
 	}
+	if r.packs != nil {
+		r.packs.close()
+	}
 }
 
 // Place is a path of the worktree as a place in the root.
@@ -245,7 +282,7 @@ func explain(err error) error {
 		return err
 	case errors.Is(err, errOutside), strings.Contains(err.Error(), "path escapes from parent"):
 		words = "the repository has parts outside of what is open to you, by its .git file, a worktree or a symbolic link, so it is not opened"
-	case errors.Is(err, errLarge), errors.Is(err, errTrees), errors.Is(err, errPaths), errors.Is(err, errNoFile):
+	case errors.Is(err, errLarge), errors.Is(err, errTrees), errors.Is(err, errPaths), errors.Is(err, errNoFile), errors.Is(err, errPack), errors.Is(err, errPacks), errors.Is(err, errChain):
 		words = err.Error() + ", and is not read"
 	case errors.Is(err, plumbing.ErrObjectNotFound):
 		words = "an object of the repository is not there: it may lie in another repository (objects/info/alternates), which is not read, or on a server"

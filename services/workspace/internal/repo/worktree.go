@@ -111,7 +111,7 @@ func (r *Repo) AddTree(ctx context.Context, to root.Place, branch string, create
 	if to.Root != r.top.Root || to.FS != r.top.FS {
 		return refuse("%s is not in the root of the repository", to)
 	}
-	if root.Guarded(to.Full()) != "" || to.Path == "." {
+	if root.Guarded(to.Full()) != "" || root.Repository(to) != "" || to.Path == "." {
 		return refuse("%s is no place for a worktree", to)
 	}
 	if _, err := to.FS.Lstat(to.Path); !errors.Is(err, fs.ErrNotExist) {

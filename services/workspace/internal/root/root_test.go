@@ -190,7 +190,7 @@ func TestGuarded(t *testing.T) {
 // the same place.
 func FuzzFind(f *testing.F) {
 	v := view(f, open(f, "main="+dir(f, f.TempDir(), "a")), "")
-	for _, p := range []string{"", "a/b", "main/a", "../x", "/etc/passwd", "a/./b//", "main", "\x00", "a\\..\\b", "workspace://main/x"} {
+	for _, p := range []string{"", "a/b", "main/a", "../x", "/etc/passwd", "a/./b//", "main", "\x00", "a\\..\\b", "workspace://main/x", "main/docs/./..//x", "main/docs//../x", "main/docs/.../x", "main/docs/", "main/docs//etc"} {
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
@@ -200,6 +200,10 @@ func FuzzFind(f *testing.F) {
 		}
 		if !filepath.IsLocal(p.Path) || strings.ContainsAny(p.Path, "\x00\\") || filepath.Clean(p.Path) != p.Path {
 			t.Errorf("%q is %q", path, p.Path)
+		}
+		// What a condition of the policy lets through by its beginning is there.
+		if full := p.Full(); strings.HasPrefix(path, "main/docs/") && full != "docs" && !strings.HasPrefix(full, "docs/") {
+			t.Errorf("%q is %q", path, full)
 		}
 		again, err := v.Find(p.String())
 		if err != nil || again.Path != p.Path {

@@ -100,9 +100,20 @@ func (w *watcher) see(ctx context.Context, e fsnotify.Event) {
 			w.add(ctx, rel)
 		}
 	case known:
-		delete(w.dirs, rel) // its watch is gone with it
+		w.forget(rel)
 	default:
 		w.note(rel)
+	}
+}
+
+// forget ends the watches of a directory that is gone or has another name, and of
+// those in it, which are still there if it was moved.
+func (w *watcher) forget(rel string) {
+	for dir := range w.dirs {
+		if dir == rel || strings.HasPrefix(dir, rel+"/") {
+			delete(w.dirs, dir)
+			_ = w.notify.Remove(filepath.Join(w.root.Dir(), filepath.FromSlash(dir))) // it may have gone by itself
+		}
 	}
 }
 

@@ -1,8 +1,9 @@
-package client
+// Package terminal lays text out for people, and keeps what others wrote from steering
+// their terminal.
+package terminal
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,36 +15,31 @@ import (
 // defaultWidth is a terminal's width when nothing says otherwise.
 const defaultWidth = 80
 
-// style writes with or without colour.
-type style struct{ colour bool }
+// Style writes with or without colour.
+type Style struct{ colour bool }
 
-func (s style) wrap(code, text string) string {
+func (s Style) paint(code, text string) string {
 	if !s.colour || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s style) bold(text string) string { return s.wrap("1", text) }
-func (s style) dim(text string) string  { return s.wrap("2", text) }
-func (s style) red(text string) string  { return s.wrap("31", text) }
+// Bold, Dim, Red and Yellow write text that way.
+func (s Style) Bold(text string) string { return s.paint("1", text) }
+func (s Style) Dim(text string) string  { return s.paint("2", text) }
+func (s Style) Red(text string) string  { return s.paint("31", text) }
 
-// newStyle decides on colour: on a terminal, unless NO_COLOR is set to
+func (s Style) Yellow(text string) string { return s.paint("33", text) }
+
+// NewStyle decides on colour: on a terminal, unless NO_COLOR is set to
 // anything (no-color.org) or the terminal knows no colours.
-func newStyle(terminal bool, getenv func(string) string) style {
-	return style{colour: terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
+func NewStyle(terminal bool, getenv func(string) string) Style {
+	return Style{colour: terminal && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"}
 }
 
-// environment returns getenv or, if that is nil, the process's own.
-func environment(getenv func(string) string) func(string) string {
-	if getenv == nil {
-		return os.Getenv
-	}
-	return getenv
-}
-
-// columns returns the width to lay out for.
-func columns(given int, getenv func(string) string) int {
+// Columns returns the width to lay out for.
+func Columns(given int, getenv func(string) string) int {
 	if given <= 0 {
 		given, _ = strconv.Atoi(getenv("COLUMNS")) // unset or odd: 0
 	}
@@ -60,9 +56,9 @@ func harmful(r rune) bool {
 		r == '\u2028' || r == '\u2029'
 }
 
-// safeText makes a server's text safe to show: what would steer the terminal
+// SafeText makes a server's text safe to show: what would steer the terminal
 // is written as an escape. Line breaks and tabs stay.
-func safeText(s string) string {
+func SafeText(s string) string {
 	if strings.IndexFunc(s, harmful) < 0 && utf8.ValidString(s) {
 		return s
 	}
@@ -81,12 +77,12 @@ func safeText(s string) string {
 	return b.String()
 }
 
-// safeLine is safeText on one line: white space becomes a space.
-func safeLine(s string) string { return safeText(strings.Join(strings.Fields(s), " ")) }
+// SafeLine is SafeText on one line: white space becomes a space.
+func SafeLine(s string) string { return SafeText(strings.Join(strings.Fields(s), " ")) }
 
-// safeJSON makes JSON safe to show and leaves its value alone: what is harmful
+// SafeJSON makes JSON safe to show and leaves its value alone: what is harmful
 // can only stand inside a string, where an escape means the same.
-func safeJSON(s string) string {
+func SafeJSON(s string) string {
 	if strings.IndexFunc(s, harmful) < 0 {
 		return s
 	}
@@ -101,8 +97,8 @@ func safeJSON(s string) string {
 	return b.String()
 }
 
-// cells is the width of a text on a terminal.
-func cells(s string) int {
+// Cells is the width of a text on a terminal.
+func Cells(s string) int {
 	n := 0
 	for _, r := range s {
 		n += runeCells(r)
@@ -121,9 +117,9 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// clip cuts a text to a width.
-func clip(s string, limit int) string {
-	if cells(s) <= limit {
+// Clip cuts a text to a width.
+func Clip(s string, limit int) string {
+	if Cells(s) <= limit {
 		return s
 	}
 	n := 0
@@ -135,15 +131,15 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// wrap breaks a text into lines of at most limit cells: at white space, or
+// Wrap breaks a text into lines of at most limit cells: at white space, or
 // within a word that is wider than a line. Line breaks of the text stay.
-func wrap(text string, limit int) []string {
+func Wrap(text string, limit int) []string {
 	limit = max(limit, 10)
 	var lines []string
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		line, used := "", 0
 		for word := range strings.FieldsSeq(paragraph) {
-			w := cells(word)
+			w := Cells(word)
 			if used > 0 && used+1+w <= limit {
 				line, used = line+" "+word, used+1+w
 				continue
@@ -155,7 +151,7 @@ func wrap(text string, limit int) []string {
 				head := cut(word, limit)
 				lines = append(lines, head)
 				word = word[len(head):]
-				w = cells(word)
+				w = Cells(word)
 			}
 			line, used = word, w
 		}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/certtest"
-	"github.com/busbar-mcp/busbar/services/edge/listener"
+	"github.com/busbar-mcp/busbar/libs/listener"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,79 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sourcegraph/conc/panics"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
+	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
+	if req.IdempotencyKey != "" {
+		s.kept.end(req.Id, body, f)
+	}
+	if f != nil {
+		out.fail(f)
+		return
+	}
+	out.end(body)
+}
+
+// invoke runs a handler and makes every way it can end one that may be told.
+func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
+	begun := time.Now()
+	body, f := s.handled(ctx, req, handle)
+	took := time.Since(begun)
+	s.took.Add(int64(took))
+	if s.cfg.Observe != nil {
+		s.cfg.Observe(req, body, f, took)
+	}
+	return body, f
+}
+
+func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
+	var body proto.Message
+	var err error
+	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
+		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
+			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
+		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+	}
+	s.served.Add(1)
+	if err == nil {
+		return body, nil
+	}
+	s.failed.Add(1)
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		f = wire.TimedOut(s.cfg.Service)
+	case ctx.Err() != nil:
+		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
+	default:
+		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
+		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		if !effective(req.Method) {
+			f = f.Ran(fault.No)
+		}
+	}
+	return nil, f
+}
+
+// effective reports whether a method may have an effect, so that it matters whether
+// a handler that failed had begun.
+func effective(method string) bool {
+	switch method {
+	case mcp.MethodPromptsGet, mcp.MethodPromptsList, mcp.MethodResourcesRead, mcp.MethodResourcesList, mcp.MethodComplete:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,33 @@
+package bus_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// NATS says what the operator may do, which is what the table says; and who the server is.
+func TestAllowed(t *testing.T) {
+	t.Parallel()
+	conn := bustest.NewFleet(t).Join(t, permission.Operator, nil)
+	got, err := conn.Allowed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := permission.OfOperators()
+	slices.Sort(got.Publish)
+	slices.Sort(want.Publish)
+	slices.Sort(got.Subscribe)
+	slices.Sort(want.Subscribe)
+	if !slices.Equal(got.Publish, want.Publish) || !slices.Equal(got.Subscribe, want.Subscribe) {
+		t.Errorf("NATS says %q, the table %q", got, want)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	if p, err := conn.Peer(ctx); err != nil || p.Version == "" || p.Cluster != "" || p.Certificate != nil {
+		t.Errorf("the server is %+v, %v", p, err)
+	}
+}

@@ -1,0 +1,62 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+// Instance is one that is there, as its last announcement says.
+type Instance struct {
+	Service  string    `json:"service"`
+	Instance string    `json:"instance"`
+	Version  string    `json:"version"`
+	Digest   string    `json:"digest"`
+	Started  time.Time `json:"started"`
+	// Ahead is how far its clock was ahead of the NATS server's when that kept the
+	// announcement; less than nothing is behind. Zero for an instance that does not say.
+	Ahead time.Duration `json:"-"`
+}
+
+// List returns the instances that are there, by service and name. The error is that
+// of JetStream.
+func List(ctx context.Context, conn *bus.Conn) (all []Instance, err error) {
+	err = conn.Bucket(bus.RegistryBucket).AllWritten(ctx, func(at string, value []byte, written time.Time) {
+		ev, ok := parse(at, value)
+		if !ok {
+			return
+		}
+		in := Instance{
+			Service: ev.ann.Service, Instance: ev.ann.Instance, Version: ev.ann.Version, Digest: ev.ann.CatalogueDigest,
+			Started: time.Unix(0, int64(ev.ann.StartedUnixNano)),
+		}
+		if ev.ann.SentUnixNano != 0 {
+			in.Ahead = time.Unix(0, int64(ev.ann.SentUnixNano)).Sub(written)
+		}
+		all = append(all, in)
+	})
+	slices.SortFunc(all, func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Instance, b.Instance))
+	})
+	return all, err
+}
+
+// ClockAhead is how far the clock of this process is ahead of the NATS server's that
+// leads the registry.
+func ClockAhead(ctx context.Context, conn *bus.Conn) (time.Duration, error) {
+	asked := conn.Now()
+	found, err := conn.JetStream().Stream(ctx, "KV_"+bus.RegistryBucket)
+	if err != nil {
+		return 0, err
+	}
+	took := conn.Now().Sub(asked)
+	at := found.CachedInfo().TimeStamp
+	if at.IsZero() {
+		return 0, errors.New("the NATS server does not say what time it is")
+	}
+	return asked.Add(took / 2).Sub(at), nil
+}

@@ -1,0 +1,149 @@
+// Package probe is what a program shows of itself to those who look after it, at a
+// listener of its own: /healthz says that it lives, /readyz whether it is ready, and why
+// not, and /metrics has its figures for Prometheus.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/busbar-mcp/busbar/libs/listener"
+	"github.com/busbar-mcp/busbar/libs/token"
+)
+
+// The paths of a probe.
+const (
+	HealthPath  = "/healthz"
+	ReadyPath   = "/readyz"
+	MetricsPath = "/metrics"
+)
+
+// Durations are the buckets of histograms of times, in seconds.
+var Durations = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+
+// Check is one thing that a program needs to be ready. Look asks nobody, and returns a
+// line for people; its error says why the program is not ready, and what to do.
+type Check struct {
+	Name string
+	Look func() (string, error)
+}
+
+// Probe is the figures of one program, and its checks.
+type Probe struct {
+	*prometheus.Registry
+	checks func() []Check
+}
+
+// New makes a probe with the figures of the process. checks says what the program needs
+// at the moment.
+func New(checks func() []Check) *Probe {
+	p := &Probe{prometheus.NewRegistry(), checks}
+	p.MustRegister(readiness{checks}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return p
+}
+
+// Gauge adds a figure that is asked for when it is read.
+func (p *Probe) Gauge(name, help string, f func() float64) {
+	p.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+}
+
+// Counter is Gauge for a figure that only grows.
+func (p *Probe) Counter(name, help string, f func() float64) {
+	p.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f))
+}
+
+// readiness shows each check as a figure.
+type readiness struct{ checks func() []Check }
+
+var ready = prometheus.NewDesc("busbar_ready", "1 where the program has what the check is about; 0 where /readyz says why not.", []string{"check"}, nil)
+
+// Describe implements prometheus.Collector.
+func (readiness) Describe(all chan<- *prometheus.Desc) { all <- ready }
+
+// Collect implements prometheus.Collector.
+func (r readiness) Collect(all chan<- prometheus.Metric) {
+	for _, c := range r.checks() {
+		value := 1.0
+		if _, err := c.Look(); err != nil {
+			value = 0
+		}
+		all <- prometheus.MustNewConstMetric(ready, prometheus.GaugeValue, value, c.Name)
+	}
+}
+
+// Health answers /healthz: a program that answers lives.
+func Health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+
+// Ready answers /readyz: a verdict, and a line for each check.
+func (p *Probe) Ready(w http.ResponseWriter, _ *http.Request) {
+	status, verdict := http.StatusOK, "ready"
+	var lines strings.Builder
+	for _, c := range p.checks() {
+		line, err := c.Look()
+		if err != nil {
+			status, verdict, line = http.StatusServiceUnavailable, "not ready", "not ready: "+err.Error()
+		}
+		fmt.Fprintf(&lines, "%s: %s\n", c.Name, strings.ReplaceAll(line, "\n", "; "))
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "%s\n%s", verdict, &lines)
+}
+
+// Metrics answers /metrics, in the format of Prometheus, or of OpenMetrics for those who
+// accept it, which has exemplars.
+func (p *Probe) Metrics() http.Handler {
+	return promhttp.HandlerFor(p.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: maxReaders})
+}
+
+const (
+	// maxReaders bounds those who are given figures at once.
+	maxReaders = 10
+	// maxConnections bounds the connections of a listener, half of which one address may
+	// have.
+	maxConnections = 100
+)
+
+// Serve serves the probe on l until ctx ends: the figures to who shows a token that
+// admits does, in an Authorization header, or to anybody where that is nil, and the
+// rest to anybody. It closes l.
+func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token string) bool) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+HealthPath, Health)
+	mux.HandleFunc("GET "+ReadyPath, p.Ready)
+	mux.Handle("GET "+MetricsPath, admitted(admits, p.Metrics()))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}
+
+// Bound bounds the connections of a listener for Serve.
+func Bound(l net.Listener) net.Listener { return listener.Bound(l, maxConnections) }
+
+func admitted(admits func(token string) bool, next http.Handler) http.Handler {
+	if admits == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if shown, ok := token.Shown(r.Header); ok && admits(shown) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "metrics are for who shows the token of --metrics-token-file; an edge takes the operator's too", http.StatusUnauthorized)
+	})
+}

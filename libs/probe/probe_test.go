@@ -1,0 +1,169 @@
+package probe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/probe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// get asks a probe for a path, with an Authorization header unless that is empty.
+func get(t *testing.T, url, authorization string) (status int, body string, h http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw), resp.Header
+}
+
+// serve serves a probe as flags say, and returns its URL without a path.
+func serve(t *testing.T, f probe.Flags, p *probe.Probe) string {
+	t.Helper()
+	l, err := f.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Serve(ctx, p) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return strings.TrimSuffix(l.URL(), probe.MetricsPath)
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	p := probe.New(func() []probe.Check {
+		return []probe.Check{
+			{Name: "bus", Look: func() (string, error) { return "connected", nil }},
+			{Name: "database", Look: func() (string, error) {
+				if away.Load() {
+					return "", errors.New("it is\naway")
+				}
+				return "there", nil
+			}},
+		}
+	})
+	p.Gauge("busbar_test_gauge", "A gauge.", func() float64 { return 7 })
+	url := serve(t, probe.Flags{MetricsListen: "127.0.0.1:0"}, p)
+	for _, c := range []struct {
+		away   bool
+		path   string
+		status int
+		says   string
+	}{
+		{false, "/healthz", 200, "ok\n"},
+		{false, "/readyz", 200, "ready\nbus: connected\ndatabase: there\n"},
+		{false, "/metrics", 200, "\nbusbar_ready{check=\"database\"} 1\n"},
+		{false, "/metrics", 200, "\nbusbar_test_gauge 7\n"},
+		{true, "/healthz", 200, "ok\n"}, // it lives: to restart it helps nobody
+		{true, "/readyz", 503, "not ready\nbus: connected\ndatabase: not ready: it is; away\n"},
+		{true, "/metrics", 200, "\nbusbar_ready{check=\"database\"} 0\n"},
+		{true, "/metrics", 200, "\nbusbar_ready{check=\"bus\"} 1\n"},
+		{true, "/", 404, ""},
+	} {
+		away.Store(c.away)
+		if status, body, _ := get(t, url+c.path, ""); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %.300s", c.path, status, body)
+		}
+	}
+}
+
+// With a token, the figures are for those who show it. Probes of an orchestrator show none.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	const own = "0123456789abcdef"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(own+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := serve(t, probe.Flags{MetricsListen: "127.0.0.1:0", MetricsToken: file}, probe.New(func() []probe.Check { return nil }))
+	for _, c := range []struct {
+		path, shown string
+		status      int
+	}{
+		{"/healthz", "", 200}, {"/readyz", "", 200}, {"/metrics", "", 401}, {"/metrics", "Bearer x", 401}, {"/metrics", "Basic " + own, 401}, {"/metrics", "Bearer " + own, 200},
+	} {
+		status, body, h := get(t, url+c.path, c.shown)
+		if status != c.status || (status == 401) != (h.Get("WWW-Authenticate") != "") || status == 401 && strings.Contains(body, "go_") {
+			t.Errorf("%+v: %d %.100s", c, status, body)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	if l, err := (probe.Flags{}).Open(); l != nil || err != nil {
+		t.Errorf("%v %v: nobody asked for a listener", l, err)
+	}
+	for says, f := range map[string]probe.Flags{
+		"is a public address":                  {MetricsListen: "0.0.0.0:0"},
+		"--metrics-token-file":                 {MetricsListen: "127.0.0.1:0", MetricsToken: "/nowhere"},
+		"choose another with --metrics-listen": {MetricsListen: "127.0.0.1:99999"},
+	} {
+		if l, err := f.Open(); l != nil || err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v %v, want %s", f, l, err, says)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	n := probe.NewNames(100)
+	different := map[string]bool{}
+	for i := range 10_000 {
+		different[n.Of(fmt.Sprint("name-", i))] = true
+	}
+	if len(different) != 101 || !different[probe.Other] || n.Of("name-99") != "name-99" || n.Of("name-100") != probe.Other || n.Of("") != "" {
+		t.Errorf("%d names", len(different))
+	}
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	l, err := probe.Flags{MetricsListen: "127.0.0.1:0"}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Serve(ctx, probe.New(func() []probe.Check { return nil })) }()
+	get(t, "http://"+l.Addr().String()+"/healthz", "")
+	stop()
+	bustest.Eventually(t, "the probe ends", func() bool { return len(ended) == 1 })
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

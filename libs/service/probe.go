@@ -1,0 +1,84 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/busbar-mcp/busbar/libs/probe"
+)
+
+// Check adds something that an instance needs to be ready, such as a database: away says
+// why it has not got it, or nil, asking nobody. An instance that is not ready says so at
+// /readyz and goes on with its calls. Call Check before the service starts.
+func (s *Service) Check(name string, away func() error) {
+	s.checks = append(s.checks, probe.Check{Name: name, Look: func() (string, error) { return "there", away() }})
+}
+
+// watch shows an instance to those who look after it, from before it is on the bus until
+// it has left.
+type watch struct {
+	probe   *probe.Probe
+	running atomic.Pointer[Running]
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// newWatch begins to serve; nil does nothing where l is nil.
+func newWatch(l *probe.Listener) *watch {
+	if l == nil {
+		return nil
+	}
+	w := &watch{ended: make(chan error, 1)}
+	w.probe = probe.New(w.checks)
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	go func() { w.ended <- l.Serve(ctx, w.probe) }()
+	return w
+}
+
+// close ends it.
+func (w *watch) close() {
+	if w != nil {
+		w.stop()
+		<-w.ended
+	}
+}
+
+// show is called once the instance is on the bus.
+func (w *watch) show(r *Running) {
+	if w != nil {
+		r.show(w.probe)
+		w.running.Store(r)
+	}
+}
+
+var errStarting = errors.New("the service is starting: it waits for the bus, or for what it needs, such as a database")
+
+func (w *watch) checks() []probe.Check {
+	if r := w.running.Load(); r != nil {
+		return r.checks()
+	}
+	return []probe.Check{{Name: "start", Look: func() (string, error) { return "", errStarting }}}
+}
+
+// checks are those of /readyz.
+func (r *Running) checks() []probe.Check {
+	return append([]probe.Check{{Name: "bus", Look: r.busReady}, {Name: "registry", Look: r.registered}}, slices.Clip(r.service.checks)...)
+}
+
+func (r *Running) busReady() (string, error) {
+	if !r.conn.Connected() {
+		return "", errors.New("the bus is not reachable: see whether NATS runs, and --nats")
+	}
+	return "connected", nil
+}
+
+// registered reports whether edges give calls to the instance.
+func (r *Running) registered() (string, error) {
+	if r.leaving.Load() {
+		return "", errors.New("the instance is leaving: it takes no new calls, and finishes those that it has")
+	}
+	return "instance " + r.server.Instance() + " takes calls", nil
+}

@@ -1,0 +1,172 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
+	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+)
+
+// behind is how many messages a reader may be behind before that is said.
+const behind = 1000
+
+// storage looks at every bucket and stream, and at who reads them.
+func (e *examination) storage(ctx context.Context) ([]Finding, error) {
+	all := storage.Check(ctx, e.conn, e.Replicas)
+	instances, err := registry.List(ctx, e.conn)
+	if err != nil {
+		instances = nil // what services says, too
+	}
+	there := map[string]bool{}
+	for _, in := range instances {
+		there[in.Service] = true
+	}
+	var found []Finding
+	for _, s := range all {
+		for _, p := range s.Problems {
+			found = append(found, Finding{State: Wrong, What: s.Name + ": " + p.What, Follows: p.Follows, Mend: p.Mend})
+		}
+		if s.Name == "stream "+auditlog.Stream.Name && s.Replicas > 0 {
+			found = append(found, readers(s, there)...)
+		}
+		if s.Name == "stream "+task.Stream.Name {
+			for _, c := range s.Consumers {
+				if c.Pending > 0 && !there[c.Name] && err == nil {
+					found = append(found, Finding{State: Wrong, What: fmt.Sprintf("%d tasks wait for service %s, of which no instance is there", c.Pending, c.Name), Follows: "their clients wait until the tasks expire", Mend: "busbar " + c.Name})
+				}
+			}
+		}
+	}
+	if len(found) == 0 {
+		found = append(found, Finding{State: OK, What: fmt.Sprintf("%d buckets and streams are there, each on %d server(s), as this release wants them", len(all), all[0].Replicas)})
+	}
+	return found, nil
+}
+
+// readers says who reads the trail, and whether they keep up.
+func readers(s storage.State, there map[string]bool) (found []Finding) {
+	const start = "busbar audit serve"
+	if len(s.Consumers) == 0 {
+		found = append(found, Finding{State: Wrong, What: s.Name + ": it has no consumer", Follows: "what it holds is never written down", Mend: "busbar bus apply --nats-nkey edge.secret"})
+	}
+	for _, c := range s.Consumers {
+		waiting := c.Pending + uint64(c.Unacknowledged)
+		room := fmt.Sprintf("%d events wait, %d of %d MiB are used", waiting, s.Bytes>>20, s.Limit>>20)
+		switch {
+		case !there[gateway.AuditService]:
+			found = append(found, Finding{State: Wrong, What: "no audit service is there; " + room, Follows: "full, the stream takes no more, and calls with effects are refused", Mend: start})
+		case waiting > behind:
+			found = append(found, Finding{State: Warn, What: "the audit service is behind: " + room, Follows: "the trail lacks what was done last; full, the stream takes no more", Mend: "look at its database and its log; start another instance: " + start})
+		}
+	}
+	return found
+}
+
+// services says who is there, and in which versions.
+func (e *examination) services(ctx context.Context) ([]Finding, error) {
+	all, err := registry.List(ctx, e.conn)
+	if err != nil {
+		return nil, fmt.Errorf("the registry cannot be read: %w", err)
+	}
+	if len(all) == 0 {
+		return []Finding{{State: Wrong, What: "no service is there", Follows: "clients see no tools", Mend: "start the services, or look why they do not reach the bus: busbar text --log-level info"}}, nil
+	}
+	versions := map[string]map[string]int{}
+	for _, in := range all {
+		if versions[in.Service] == nil {
+			versions[in.Service] = map[string]int{}
+		}
+		versions[in.Service][in.Version]++
+	}
+	var found []Finding
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		var parts []string
+		for _, v := range slices.Sorted(maps.Keys(versions[name])) {
+			parts = append(parts, fmt.Sprintf("%d of version %s", versions[name][v], v))
+		}
+		f := Finding{State: OK, What: name + ": " + strings.Join(parts, ", ")}
+		if len(parts) > 1 {
+			f.State, f.Follows, f.Mend = Warn, "calls go to either; tools that only one of them has are called there alone", "finish the rolling change: stop the instances of the older version once the new ones are there"
+		}
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// names says what services offer that nobody sees.
+func (e *examination) names(ctx context.Context) ([]Finding, error) {
+	cfg := catalogue.Config{Logger: slog.New(slog.DiscardHandler), Look: true}
+	if e.Access != "" {
+		if policy, err := access.ReadPolicy(e.Access); err == nil { // else access says it
+			cfg.Grants = func() catalogue.Grants { return policy }
+		}
+	}
+	live, err := catalogue.Open(ctx, e.conn, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the catalogue cannot be read: %w", err)
+	}
+	defer live.Close()
+	now := live.Now()
+	var found []Finding
+	for _, list := range []struct {
+		lines []string
+		mend  string
+	}{
+		{now.Problems(), "rename it in one of the services, or give it to the other: busbar services assign KIND/NAME SERVICE"},
+		{now.Ungranted(), "grant it in the policy file: busbar access services shows the lines"},
+		{now.Waiting(), "busbar access accept"},
+	} {
+		for _, line := range list.lines {
+			found = append(found, Finding{State: Warn, What: line, Follows: "clients do not see it", Mend: list.mend})
+		}
+	}
+	if len(found) == 0 {
+		found = append(found, Finding{State: OK, What: "each name is one service's, and clients see all that services offer"})
+	}
+	return found, nil
+}
+
+// clocks compares everybody's clock with the one of the NATS server.
+func (e *examination) clocks(ctx context.Context) ([]Finding, error) {
+	const follows = "times in the audit trail are wrong; what is sealed is refused where the difference is 5 minutes"
+	mend := func(where string) string { return "set the clock of " + where + ": timedatectl set-ntp true" }
+	mine, err := registry.ClockAhead(ctx, e.conn)
+	if err != nil {
+		return nil, fmt.Errorf("the time of the NATS server: %w", err)
+	}
+	all, err := registry.List(ctx, e.conn)
+	if err != nil {
+		return nil, fmt.Errorf("the registry cannot be read: %w", err)
+	}
+	var found []Finding
+	if mine.Abs() > registry.MaxClockOffset {
+		found = append(found, Finding{State: Wrong, What: "this machine: its clock is " + off(mine) + " the NATS server's", Follows: follows, Mend: mend("whichever is wrong")})
+	}
+	for _, in := range all {
+		if in.Ahead.Abs() > registry.MaxClockOffset {
+			found = append(found, Finding{State: Wrong, What: fmt.Sprintf("%s %s: its clock is %s the NATS server's", in.Service, in.Instance, off(in.Ahead)), Follows: follows, Mend: mend("its machine")})
+		}
+	}
+	if len(found) == 0 {
+		found = append(found, Finding{State: OK, What: fmt.Sprintf("this machine and %d instances are within %v of the NATS server", len(all), registry.MaxClockOffset)})
+	}
+	return found, nil
+}
+
+func off(ahead time.Duration) string {
+	if ahead < 0 {
+		return fmt.Sprintf("%v behind", -ahead.Round(time.Second))
+	}
+	return fmt.Sprintf("%v ahead of", ahead.Round(time.Second))
+}

@@ -1,0 +1,183 @@
+package tenants
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
+	"github.com/busbar-mcp/busbar/services/workspace"
+)
+
+// withWorkspace adds the workspace, with a root of everybody and one of each tenant,
+// and returns the directory that all are in.
+func (w *world) withWorkspace(t *testing.T) (top string) {
+	t.Helper()
+	top = t.TempDir()
+	for path, text := range map[string]string{"all/readme": "OF ALL", "acme/plan": "ACME ONLY", "beta/plan": "BETA ONLY"} {
+		if err := os.MkdirAll(filepath.Join(top, filepath.Dir(path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(top, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	servicetest.Join(t, bustest.Connect(t, w.nats), servicetest.Build(t, workspace.New, workspace.Env{Env: service.Env{Log: bustest.Logger(t)}, Roots: []string{
+		"shared=" + filepath.Join(top, "all"), "acme/acmeroot=" + filepath.Join(top, "acme"), "beta/betaroot=" + filepath.Join(top, "beta"),
+	}}))
+	bustest.Eventually(t, "the workspace is there", func() bool {
+		return w.tool(t, ada, "filesystem_list", "{}").status == http.StatusOK && readers["gRPC"](t, w, ada, "workspace://shared/readme").status == http.StatusOK
+	})
+	return top
+}
+
+// files are the ways to a file, by its path in the workspace.
+var files = map[string]func(t *testing.T, w *world, token, path string) answer{
+	"filesystem_read": func(t *testing.T, w *world, token, path string) answer {
+		return w.tool(t, token, "filesystem_read", `{"path":"`+path+`"}`)
+	},
+	"filesystem_search": func(t *testing.T, w *world, token, path string) answer {
+		return w.tool(t, token, "filesystem_search", `{"path":"`+path+`","query":"ONLY"}`)
+	},
+	"git_status": func(t *testing.T, w *world, token, path string) answer {
+		return w.tool(t, token, "git_status", `{"path":"`+path+`"}`)
+	},
+	"2025-06-18": func(t *testing.T, w *world, token, path string) answer {
+		return w.do(t, token, "POST", "/mcp", legacy("1", "tools/call", `"name":"filesystem_read","arguments":{"path":"`+path+`"}`))
+	},
+	"GraphQL": func(t *testing.T, w *world, token, path string) answer {
+		return w.do(t, token, "POST", "/graphql", `{"query":"mutation{executeTool(input:{name:\"filesystem_read\",parameters:{path:\"`+path+`\"}}){content{text}}}"}`)
+	},
+	"gRPC": func(t *testing.T, w *world, token, path string) answer {
+		s, err := w.edges[1].grpc.CallTool(md(t, token), &gatewayv1.CallToolRequest{Name: "filesystem_read", Arguments: []byte(`{"path":"` + path + `"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for {
+			m, err := s.Recv()
+			if err != nil && !errors.Is(err, io.EOF) {
+				return said("", err)
+			}
+			if err != nil {
+				return said(all.String(), nil)
+			}
+			all.WriteString(m.String())
+		}
+	},
+	"1.0": func(t *testing.T, w *world, token, path string) answer {
+		return w.do(t, token, "POST", "/v1", `{"version":"1.0","action":{"name":"filesystem_read","parameters":{"path":"`+path+`"}}}`)
+	},
+	"/ws": func(t *testing.T, w *world, token, path string) answer {
+		if token == nobody {
+			return answer{status: http.StatusUnauthorized}
+		}
+		s := w.socket(t, token, "/ws", "")
+		s.send(`{"type":"tool_request","id":7,"data":{"name":"filesystem_read","parameters":{"path":"` + path + `"}}}`)
+		return s.until(`"id":7`)
+	},
+}
+
+// A root of a tenant is not there for others, at any door: not to read, not in a
+// list, not in what is completed, not in what subscribers hear.
+func TestWorkspaceOfATenant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	top := w.withWorkspace(t)
+	for way, read := range files {
+		for _, token := range []string{bob, nobody} {
+			is, isNot := read(t, w, token, "acmeroot/plan"), read(t, w, token, "noneroot/plan")
+			if is.status != isNot.status || strings.ReplaceAll(is.body, "acmeroot", "noneroot") != isNot.body || is.says("ONLY") || is.says(top) {
+				t.Errorf("%s by %q: of what is there %d %s\nof what never was %d %s", way, token, is.status, is.body, isNot.status, isNot.body)
+			}
+		}
+		if a := read(t, w, amy, "acmeroot/plan"); way != "git_status" && !a.says("ACME ONLY") {
+			t.Errorf("%s by one of the tenant: %d %s", way, a.status, a.body)
+		}
+	}
+	for way, read := range readers {
+		if strings.Contains(way, "delete") || strings.Contains(way, "resource") {
+			continue // of the stored ones
+		}
+		for _, token := range []string{bob, nobody} {
+			for _, path := range []string{"plan", "", "none"} {
+				is, isNot := read(t, w, token, "workspace://acmeroot/"+path), read(t, w, token, "workspace://noneroot/"+path)
+				if is.status != isNot.status || strings.ReplaceAll(is.body, "acmeroot", "noneroot") != isNot.body || is.says("ONLY") {
+					t.Errorf("%s by %q: of what is there %d %s\nof what never was %d %s", way, token, is.status, is.body, isNot.status, isNot.body)
+				}
+			}
+		}
+		if a := read(t, w, amy, "workspace://acmeroot/plan"); !a.says("ACME ONLY") {
+			t.Errorf("%s by one of the tenant: %d %s", way, a.status, a.body)
+		}
+	}
+	complete := func(token, variable, typed, root string) string {
+		return w.modern(t, token, "completion/complete", "", `"ref":{"type":"ref/resource","uri":"workspace://{root}/{+path}"},"argument":{"name":"`+variable+`","value":"`+typed+`"},"context":{"arguments":{"root":"`+root+`"}}`).body
+	}
+	for token, sees := range map[string]bool{ada: true, bob: false, ":operator": false} {
+		all := w.tool(t, token, "filesystem_list", "{}").body + w.tool(t, token, "filesystem_read", `{"path":"x"}`).body + complete(token, "root", "", "") + complete(token, "path", "pl", "acmeroot")
+		if strings.Contains(all, "acmeroot") != sees || strings.Contains(all, `"plan"`) != sees || !strings.Contains(all, "shared") {
+			t.Errorf("%s sees %s", token, all)
+		}
+	}
+	listen := func(token string) *stream {
+		s := w.stream(t, 1, token, "POST", "/mcp", `{"jsonrpc":"2.0","id":9,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["workspace://acmeroot/plan","workspace://shared/readme"]},`+meta+`}}`,
+			mcp.HeaderProtocolVersion, mcp.Modern, "Mcp-Method", "subscriptions/listen")
+		s.until("acknowledged")
+		return s
+	}
+	hers, theirs := listen(amy), listen(bob)
+	write := func(path, text string) {
+		if err := os.WriteFile(filepath.Join(top, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("acme/plan", "ACME ONLY 2")
+	hers.until("workspace://acmeroot/plan")
+	write("all/readme", "OF ALL 2")
+	if heard := theirs.until("workspace://shared/readme"); strings.Contains(heard, "acmeroot") {
+		t.Errorf("another tenant hears %s", heard)
+	}
+}
+
+// A change that has an idempotency key is made once, also after a person has agreed
+// to it, and the key is that of one change.
+func TestKeysOfTheWorkspace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	top := w.withWorkspace(t)
+	write := func(token, key, text string) answer {
+		return w.tool(t, token, "filesystem_write", `{"path":"shared/new","text":"`+text+`","ifMatch":"absent"}`, "Idempotency-Key", key)
+	}
+	held := write(ada, "k", "one")
+	id := held.member("data.approval")
+	if id == "" {
+		t.Fatalf("%d %s", held.status, held.body)
+	}
+	if a := w.do(t, ada, "POST", "/approvals/"+id, `{"approve":true}`); a.status != http.StatusOK || !a.says(`"created":true`) {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if err := os.Remove(filepath.Join(top, "all", "new")); err != nil {
+		t.Fatal(err)
+	}
+	if a := write(ada, "k", "one"); !a.says(`"created":true`) || a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("repeated: %d %v %s", a.status, a.header, a.body)
+	}
+	if a := write(ada, "k", "two"); a.status < 400 {
+		t.Errorf("the key with other arguments: %d %s", a.status, a.body)
+	}
+	if a := write(bob, "k", "one"); a.member("data.approval") == "" || a.member("data.approval") == id {
+		t.Errorf("another's key: %d %s", a.status, a.body)
+	}
+	if _, err := os.Stat(filepath.Join(top, "all", "new")); err == nil {
+		t.Error("it was written again")
+	}
+}
