@@ -30,8 +30,9 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
 	begun := time.Now()
 	body, f := s.handled(ctx, req, handle)
+	ended(ctx, body, f)
 	if s.cfg.Observe != nil {
-		s.cfg.Observe(req, body, f, time.Since(begun))
+		s.cfg.Observe(ctx, req, body, f, time.Since(begun))
 	}
 	return body, f
 }
@@ -40,7 +41,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	var body proto.Message
 	var err error
 	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
-		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
+		s.conn.log.ErrorContext(ctx, "handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
 			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
 		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 	}
@@ -57,7 +58,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
-		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
+		s.conn.log.ErrorContext(ctx, "handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 		if !effective(req.Method) {
 			f = f.Ran(fault.No)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
 // version is set when a release is built: -ldflags
@@ -35,7 +37,7 @@ func (f *Flags) AfterApply() error {
 	if f.LogJSON {
 		handler = slog.NewJSONHandler(os.Stderr, options)
 	}
-	slog.SetDefault(slog.New(handler))
+	slog.SetDefault(slog.New(tracing.Log(handler)))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,7 +45,7 @@ func newFigures(s *Service, p *probe.Probe) *figures {
 }
 
 // observe is bus.ServerConfig.Observe.
-func (f *figures) observe(req *busv1.Request, body proto.Message, err *fault.Error, took time.Duration) {
+func (f *figures) observe(ctx context.Context, req *busv1.Request, body proto.Message, err *fault.Error, took time.Duration) {
 	method, tool := f.names(req)
 	f.calls.WithLabelValues(f.service.name, method, tool, outcome(body, err)).Inc()
 	f.duration.WithLabelValues(f.service.name, method, tool).Observe(took.Seconds())

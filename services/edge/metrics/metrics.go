@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/probe"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -77,10 +76,7 @@ func (a *auditor) Record(ctx context.Context, r gateway.Record) (err error) {
 	if r.Target.Tool != nil {
 		tool = r.Name
 	}
-	method := r.Method
-	if r.Target.Service == "" && !mcp.IsMethod(method) && method != mcp.MethodSample {
-		method = "other" // a client made it up
-	}
+	method := r.MethodName()
 	a.metrics.calls.WithLabelValues(r.Door, method, r.Target.Service, tool, outcome).Inc()
 	a.metrics.duration.WithLabelValues(method, r.Target.Service).Observe(r.Duration.Seconds())
 	return err
