@@ -3,6 +3,8 @@ package doors
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -153,6 +155,23 @@ stores: write test`; got != want {
 			streamableModern(context.WithValue(t.Context(), parentKey{}, c.header), t, w, call{tool: "stored", arguments: "{}", token: ada, parent: c.meta})
 		}
 		bustest.Eventually(t, "both calls in one trace", func() bool { return len(collector.Trace(id)) >= 10 })
+	})
+
+	t.Run("figures name a trace as an example", func(t *testing.T) {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+		out := httptest.NewRecorder()
+		w.edges[0].MetricsHandler().ServeHTTP(out, r)
+		for line := range strings.Lines(out.Body.String()) {
+			if strings.HasPrefix(line, `busbar_calls_total{door="rest"`) && strings.Contains(line, `tool="stored"`) {
+				_, example, _ := strings.Cut(line, `# {trace_id="`)
+				if id, _, ok := strings.Cut(example, `"`); !ok || len(collector.Trace(id)) == 0 {
+					t.Errorf("%s", line)
+				}
+				return
+			}
+		}
+		t.Error("no figure of the calls")
 	})
 
 	traces.Close()
