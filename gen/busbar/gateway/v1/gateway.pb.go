@@ -37,7 +37,9 @@ type ListToolsRequest struct {
 	// Empty for the first page.
 	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Most tools on a page; 0 for 250. At most 1000.
-	Limit         uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit uint32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,3,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -84,6 +86,13 @@ func (x *ListToolsRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListToolsRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
 }
 
 type ListToolsResponse struct {
@@ -152,9 +161,13 @@ type Tool struct {
 	// Calls are held until a person agrees to them.
 	RequiresUserApproval bool `protobuf:"varint,6,opt,name=requires_user_approval,json=requiresUserApproval,proto3" json:"requires_user_approval,omitempty"`
 	// JSON object: ToolAnnotations; empty for none.
-	Annotations   []byte `protobuf:"bytes,7,opt,name=annotations,proto3" json:"annotations,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Annotations []byte `protobuf:"bytes,7,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// As text.
+	InputSchemaText  string `protobuf:"bytes,8,opt,name=input_schema_text,json=inputSchemaText,proto3" json:"input_schema_text,omitempty"`
+	OutputSchemaText string `protobuf:"bytes,9,opt,name=output_schema_text,json=outputSchemaText,proto3" json:"output_schema_text,omitempty"`
+	AnnotationsText  string `protobuf:"bytes,10,opt,name=annotations_text,json=annotationsText,proto3" json:"annotations_text,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Tool) Reset() {
@@ -236,10 +249,33 @@ func (x *Tool) GetAnnotations() []byte {
 	return nil
 }
 
+func (x *Tool) GetInputSchemaText() string {
+	if x != nil {
+		return x.InputSchemaText
+	}
+	return ""
+}
+
+func (x *Tool) GetOutputSchemaText() string {
+	if x != nil {
+		return x.OutputSchemaText
+	}
+	return ""
+}
+
+func (x *Tool) GetAnnotationsText() string {
+	if x != nil {
+		return x.AnnotationsText
+	}
+	return ""
+}
+
 type ListPromptsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cursor        string                 `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Cursor string                 `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Limit  uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,3,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -288,11 +324,20 @@ func (x *ListPromptsRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *ListPromptsRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
+}
+
 type ListPromptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Each a JSON object: Prompt.
-	Prompts       [][]byte `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
-	NextCursor    string   `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	Prompts    [][]byte `protobuf:"bytes,1,rep,name=prompts,proto3" json:"prompts,omitempty"`
+	NextCursor string   `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// As text.
+	PromptsText   []string `protobuf:"bytes,3,rep,name=prompts_text,json=promptsText,proto3" json:"prompts_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,10 +386,19 @@ func (x *ListPromptsResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListPromptsResponse) GetPromptsText() []string {
+	if x != nil {
+		return x.PromptsText
+	}
+	return nil
+}
+
 type ListResourcesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cursor        string                 `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Cursor string                 `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Limit  uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,3,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -393,11 +447,20 @@ func (x *ListResourcesRequest) GetLimit() uint32 {
 	return 0
 }
 
+func (x *ListResourcesRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
+}
+
 type ListResourcesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Each a JSON object: Resource.
-	Resources     [][]byte `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
-	NextCursor    string   `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	Resources  [][]byte `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	NextCursor string   `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	// As text.
+	ResourcesText []string `protobuf:"bytes,3,rep,name=resources_text,json=resourcesText,proto3" json:"resources_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +509,13 @@ func (x *ListResourcesResponse) GetNextCursor() string {
 	return ""
 }
 
+func (x *ListResourcesResponse) GetResourcesText() []string {
+	if x != nil {
+		return x.ResourcesText
+	}
+	return nil
+}
+
 type CallToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -453,8 +523,12 @@ type CallToolRequest struct {
 	Arguments []byte `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// A repeated call with the same key has one effect and one answer.
 	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The arguments as text, in place of the bytes.
+	ArgumentsText string `protobuf:"bytes,4,opt,name=arguments_text,json=argumentsText,proto3" json:"arguments_text,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,5,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallToolRequest) Reset() {
@@ -506,6 +580,20 @@ func (x *CallToolRequest) GetIdempotencyKey() string {
 		return x.IdempotencyKey
 	}
 	return ""
+}
+
+func (x *CallToolRequest) GetArgumentsText() string {
+	if x != nil {
+		return x.ArgumentsText
+	}
+	return ""
+}
+
+func (x *CallToolRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
 }
 
 type CallToolResponse struct {
@@ -676,7 +764,9 @@ type Log struct {
 	Level  string `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
 	Logger string `protobuf:"bytes,2,opt,name=logger,proto3" json:"logger,omitempty"`
 	// JSON value.
-	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	// As text.
+	DataText      string `protobuf:"bytes,4,opt,name=data_text,json=dataText,proto3" json:"data_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -732,6 +822,13 @@ func (x *Log) GetData() []byte {
 	return nil
 }
 
+func (x *Log) GetDataText() string {
+	if x != nil {
+		return x.DataText
+	}
+	return ""
+}
+
 // ToolResult is what a tool returned.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -740,9 +837,12 @@ type ToolResult struct {
 	// JSON value; empty for none.
 	StructuredContent []byte `protobuf:"bytes,2,opt,name=structured_content,json=structuredContent,proto3" json:"structured_content,omitempty"`
 	// The tool itself failed; the content says how.
-	IsError       bool `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	IsError bool `protobuf:"varint,3,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	// As text.
+	ContentText           string `protobuf:"bytes,4,opt,name=content_text,json=contentText,proto3" json:"content_text,omitempty"`
+	StructuredContentText string `protobuf:"bytes,5,opt,name=structured_content_text,json=structuredContentText,proto3" json:"structured_content_text,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *ToolResult) Reset() {
@@ -796,6 +896,20 @@ func (x *ToolResult) GetIsError() bool {
 	return false
 }
 
+func (x *ToolResult) GetContentText() string {
+	if x != nil {
+		return x.ContentText
+	}
+	return ""
+}
+
+func (x *ToolResult) GetStructuredContentText() string {
+	if x != nil {
+		return x.StructuredContentText
+	}
+	return ""
+}
+
 // BatchToolsRequest is one call of a batch.
 type BatchToolsRequest struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -803,7 +917,11 @@ type BatchToolsRequest struct {
 	Arguments      []byte                 `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// How many calls run at once, in the first message; 0 for 64.
-	Parallel      uint32 `protobuf:"varint,4,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	Parallel uint32 `protobuf:"varint,4,opt,name=parallel,proto3" json:"parallel,omitempty"`
+	// The arguments as text, in place of the bytes.
+	ArgumentsText string `protobuf:"bytes,5,opt,name=arguments_text,json=argumentsText,proto3" json:"arguments_text,omitempty"`
+	// Answer in JSON as text, in the first message.
+	AsText        bool `protobuf:"varint,6,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -864,6 +982,20 @@ func (x *BatchToolsRequest) GetParallel() uint32 {
 		return x.Parallel
 	}
 	return 0
+}
+
+func (x *BatchToolsRequest) GetArgumentsText() string {
+	if x != nil {
+		return x.ArgumentsText
+	}
+	return ""
+}
+
+func (x *BatchToolsRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
 }
 
 // BatchToolsResponse is what became of one call.
@@ -968,7 +1100,9 @@ type Failure struct {
 	Executed     string `protobuf:"bytes,3,opt,name=executed,proto3" json:"executed,omitempty"`
 	RetryAfterMs uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// JSON object: what docs/errors.md says more of the reason; empty for nothing.
-	Data          []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	Data []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	// As text.
+	DataText      string `protobuf:"bytes,6,opt,name=data_text,json=dataText,proto3" json:"data_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1038,9 +1172,18 @@ func (x *Failure) GetData() []byte {
 	return nil
 }
 
+func (x *Failure) GetDataText() string {
+	if x != nil {
+		return x.DataText
+	}
+	return ""
+}
+
 type ReadResourceRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Uri           string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,2,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1082,10 +1225,19 @@ func (x *ReadResourceRequest) GetUri() string {
 	return ""
 }
 
+func (x *ReadResourceRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
+}
+
 type ReadResourceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// JSON array: the contents.
-	Contents      []byte `protobuf:"bytes,1,opt,name=contents,proto3" json:"contents,omitempty"`
+	Contents []byte `protobuf:"bytes,1,opt,name=contents,proto3" json:"contents,omitempty"`
+	// As text.
+	ContentsText  string `protobuf:"bytes,2,opt,name=contents_text,json=contentsText,proto3" json:"contents_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1127,11 +1279,22 @@ func (x *ReadResourceResponse) GetContents() []byte {
 	return nil
 }
 
+func (x *ReadResourceResponse) GetContentsText() string {
+	if x != nil {
+		return x.ContentsText
+	}
+	return ""
+}
+
 type GetPromptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// JSON object of strings; empty for none.
-	Arguments     []byte `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Arguments []byte `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// The arguments as text, in place of the bytes.
+	ArgumentsText string `protobuf:"bytes,3,opt,name=arguments_text,json=argumentsText,proto3" json:"arguments_text,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,4,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,11 +1343,27 @@ func (x *GetPromptRequest) GetArguments() []byte {
 	return nil
 }
 
+func (x *GetPromptRequest) GetArgumentsText() string {
+	if x != nil {
+		return x.ArgumentsText
+	}
+	return ""
+}
+
+func (x *GetPromptRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
+}
+
 type GetPromptResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Description string                 `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON array of PromptMessage.
-	Messages      []byte `protobuf:"bytes,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	Messages []byte `protobuf:"bytes,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// As text.
+	MessagesText  string `protobuf:"bytes,3,opt,name=messages_text,json=messagesText,proto3" json:"messages_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1233,6 +1412,13 @@ func (x *GetPromptResponse) GetMessages() []byte {
 	return nil
 }
 
+func (x *GetPromptResponse) GetMessagesText() string {
+	if x != nil {
+		return x.MessagesText
+	}
+	return ""
+}
+
 // HeldCall is a call of a tool that waits until its caller agrees to it.
 type HeldCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1250,7 +1436,9 @@ type HeldCall struct {
 	// digests of those too large; empty in lists.
 	Shown string `protobuf:"bytes,6,opt,name=shown,proto3" json:"shown,omitempty"`
 	// Who made the call.
-	Principal     string `protobuf:"bytes,7,opt,name=principal,proto3" json:"principal,omitempty"`
+	Principal string `protobuf:"bytes,7,opt,name=principal,proto3" json:"principal,omitempty"`
+	// The arguments as text; empty in lists.
+	ArgumentsText string `protobuf:"bytes,8,opt,name=arguments_text,json=argumentsText,proto3" json:"arguments_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1330,6 +1518,13 @@ func (x *HeldCall) GetShown() string {
 func (x *HeldCall) GetPrincipal() string {
 	if x != nil {
 		return x.Principal
+	}
+	return ""
+}
+
+func (x *HeldCall) GetArgumentsText() string {
+	if x != nil {
+		return x.ArgumentsText
 	}
 	return ""
 }
@@ -1415,8 +1610,10 @@ func (x *ListApprovalsResponse) GetCalls() []*HeldCall {
 }
 
 type GetApprovalRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Approval      string                 `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Approval string                 `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,2,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1456,6 +1653,13 @@ func (x *GetApprovalRequest) GetApproval() string {
 		return x.Approval
 	}
 	return ""
+}
+
+func (x *GetApprovalRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
 }
 
 type GetApprovalResponse struct {
@@ -1503,9 +1707,11 @@ func (x *GetApprovalResponse) GetCall() *HeldCall {
 }
 
 type ApproveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Approval      string                 `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
-	Approve       bool                   `protobuf:"varint,2,opt,name=approve,proto3" json:"approve,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Approval string                 `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	Approve  bool                   `protobuf:"varint,2,opt,name=approve,proto3" json:"approve,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,3,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1550,6 +1756,13 @@ func (x *ApproveRequest) GetApproval() string {
 func (x *ApproveRequest) GetApprove() bool {
 	if x != nil {
 		return x.Approve
+	}
+	return false
+}
+
+func (x *ApproveRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
 	}
 	return false
 }
@@ -1742,14 +1955,15 @@ var File_busbar_gateway_v1_gateway_proto protoreflect.FileDescriptor
 
 const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\n" +
-	"\x1fbusbar/gateway/v1/gateway.proto\x12\x11busbar.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"@\n" +
+	"\x1fbusbar/gateway/v1/gateway.proto\x12\x11busbar.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"Y\n" +
 	"\x10ListToolsRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"c\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\x12\x17\n" +
+	"\aas_text\x18\x03 \x01(\bR\x06asText\"c\n" +
 	"\x11ListToolsResponse\x12-\n" +
 	"\x05tools\x18\x01 \x03(\v2\x17.busbar.gateway.v1.ToolR\x05tools\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xf2\x01\n" +
+	"nextCursor\"\xf7\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
@@ -1757,25 +1971,35 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\finput_schema\x18\x04 \x01(\fR\vinputSchema\x12#\n" +
 	"\routput_schema\x18\x05 \x01(\fR\foutputSchema\x124\n" +
 	"\x16requires_user_approval\x18\x06 \x01(\bR\x14requiresUserApproval\x12 \n" +
-	"\vannotations\x18\a \x01(\fR\vannotations\"B\n" +
+	"\vannotations\x18\a \x01(\fR\vannotations\x12*\n" +
+	"\x11input_schema_text\x18\b \x01(\tR\x0finputSchemaText\x12,\n" +
+	"\x12output_schema_text\x18\t \x01(\tR\x10outputSchemaText\x12)\n" +
+	"\x10annotations_text\x18\n" +
+	" \x01(\tR\x0fannotationsText\"[\n" +
 	"\x12ListPromptsRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"P\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\x12\x17\n" +
+	"\aas_text\x18\x03 \x01(\bR\x06asText\"s\n" +
 	"\x13ListPromptsResponse\x12\x18\n" +
 	"\aprompts\x18\x01 \x03(\fR\aprompts\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"D\n" +
+	"nextCursor\x12!\n" +
+	"\fprompts_text\x18\x03 \x03(\tR\vpromptsText\"]\n" +
 	"\x14ListResourcesRequest\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\"V\n" +
+	"\x05limit\x18\x02 \x01(\rR\x05limit\x12\x17\n" +
+	"\aas_text\x18\x03 \x01(\bR\x06asText\"}\n" +
 	"\x15ListResourcesResponse\x12\x1c\n" +
 	"\tresources\x18\x01 \x03(\fR\tresources\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"l\n" +
+	"nextCursor\x12%\n" +
+	"\x0eresources_text\x18\x03 \x03(\tR\rresourcesText\"\xac\x01\n" +
 	"\x0fCallToolRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\targuments\x18\x02 \x01(\fR\targuments\x12'\n" +
-	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\"\xbb\x01\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12%\n" +
+	"\x0earguments_text\x18\x04 \x01(\tR\rargumentsText\x12\x17\n" +
+	"\aas_text\x18\x05 \x01(\bR\x06asText\"\xbb\x01\n" +
 	"\x10CallToolResponse\x129\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1b.busbar.gateway.v1.ProgressH\x00R\bprogress\x12*\n" +
 	"\x03log\x18\x02 \x01(\v2\x16.busbar.gateway.v1.LogH\x00R\x03log\x127\n" +
@@ -1784,42 +2008,53 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\bProgress\x12\x1a\n" +
 	"\bprogress\x18\x01 \x01(\x01R\bprogress\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x01R\x05total\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"G\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"d\n" +
 	"\x03Log\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
 	"\x06logger\x18\x02 \x01(\tR\x06logger\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"p\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12\x1b\n" +
+	"\tdata_text\x18\x04 \x01(\tR\bdataText\"\xcb\x01\n" +
 	"\n" +
 	"ToolResult\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\fR\acontent\x12-\n" +
 	"\x12structured_content\x18\x02 \x01(\fR\x11structuredContent\x12\x19\n" +
-	"\bis_error\x18\x03 \x01(\bR\aisError\"\x8a\x01\n" +
+	"\bis_error\x18\x03 \x01(\bR\aisError\x12!\n" +
+	"\fcontent_text\x18\x04 \x01(\tR\vcontentText\x126\n" +
+	"\x17structured_content_text\x18\x05 \x01(\tR\x15structuredContentText\"\xca\x01\n" +
 	"\x11BatchToolsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\targuments\x18\x02 \x01(\fR\targuments\x12'\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tR\x0eidempotencyKey\x12\x1a\n" +
-	"\bparallel\x18\x04 \x01(\rR\bparallel\"\xa6\x01\n" +
+	"\bparallel\x18\x04 \x01(\rR\bparallel\x12%\n" +
+	"\x0earguments_text\x18\x05 \x01(\tR\rargumentsText\x12\x17\n" +
+	"\aas_text\x18\x06 \x01(\bR\x06asText\"\xa6\x01\n" +
 	"\x12BatchToolsResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x127\n" +
 	"\x06result\x18\x02 \x01(\v2\x1d.busbar.gateway.v1.ToolResultH\x00R\x06result\x126\n" +
 	"\afailure\x18\x03 \x01(\v2\x1a.busbar.gateway.v1.FailureH\x00R\afailureB\t\n" +
-	"\aoutcome\"\x91\x01\n" +
+	"\aoutcome\"\xae\x01\n" +
 	"\aFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
 	"\bexecuted\x18\x03 \x01(\tR\bexecuted\x12$\n" +
 	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\x12\x12\n" +
-	"\x04data\x18\x05 \x01(\fR\x04data\"'\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\x12\x1b\n" +
+	"\tdata_text\x18\x06 \x01(\tR\bdataText\"@\n" +
 	"\x13ReadResourceRequest\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\"2\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x17\n" +
+	"\aas_text\x18\x02 \x01(\bR\x06asText\"W\n" +
 	"\x14ReadResourceResponse\x12\x1a\n" +
-	"\bcontents\x18\x01 \x01(\fR\bcontents\"D\n" +
+	"\bcontents\x18\x01 \x01(\fR\bcontents\x12#\n" +
+	"\rcontents_text\x18\x02 \x01(\tR\fcontentsText\"\x84\x01\n" +
 	"\x10GetPromptRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x02 \x01(\fR\targuments\"Q\n" +
+	"\targuments\x18\x02 \x01(\fR\targuments\x12%\n" +
+	"\x0earguments_text\x18\x03 \x01(\tR\rargumentsText\x12\x17\n" +
+	"\aas_text\x18\x04 \x01(\bR\x06asText\"v\n" +
 	"\x11GetPromptResponse\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x1a\n" +
-	"\bmessages\x18\x02 \x01(\fR\bmessages\"\xd8\x01\n" +
+	"\bmessages\x18\x02 \x01(\fR\bmessages\x12#\n" +
+	"\rmessages_text\x18\x03 \x01(\tR\fmessagesText\"\xff\x01\n" +
 	"\bHeldCall\x12\x1a\n" +
 	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -1827,17 +2062,20 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\aexpires\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x14\n" +
 	"\x05title\x18\x05 \x01(\tR\x05title\x12\x14\n" +
 	"\x05shown\x18\x06 \x01(\tR\x05shown\x12\x1c\n" +
-	"\tprincipal\x18\a \x01(\tR\tprincipal\"\x16\n" +
+	"\tprincipal\x18\a \x01(\tR\tprincipal\x12%\n" +
+	"\x0earguments_text\x18\b \x01(\tR\rargumentsText\"\x16\n" +
 	"\x14ListApprovalsRequest\"J\n" +
 	"\x15ListApprovalsResponse\x121\n" +
-	"\x05calls\x18\x01 \x03(\v2\x1b.busbar.gateway.v1.HeldCallR\x05calls\"0\n" +
+	"\x05calls\x18\x01 \x03(\v2\x1b.busbar.gateway.v1.HeldCallR\x05calls\"I\n" +
 	"\x12GetApprovalRequest\x12\x1a\n" +
-	"\bapproval\x18\x01 \x01(\tR\bapproval\"F\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x17\n" +
+	"\aas_text\x18\x02 \x01(\bR\x06asText\"F\n" +
 	"\x13GetApprovalResponse\x12/\n" +
-	"\x04call\x18\x01 \x01(\v2\x1b.busbar.gateway.v1.HeldCallR\x04call\"F\n" +
+	"\x04call\x18\x01 \x01(\v2\x1b.busbar.gateway.v1.HeldCallR\x04call\"_\n" +
 	"\x0eApproveRequest\x12\x1a\n" +
 	"\bapproval\x18\x01 \x01(\tR\bapproval\x12\x18\n" +
-	"\aapprove\x18\x02 \x01(\bR\aapprove\"H\n" +
+	"\aapprove\x18\x02 \x01(\bR\aapprove\x12\x17\n" +
+	"\aas_text\x18\x03 \x01(\bR\x06asText\"H\n" +
 	"\x0fApproveResponse\x125\n" +
 	"\x06result\x18\x01 \x01(\v2\x1d.busbar.gateway.v1.ToolResultR\x06result\"p\n" +
 	"\fWatchRequest\x12\x14\n" +

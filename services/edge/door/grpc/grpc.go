@@ -10,18 +10,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sourcegraph/conc/panics"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -93,6 +92,9 @@ func (g guard) unary(ctx context.Context, req any, info *rpc.UnaryServerInfo, ha
 	if caught := panics.Try(func() { resp, err = handle(admitted, req) }); caught != nil {
 		return nil, g.met(info.FullMethod, caught)
 	}
+	if out, ok := resp.(proto.Message); ok && err == nil && wantsText(req) {
+		writeText(out.ProtoReflect())
+	}
 	return resp, refuse(header, err)
 }
 
@@ -102,7 +104,7 @@ func (g guard) stream(srv any, s rpc.ServerStream, info *rpc.StreamServerInfo, h
 		return refuse(s.SetHeader, err)
 	}
 	w, _ := ctx.Value(streamKey{}).(*wire)
-	if caught := panics.Try(func() { err = handle(srv, &stream{s, w, ctx}) }); caught != nil {
+	if caught := panics.Try(func() { err = handle(srv, &stream{ServerStream: s, wire: w, ctx: ctx}) }); caught != nil {
 		return g.met(info.FullMethod, caught)
 	}
 	return refuse(s.SetHeader, err)
@@ -124,6 +126,8 @@ type stream struct {
 	rpc.ServerStream
 	*wire
 	ctx context.Context
+	// text says that the first message asked for answers in JSON as text.
+	read, text atomic.Bool
 }
 
 // Context implements grpc.ServerStream.
@@ -131,6 +135,9 @@ func (s *stream) Context() context.Context { return s.ctx }
 
 // SendMsg implements grpc.ServerStream.
 func (s *stream) SendMsg(m any) error {
+	if out, ok := m.(proto.Message); ok && s.text.Load() {
+		writeText(out.ProtoReflect())
+	}
 	if err := s.ServerStream.SendMsg(m); err != nil {
 		return err
 	}
@@ -145,24 +152,16 @@ func (s *stream) SendMsg(m any) error {
 // RecvMsg implements grpc.ServerStream.
 func (s *stream) RecvMsg(m any) error {
 	s.in.allow()
-	return s.ServerStream.RecvMsg(m)
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if !s.read.Swap(true) {
+		s.text.Store(wantsText(m))
+	}
+	return nil
 }
 
 func (g guard) met(method string, caught *panics.Recovered) error {
 	g.log.Error("a call panicked", "door", "grpc", "method", method, "panic", caught.Value, "stack", string(caught.Stack))
 	return status(fault.New(fault.Internal, "internal error"))
-}
-
-// object checks JSON that a client sends: an object, strictly; empty for none.
-func object(what string, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	if err := mcp.Valid(b, mcp.DefaultLimits()); err != nil {
-		return err
-	}
-	if jsontext.Value(b).Kind() != '{' {
-		return fault.New(fault.InvalidParams, "%s must be a JSON object", what)
-	}
-	return nil
 }

@@ -84,7 +84,8 @@ func raw(values []jsontext.Value) [][]byte {
 
 func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStreamingServer[gatewayv1.CallToolResponse]) error {
 	who := caller(stream.Context(), r.IdempotencyKey)
-	if err := object("arguments", r.Arguments); err != nil {
+	args, err := arguments(r)
+	if err != nil {
 		return err
 	}
 	// Frames must not wait for a slow client; what it is too slow for is dropped.
@@ -103,7 +104,7 @@ func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStream
 			}
 		}
 	}
-	result, err := s.api.Do(stream.Context(), who.Call(mcp.MethodToolsCall, r.Name, r.Arguments, onFrame), onFrame)
+	result, err := s.api.Do(stream.Context(), who.Call(mcp.MethodToolsCall, r.Name, args, onFrame), onFrame)
 	close(frames)
 	sending.Wait()
 	if err != nil {
@@ -153,8 +154,8 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 		for r := first; ; {
 			own := who
 			own.IdempotencyKey = r.IdempotencyKey
-			err := object("arguments", r.Arguments)
-			if !yield(own.Call(mcp.MethodToolsCall, r.Name, r.Arguments, nil), err) {
+			args, err := arguments(r)
+			if !yield(own.Call(mcp.MethodToolsCall, r.Name, args, nil), err) {
 				return
 			}
 			if r, err = stream.Recv(); err != nil {
@@ -186,11 +187,8 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 }
 
 // do makes a call and reads its result into v.
-func (s *service) do(ctx context.Context, method, name string, arguments []byte, v any) error {
+func (s *service) do(ctx context.Context, method, name string, arguments jsontext.Value, v any) error {
 	who := caller(ctx, "")
-	if err := object("arguments", arguments); err != nil {
-		return err
-	}
 	result, err := s.api.Do(ctx, who.Call(method, name, arguments, nil), nil)
 	if err != nil {
 		return err
@@ -216,7 +214,11 @@ func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) 
 		Description string         `json:"description,omitzero"`
 		Messages    jsontext.Value `json:"messages"`
 	}
-	if err := s.do(ctx, mcp.MethodPromptsGet, r.Name, r.Arguments, &out); err != nil {
+	args, err := arguments(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.do(ctx, mcp.MethodPromptsGet, r.Name, args, &out); err != nil {
 		return nil, err
 	}
 	return &gatewayv1.GetPromptResponse{Description: out.Description, Messages: out.Messages}, nil

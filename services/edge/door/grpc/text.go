@@ -1,0 +1,80 @@
+package grpc
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// JSON is bytes in messages, which cost nothing to pass on. Those who write messages
+// by hand would have to write base64, so each such field has one beside it with the
+// same name and this ending, for the same JSON as text.
+const textEnding = "_text"
+
+// texter is a request that says how it wants its answer.
+type texter interface{ GetAsText() bool }
+
+func wantsText(request any) bool {
+	r, ok := request.(texter)
+	return ok && r.GetAsText()
+}
+
+// arguments are those of a request, an object of JSON, strictly; empty for none.
+func arguments(r interface {
+	GetArguments() []byte
+	GetArgumentsText() string
+}) (jsontext.Value, error) {
+	b := r.GetArguments()
+	if text := r.GetArgumentsText(); text != "" {
+		if len(b) > 0 {
+			return nil, fault.New(fault.InvalidParams, "give either arguments or arguments_text")
+		}
+		b = []byte(text)
+	}
+	if len(b) == 0 {
+		return nil, nil
+	}
+	if err := mcp.Valid(b, mcp.DefaultLimits()); err != nil {
+		return nil, err
+	}
+	if jsontext.Value(b).Kind() != '{' {
+		return nil, fault.New(fault.InvalidParams, "arguments must be a JSON object")
+	}
+	return b, nil
+}
+
+// writeText moves the JSON of an answer, and of all messages in it, from its bytes to
+// its texts.
+func writeText(answer protoreflect.Message) {
+	answer.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		text := textOf(f)
+		switch {
+		case text != nil && f.IsList():
+			out := answer.Mutable(text).List()
+			for i := range v.List().Len() {
+				out.Append(protoreflect.ValueOfString(string(v.List().Get(i).Bytes())))
+			}
+			answer.Clear(f)
+		case text != nil:
+			answer.Set(text, protoreflect.ValueOfString(string(v.Bytes())))
+			answer.Clear(f)
+		case f.Message() != nil && f.IsList():
+			for i := range v.List().Len() {
+				writeText(v.List().Get(i).Message())
+			}
+		case f.Message() != nil:
+			writeText(v.Message())
+		}
+		return true
+	})
+}
+
+// textOf is the field for the same JSON as text; nil for none.
+func textOf(f protoreflect.FieldDescriptor) protoreflect.FieldDescriptor {
+	if f.Kind() != protoreflect.BytesKind {
+		return nil
+	}
+	return f.ContainingMessage().Fields().ByName(f.Name() + textEnding)
+}
