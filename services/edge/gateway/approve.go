@@ -32,8 +32,9 @@ type Approvals interface {
 	Take(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Return undoes Take for a call that did not run.
 	Return(ctx context.Context, held *store.HeldCall) error
-	// Use reports whether a name is used for the first time.
-	Use(ctx context.Context, name string) (bool, error)
+	// Use reports whether a name is used for the first time. The payer's share of the
+	// room bounds how many are; its error has reason RateLimited then.
+	Use(ctx context.Context, payer, name string) (bool, error)
 	// Unuse undoes Use for an agreement to a call that did not run.
 	Unuse(ctx context.Context, name string) error
 }
@@ -220,7 +221,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 			return "", err
 		}
 	}
-	first, err := a.Use(ctx, id)
+	first, err := a.Use(ctx, r.Payer, id)
 	if err != nil {
 		return "", err
 	}
