@@ -30,8 +30,10 @@ const (
 	NamesBucket     = "names"
 	AccessBucket    = "access"
 	LimitsBucket    = "limits"
-	// DefinitionsBucket has what services said of their tools.
+	// DefinitionsBucket has what services said of their tools, AcceptedBucket what an
+	// operator accepted of that.
 	DefinitionsBucket = "definitions"
+	AcceptedBucket    = "accepted"
 )
 
 // Bucket is one key-value bucket, shared by every process on the bus. It may be

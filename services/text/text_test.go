@@ -118,7 +118,7 @@ func TestProcessor(t *testing.T) {
 		{"summarize", `{"operation":"summarize","text":"Длинный текст, который требуется суммаризировать..."}`,
 			`{"operation":"summarize","summary":"Длинный текст, который требуется суммаризировать...","length":51,"compression_ratio":"100.0%"}`},
 		{"keywords", `{"operation":"find_keywords","text":"` + seedKeywords + `","max_keywords":3}`,
-			`{"operation":"find_keywords","keywords":[{"word":"моделями","count":2,"score":1},{"word":"взаимодействия","count":1,"score":0.941},{"word":"протоколом","count":1,"score":0.866}]}`},
+			`{"operation":"find_keywords","keywords":[{"word":"моделями","count":2,"score":1},{"word":"взаимодействия","count":1,"score":0.957},{"word":"протоколом","count":1,"score":0.883}]}`},
 		{"no keywords", `{"operation":"find_keywords","text":"1 2 3"}`, `{"operation":"find_keywords","keywords":[]}`},
 		{"format", `{"operation":"format","text":"  a \t b\r\n\r\n\r\nc "}`, `{"operation":"format","text":"a b\n\nc"}`},
 		{"format trim", `{"operation":"format","text":"  a  b ","format_options":["trim"]}`, `{"operation":"format","text":"a  b"}`},

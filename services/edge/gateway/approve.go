@@ -42,6 +42,8 @@ type Approvals interface {
 // Approval is what a person said to a call.
 type Approval struct {
 	Agreed bool
+	// Waived: nobody was asked, because the policy says so. Nothing else is set then.
+	Waived bool
 	// By is whose word it is, Door how it came, which need not be the door of the
 	// call.
 	By   Principal
@@ -86,9 +88,11 @@ func approve(cfg *Config) link {
 				return next(ctx, r)
 			case cfg.Approvals == nil:
 				return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(r.Name))
-			case !canElicit(r.Client) || !cfg.Access.MayApprove(r.Principal, r.Principal.ID(), r.View):
+			case r.demand.Others || !canElicit(r.Client) && r.demand.Needed:
 				return nil, r.hold(ctx, cfg)
-			case len(r.RequestState) == 0:
+			case !r.ofApproval && len(r.RequestState) > 0:
+				return nil, noState() // of a call that began before the policy asked for approval
+			case !r.ofApproval:
 				question, err := r.ask()
 				if err == nil && r.Stream != nil {
 					cfg.Caller.Asked(ctx, r.Stream, question)
@@ -143,7 +147,12 @@ func changed() error {
 		Because(errChanged)
 }
 
+func noState() error {
+	return fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
+}
+
 func (r *run) approvalState(what byte, state []byte) []byte {
+	r.ofApproval = true
 	b := append([]byte{what}, rand.Text()...)
 	return append(append(b, r.toolDigest()...), state...)
 }
@@ -171,7 +180,7 @@ func (r *run) ask() (*busv1.InputRequired, error) {
 // proceed reads what was said and leaves the call as its service expects it. It
 // returns the name of the approval, which is used from now on.
 func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error) {
-	bad := fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
+	bad := noState()
 	if len(r.RequestState) < 1+approvalName+approvalDigest {
 		return "", bad
 	}

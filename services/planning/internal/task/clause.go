@@ -13,6 +13,8 @@ import (
 const (
 	leastLeft, leastRight       = 3, 2
 	leastLeftHan, leastRightHan = 4, 4
+	// leastOrder is for an order that another one follows: "Fix it and tell us".
+	leastOrder = 2
 )
 
 // cutClauses cuts a sentence where another act begins: after a comma or an
@@ -40,13 +42,13 @@ func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 		if marked(at[i-1], "if") {
 			lastIf = i - 1
 		}
-		if within[i] || i-start < left || len(tokens)-i < right {
+		if within[i] || i-start < min(left, leastOrder) || len(tokens)-i < right {
 			continue
 		}
 		// "After the cutover, keep …": the comma ends what stands before its clause.
 		subordinate := lastIf >= start || marked(at[start], "before", "after")
 		end, next, ok := boundary(sentence, tokens, at, i, l, subordinate)
-		if !ok || end-start < left {
+		if !ok || end-start < left && !(orders(at[start]) && orders(at[next])) {
 			continue
 		}
 		cut(end, next)
@@ -121,6 +123,11 @@ func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i i
 		return i, i, true
 	}
 	return 0, 0, false
+}
+
+// orders reports whether one of hits is an act.
+func orders(hits []words.Hit) bool {
+	return slices.ContainsFunc(hits, func(h words.Hit) bool { return h.Class == "act" })
 }
 
 // marked reports whether one of hits is a mark of one of names.

@@ -154,7 +154,7 @@ func Read(text string, requirements []string, language words.Language) *Task {
 	for i, d := range t.Demands {
 		d.Type = d.typeOf(t.Kind, i == t.Goal)
 		// What stands before the order to mend it is what is wrong.
-		if (t.Kind == Fix || t.Kind == Incident) && d.Type == Context && i < t.Goal {
+		if (t.Kind == Fix || t.Kind == Incident) && i < t.Goal && (d.Type == Context || d.Type == Prohibition && !d.Own && (d.has("able", "can") || !d.has("mark", "must"))) {
 			d.Type = Symptom
 		}
 	}

@@ -54,7 +54,7 @@ var lexicons = sync.OnceValue(func() map[Language]*Lexicon {
 		for _, name := range []string{"any", string(l)} {
 			data, err := files.ReadFile("data/" + name + ".words")
 			if err == nil {
-				err = x.read(string(data))
+				err = x.read(string(data), l)
 			}
 			if err != nil {
 				panic(fmt.Sprintf("word list %s: %v", name, err)) // embedded and tested: cannot fail in a built program
@@ -69,8 +69,9 @@ var lexicons = sync.OnceValue(func() map[Language]*Lexicon {
 func For(l Language) *Lexicon { return lexicons()[l] }
 
 // read adds lines "class name: entry entry …". An entry's words are joined by
-// "_", and "*" at the end of one stands for any ending.
-func (x *Lexicon) read(data string) error {
+// "_", and "*" at the end of one stands for any ending. An act in the infinitive
+// stands for its orders too.
+func (x *Lexicon) read(data string, l Language) error {
 	for line := range strings.Lines(data) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -97,6 +98,11 @@ func (x *Lexicon) read(data string) error {
 			n := utf8.RuneCountInString(first.text)
 			if !first.prefix {
 				x.exact[first.text] = append(x.exact[first.text], e)
+				if class == "act" {
+					for _, order := range orders(first.text, l) {
+						x.exact[order] = append(x.exact[order], e)
+					}
+				}
 				continue
 			}
 			if n < minPrefix {

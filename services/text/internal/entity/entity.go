@@ -18,7 +18,8 @@
 // URLs and e-mail addresses are passed over.
 //
 // Names that the gazetteer marks as everyday words ("library", "client") count
-// only where the text has another known name. Rules 2 and 3 know nothing about
+// only where the text has another known name; a technology ("python") also where it is
+// written as a name. Rules 2 and 3 know nothing about
 // the world: acronyms of any kind come out as technologies unless the
 // gazetteer's category "ignore" has them.
 package entity
@@ -59,10 +60,11 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 		}
 		x.sentence(contact.Blank(s.Text))
 	}
-	if !x.strong {
+	if !x.strong && len(x.found.Technologies) < 2 { // python and java are two languages
 		weak := func(s string) bool { return x.everyday[s] }
 		x.found.Concepts = slices.DeleteFunc(x.found.Concepts, weak)
 		x.found.Processes = slices.DeleteFunc(x.found.Processes, weak)
+		x.found.Technologies = slices.DeleteFunc(x.found.Technologies, weak)
 	}
 	return x.found, nil
 }
@@ -149,6 +151,7 @@ func (x *extractor) words(text string, words []token) {
 		}
 		switch {
 		case n > 0 && n >= run:
+			known.everyday = known.everyday && !(known.category == technology && x.isName(words, i, n))
 			x.addKnown(known.shown(text[words[i].start:words[i+n-1].end]+known.tail), known)
 			i += n
 		case run >= 2:
@@ -182,8 +185,26 @@ func (x *extractor) named(text string, words []token) bool {
 	return false
 }
 
+// isName reports whether the everyday word at i is written as a name is: with a
+// capital where no sentence begins, alone, or anyhow where the writer leaves capitals
+// out. In English a capital at the beginning will do, for other nouns have an article.
+func (x *extractor) isName(words []token, i, n int) bool {
+	first, _ := utf8.DecodeRuneInString(words[0].text)
+	switch {
+	case !isCapitalised(words[i].text):
+		return unicode.IsLower(first)
+	case words[i].opens:
+		return len(words) == n || x.language != language.Polish && x.language != language.Russian
+	}
+	return true
+}
+
 func (x *extractor) addKnown(surface string, n name) {
 	if x.entities[n.entity] || x.written[language.Fold(surface)] {
+		if !n.everyday && x.everyday[surface] { // written as a name by now
+			delete(x.everyday, surface)
+			x.strong = true
+		}
 		return
 	}
 	x.entities[n.entity] = true

@@ -202,13 +202,19 @@ func (n *name) fits(text string, words []token) bool {
 	if !strings.HasPrefix(text[last.end:], n.tail) {
 		return false
 	}
-	return n.exact == "" || text[first.start:last.end] == n.exact
+	return n.exact == "" || text[first.start:last.end] == n.exact || first.inflects(n.exact)
+}
+
+// inflects reports whether a word is a Polish form of a name ("w Ruście"). Short names
+// have forms that are other words.
+func (t *token) inflects(name string) bool {
+	return len(name) > 3 && !t.opens && isCapitalised(t.text) && len(t.keys) > 3 && slices.Contains(t.keys[3:], "*:"+language.Fold(name))
 }
 
 // shown is the name for what a text has as surface: that itself, but the
 // gazetteer's spelling of a name that only the text inflects ("Dockera").
 func (n *name) shown(surface string) string {
-	if n.alike && len(n.keys) == 1 && n.tail == "" && language.Fold(surface) != language.Fold(n.written) {
+	if (n.alike || n.exact != "") && len(n.keys) == 1 && n.tail == "" && language.Fold(surface) != language.Fold(n.written) {
 		return n.written
 	}
 	return surface

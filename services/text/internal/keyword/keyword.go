@@ -166,10 +166,14 @@ func build(terms []term.Term) *graph {
 // hardly anything repeats, and the order of words is all there is to go by; in
 // longer texts the order within a sentence says little.
 func weight(t term.Term, i, n int) float64 {
-	if n < fewTerms {
-		return 1 / float64(i+1)
+	weight := 1 / float64(i+1)
+	if n >= fewTerms {
+		weight = specific(t) / (1 + slope*float64(t.Sentence))
 	}
-	return specific(t) / (1 + slope*float64(t.Sentence))
+	if t.Verbal {
+		weight *= verbWeight
+	}
+	return weight
 }
 
 // specific is the weight of a word by its length, since short words are mostly
@@ -183,11 +187,7 @@ func specific(t term.Term) float64 {
 	case n > 1 && t.Surface == strings.ToUpper(t.Surface):
 		n = longEnough
 	}
-	weight := float64(min(n, longEnough)) / longEnough
-	if t.Verbal {
-		weight *= verbWeight
-	}
-	return weight
+	return float64(min(n, longEnough)) / longEnough
 }
 
 // frequent tells which words take part in ranking by links.

@@ -7,8 +7,8 @@ import (
 
 // Endings that verbs, participles and adverbs have, and hardly any noun.
 var verbal = map[Language][]string{
-	English: {"ly", "ized", "ised", "ated", "izes", "ates"},
-	Polish: {"ować", "iwać", "ywać", "ał", "ała", "ało", "ali", "ały", "ił", "iła", "iło", "ili", "iły", "ył", "yła", "yli", "ął", "ęła", "ęli", "iał", "iała", "ieli",
+	English: {"ed", "ly", "ized", "ised", "ated", "izes", "ates"},
+	Polish: {"ować", "iwać", "ywać", "ał", "ała", "ało", "ali", "ały", "ił", "iła", "iło", "ili", "iły", "ył", "yła", "yli", "liśmy", "łyśmy", "łem", "łam", "nęli", "ął", "ęła", "ęli", "iał", "iała", "ieli",
 		"uje", "ują", "ujemy", "ajmy", "emy", "imy", "cie", "ąc", "ący", "ąca", "ące", "ących", "ącym", "ącymi", "wszy", "ano", "ono", "ać", "eć", "nąć"},
 	Russian: {"ать", "ять", "ить", "еть", "уть", "ться", "тся", "ал", "ала", "ало", "али", "ил", "ила", "ило", "или", "ел", "ела", "ели", "ет", "ют", "ут", "ят", "ит", "ешь", "ишь",
 		"лся", "лась", "лись", "ющий", "ющая", "ющие", "ющих", "ющими", "ющим", "ющего", "вший", "вшие", "нный", "нная", "нные", "нных", "нными"},

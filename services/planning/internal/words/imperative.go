@@ -1,0 +1,34 @@
+package words
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// imperatives are endings of infinitives, and what orders have in their place. A
+// verb for which they are wrong gets forms that nobody writes.
+var imperatives = map[Language][][]string{
+	Russian: {{"овать", "уй", "уйте"}, {"ать", "ай", "айте"}, {"ять", "яй", "яйте"}, {"ить", "и", "ите", "ь", "ьте"}},
+	Polish:  {{"ować", "uj", "ujcie"}, {"ać", "aj", "ajcie"}, {"ić", "", "cie"}},
+}
+
+// leastOrder is the least length of an order, in runes.
+const leastOrder = 4
+
+// orders are the imperatives of a verb in the infinitive, so that a list need not
+// have them; none of another word.
+func orders(word string, l Language) (all []string) {
+	for _, e := range imperatives[l] {
+		stem, ok := strings.CutSuffix(word, e[0])
+		if !ok {
+			continue
+		}
+		for _, ending := range e[1:] {
+			if utf8.RuneCountInString(stem+ending) >= leastOrder {
+				all = append(all, stem+ending)
+			}
+		}
+		break
+	}
+	return all
+}
