@@ -16,8 +16,11 @@ import (
 // limit sets what each process may use. Children of this thread have the same.
 func (p plan) limit() error {
 	cpu := uint64(math.Ceil(p.CPU.Seconds()))
+	// The watch is first to see too many processes, and says so; this one is for when it comes too late,
+	// and leaves room for threads of the launcher.
+	processes := 2*uint64(p.Processes) + 64
 	for resource, most := range map[int]uint64{
-		unix.RLIMIT_CPU: cpu, unix.RLIMIT_NPROC: uint64(p.Processes), unix.RLIMIT_FSIZE: uint64(p.Disk),
+		unix.RLIMIT_CPU: cpu, unix.RLIMIT_NPROC: processes, unix.RLIMIT_FSIZE: uint64(p.Disk),
 		unix.RLIMIT_NOFILE: 4096, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 1 << 20, unix.RLIMIT_MSGQUEUE: 64 << 10,
 	} {
 		if p.Way == None && resource == unix.RLIMIT_NPROC {

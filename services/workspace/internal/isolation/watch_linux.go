@@ -10,25 +10,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchTime is how often is looked at what a command uses as a whole.
-const watchTime = 100 * time.Millisecond
+// watchTime is how often is looked at what a command uses as a whole, and countTime how often processes
+// are counted: a fork bomb makes thousands while the first passes.
+const (
+	watchTime = 100 * time.Millisecond
+	countTime = 5 * time.Millisecond
+)
 
 // watch looks at what all processes use together, which limits of the kernel do not know
 // without control groups, and stops them when it is too much.
 func (p plan) watch(stop func(why string)) {
 	free := room(p.Inside)
-	for {
-		memory, processes := usage("RssAnon:", "RssShmem:")
-		switch {
-		case processes > p.Processes:
-			stop(StoppedProcesses)
-		case memory+used("/tmp") > p.Memory && exactly()+used("/tmp") > p.Memory:
-			stop(StoppedMemory)
-		case used("/tmp") >= p.Disk-p.Disk/64, free-room(p.Inside) > p.Disk:
-			stop(StoppedDisk)
+	for n := 0; ; n++ {
+		if n%int(watchTime/countTime) == 0 {
+			memory, threads := usage("RssAnon:", "RssShmem:")
+			switch {
+			case threads > p.Processes:
+				stop(StoppedProcesses)
+			case memory+used("/tmp") > p.Memory && exactly()+used("/tmp") > p.Memory:
+				stop(StoppedMemory)
+			case used("/tmp") >= p.Disk-p.Disk/64, free-room(p.Inside) > p.Disk:
+				stop(StoppedDisk)
+			}
 		}
-		time.Sleep(watchTime)
+		if processes() > p.Processes {
+			stop(StoppedProcesses)
+		}
+		time.Sleep(countTime)
 	}
+}
+
+// processes counts those of the command, without a look at any.
+func processes() (n int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = dir.Close() }()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if name[0] >= '1' && name[0] <= '9' && name != "1" {
+			n++
+		}
+	}
+	return n
 }
 
 // usage is what the processes say of their memory, in bytes, and how many threads there
