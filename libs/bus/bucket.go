@@ -87,7 +87,11 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 		ctx, cancel = context.WithTimeout(ctx, bucketTime)
 		defer cancel()
 	}
-	msg, err := b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
+	var msg *nats.Msg
+	err = b.conn.twice(ctx, func(ctx context.Context) (err error) {
+		msg, err = b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
+		return err
+	})
 	if err != nil {
 		return nil, 0, false, wire.NotReached(err)
 	}
@@ -159,7 +163,18 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTime)
 	defer cancel()
-	ack, err := b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
+	var ack *jetstream.PubAck
+	store := func(ctx context.Context) (err error) {
+		ack, err = b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
+		return err
+	}
+	var err error
+	if len(expect) == 0 {
+		err = b.conn.twice(ctx, store)
+	} else { // a second one could find what the first has written
+		b.conn.Settle(ctx)
+		err = store(ctx)
+	}
 	switch {
 	case err == nil:
 		return ack.Sequence, nil
