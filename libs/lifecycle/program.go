@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
 // version is set when a release is built: -ldflags
@@ -30,7 +32,7 @@ type Flags struct {
 // AfterApply sets the log up. It goes to standard error: standard output belongs
 // to results, and to the protocol under stdio.
 func (f *Flags) AfterApply() error {
-	slog.SetDefault(slog.New(logHandler(os.Stderr, f.LogLevel, f.LogJSON)))
+	slog.SetDefault(slog.New(tracing.Log(logHandler(os.Stderr, f.LogLevel, f.LogJSON))))
 	return nil
 }
 
