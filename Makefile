@@ -71,6 +71,22 @@ soak: build ## Mixed calls at all doors for DURATION (1h), while processes are k
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
 	@test/fleet/smoke
 
+.PHONY: faults
+faults: ## Take parts of a fleet away, and compare what was told, what ran and what was recorded (ARGS="--seed 7")
+	@go run ./test/faults h1 h2 h3 h4 network rolling h7 h10 $(ARGS)
+
+.PHONY: faults-smoke
+faults-smoke: ## The same in two minutes
+	@go run ./test/faults smoke $(ARGS)
+
+.PHONY: faults-proof
+faults-proof: ## Plant bugs that it has to find
+	@go run ./test/faults proof $(ARGS)
+
+.PHONY: faults-full
+faults-full: ## All of it at full length, and the proof
+	@go run ./test/faults all --full $(ARGS)
+
 .PHONY: clients
 clients: build ## Try the published MCP clients against a running Busbar; needs npm
 	@test/clients/run

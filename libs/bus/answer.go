@@ -15,44 +15,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-const (
-	// maxCatchUp is how long the bus may send this process nothing at all, while it
-	// is asked whether anything is on its way.
-	maxCatchUp = time.Second
-	// minGrace is the least time that what came with the answer has to get to its
-	// call.
-	minGrace = 100 * time.Millisecond
-)
-
-// catchUp sends how long it took until everything that the bus had for this
-// process when it was asked is here. It waits until the deadline, or stop.
-func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func()) {
-	took := make(chan time.Duration, 1)
-	ctx, stop := context.WithDeadline(context.Background(), deadline)
-	go func() {
-		defer stop()
-		begun := time.Now()
-		if c.nc.FlushWithContext(ctx) == nil {
-			took <- time.Since(begun)
-		}
-	}()
-	return took, stop
-}
-
-// received is how many bytes have come from the bus.
-func (c *Conn) received() uint64 { return c.nc.Stats().InBytes }
-
-// pending is how many frames are here that have not been delivered to their calls.
-func (c *Caller) pending() uint64 {
-	n := 0
-	for _, sub := range c.answers {
-		if waiting, _, err := sub.Pending(); err == nil {
-			n += waiting
-		}
-	}
-	return uint64(n)
-}
-
 // answer makes one attempt at a call and collects its frames.
 type answer struct {
 	caller    *Caller
@@ -84,6 +46,9 @@ type answer struct {
 	refused   bool
 	// complained says that a malformed frame was logged.
 	complained bool
+	// probed says that NATS was asked whether the instance is connected yet; stalled,
+	// that it is, and was silent for too long all the same.
+	probed, stalled bool
 }
 
 // ask makes the request and waits for its answer: of the instance with the
@@ -91,6 +56,7 @@ type answer struct {
 // more has not run it, so that another one gets it.
 func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
 	nc, members := a.caller.conn.nc, &a.caller.conn.members
+	a.caller.conn.Settle(ctx)
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
@@ -150,91 +116,16 @@ func (a *answer) ran(instance string) {
 	r.Instance, r.Version = instance, a.caller.conn.members.version(a.service, instance)
 }
 
-// wait returns the terminal frame, or why there will be none.
-func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Error) {
-	quietUntil := time.Now().Add(MaxSilence)
-	// checked says that nothing has come since the bus was asked whether anything
-	// is on its way; caughtUp, not nil meanwhile, answers that.
-	checked := false
-	var caughtUp <-chan time.Duration
-	// received is what had come from the bus at the last look, while that question
-	// waits; due, after it, what is delivered before silence means anything.
-	var received, due uint64
-	stop := func() {}
-	defer func() { stop() }()
-	var batch []arrival
-	for {
-		next := earlier(quietUntil, a.deadline)
-		x.timer.Reset(time.Until(next))
-		select {
-		case <-x.wake:
-			x.mu.Lock()
-			batch, x.queue = x.queue, batch[:0]
-			overflow := x.overflow
-			x.mu.Unlock()
-			for _, got := range batch {
-				frame, err := a.take(ctx, got)
-				if frame != nil || err != nil {
-					return frame, err
-				}
-			}
-			clear(batch)
-			if overflow {
-				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
-			}
-			quietUntil, checked, caughtUp, due = time.Now().Add(MaxSilence), false, nil, 0
-		case took := <-caughtUp:
-			// What came before this has still to be handed over.
-			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
-		case <-ctx.Done():
-			return nil, a.over(ctx)
-		case <-x.timer.C:
-			now := time.Now() // the timer says when it was due, not when this ran
-			switch {
-			case !now.Before(a.deadline):
-				return nil, wire.TimedOut(a.service)
-			case now.Sub(next) > AliveEvery:
-				// This process was stopped, not the peer: its frames may be waiting
-				// in the socket.
-				quietUntil = now.Add(AliveEvery)
-			case !checked && a.caller.conn.Connected():
-				// A sign of life may be behind a large answer, or the machine busy.
-				stop()
-				caughtUp, stop = a.caller.conn.catchUp(a.deadline)
-				checked, received, quietUntil = true, a.caller.conn.received(), now.Add(maxCatchUp)
-			case caughtUp != nil && a.caller.conn.received() != received:
-				// What is on its way is more than came in that time.
-				received, quietUntil = a.caller.conn.received(), now.Add(maxCatchUp)
-			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
-				quietUntil = now.Add(minGrace)
-			default:
-				return nil, a.lost()
-			}
-		}
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// lost is what became of a call whose instance gives no sign of life.
-func (a *answer) lost() *fault.Error {
-	if a.asks && !a.permitted {
-		return fault.New(fault.PeerLost, "service %s stopped answering before it began; nothing was started", a.service).Ran(fault.No)
-	}
-	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
-}
-
 // take reads one message. It returns a frame or an error when the call is
 // over, neither otherwise.
 func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Error) {
 	msg := got.msg
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
 		a.terminal = true // nothing runs
+		if a.probed {
+			a.stalled = false
+			return nil, a.lost().Because(ErrNoInstance)
+		}
 		if a.asks && a.permitted {
 			a.permitted = false // it was there to ask, and not to hear
 			return nil, a.lost().Because(ErrNoInstance)

@@ -30,8 +30,10 @@ const (
 	NamesBucket     = "names"
 	AccessBucket    = "access"
 	LimitsBucket    = "limits"
-	// DefinitionsBucket has what services said of their tools.
+	// DefinitionsBucket has what services said of their tools, AcceptedBucket what an
+	// operator accepted of that.
 	DefinitionsBucket = "definitions"
+	AcceptedBucket    = "accepted"
 )
 
 // Bucket is one key-value bucket, shared by every process on the bus. It may be
@@ -85,7 +87,11 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 		ctx, cancel = context.WithTimeout(ctx, bucketTime)
 		defer cancel()
 	}
-	msg, err := b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
+	var msg *nats.Msg
+	err = b.conn.twice(ctx, func(ctx context.Context) (err error) {
+		msg, err = b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
+		return err
+	})
 	if err != nil {
 		return nil, 0, false, wire.NotReached(err)
 	}
@@ -157,7 +163,18 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTime)
 	defer cancel()
-	ack, err := b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
+	var ack *jetstream.PubAck
+	store := func(ctx context.Context) (err error) {
+		ack, err = b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
+		return err
+	}
+	var err error
+	if len(expect) == 0 {
+		err = b.conn.twice(ctx, store)
+	} else { // a second one could find what the first has written
+		b.conn.Settle(ctx)
+		err = store(ctx)
+	}
 	switch {
 	case err == nil:
 		return ack.Sequence, nil
@@ -229,9 +246,20 @@ func (b *Bucket) remove(ctx context.Context, key string, expect ...jetstream.Pub
 	if !validKey(key) {
 		return nil
 	}
-	_, err := b.write(ctx, key, nil, nats.Header{"KV-Operation": {"DEL"}}, expect...)
+	header := nats.Header{"KV-Operation": {"DEL"}}
+	if fading[b.name] {
+		header.Set(jetstream.MsgTTLHeader, deletedFor)
+	}
+	_, err := b.write(ctx, key, nil, header, expect...)
 	return err
 }
+
+// deletedFor is how long a bucket of clients says that a key was deleted: who makes keys
+// and deletes them would else fill it with that, for as long as it keeps anything.
+const deletedFor = "1m"
+
+// fading are the buckets whose keys clients make, which all take a time of one message.
+var fading = map[string]bool{SessionsBucket: true, StreamsBucket: true, ApprovalsBucket: true, OutcomesBucket: true, TasksBucket: true}
 
 // OnWrite calls f with the key at every write and deletion from now on, whoever
 // makes it, of one key or of all (">"). f must not block. stop ends that.
@@ -297,32 +325,54 @@ func (b *Bucket) All(ctx context.Context, f func(key string, value []byte)) erro
 
 // AllWritten is All with when each was written, by the clock of the NATS server.
 func (b *Bucket) AllWritten(ctx context.Context, f func(key string, value []byte, at time.Time)) error {
+	// What has expired since it was counted does not come, and is not counted again.
+	for wait := 2 * time.Second; ; wait *= 2 {
+		all, missing, err := b.all(ctx, wait)
+		switch {
+		case err == nil && missing == 0:
+			for _, msg := range all {
+				kept, err := msg.Metadata()
+				if err != nil {
+					return err
+				}
+				f(subject.KeyOf(b.name, msg.Subject()), msg.Data(), kept.Timestamp)
+			}
+			return nil
+		case missing == 0: // nothing was asked for yet
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case wait >= longestList:
+			return errors.Join(err, fmt.Errorf("%d keys of bucket %s did not come in %v", missing, b.name, wait))
+		}
+	}
+}
+
+// longestList is how long the last attempt of All takes.
+const longestList = 8 * time.Second
+
+// all is one attempt of All. missing are those that did not come in time.
+func (b *Bucket) all(ctx context.Context, wait time.Duration) (all []jetstream.Msg, missing int, err error) {
 	cons, err := b.conn.js.OrderedConsumer(ctx, "KV_"+b.name, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, InactiveThreshold: 5 * time.Second,
 	})
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	pending := int(cons.CachedInfo().NumPending)
-	if pending == 0 {
-		return nil
+	missing = int(cons.CachedInfo().NumPending)
+	if missing == 0 {
+		return nil, 0, nil
 	}
-	// What has expired since it was counted does not come.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	batch, err := cons.Fetch(pending, jetstream.FetchContext(ctx))
+	batch, err := cons.Fetch(missing, jetstream.FetchContext(ctx))
 	if err != nil {
-		return err
+		return nil, missing, err
 	}
 	for msg := range batch.Messages() {
-		if wire.Deleted(msg.Headers()) {
-			continue
+		if missing--; !wire.Deleted(msg.Headers()) {
+			all = append(all, msg)
 		}
-		kept, err := msg.Metadata()
-		if err != nil {
-			return err
-		}
-		f(subject.KeyOf(b.name, msg.Subject()), msg.Data(), kept.Timestamp)
 	}
-	return batch.Error()
+	return all, missing, batch.Error()
 }

@@ -180,7 +180,7 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
 	case fault.PeerLost:
-		return unrun || a.options.Harmless
+		return !a.stalled && (unrun || a.options.Harmless) // who is stalled would get it again
 	}
 	return false
 }

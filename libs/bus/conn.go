@@ -74,6 +74,11 @@ type Conn struct {
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
 
+	// lost is since when the connection is known to be lost, 0 while it is there.
+	lost   atomic.Int64
+	gone   atomic.Int64 // see Gone
+	server atomic.Pointer[server]
+
 	// asksLeader: this user may ask the leader of a bucket.
 	asksLeader bool
 
@@ -109,6 +114,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if c.now = cfg.Now; c.now == nil {
 		c.now = time.Now
 	}
+	c.nextServer(nil)
 	connected := make(chan struct{}, 1)
 	refused := make(chan error, 1)
 	var waiting sync.Once
@@ -136,6 +142,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 			waiting.Do(func() { c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err) })
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			c.nextServer(err)
 			if err != nil {
 				c.log.Warn("bus lost; reconnecting", "name", cfg.Name, "error", err)
 			}

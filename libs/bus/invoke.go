@@ -30,8 +30,10 @@ func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (proto.Message, error)) (proto.Message, *fault.Error) {
 	begun := time.Now()
 	body, f := s.handled(ctx, req, handle)
+	took := time.Since(begun)
+	s.took.Add(int64(took))
 	if s.cfg.Observe != nil {
-		s.cfg.Observe(req, body, f, time.Since(begun))
+		s.cfg.Observe(req, body, f, took)
 	}
 	return body, f
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -83,13 +82,7 @@ func TestF2LatePermits(t *testing.T) {
 			for asked.GetReady() == nil {
 				asked = next()
 			}
-			if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			bustest.Eventually(t, "the instance is stopped", func() bool {
-				stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
-				return strings.Contains(string(stat), ") T ")
-			})
+			stop(t, cmd.Process)
 			if err := nc.Flush(); err != nil { // what it said before is here
 				t.Fatal(err)
 			}
@@ -101,9 +94,7 @@ func TestF2LatePermits(t *testing.T) {
 			turn := asked.GetReady().Turn
 			permit(t, nc, asked.Instance, turn)
 			<-time.After(stopped)
-			if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			signal(t, cmd.Process, syscall.SIGCONT)
 			again := 0
 			for {
 				f := next()

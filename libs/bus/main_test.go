@@ -106,7 +106,21 @@ func raw(t *testing.T, url string) *nats.Conn {
 func peer(t *testing.T, url string, answer func(nc *nats.Conn, msg *nats.Msg)) {
 	t.Helper()
 	nc := raw(t, url)
-	_, err := nc.QueueSubscribe("mcp.call.svc.>", "svc", func(msg *nats.Msg) { answer(nc, msg) })
+	// What is delivered when the test is over is nobody's: t must not be used then.
+	var mu sync.Mutex
+	over := false
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	})
+	_, err := nc.QueueSubscribe("mcp.call.svc.>", "svc", func(msg *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			answer(nc, msg)
+		}
+	})
 	if err == nil {
 		err = nc.Flush()
 	}

@@ -149,6 +149,19 @@ func (m *members) takeOf(service string, only, tried []string) *member {
 	return best
 }
 
+// others are the instances that a call may go to besides some; nil for only means any.
+func (m *members) others(service string, only, besides []string) (all []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for _, one := range m.services[service] {
+		if !one.gone && !now.Before(one.suspect) && (only == nil || slices.Contains(only, one.instance)) && !slices.Contains(besides, one.instance) {
+			all = append(all, one.instance)
+		}
+	}
+	return all
+}
+
 // memberSaid is what became of a call at its instance.
 type memberSaid uint8
 

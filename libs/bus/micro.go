@@ -23,13 +23,15 @@ type Stats struct {
 	Waiting    int   `json:"waiting"`
 	Slots      int   `json:"slots"`
 	Overloaded int64 `json:"overloaded"`
+	// TookNano is how long the handlers of the calls that were served took, together.
+	TookNano int64 `json:"took_ns"`
 }
 
 // Stats returns this server's counts since its start.
 func (s *Server) Stats() Stats {
 	all := Stats{
 		Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load(),
-		Slots: s.cfg.Concurrency, Overloaded: s.overloaded.Load(),
+		Slots: s.cfg.Concurrency, Overloaded: s.overloaded.Load(), TookNano: s.took.Load(),
 	}
 	for _, depth := range s.slots {
 		running, waiting := depth.now()

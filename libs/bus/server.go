@@ -80,6 +80,8 @@ type Server struct {
 	kept   keptCalls
 
 	served, failed, overloaded atomic.Int64
+	// took is how long the handlers of those that were served did, together.
+	took atomic.Int64
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.

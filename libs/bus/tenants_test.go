@@ -78,6 +78,69 @@ func TestOverloadIsFairToTenants(t *testing.T) {
 	}
 }
 
+// Tenants that together ask for three times what a service can do, whether it keeps up
+// or not, share what it does: no slot is idle, and each tenant has about as much.
+func TestAllTenantsBeyondCapacity(t *testing.T) {
+	t.Parallel()
+	const size, rounds, tenants = 8, 12, 4
+	url := bustest.Server(t)
+	end := make(chan struct{})
+	s, _ := serve(t, url, bus.ServerConfig{Service: "svc", Concurrency: size, Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		<-end
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	var work sync.WaitGroup
+	var waiting, refused atomic.Int64
+	var done [tenants]atomic.Int64
+	callers := [tenants]*edges.Caller{}
+	for i := range callers {
+		callers[i] = newCaller(t, url)
+	}
+	settled := func() bool { return waiting.Load() == s.Stats().InFlight }
+	sum := func() (all int64) {
+		for i := range done {
+			all += done[i].Load()
+		}
+		return all
+	}
+	for round := range rounds {
+		for i := range 3 * size {
+			// The same tenant does not come first each time.
+			tenant := (i + round) % tenants
+			req := of(fmt.Sprint(tenant, "-", i), 0)
+			req.Identity = &busv1.Identity{Tenant: fmt.Sprint(tenant), Principal: req.Name}
+			waiting.Add(1)
+			work.Go(func() {
+				if _, err := callers[tenant].Call(t.Context(), "svc", req, nil); err == nil {
+					done[tenant].Add(1)
+				} else {
+					refused.Add(1)
+				}
+				waiting.Add(-1)
+			})
+		}
+		bustest.Eventually(t, "all calls run, wait or are refused", settled)
+		for range size {
+			end <- struct{}{}
+		}
+		bustest.Eventually(t, "the calls that ended are answered", func() bool { return sum() == int64((round+1)*size) && settled() })
+	}
+	least, most := done[0].Load(), done[0].Load()
+	for i := range done {
+		least, most = min(least, done[i].Load()), max(most, done[i].Load())
+	}
+	t.Logf("of %d calls at three times the capacity %d were carried out and %d refused; the tenant with least had %.0f%% of the one with most (%d of %d)",
+		rounds*3*size, sum(), refused.Load(), 100*float64(least)/float64(most), least, most)
+	if 2*least < most {
+		t.Errorf("one tenant had %d calls, another %d", least, most)
+	}
+	if refused.Load() == 0 {
+		t.Error("nothing was refused: that was no overload")
+	}
+	close(end)
+	work.Wait()
+}
+
 // Where all places to wait are taken, the newest of the tenant that has the most
 // gives way.
 func TestTheHeaviestGivesWay(t *testing.T) {

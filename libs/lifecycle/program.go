@@ -30,12 +30,7 @@ type Flags struct {
 // AfterApply sets the log up. It goes to standard error: standard output belongs
 // to results, and to the protocol under stdio.
 func (f *Flags) AfterApply() error {
-	options := &slog.HandlerOptions{Level: f.LogLevel}
-	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
-	if f.LogJSON {
-		handler = slog.NewJSONHandler(os.Stderr, options)
-	}
-	slog.SetDefault(slog.New(handler))
+	slog.SetDefault(slog.New(logHandler(os.Stderr, f.LogLevel, f.LogJSON)))
 	return nil
 }
 

@@ -74,11 +74,12 @@ func (c *AcceptTools) Run(ctx context.Context, out io.Writer) error {
 	for _, p := range all {
 		p.show(&b, len(c.Tools) > 0)
 	}
-	if len(all) == 0 {
+	all, unread := c.readable(all)
+	if len(all)+unread == 0 {
 		b.WriteString("nothing waits to be accepted\n")
 	}
 	if _, err := io.WriteString(out, b.String()); err != nil || len(all) == 0 || len(c.Tools) == 0 && !c.All {
-		return err
+		return cmp.Or(err, notShown(unread))
 	}
 	if !c.Yes {
 		if c.Ask == nil {
@@ -95,7 +96,25 @@ func (c *AcceptTools) Run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	_, err = fmt.Fprintf(out, "accepted: %s\n", tools(len(all)))
-	return err
+	return cmp.Or(err, notShown(unread))
+}
+
+// readable are the proposals that --all accepts, and how many it does not: what nobody
+// could read is accepted by its name alone.
+func (c *AcceptTools) readable(all []proposal) (_ []proposal, unread int) {
+	if !c.All || len(c.Tools) > 0 {
+		return all, 0
+	}
+	whole := len(all)
+	all = slices.DeleteFunc(all, func(p proposal) bool { return p.Text == nil })
+	return all, whole - len(all)
+}
+
+func notShown(n int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s not accepted: what cannot be shown has to be named", tools(n))
 }
 
 func tools(n int) string {

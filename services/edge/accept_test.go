@@ -12,6 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/definition"
 )
 
 // With pin: strict two edges offer what an operator has accepted, and a change of that
@@ -60,7 +61,21 @@ func TestH8AcceptTools(t *testing.T) {
 	if said, _ := accept(false, "x"); !strings.Contains(said, "new\n{\n  \"cacheMs\": 0,\n") || !strings.Contains(said, "\n    \"description\": \"Does it\",\n") {
 		t.Errorf("it is shown as\n%s", said)
 	}
-	if said, err := accept(true); err != nil || !strings.Contains(said, "\naccepted: ") {
+	// What is too large to be shown is accepted by its name alone.
+	large, err := registry.Announce(bustest.Connect(t, w.bus), "large", "i1", "1.0.0", &busv1.Catalogue{Service: "large", Tools: []*busv1.Tool{{
+		Name: "y", Json: []byte(`{"name":"y","description":"` + strings.Repeat("z", definition.MaxText) + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := accept(true); err == nil || err.Error() != "1 tool not accepted: what cannot be shown has to be named" || !strings.Contains(said, "\naccepted: ") {
+		t.Fatalf("%s %v", said, err)
+	}
+	if said, err := accept(true, "y"); err != nil || said != "tool y of service large: new\n  the definition is too large to be shown\naccepted: 1 tool\n" {
+		t.Errorf("%s %v", said, err)
+	}
+	large.Withdraw(t.Context())
+	if said, err := accept(true); err != nil {
 		t.Fatalf("%s %v", said, err)
 	}
 	bustest.Eventually(t, "all is offered", offered("Does it", 5))

@@ -24,7 +24,11 @@ import (
 // none.
 func identified(t *testing.T, f edge.IdentityFlags, file string) (h http.Handler, keys *store.APIKeys) {
 	t.Helper()
-	w := start(t)
+	return start(t).identified(t, f, file)
+}
+
+func (w *world) identified(t *testing.T, f edge.IdentityFlags, file string) (h http.Handler, keys *store.APIKeys) {
+	t.Helper()
 	cfg := edge.Config{Version: "1", Logger: bustest.Logger(t)}
 	policy := edge.PolicyFlags{Access: file}
 	closed, err := policy.OpenPolicy(&cfg)

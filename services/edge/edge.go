@@ -137,6 +137,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 		return nil, err
 	}
 	e.cleanup(e.gateway.Close)
+	e.endTasks()
 	e.cleanup(func() { e.sockets.End(now()) })
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},

@@ -66,9 +66,14 @@ func grants(s registry.Service, now *catalogue.Snapshot) string {
 		}
 	}
 	list("offers", offersOf(s, now))
-	calls, shared, longest := powersOf(s.Catalogue)
+	calls, shared, longest, readOnly := powersOf(s.Catalogue)
 	if calls {
 		list("calls", []string{"tools/*"})
+	}
+	if len(readOnly) > 0 {
+		list("read_only", readOnly)
+	} else {
+		b.WriteString("\n    read_only: []")
 	}
 	if shared {
 		b.WriteString("\n    cache_for_all: true")
@@ -132,10 +137,13 @@ func offersOf(s registry.Service, now *catalogue.Snapshot) (all []string) {
 }
 
 // powersOf is what a service says its tools do.
-func powersOf(c *busv1.Catalogue) (calls, shared bool, longest time.Duration) {
+func powersOf(c *busv1.Catalogue) (calls, shared bool, longest time.Duration, readOnly []string) {
 	for _, t := range c.GetTools() {
+		if t.ReadOnly || t.Idempotent {
+			readOnly = append(readOnly, "tools/"+t.Name)
+		}
 		calls, shared = calls || t.CallsTools, shared || t.CacheShared
 		longest = max(longest, time.Duration(t.TimeoutMs)*time.Millisecond)
 	}
-	return calls, shared, longest
+	return calls, shared, longest, readOnly
 }

@@ -126,7 +126,7 @@ func TestH8CallsAreGranted(t *testing.T) {
 	out.Reset()
 	grants := edge.ListGrants{}
 	grants.NATS = w.bus
-	if err := grants.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "\n  relay:\n    offers:\n      - \"tools/relay\"\n    calls:\n      - \"tools/*\"\n    timeout: 1m0s\n") {
+	if err := grants.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "\n  relay:\n    offers:\n      - \"tools/relay\"\n    calls:\n      - \"tools/*\"\n    read_only: []\n    timeout: 1m0s\n") {
 		t.Fatalf("%s %v", out.String(), err)
 	}
 	g.put(everybody + out.String())

@@ -279,7 +279,7 @@ func TestCase29RequestsTakenBack(t *testing.T) {
 	f := encrypt(t, e).flood(t, true)
 	// Many at once: on a slow machine one after the other is no flood.
 	const atOnce = 50
-	begun, err := 0, error(nil)
+	begun, err, start := 0, error(nil), time.Now()
 	for deadline := time.Now().Add(bustest.Patience); err == nil; begun += atOnce {
 		if time.Now().After(deadline) {
 			t.Fatalf("the connection goes on after %d", begun)
@@ -303,8 +303,10 @@ func TestCase29RequestsTakenBack(t *testing.T) {
 			err = f.WriteRSTStream(ids[i], http2.ErrCodeCancel)
 		}
 	}
-	if begun < 500 {
-		t.Errorf("after %d: %v", begun, err)
+	// The edge ends a connection for another reason, too: this client answers no ping,
+	// which comes after 30 s.
+	if took := time.Since(start); begun < 500 && took < 30*time.Second {
+		t.Errorf("after %d in %v: %v", begun, took, err)
 	}
 	receive(t, "the edge ends the connection", f.ended)
 }

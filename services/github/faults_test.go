@@ -218,7 +218,7 @@ func TestHangs(t *testing.T) {
 				return true
 			})
 			c := start(t, f.config())
-			const timeout = 1200 * time.Millisecond
+			const timeout = 6 * time.Second // of which the service keeps back a second
 			begun := time.Now()
 			r := c.as("ada", timeout, "getRepository", theRepository)
 			if took := time.Since(begun); !r.IsError || !strings.Contains(r.text(), "did not answer in time") || took > timeout+5*time.Second {

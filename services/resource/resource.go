@@ -32,6 +32,7 @@ type Env struct {
 	// MaxResources and MaxBytes bound what one tenant keeps; 0 is no bound.
 	MaxResources int64 `name:"max-resources" default:"100000" env:"BUSBAR_RESOURCE_MAX" placeholder:"N" help:"Most resources that are kept for one tenant; 0 is no bound (default ${default})."`
 	MaxBytes     int64 `name:"max-bytes" default:"1073741824" env:"BUSBAR_RESOURCE_MAX_BYTES" placeholder:"N" help:"Most bytes of resources that are kept for one tenant; 0 is no bound (default ${default})."`
+	MaxKeyed     int64 `name:"max-keyed-writes" default:"500000" env:"BUSBAR_RESOURCE_MAX_KEYED_WRITES" placeholder:"N" help:"Most writes with an idempotency key that are remembered for one tenant, each for a day; 0 is no bound (default ${default})."`
 }
 
 // resources is the service.
@@ -68,7 +69,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 }
 
 func (r *resources) open(ctx context.Context, env Env) error {
-	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")}, table.Limits{Resources: env.MaxResources, Bytes: env.MaxBytes})
+	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")}, table.Limits{Resources: env.MaxResources, Bytes: env.MaxBytes, Calls: env.MaxKeyed})
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,8 @@ func TestC2ResultsOfOneRequest(t *testing.T) {
 			return parts(t, body)
 		}, false},
 		"REST, lines": {func(ctx context.Context, t *testing.T, a string) []jsontext.Value {
-			_, body := w.post(ctx, t, "/tools:batch", ada, repeated(`{"name":"big","parameters":`+a+`}`, "\n"), "Content-Type", "application/x-ndjson")
+			// Two at once: results that are not read yet have a bound of their own.
+			_, body := w.post(ctx, t, "/tools:batch", ada, `{"parallel":2,"calls":[`+repeated(`{"name":"big","parameters":`+a+`}`, ",")+`]}`, "Accept", "application/x-ndjson")
 			var all []jsontext.Value
 			for lines := bufio.NewReaderSize(bytes.NewReader(body), len(body)+1); ; {
 				line, err := lines.ReadBytes('\n')

@@ -37,6 +37,8 @@ type Fleet struct {
 	root  string
 	out   io.Writer
 	built map[string]bool
+	// instead are programs of parts that run others than what this checkout builds.
+	instead map[string]string
 }
 
 // Options say which fleet.
@@ -62,7 +64,7 @@ func New(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	t.parts = slices.DeleteFunc(t.parts, func(p types.ServiceConfig) bool { return slices.Contains(o.Without, p.Name) })
-	return &Fleet{topology: t, place: newPlace(o.Dir, cmp.Or(o.Network, "127.0.7"), t), root: o.Root, out: o.Out, built: map[string]bool{}}, nil
+	return &Fleet{topology: t, place: newPlace(o.Dir, cmp.Or(o.Network, "127.0.7"), t), root: o.Root, out: o.Out, built: map[string]bool{}, instead: map[string]string{}}, nil
 }
 
 // Up starts what does not run, and waits until all of it can be used.
@@ -94,6 +96,10 @@ func (f *Fleet) Start(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// Use has a part run another program from its next start on; the empty path is that of
+// this checkout.
+func (f *Fleet) Use(name, path string) { f.instead[name] = path }
 
 // At is the address of a port of a part.
 func (f *Fleet) At(name, port string) string {
@@ -212,6 +218,9 @@ func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 		return f.databaseCommand(part)
 	case source != "":
 		path := f.Program(name)
+		if other := f.instead[part.Name]; other != "" {
+			return append([]string{other}, args...), nil
+		}
 		if f.built[path] {
 			return append([]string{path}, args...), nil
 		}

@@ -33,6 +33,10 @@ const (
 	groupBytes  = 128 << 10
 	// ackTime is how long a message waits for its acknowledgement.
 	ackTime = 2 * time.Second
+	// A message that no server takes, since the stream's leader is about to be another,
+	// is sent again so often, so much later.
+	moveTries = 10
+	moveWait  = 150 * time.Millisecond
 )
 
 // groupField is the number of AuditGroup.events.
@@ -157,11 +161,22 @@ func (l *Log) send() {
 	}
 }
 
+// publish sends a group, and once more where the server went before it said that it has
+// it: what is in the trail twice counts once.
 func (l *Log) publish(g *group) error {
+	data := g.message()
+	err := l.try(data)
+	if errors.Is(err, nats.ErrDisconnected) {
+		err = l.try(data)
+	}
+	return err
+}
+
+func (l *Log) try(data []byte) error {
+	l.conn.Settle(context.Background())
 	msg := nats.NewMsg(l.subject)
-	msg.Data = g.message()
-	// A repetition of what is known to have failed is the caller's business.
-	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(0))
+	msg.Data = data
+	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
 	if err != nil {
 		return err
 	}

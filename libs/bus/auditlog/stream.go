@@ -137,6 +137,7 @@ func (r *room) sent(bytes int) {
 
 // Look asks the stream for its state. An error means that it cannot be asked.
 func (l *Log) Look(ctx context.Context) error {
+	l.conn.Settle(ctx)
 	stream, err := l.conn.JetStream().Stream(ctx, Stream.Name)
 	if err != nil {
 		return notRecorded(advise(err))

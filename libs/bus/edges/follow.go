@@ -81,7 +81,8 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 			return nil, historyLost()
 		case f.pending != nil && !served():
 			return f.pending, nil
-		case s.service == "" && quiet > bus.MaxSilence:
+		case s.service == "" && quiet > bus.MaxSilence && !served(),
+			s.service == "" && quiet > 4*bus.MaxSilence:
 			// There was something before the client could come back for the rest.
 			return nil, historyLost()
 		case f.pending == nil && quiet > bus.MaxSilence && !served(),

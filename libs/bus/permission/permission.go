@@ -149,12 +149,12 @@ func OfOperators() User {
 	u := User{
 		Name: Operator,
 		Publish: []string{
-			"$KV.names.>", "$KV.definitions.accepted.*", "$JS.API.DIRECT.GET.KV_definitions", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
+			"$KV.names.>", "$KV.accepted.*", "$JS.API.DIRECT.GET.KV_accepted", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
 			"$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.LIST.*", "$SYS.REQ.USER.INFO",
 		},
 		Subscribe: []string{"$KV.registry.>", "$KV.catalogue.>", "mcp.ctl.edge.names", "mcp.evt.*.updated", Inbox(Operator)},
 	}
-	for _, bucket := range []string{"registry", "catalogue", "names", "definitions", "access"} {
+	for _, bucket := range []string{"registry", "catalogue", "names", "accepted", "access"} {
 		u.Publish = append(u.Publish, "$JS.API.DIRECT.GET.KV_"+bucket+".>",
 			"$JS.API.CONSUMER.CREATE.KV_"+bucket+".>", "$JS.API.CONSUMER.MSG.NEXT.KV_"+bucket+".*", "$JS.API.CONSUMER.DELETE.KV_"+bucket+".*")
 	}

@@ -23,8 +23,8 @@ const (
 	OutcomeTTL = 24 * time.Hour
 	// NameTTL is how long a name is kept for a service that is not seen.
 	NameTTL = 7 * 24 * time.Hour
-	// approvalTTL outlives what may refer to an approval.
-	approvalTTL = 2 * time.Hour
+	// ApprovalTTL outlives what may refer to an approval.
+	ApprovalTTL = 2 * time.Hour
 	// keyTTL outlives what edges use a key for.
 	keyTTL = 48 * time.Hour
 )
@@ -36,14 +36,15 @@ var stores = []store{
 	shared(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: edges.StreamTTL, MaxValueSize: 128 << 10, MaxBytes: 256 << 20}),
-	bucket(jetstream.KeyValueConfig{Bucket: bus.ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: approvalTTL, MaxBytes: 64 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: ApprovalTTL, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, MaxValueSize: 128 << 10, MaxBytes: 128 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, MaxValueSize: 4 << 10, MaxBytes: 1 << 20}),
 	shared(jetstream.KeyValueConfig{Bucket: bus.AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", MaxValueSize: 4 << 10, MaxBytes: 16 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
 	shared(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AccessBucket, Description: "API keys, by what is shown of them: key.<id>, used.<id>", MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
-	bucket(jetstream.KeyValueConfig{Bucket: bus.DefinitionsBucket, Description: "what services said of their tools: seen.<digest of name>, accepted.<digest of name>", MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.DefinitionsBucket, Description: "what services said of their tools: seen.<digest of name>", MaxValueSize: 64 << 10, MaxBytes: 192 << 20}),
+	bucket(jetstream.KeyValueConfig{Bucket: bus.AcceptedBucket, Description: "what operators accepted of tools: <digest of name>", MaxValueSize: 64 << 10, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of who calls: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
 	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
 	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, consumed: true},

@@ -67,10 +67,16 @@ func Open(conn *bus.Conn) *Store {
 	return &Store{conn: conn, bucket: conn.Bucket(bus.TasksBucket), queues: map[string]time.Time{}}
 }
 
-// Create makes a task of a call that ended with begun, and returns its record
+// Create is CreateFor without a credential.
+func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
+	return t.CreateFor(ctx, "", service, req, begun)
+}
+
+// CreateFor makes a task of a call that ended with begun, of who showed a credential,
+// which is a name and no secret. It returns the task's record
 // once it is durable and its first run is due; it may have begun already. The
 // error says executed unknown when the run may be due nevertheless.
-func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
+func (t *Store) CreateFor(ctx context.Context, credential, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error) {
 	timeout := time.Duration(min(begun.TimeoutMs, uint64(MaxTimeout.Milliseconds()))) * time.Millisecond
 	if timeout == 0 {
 		timeout = Timeout
@@ -83,7 +89,7 @@ func (t *Store) Create(ctx context.Context, service string, req *busv1.Request, 
 	rec := &busv1.TaskRecord{
 		Request: req, Status: busv1.TaskStatus_TASK_STATUS_WORKING, Run: 1,
 		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + Margin).Milliseconds()),
-		PollIntervalMs: uint32(Poll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()),
+		PollIntervalMs: uint32(Poll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()), Credential: credential,
 	}
 	created, err := t.write(ctx, rec, 0)
 	if err != nil {
@@ -173,21 +179,37 @@ func (t *Store) Answer(ctx context.Context, id string, answers []byte) error {
 	})
 }
 
+// Running visits the tasks that are not over, in no order. What cannot be read is left out.
+func (t *Store) Running(ctx context.Context, f func(*busv1.TaskRecord)) error {
+	return t.bucket.Each(ctx, "", func(key string, value []byte) {
+		rec := &busv1.TaskRecord{}
+		if proto.Unmarshal(value, rec) == nil && rec.GetRequest().GetId() == key && !terminal(rec) && time.Now().Before(expiry(rec)) {
+			f(rec)
+		}
+	})
+}
+
 // Cancel ends a task unless it is over, and tells the instance that runs it.
 func (t *Store) Cancel(ctx context.Context, id string) error {
-	cancelled := false
-	err := t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
+	_, err := t.End(ctx, id, "cancelled by the client")
+	return err
+}
+
+// End is Cancel, with the reason that people read. It reports whether this call ended
+// the task.
+func (t *Store) End(ctx context.Context, id, why string) (cancelled bool, err error) {
+	err = t.change(ctx, id, func(rec *busv1.TaskRecord) (bool, error) {
 		cancelled = !terminal(rec)
 		if cancelled {
-			conclude(rec, busv1.TaskStatus_TASK_STATUS_CANCELLED, "cancelled by the client")
+			conclude(rec, busv1.TaskStatus_TASK_STATUS_CANCELLED, why)
 		}
 		return cancelled, nil
 	})
 	if err != nil || !cancelled {
-		return err
+		return false, err
 	}
 	t.conn.Cancel(serviceOf(id), id, string(fault.Cancelled)) // lost, the worker's next look finds out
-	return nil
+	return true, nil
 }
 
 // OnWrite calls f at every change of a task from now on, and when NATS is back

@@ -32,7 +32,11 @@ func (p *Policy) Check(known map[Kind][]string) []Problem {
 	for i, one := range p.file.Conditions {
 		c.there(place("conditions", strconv.Itoa(i)).AppendToken("on"), one.On)
 	}
-	c.list("/require_approval", p.file.RequireApproval)
+	required := c.list("/require_approval", p.file.RequireApproval)
+	c.waived(required, "/waive_approval", p.file.WaiveApproval)
+	for _, name := range slices.Sorted(maps.Keys(p.file.Roles)) {
+		c.waived(required, place("roles", name).AppendToken("waive_approval"), p.file.Roles[name].WaiveApproval)
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.file.Tools)) {
 		c.there(place("tools", name), "tools/"+name)
 	}
@@ -64,6 +68,7 @@ func (c *checker) services() {
 			}
 		}
 		c.list(at.AppendToken("calls"), s.Calls)
+		c.list(at.AppendToken("read_only"), s.ReadOnly)
 		if len(s.Offers) == 0 && (len(s.Calls) > 0 || s.CacheForAll || s.Timeout > 0) {
 			c.odd(at, "service %s is granted powers, but may offer nothing to use them for", name)
 		}
@@ -99,6 +104,15 @@ func (c *checker) role(name string, r Role) {
 	}
 	if !c.used(name) {
 		c.odd(at, "nobody has role %s: it is of no principal and no scope, not anonymous, and no issuer brings roles by a claim", name)
+	}
+}
+
+// waived looks for what is waived in vain.
+func (c *checker) waived(required []pattern, at jsontext.Pointer, texts []string) {
+	for i, rule := range c.list(at, texts) {
+		if by := covering(required, &rule, -1); by != "" {
+			c.odd(at.AppendToken(strconv.Itoa(i)), "%s is never waived: require_approval has %s", rule.text, by)
+		}
 	}
 }
 

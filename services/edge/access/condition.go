@@ -154,7 +154,8 @@ func (c *condition) ask(of *call) (bool, error) {
 
 // call is what conditions are asked about: a cel.Activation.
 type call struct {
-	view *gateway.View
+	policy *Policy
+	view   *gateway.View
 	// name is the view's, or its plain form.
 	name  string
 	roles []*role
@@ -200,7 +201,7 @@ func (c *call) ResolveName(name string) (any, bool) {
 	case "target.readOnly":
 		return v.Target.Tool != nil && v.Target.Tool.ReadOnly, true
 	case "target.requiresApproval":
-		return v.Target.Tool != nil && v.Target.Tool.RequiresUserApproval, true
+		return c.policy.demand(c.roles, v.Name, v.Target.Tool != nil && v.Target.Tool.RequiresUserApproval).Needed, true
 	}
 	return nil, false
 }

@@ -91,8 +91,39 @@ func (p *Policy) Approves(who gateway.Principal) bool {
 	return slices.ContainsFunc(p.rolesOf(&who, room[:0]), func(r *role) bool { return !r.approve.empty(Tools) })
 }
 
-// NeedsApproval reports whether a person has to agree to each call of a tool.
-func (p *Policy) NeedsApproval(tool string) bool { return p.approval.find(Tools, tool) != nil }
+// Approval decides whether somebody has to agree to each call of a tool by a
+// principal, and who: what require_approval names needs it, and else what the tool says
+// counts, unless that is waived for the principal. says is what the tool says.
+func (p *Policy) Approval(who gateway.Principal, tool string, says bool) gateway.Demand {
+	var room [8]*role
+	return p.demand(p.rolesOf(&who, room[:0]), tool, says)
+}
+
+func (p *Policy) demand(roles []*role, tool string, says bool) gateway.Demand {
+	if p.required.find(Tools, tool) == nil {
+		if !says {
+			return gateway.Demand{}
+		}
+		if p.waiver(roles, tool) != "" {
+			return gateway.Demand{Waived: true}
+		}
+	}
+	return gateway.Demand{Needed: true, Others: p.approve.find(Tools, tool) != nil}
+}
+
+// waiver is the rule by which nobody has to agree to calls of a tool, in words; empty
+// for none.
+func (p *Policy) waiver(roles []*role, tool string) string {
+	if rule := p.waived.find(Tools, tool); rule != nil {
+		return "waive_approval " + rule.text
+	}
+	for _, r := range roles {
+		if rule := r.waived.find(Tools, tool); rule != nil {
+			return "waive_approval " + rule.text + " of role " + r.name
+		}
+	}
+	return ""
+}
 
 // ReadsTrail reports whether somebody may read the audit trail of its tenant.
 func (p *Policy) ReadsTrail(who gateway.Principal) bool {

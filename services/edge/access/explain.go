@@ -39,10 +39,10 @@ func (p *Policy) Explain(who gateway.Principal, t Target, arguments []byte, now 
 		v := gateway.View{
 			Call: &gateway.Call{Name: t.Name, Arguments: arguments}, Principal: who, Target: catalogue.Target{},
 		}
-		p.byConditions(&e, &t, &call{view: &v, roles: roles, now: now})
+		p.byConditions(&e, &t, &call{policy: p, view: &v, roles: roles, now: now})
 	}
 	if t.Kind == Tools {
-		p.byApproval(&e, t.Name)
+		p.byApproval(&e, roles, t.Name)
 	}
 	return e
 }
@@ -107,10 +107,18 @@ func (p *Policy) byConditions(e *Explanation, t *Target, of *call) {
 	}
 }
 
-func (p *Policy) byApproval(e *Explanation, tool string) {
-	rule := p.approval.find(Tools, tool)
-	if !e.Allowed || rule == nil {
+func (p *Policy) byApproval(e *Explanation, roles []*role, tool string) {
+	rule, waiver := p.required.find(Tools, tool), p.waiver(roles, tool)
+	switch {
+	case !e.Allowed:
 		return
+	case rule == nil && waiver != "":
+		e.step("%s: nobody has to agree to a call, whatever the tool says", waiver)
+		return
+	case rule == nil:
+		return
+	case waiver != "":
+		e.step("%s waives nothing here: require_approval wins", waiver)
 	}
 	var by []string
 	for name, r := range p.roles {

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,8 +26,11 @@ type File struct {
 	Principals      map[string]Principal `json:"principals,omitzero"`
 	Conditions      []Condition          `json:"conditions,omitzero"`
 	RequireApproval []string             `json:"require_approval,omitzero"`
-	OAuth           []Issuer             `json:"oauth,omitzero"`
-	Certificates    []Certificate        `json:"certificates,omitzero"`
+	// WaiveApproval are tools whose calls need nobody's approval although the tools say
+	// so, unless RequireApproval does too.
+	WaiveApproval []string      `json:"waive_approval,omitzero"`
+	OAuth         []Issuer      `json:"oauth,omitzero"`
+	Certificates  []Certificate `json:"certificates,omitzero"`
 	// Anonymous are the roles of who shows nothing.
 	Anonymous []string `json:"anonymous,omitzero"`
 	// Tools are the limits of tools, by pattern.
@@ -51,6 +55,8 @@ type Role struct {
 	Limits limit.Limits `json:"limits,omitzero"`
 	// Approve are the tools whose calls the role agrees to, those of others.
 	Approve []string `json:"approve,omitzero"`
+	// WaiveApproval is that of the file, for who has the role.
+	WaiveApproval []string `json:"waive_approval,omitzero"`
 	// Audit is "read" for who may read the audit trail of its tenant.
 	Audit string `json:"audit,omitzero"`
 }
@@ -163,7 +169,7 @@ func Parse(document []byte) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := compiler{lines: lines}
+	c := compiler{lines: lines, ended: bytes.HasSuffix(document, []byte("\n"))}
 	err = json.Unmarshal(object, &c.file, json.RejectUnknownMembers(true))
 	if wrong := (*json.SemanticError)(nil); errors.As(err, &wrong) {
 		c.decoding(wrong)

@@ -66,7 +66,7 @@ func (l *Live) authorize(v *gateway.View, t *Target) error {
 	if len(all) == 0 {
 		return nil
 	}
-	of := &call{view: v, roles: roles, now: time.Now()}
+	of := &call{policy: p, view: v, roles: roles, now: time.Now()}
 	for _, c := range all {
 		yes, err := c.holds(of, t)
 		if err != nil && l.logged.now() {
@@ -126,12 +126,14 @@ func about(v *gateway.View) (Target, subject) {
 // Sight implements gateway.Access.
 func (l *Live) Sight(who gateway.Principal) catalogue.Sight { return l.Now().Sight(who) }
 
-// NeedsApproval implements gateway.Access.
-func (l *Live) NeedsApproval(v gateway.View) bool { return l.Now().NeedsApproval(v.Name) }
+// Approval implements gateway.Access.
+func (l *Live) Approval(who gateway.Principal, tool string, says bool) gateway.Demand {
+	return l.Now().Approval(who, tool, says)
+}
 
 // MayApprove implements gateway.Access.
-func (l *Live) MayApprove(who gateway.Principal, requester string, v gateway.View) bool {
-	return l.Now().MayApprove(who, requester, v.Name)
+func (l *Live) MayApprove(who gateway.Principal, requester, tool string) bool {
+	return l.Now().MayApprove(who, requester, tool)
 }
 
 // Roles implements gateway.Access.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -71,11 +72,17 @@ func read(path string) (*Policy, []byte, error) {
 
 // Read reads a policy file as it is.
 func Read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is not waited for
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	switch about, err := f.Stat(); {
+	case err != nil:
+		return nil, err
+	case !about.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file: it cannot be read again when it changes", path)
+	}
 	// What is longer is refused by Parse.
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }

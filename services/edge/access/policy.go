@@ -23,9 +23,9 @@ type Policy struct {
 	// conditions are those on a pattern, by its text; on finds the patterns.
 	conditions map[string][]*condition
 	on         *index
-	// approval is what a person has to agree to, approve what some role agrees to
-	// for others, tools whose calls are limited.
-	approval, approve, tools *index
+	// required is what a person has to agree to, waived what nobody has to, approve what
+	// some role agrees to for others, tools whose calls are limited.
+	required, waived, approve, tools *index
 	// services are the rights of services, offers what they may offer, by which
 	// services have a pattern of that.
 	services map[string]*service
@@ -40,10 +40,10 @@ type key struct{ tenant, name string }
 
 // role is one of the file, ready to decide.
 type role struct {
-	name                 string
-	allow, deny, approve *index
-	limits               limit.Limits
-	audit                bool
+	name                         string
+	allow, deny, approve, waived *index
+	limits                       limit.Limits
+	audit                        bool
 }
 
 // Digest stands for the text of the file, hexadecimal.
@@ -81,8 +81,10 @@ func (p *Policy) Roles(who gateway.Principal) []string {
 
 // compiler makes a policy of a file, and notes what is wrong with it.
 type compiler struct {
-	file     File
-	lines    yamljson.Lines
+	file  File
+	lines yamljson.Lines
+	// ended says that the last line of the file has an end.
+	ended    bool
 	problems []Problem
 }
 
@@ -107,12 +109,20 @@ func (c *compiler) policy(digest string) *Policy {
 	for name, t := range f.Tenants {
 		c.limits(place("tenants", name).AppendToken("limits"), t.Limits)
 	}
-	p.approval = newIndex(c.toolPatterns("/require_approval", f.RequireApproval))
+	if f.RequireApproval == nil {
+		c.given("/require_approval", "require_approval is a list, [] for nothing, or is left out")
+	}
+	if f.WaiveApproval == nil {
+		c.given("/waive_approval", "waive_approval is a list, [] for nothing, or is left out")
+	}
+	p.required = newIndex(c.toolPatterns("/require_approval", f.RequireApproval))
+	p.waived = newIndex(c.waived("/waive_approval", f.WaiveApproval))
 	p.tools = newIndex(c.toolLimits(f.Tools))
 	var approve []pattern
 	for name, r := range f.Roles {
 		all := c.toolPatterns(place("roles", name).AppendToken("approve"), r.Approve)
 		p.roles[name].approve = newIndex(all)
+		p.roles[name].waived = newIndex(c.waived(place("roles", name).AppendToken("waive_approval"), r.WaiveApproval))
 		approve = append(approve, all...)
 	}
 	p.approve = newIndex(approve)
@@ -183,6 +193,20 @@ func (c *compiler) toolPatterns(at jsontext.Pointer, texts []string) []pattern {
 		}
 	}
 	return all
+}
+
+// waived are the patterns of tools that need nobody's approval. They come after what
+// needs it, so that of a file which is cut off nothing is waived that its rest forbids.
+func (c *compiler) waived(at jsontext.Pointer, texts []string) []pattern {
+	if len(texts) > 0 {
+		if required, there := c.lines["/require_approval"]; !there || required > c.lines.Of(at) {
+			c.at(at, "require_approval has to stand above every waive_approval, as [] if it names nothing: a file that is cut off must not waive what its rest demands")
+		}
+		if !c.ended {
+			c.at(at, "a file with waive_approval ends with the end of a line, so that a name which is cut off is not taken for a whole one")
+		}
+	}
+	return c.toolPatterns(at, texts)
 }
 
 func (c *compiler) toolLimits(tools map[string]limit.Limits) (all []pattern) {

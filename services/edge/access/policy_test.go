@@ -241,7 +241,7 @@ func TestApprovers(t *testing.T) {
 			t.Errorf("%s of %s for %s: %v", c.who.Name, c.who.Tenant, c.requester.Name, got)
 		}
 	}
-	if !p.NeedsApproval("delete_resource") || p.NeedsApproval("analyzeText") {
+	if !p.Approval(anna, "delete_resource", false).Needed || p.Approval(anna, "analyzeText", false).Needed {
 		t.Error("require_approval is not what it says")
 	}
 	// Without a rule about approvals the caller's own person agrees.

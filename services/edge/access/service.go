@@ -23,6 +23,9 @@ type Service struct {
 	Calls []string `json:"calls,omitzero"`
 	// CacheForAll has its results kept for all callers where it says that they are alike.
 	CacheForAll bool `json:"cache_for_all,omitzero"`
+	// ReadOnly are patterns of its tools whose word counts that they change nothing; nil
+	// for all.
+	ReadOnly []string `json:"read_only,omitzero"`
 	// Timeout is how long its calls may take, where it says so.
 	Timeout Duration `json:"timeout,omitzero"`
 }
@@ -55,7 +58,8 @@ var unsaid = map[string]Service{others: {Offers: []string{"*"}}}
 // service is one of the file, ready to decide.
 type service struct {
 	Service
-	calls *index
+	// readOnly is nil where its word counts for all tools.
+	calls, readOnly *index
 }
 
 // services makes what the file says of services.
@@ -78,7 +82,13 @@ func (c *compiler) services(p *Policy) {
 			}
 			p.by[one.text] = append(p.by[one.text], name)
 		}
-		p.services[name] = &service{s, newIndex(c.toolPatterns(at.AppendToken("calls"), s.Calls))}
+		made := &service{Service: s, calls: newIndex(c.toolPatterns(at.AppendToken("calls"), s.Calls))}
+		if readOnly := at.AppendToken("read_only"); s.ReadOnly != nil {
+			made.readOnly = newIndex(c.toolPatterns(readOnly, s.ReadOnly))
+		} else {
+			c.given(readOnly, "read_only is a list, [] for no tool, or is left out, by which the word of the service counts")
+		}
+		p.services[name] = made
 	}
 	p.offers = newIndex(offers)
 	switch pin := p.file.Pin; pin {
@@ -119,6 +129,12 @@ func (p *Policy) Powers(of string) catalogue.Powers {
 		return catalogue.Powers{}
 	}
 	return catalogue.Powers{Calls: !s.calls.empty(Tools), CacheShared: s.CacheForAll, Timeout: time.Duration(s.Timeout)}
+}
+
+// ReadOnly implements catalogue.Grants.
+func (p *Policy) ReadOnly(of, tool string) bool {
+	s := p.service(of)
+	return s == nil || s.readOnly == nil || s.readOnly.find(Tools, tool) != nil
 }
 
 // Offers implements catalogue.Grants. Of several patterns that fit a name the one with

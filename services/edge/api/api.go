@@ -146,10 +146,15 @@ func (s *Server) FindTool(ctx context.Context, c Caller, name string) (*Tool, er
 	if !ok {
 		return nil, gateway.UnknownTool(name)
 	}
-	return tool(now, entry)
+	needs, err := s.gateway.Needs(ctx, c.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	return tool(now, entry, needs)
 }
 
-func tool(now *catalogue.Snapshot, entry []byte) (*Tool, error) {
+// tool is an entry of a list; needs reports whether somebody has to agree to its calls.
+func tool(now *catalogue.Snapshot, entry []byte, needs func(tool string, says bool) bool) (*Tool, error) {
 	var in mcp.Tool
 	if err := json.Unmarshal(entry, &in, json.RejectUnknownMembers(false)); err != nil {
 		return nil, fault.From(err)
@@ -162,7 +167,7 @@ func tool(now *catalogue.Snapshot, entry []byte) (*Tool, error) {
 		}
 	}
 	if t, ok := now.Tool(in.Name); ok {
-		out.RequiresUserApproval = t.Tool.RequiresUserApproval
+		out.RequiresUserApproval = needs(now.ToolName(in.Name), t.Tool.RequiresUserApproval)
 	}
 	return out, nil
 }
@@ -178,9 +183,13 @@ func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) 
 	if err != nil {
 		return nil, "", err
 	}
+	needs, err := s.gateway.Needs(ctx, c.Credentials)
+	if err != nil {
+		return nil, "", err
+	}
 	tools = make([]*Tool, 0, len(entries))
 	for _, e := range entries {
-		t, err := tool(now, e)
+		t, err := tool(now, e, needs)
 		if err != nil {
 			return nil, "", err
 		}

@@ -208,7 +208,7 @@ func refused(v gateway.View, err error) error {
 
 // unready returns why calls with effects must not begin now.
 func (t *Trail) unready() error {
-	if !t.conn.Connected() {
+	if t.conn.Away() {
 		return errBusAway
 	}
 	if err := t.log.Room(auditlog.Begin); err != nil {

@@ -68,8 +68,10 @@ func (t *Trail) event(v gateway.View, suffix string, took time.Duration) *auditv
 	e.Effect, e.Parent = v.Writes(), clean(v.Parent, maxWord)
 	e.Instance, e.ServiceVersion = clean(v.Ran.Instance, maxWord), clean(v.Ran.Version, maxWord)
 	if a := v.Approval; a != nil {
-		e.Approval = "declined"
-		if a.Agreed {
+		switch e.Approval = "declined"; {
+		case a.Waived:
+			e.Approval = "waived"
+		case a.Agreed:
 			e.Approval = "agreed"
 		}
 		e.ApprovalBy, e.ApprovalDoor = clean(a.By.Name, maxWord), a.Door

@@ -159,11 +159,12 @@ func (b *builder) addEarlier(svc registry.Service, r *releases) {
 	for i := 1; i < len(r.all); i++ {
 		for _, t := range r.all[i].Catalogue.GetTools() {
 			n := Name{ToolName, t.Name}
+			if b.pinned != nil {
+				b.addEarlierPinned(svc, r, t.Name)
+				continue
+			}
 			if r.first(n, i) != i {
 				continue // a younger release has it in this form
-			}
-			if b.pinned != nil && (r.has(0, t.Name) || b.pinned[t.Name] != b.definition(svc.Name, t).Digest) {
-				continue // what is accepted of it is there, or is not this
 			}
 			target, _, err := b.target(svc, r, i, t)
 			if err != nil {
@@ -177,6 +178,19 @@ func (b *builder) addEarlier(svc registry.Service, r *releases) {
 				b.tools[t.Name] = target
 			}
 		}
+	}
+}
+
+// addEarlierPinned has a tool called that the newest release does not have, as it was
+// accepted: by the instances that say just that of it.
+func (b *builder) addEarlierPinned(svc registry.Service, r *releases, tool string) {
+	form, ok := b.pinnedForm(svc, r, tool)
+	if _, there := b.tools[tool]; !ok || there || r.has(0, tool) || !b.mine(svc.Name, Name{ToolName, tool}) {
+		return
+	}
+	if target, _, err := b.target(svc, r, form.release, form.tool); err == nil {
+		target.Instances = form.instances
+		b.tools[tool] = target
 	}
 }
 

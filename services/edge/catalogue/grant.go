@@ -16,6 +16,9 @@ type Grants interface {
 	Offers(service string, n Name) (ok bool, whose string)
 	// Powers are what a service may do besides answering calls.
 	Powers(service string) Powers
+	// ReadOnly reports whether the word of a service counts that a tool of it changes
+	// nothing.
+	ReadOnly(service, tool string) bool
 	// Pinned reports whether tools are offered only as an operator has accepted them.
 	Pinned() bool
 }
@@ -60,6 +63,10 @@ func (b *builder) bound(service, tool string, t *Tool) {
 	if t.CacheShared && !p.CacheShared {
 		t.CacheShared = false
 		b.ungrant(service, "cache_for_all", "results are kept for all callers, and now are for each by itself")
+	}
+	if (t.ReadOnly || t.Idempotent) && !b.grants.ReadOnly(service, tool) {
+		t.ReadOnly, t.Idempotent, t.Cache = false, false, 0
+		b.ungrant(service, "read_only", "tools such as "+tool+" change nothing, or nothing twice, and now they count as tools that do")
 	}
 	if most := max(bus.DefaultTimeout, p.Timeout); t.Timeout > most {
 		b.ungrant(service, "timeout", fmt.Sprintf("calls of tool %s take up to %s, and now are ended after %s", tool, t.Timeout, most))

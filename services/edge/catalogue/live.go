@@ -37,9 +37,12 @@ type Live struct {
 	// services has a value when the registry has changed, names when the owners
 	// of names may have.
 	services, names chan struct{}
-	quit            context.Context
-	stop            context.CancelFunc
-	done            chan struct{}
+	// back has one when the bus is back after it was away.
+	back  chan struct{}
+	quit  context.Context
+	stop  context.CancelFunc
+	done  chan struct{}
+	loops sync.WaitGroup // besides run
 
 	// tell is told of changed definitions; nil for nobody. settled is the snapshot of
 	// which there is nothing more to tell.
@@ -80,7 +83,7 @@ func Look(ctx context.Context, conn *bus.Conn, log *slog.Logger) (*Live, error) 
 func Open(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Live, err error) {
 	l := &Live{
 		log: cfg.Logger, conn: conn, subscribers: map[*Subscription]struct{}{}, changed: make(chan struct{}),
-		services: make(chan struct{}, 1), names: make(chan struct{}, 1), done: make(chan struct{}),
+		services: make(chan struct{}, 1), names: make(chan struct{}, 1), back: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	l.now.Store(&Snapshot{digest: digest(&[kinds]list{}), views: &views{}})
 	l.quit, l.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -94,7 +97,7 @@ func Open(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Live, err error) 
 	for _, listen := range []func() (func(), error){
 		func() (func(), error) { return edges.OnUpdated(conn, l.updated) },
 		func() (func(), error) { return edges.OnNamesAssigned(conn, func() { wake(l.names) }) },
-		func() (func(), error) { return conn.OnReconnect(func() { wake(l.names) }), nil },
+		func() (func(), error) { return conn.OnReconnect(func() { wake(l.names); wake(l.back) }), nil },
 	} {
 		stop, err := listen()
 		if err != nil {
@@ -106,6 +109,7 @@ func Open(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Live, err error) 
 		return nil, err
 	}
 	l.update()
+	l.loops.Go(l.hearMissed)
 	go l.run()
 	return l, nil
 }
@@ -127,6 +131,7 @@ func (l *Live) Close() {
 	}
 	l.stop()
 	<-l.done
+	l.loops.Wait()
 }
 
 // run makes the catalogue again at each change. Names are claimed beside that:
@@ -307,40 +312,6 @@ func (l *Live) noteTools(before, after *Snapshot) {
 				"now", now.Tool.said(), "before", old.Tool.said())
 		}
 	}
-}
-
-// Missed returns what changed since a snapshot had that digest, and which of
-// the resources given were updated since then. Resources may be named although
-// they were not: when it cannot be told any more, all of them.
-func (l *Live) Missed(ctx context.Context, a Audience, digest string, then time.Time, resources []string) (Change, []string) {
-	now, tenant := l.Now().For(a.Sight()), a.Tenant()
-	if len(resources) == 0 && !now.Lists(Resources, tenant) && !now.Lists(Prompts, tenant) {
-		return now.since(digest), nil
-	}
-	var updated []string
-	changed := now.since(digest)
-	all, err := edges.UpdatedSince(ctx, l.conn, then, func(u bus.Updated) {
-		if !concerns(u, tenant) {
-			return
-		}
-		changed |= now.relisted(u, tenant)
-		if now.reads(u.Service, u.URI) && slices.Contains(resources, u.URI) && !slices.Contains(updated, u.URI) {
-			updated = append(updated, u.URI)
-		}
-	})
-	if err != nil {
-		l.log.Warn("missed updates of resources cannot be told; naming all", "error", err)
-	}
-	if !all {
-		updated = resources
-		if now.Lists(Resources, tenant) {
-			changed |= ResourcesChanged
-		}
-		if now.Lists(Prompts, tenant) {
-			changed |= PromptsChanged
-		}
-	}
-	return changed, updated
 }
 
 func difference(a, b *Snapshot) Change {

@@ -132,19 +132,23 @@ func (o *owners) wants(services []registry.Service) []keyed {
 		return nil
 	}
 	have := map[string]int{}
+	now := o.conn.Now()
+	// One time for all: of names seen at once the one that says most counts.
+	since := now
 	for _, c := range o.known {
 		have[c.Service]++
+		if !since.After(c.Since) {
+			since = c.Since.Add(1) // the bucket may have lost it
+		}
 	}
 	var wants []keyed
-	// One time for all: of names seen at once the one that says most counts.
-	now := o.conn.Now()
 	for n, by := range offered(services, o.grants()) {
 		key := n.key()
 		if _, ok := o.known[key]; ok || have[by[0]] >= maxClaims {
 			continue
 		}
 		have[by[0]]++
-		wants = append(wants, keyed{key, store.Claim{Name: n.String(), Service: by[0], Since: now, Seen: now}})
+		wants = append(wants, keyed{key, store.Claim{Name: n.String(), Service: by[0], Since: since, Seen: now}})
 	}
 	return wants
 }
@@ -154,12 +158,17 @@ func (o *owners) wants(services []registry.Service) []keyed {
 func (o *owners) claim(ctx context.Context, wants []keyed) ([]keyed, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
+	since, err := o.names.Order(ctx, wants[0].Since)
+	if err != nil {
+		return nil, err
+	}
 	p := pool.NewWithResults[keyed]().WithContext(ctx).WithMaxGoroutines(claimsAtOnce)
 	for _, w := range wants {
 		if ctx.Err() != nil {
 			break
 		}
 		p.Go(func(ctx context.Context) (keyed, error) {
+			w.Since = since
 			c, err := o.names.Create(ctx, w.key, w.Claim)
 			return keyed{w.key, c}, err
 		})

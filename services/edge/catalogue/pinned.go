@@ -80,21 +80,7 @@ func (b *builder) accepted(svc registry.Service, r *releases, newest *busv1.Tool
 		ok = known && b.definition(svc.Name, newest).Digest == want
 		f = form{tool: newest}
 	} else {
-		for i, release := range r.all {
-			at := slices.IndexFunc(release.Catalogue.GetTools(), func(t *busv1.Tool) bool { return t.Name == newest.Name })
-			if at < 0 {
-				continue
-			}
-			if t := release.Catalogue.Tools[at]; known && b.definition(svc.Name, t).Digest == want {
-				if !ok {
-					f, ok = form{release: i, tool: t}, true
-				}
-				f.instances = append(f.instances, release.Instances...)
-			}
-		}
-		if len(f.instances) == r.instances {
-			f.instances = nil
-		}
+		f, ok = b.pinnedForm(svc, r, newest.Name)
 	}
 	if may, _ := b.owners.may(svc.Name, Name{ToolName, newest.Name}); may && (!ok || f.release > 0) {
 		q := Quarantined{Tool: newest.Name, Service: svc.Name, New: !known}
@@ -102,6 +88,28 @@ func (b *builder) accepted(svc registry.Service, r *releases, newest *busv1.Tool
 			q.Version = r.version(svc, f.release)
 		}
 		b.quarantined = append(b.quarantined, q)
+	}
+	return f, ok
+}
+
+// pinnedForm is a tool in the form that was accepted, of whichever release has it so.
+func (b *builder) pinnedForm(svc registry.Service, r *releases, tool string) (f form, ok bool) {
+	want, known := b.pinned[tool]
+	if !known {
+		return f, false
+	}
+	for i, release := range r.all {
+		at := slices.IndexFunc(release.Catalogue.GetTools(), func(t *busv1.Tool) bool { return t.Name == tool })
+		if at < 0 || b.definition(svc.Name, release.Catalogue.Tools[at]).Digest != want {
+			continue
+		}
+		if !ok {
+			f, ok = form{release: i, tool: release.Catalogue.Tools[at]}, true
+		}
+		f.instances = append(f.instances, release.Instances...)
+	}
+	if len(f.instances) == r.instances {
+		f.instances = nil
 	}
 	return f, ok
 }

@@ -2,6 +2,7 @@ package catalogue_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,36 @@ func TestH8PinnedTools(t *testing.T) {
 	bustest.Eventually(t, "with pins again there is", func() bool { return says(late, "") })
 }
 
+// A tool that the newest release no longer has goes on as it was accepted, by those
+// instances alone that say just that: not by one whose words nobody has read.
+func TestPinnedToolOfAnOlderRelease(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live, _ := granting(t, url, `{pin: strict, services: {"*": {offers: ["*"]}}}`)
+	conn := bustest.Connect(t, url)
+	announce(t, url, &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{described("x", "read")}})
+	bustest.Eventually(t, "it waits", func() bool { return len(live.Now().Quarantined()) == 1 })
+	if err := catalogue.Accept(t.Context(), conn, live.Now().Newest()["x"]); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, live, "x")
+	for instance, release := range map[string]struct {
+		version string
+		tool    *busv1.Tool
+	}{"i2": {"2.0.0", described("x", "unread")}, "i3": {"3.0.0", described("z", "new")}} {
+		one, err := registry.Announce(bustest.Connect(t, url), "svc", instance, release.version, &busv1.Catalogue{Service: "svc", Tools: []*busv1.Tool{release.tool}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { one.Withdraw(context.WithoutCancel(t.Context())) })
+	}
+	bustest.Eventually(t, "the first release answers for x, alone", func() bool {
+		_, other := live.Now().Newest()["z"]
+		x, ok := live.Now().Tool("x")
+		return other && ok && slices.Equal(x.Instances, []string{"i1"}) && len(x.Earlier) == 0
+	})
+}
+
 // A bucket that is lost loses nothing that edges know.
 func TestH8PinsOutliveTheirBucket(t *testing.T) {
 	t.Parallel()
@@ -112,8 +143,8 @@ func TestH8PinsOutliveTheirBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(t, live, "x")
-	if err := conn.Bucket(bus.DefinitionsBucket).Each(t.Context(), "accepted.", func(key string, _ []byte) {
-		if err := conn.Bucket(bus.DefinitionsBucket).Delete(t.Context(), key); err != nil {
+	if err := conn.Bucket(bus.AcceptedBucket).Each(t.Context(), "", func(key string, _ []byte) {
+		if err := conn.Bucket(bus.AcceptedBucket).Delete(t.Context(), key); err != nil {
 			t.Error(err)
 		}
 	}); err != nil {

@@ -16,12 +16,12 @@ type Access interface {
 	// Sight is what lists, searches and notifications show to a principal; nil for
 	// everything.
 	Sight(p Principal) catalogue.Sight
-	// NeedsApproval reports whether a person has to agree to a call, whatever its
-	// tool says.
-	NeedsApproval(v View) bool
-	// MayApprove reports whether somebody may agree to a call that a principal, by
-	// its ID, has made.
-	MayApprove(p Principal, requester string, v View) bool
+	// Approval decides whether somebody has to agree to a principal's call of a tool,
+	// and who; says is what the tool itself says.
+	Approval(p Principal, tool string, says bool) Demand
+	// MayApprove reports whether somebody may agree to a call of a tool that a
+	// principal, by its ID, has made.
+	MayApprove(p Principal, requester, tool string) bool
 	// Roles are those of a principal here, sorted.
 	Roles(p Principal) []string
 	// Approves reports whether somebody may agree to calls of others at all.
@@ -36,6 +36,14 @@ type Access interface {
 // ErrUnseen is what Access says of a name that its caller must not know of.
 var ErrUnseen = errors.New("not for this principal")
 
+// Demand is whose word a call of a tool needs before it runs.
+type Demand struct {
+	// Needed: somebody has to agree. Others: that is not the person behind who calls.
+	Needed, Others bool
+	// Waived: the tool says that somebody has to agree, and the policy that nobody has to.
+	Waived bool
+}
+
 // Open is the Access of an edge without a policy: everybody may do everything, and
 // agrees to its own calls.
 type Open struct{}
@@ -46,11 +54,11 @@ func (Open) Authorize(context.Context, View) error { return nil }
 // Sight implements Access.
 func (Open) Sight(Principal) catalogue.Sight { return nil }
 
-// NeedsApproval implements Access.
-func (Open) NeedsApproval(View) bool { return false }
+// Approval implements Access.
+func (Open) Approval(_ Principal, _ string, says bool) Demand { return Demand{Needed: says} }
 
 // MayApprove implements Access.
-func (Open) MayApprove(p Principal, requester string, _ View) bool { return p.ID() == requester }
+func (Open) MayApprove(p Principal, requester, _ string) bool { return p.ID() == requester }
 
 // Roles implements Access.
 func (Open) Roles(Principal) []string { return nil }
@@ -81,8 +89,15 @@ func authorize(cfg *Config) link {
 			case err != nil:
 				return nil, err
 			}
-			r.askPerson = r.Target.Tool != nil && (r.Target.Tool.RequiresUserApproval || cfg.Access.NeedsApproval(r.View))
 			return next(ctx, r)
 		}
 	}
+}
+
+// demand is whose word a call needs.
+func demand(a Access, v View) Demand {
+	if v.Target.Tool == nil {
+		return Demand{}
+	}
+	return a.Approval(v.Principal, v.Name, v.Target.Tool.RequiresUserApproval)
 }

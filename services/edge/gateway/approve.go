@@ -32,8 +32,9 @@ type Approvals interface {
 	Take(ctx context.Context, decider, id string) (*store.HeldCall, error)
 	// Return undoes Take for a call that did not run.
 	Return(ctx context.Context, held *store.HeldCall) error
-	// Use reports whether a name is used for the first time.
-	Use(ctx context.Context, name string) (bool, error)
+	// Use reports whether a name is used for the first time. The payer's share of the
+	// room bounds how many are; its error has reason RateLimited then.
+	Use(ctx context.Context, payer, name string) (bool, error)
 	// Unuse undoes Use for an agreement to a call that did not run.
 	Unuse(ctx context.Context, name string) error
 }
@@ -41,6 +42,8 @@ type Approvals interface {
 // Approval is what a person said to a call.
 type Approval struct {
 	Agreed bool
+	// Waived: nobody was asked, because the policy says so. Nothing else is set then.
+	Waived bool
 	// By is whose word it is, Door how it came, which need not be the door of the
 	// call.
 	By   Principal
@@ -85,9 +88,11 @@ func approve(cfg *Config) link {
 				return next(ctx, r)
 			case cfg.Approvals == nil:
 				return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(r.Name))
-			case !canElicit(r.Client) || !cfg.Access.MayApprove(r.Principal, r.Principal.ID(), r.View):
+			case r.demand.Others || !canElicit(r.Client) && r.demand.Needed:
 				return nil, r.hold(ctx, cfg)
-			case len(r.RequestState) == 0:
+			case !r.ofApproval && len(r.RequestState) > 0:
+				return nil, noState() // of a call that began before the policy asked for approval
+			case !r.ofApproval:
 				question, err := r.ask()
 				if err == nil && r.Stream != nil {
 					cfg.Caller.Asked(ctx, r.Stream, question)
@@ -142,7 +147,12 @@ func changed() error {
 		Because(errChanged)
 }
 
+func noState() error {
+	return fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
+}
+
 func (r *run) approvalState(what byte, state []byte) []byte {
+	r.ofApproval = true
 	b := append([]byte{what}, rand.Text()...)
 	return append(append(b, r.toolDigest()...), state...)
 }
@@ -170,7 +180,7 @@ func (r *run) ask() (*busv1.InputRequired, error) {
 // proceed reads what was said and leaves the call as its service expects it. It
 // returns the name of the approval, which is used from now on.
 func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error) {
-	bad := fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
+	bad := noState()
 	if len(r.RequestState) < 1+approvalName+approvalDigest {
 		return "", bad
 	}
@@ -211,7 +221,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 			return "", err
 		}
 	}
-	first, err := a.Use(ctx, id)
+	first, err := a.Use(ctx, r.Payer, id)
 	if err != nil {
 		return "", err
 	}

@@ -92,7 +92,8 @@ type View struct {
 	Parent string
 	// Target is what the call reaches; empty before the link validate.
 	Target catalogue.Target
-	// Approval is what a person said to the call; nil when nobody was asked.
+	// Approval is what a person said to the call; nil when nobody was asked, unless
+	// the policy waived that.
 	Approval *Approval
 	// Ran says which instance carried the call out, or was asked to last; empty
 	// where none was.
@@ -107,8 +108,11 @@ type run struct {
 	said    Call
 	onFrame OnFrame
 
-	// askPerson says that a person has to agree to the call.
-	askPerson bool
+	// demand is whose word the call needs.
+	demand Demand
+	// ofApproval says that RequestState is of the link approve: that of the client, or
+	// that of the answer.
+	ofApproval bool
 	// missing says why there is no target; nil where there is one.
 	missing error
 	// begun says that it is in the audit trail that the call begins.

@@ -70,7 +70,9 @@ func (r *run) keyed() bool {
 	return r.IdempotencyKey != "" && r.Writes() && r.Target.Tool != nil && !r.Target.Tool.KeepsKeys
 }
 
-func (r *run) wantsApproval() bool { return r.askPerson }
+// wantsApproval reports whether somebody has to agree, or was asked already: what they
+// said counts, whatever the policy says by now.
+func (r *run) wantsApproval() bool { return r.demand.Needed || r.ofApproval || r.approved != nil }
 
 func (r *run) cacheable() bool {
 	t := r.Target.Tool

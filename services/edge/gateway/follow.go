@@ -30,9 +30,11 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onF
 	}
 	answer := answerOf(frame)
 	answer.Tool = r.Target.Tool
-	if asked := answer.InputRequired; asked != nil && !r.Stream.AskedByEdge() && r.Target.Tool != nil && r.Target.Tool.RequiresUserApproval {
-		// Its service asks only in a call that a person has agreed to.
-		asked.RequestState = r.approvalState(agreed, asked.RequestState)
+	if asked := answer.InputRequired; asked != nil {
+		if r.ofApproval = r.Stream.AskedByEdge(); !r.ofApproval && demand(g.cfg.Access, r.View).Needed {
+			// Its service asks only in a call that a person has agreed to.
+			asked.RequestState = r.approvalState(agreed, asked.RequestState)
+		}
 	}
 	if err := record(ctx, g.cfg.Auditor, r, answer, nil); err != nil {
 		return nil, err

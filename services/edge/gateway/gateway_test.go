@@ -56,9 +56,9 @@ func (p *policies) Look(context.Context, string, string) (*store.HeldCall, error
 func (p *policies) Take(context.Context, string, string) (*store.HeldCall, error) {
 	return nil, p.ask("approve")
 }
-func (p *policies) Return(context.Context, *store.HeldCall) error { return nil }
-func (p *policies) Unuse(context.Context, string) error           { return nil }
-func (p *policies) Use(context.Context, string) (bool, error)     { return true, p.ask("approve") }
+func (p *policies) Return(context.Context, *store.HeldCall) error     { return nil }
+func (p *policies) Unuse(context.Context, string) error               { return nil }
+func (p *policies) Use(context.Context, string, string) (bool, error) { return true, p.ask("approve") }
 func (p *policies) Acquire(context.Context, gateway.View) (func(), error) {
 	return func() { _ = p.ask("release") }, p.ask("limit")
 }

@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -79,12 +80,8 @@ func (p Principal) ID() string { return strconv.Itoa(len(p.Tenant)) + ":" + p.Te
 
 // TenantOf is the tenant of a principal's ID; empty for any other text.
 func TenantOf(id string) string {
-	size, rest, _ := strings.Cut(id, ":")
-	n, err := strconv.Atoi(size)
-	if err != nil || n < 0 || n > len(rest) {
-		return ""
-	}
-	return rest[:n]
+	tenant, _ := quota.Tenant(id)
+	return tenant
 }
 
 // NameOf is the name of a principal, by its ID.

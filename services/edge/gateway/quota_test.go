@@ -44,6 +44,33 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 	w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
 }
 
+// H1: agreements that were used count for who used them: their names stay in the bucket
+// of all for two hours.
+func TestH1UsedApprovalsOfOnePayerAreBounded(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	w := startOn(t, url, func(w *world, cfg *gateway.Config) {
+		approvals := store.NewApprovals(bustest.Connect(t, url))
+		approvals.Traces = quota.New("decided calls", 2, 1<<20)
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = approvals, w, sealer(t, 1)
+	})
+	asked := func(who string) *gateway.Call {
+		c := approved(nil, "")
+		c.Credentials.Bearer = who
+		c = approved(w.works(t, c).InputRequired.GetRequestState(), yes)
+		c.Credentials.Bearer = who
+		return c
+	}
+	for range 2 {
+		w.works(t, asked("ada"))
+	}
+	w.fails(t, asked("ada"), fault.RateLimited, fault.No)
+	w.works(t, asked("bob"))
+	if n := w.svc.Calls.Load(); n != 3 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
 // H1: a held call that is given back is counted again, and discarded when its
 // caller has filled the room meanwhile: nobody fills the bucket of all by having
 // calls fail.

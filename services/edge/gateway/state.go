@@ -40,8 +40,13 @@ func state(cfg *Config) link {
 func (r *run) openState(ctx context.Context, s *store.Sealer) ([]byte, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(string(r.RequestState))
 	var state []byte
-	if err == nil {
-		state, err = s.Open(ctx, r.belongsTo(), sealed)
+	for _, r.ofApproval = range []bool{true, false} {
+		if err == nil || errors.Is(err, store.ErrNotOurs) {
+			state, err = s.Open(ctx, r.belongsTo(), sealed)
+		}
+		if err == nil {
+			break
+		}
 	}
 	var broken base64.CorruptInputError
 	if errors.Is(err, store.ErrNotOurs) || errors.As(err, &broken) {
@@ -60,10 +65,15 @@ func (r *run) sealState(ctx context.Context, s *store.Sealer, a *Answer) error {
 	return err
 }
 
-// belongsTo is the digest of what the state is bound to.
+// belongsTo is the digest of what the state is bound to. That of an approval has one
+// part more: no service can say that a person has agreed.
 func (r *run) belongsTo() []byte {
+	var approval []byte
+	if r.ofApproval {
+		approval = []byte("approval")
+	}
 	return digest([]byte(r.Principal.Tenant), []byte(r.Principal.Name), []byte(r.Method), []byte(r.Name), r.Arguments,
-		[]byte(r.Target.Service), []byte(r.Target.Definition))
+		[]byte(r.Target.Service), []byte(r.Target.Definition), approval)
 }
 
 // digest stands for several parts. Each goes in with its length, so that no

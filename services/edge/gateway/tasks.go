@@ -22,13 +22,17 @@ import (
 // Tasks keeps the calls that go on as tasks. A task that is not there is
 // bus.ErrNoKey.
 type Tasks interface {
-	// Create makes a task durable and has it run.
-	Create(ctx context.Context, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error)
+	// CreateFor makes a task durable, of who showed a credential, and has it run.
+	CreateFor(ctx context.Context, credential, service string, req *busv1.Request, begun *busv1.Task) (*busv1.TaskRecord, error)
 	Get(ctx context.Context, id string) (*busv1.TaskRecord, error)
 	// Answer adds answers, a JSON object, to the questions that are open.
 	Answer(ctx context.Context, id string, answers []byte) error
-	// Cancel ends a task that is not over.
+	// Cancel ends a task that is not over. End does so for a reason that people read,
+	// and reports whether this call did.
 	Cancel(ctx context.Context, id string) error
+	End(ctx context.Context, id, why string) (bool, error)
+	// Running visits the tasks that are not over.
+	Running(ctx context.Context, f func(*busv1.TaskRecord)) error
 	// OnWrite calls f at every change of a task until stop is called.
 	OnWrite(id string, f func()) (stop func(), err error)
 }
@@ -45,7 +49,7 @@ func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
 		err = bus.ErrNoKey
 	}
 	// A task is its tool's: who may not use that any more may end it, and nothing else.
-	if err == nil && r.Method != mcp.MethodTasksCancel && !r.sees(cfg, rec) {
+	if err == nil && r.Method != mcp.MethodTasksCancel && !mayUse(cfg.Access, r.Principal, rec) {
 		err = bus.ErrNoKey
 	}
 	answer := &Answer{Result: &busv1.Result{Json: []byte("{}")}}
@@ -69,10 +73,10 @@ func (r *run) useTask(ctx context.Context, cfg *Config) (*Answer, error) {
 	return answer, nil
 }
 
-// sees reports whether the rules still let who calls use the tool of a task. Conditions
+// mayUse reports whether the rules still let somebody use the tool of a task. Conditions
 // are of the moment when it began.
-func (r *run) sees(cfg *Config, rec *busv1.TaskRecord) bool {
-	sight, call := cfg.Access.Sight(r.Principal), rec.GetRequest()
+func mayUse(a Access, who Principal, rec *busv1.TaskRecord) bool {
+	sight, call := a.Sight(who), rec.GetRequest()
 	service, _, _ := strings.Cut(call.GetId(), ".")
 	return sight == nil || call.GetMethod() != mcp.MethodToolsCall || sight.Sees(catalogue.Tools, call.GetName(), service)
 }
@@ -130,7 +134,7 @@ func (r *run) createTask(ctx context.Context, store Tasks, room *quota.Quota, re
 	if _, err := room.Keep(r.Payer, r.ID, len(r.Arguments)+maxTaskResult, taskLife); err != nil {
 		return nil, err
 	}
-	rec, err := store.Create(ctx, r.Target.Service, req, begun)
+	rec, err := store.CreateFor(ctx, r.Principal.Credential, r.Target.Service, req, begun)
 	if err != nil {
 		room.Release(r.Payer, r.ID)
 		return nil, err

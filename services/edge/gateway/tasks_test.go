@@ -105,7 +105,7 @@ func TestTaskForWhoTakesNone(t *testing.T) {
 // failing is a store that cannot be reached.
 type failing struct{ gateway.Tasks }
 
-func (failing) Create(context.Context, string, *busv1.Request, *busv1.Task) (*busv1.TaskRecord, error) {
+func (failing) CreateFor(context.Context, string, string, *busv1.Request, *busv1.Task) (*busv1.TaskRecord, error) {
 	return nil, fault.New(fault.Unavailable, "away")
 }
 func (failing) Get(context.Context, string) (*busv1.TaskRecord, error) {

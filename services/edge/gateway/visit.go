@@ -77,6 +77,13 @@ func (g *Gateway) See(ctx context.Context, c Credentials) (*catalogue.Snapshot, 
 	return g.cfg.Catalogue.Now().For(g.cfg.Access.Sight(p)), nil
 }
 
+// Needs reports for who shows credentials whether somebody has to agree to a call of a
+// tool, by its name and what the tool itself says.
+func (g *Gateway) Needs(ctx context.Context, c Credentials) (func(tool string, says bool) bool, error) {
+	p, err := g.Authenticate(ctx, c)
+	return func(tool string, says bool) bool { return g.cfg.Access.Approval(p, tool, says).Needed }, err
+}
+
 // lookAgain is how long who is behind credentials is taken as known.
 const lookAgain = 15 * time.Second
 

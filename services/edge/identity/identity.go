@@ -132,6 +132,15 @@ func (a *Authenticator) Configure(s Settings) error {
 // Close ends what reads keys of issuers. Keys are closed by who made them.
 func (a *Authenticator) Close() { a.now.Load().oauth.Close() }
 
+// Revoked reports whether what somebody showed, by its Principal.Credential, is known to
+// be revoked: a key that is not there any more. Of nothing else it is known.
+func (a *Authenticator) Revoked(ctx context.Context, credential string) (bool, error) {
+	if keys := a.keys.Load(); keys != nil {
+		return keys.revoked(ctx, credential)
+	}
+	return false, nil
+}
+
 // OnEnded implements gateway.Ender.
 func (a *Authenticator) OnEnded(f func(credential string)) (stop func()) {
 	a.mu.Lock()

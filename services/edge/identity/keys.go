@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,6 +173,23 @@ func (k *Keys) changed(id string, now *store.APIKey) {
 	ended := k.onEnded
 	k.mu.Unlock()
 	ended(credentialOf(id))
+}
+
+// revoked reports whether a credential is that of a key which is not there any more. Of
+// one that is not known here the bus is asked: it may have been made just now.
+func (k *Keys) revoked(ctx context.Context, credential string) (bool, error) {
+	id, ok := strings.CutPrefix(credential, credentialOf(""))
+	if !ok {
+		return false, nil
+	}
+	k.mu.RLock()
+	known := k.known[id] != nil
+	k.mu.RUnlock()
+	if known {
+		return false, nil
+	}
+	there, err := k.store.Has(ctx, id)
+	return !there && err == nil, err
 }
 
 func credentialOf(id string) string { return "key bb_" + id }

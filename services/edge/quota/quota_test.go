@@ -69,6 +69,95 @@ func TestH1TheOldestOfTheSamePayerMakeRoom(t *testing.T) {
 	displace("b", "y", 10)
 }
 
+// H1: the payers of one tenant have a share together, as many as they are, and nobody
+// else is harmed.
+func TestH1AShareOfATenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := quota.New("calls", 3, 1000)
+		keep := func(payer, key string, size int) error { _, err := q.Keep(payer, key, size, time.Minute); return err }
+		for i := range 6 {
+			for k := range 2 {
+				if err := keep(fmt.Sprintf("4:acme%d", i), fmt.Sprint(i, k), 10); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := keep("4:acmenew", "x", 10); !fault.Is(err, fault.RateLimited) || fault.From(err).Executed != fault.No {
+			t.Errorf("a thirteenth of a tenant: %v", err)
+		}
+		if err := keep("4:acme1", "1 1", 20); err != nil {
+			t.Errorf("what is counted may change: %v", err)
+		}
+		for _, other := range []string{"4:beta1", "0:ada", "@192.0.2.1", "@192.0.2.2"} {
+			if err := keep(other, "x", 10); err != nil {
+				t.Errorf("%s, who is not of the tenant: %v", other, err)
+			}
+		}
+		q.Release("4:acme1", "1 1")
+		if err := keep("4:acmenew", "x", 10); err != nil {
+			t.Errorf("after one was released: %v", err)
+		}
+		if err := keep("4:acmenew", "y", 10); !fault.Is(err, fault.RateLimited) {
+			t.Errorf("and one more: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := keep("4:acmenew", "y", 10); err != nil {
+			t.Errorf("when those of all others are over: %v", err)
+		}
+	})
+	t.Run("by bytes", func(t *testing.T) {
+		q := quota.New("calls", 100, 1000)
+		for i := range 4 {
+			if _, err := q.Keep(fmt.Sprintf("4:acme%d", i), "k", 1000, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := q.Keep("4:acmenew", "k", 1, time.Minute); !fault.Is(err, fault.RateLimited) {
+			t.Error(err)
+		}
+		if q.Room("4:acmenew", 0.75) {
+			t.Error("there is said to be room")
+		}
+	})
+	t.Run("the oldest of who keeps most make room", func(t *testing.T) {
+		q := quota.New("sessions", 3, 1000)
+		q.Displace("4:acmelight", "light", 10, time.Minute)
+		for i := range 11 {
+			if gone := q.Displace(fmt.Sprintf("4:acme%d", i/3), fmt.Sprint(i), 20, time.Minute); len(gone) > 0 {
+				t.Fatalf("%d: %v are gone", i, gone)
+			}
+		}
+		if gone := q.Displace("4:acmenew", "new", 10, time.Minute); !slices.Equal(gone, []string{"0"}) {
+			t.Errorf("%v are gone", gone)
+		}
+		if gone := q.Displace("4:acmenew", "large", 990, time.Minute); len(gone) != 1 {
+			t.Errorf("%v are gone", gone)
+		}
+	})
+}
+
+// Payers that are forgotten are not counted for their tenant any more.
+func TestForgottenPayersOfATenant(t *testing.T) {
+	t.Parallel()
+	q := quota.New("sessions", 2_500, 1<<20)
+	for i := range 10_000 {
+		if _, err := q.Keep(fmt.Sprintf("4:acme%d", i), "k", 1, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.Keep("4:acme1", "l", 1, time.Hour); !fault.Is(err, fault.RateLimited) {
+		t.Error(err)
+	}
+	for i := range 10_000 {
+		if _, err := q.Keep(fmt.Sprintf("@%d", i), "k", 1, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.Keep("4:acme1", "l", 1, time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
 // What an edge counts is bounded, whatever payers there are.
 func TestPayersAreBounded(t *testing.T) {
 	t.Parallel()

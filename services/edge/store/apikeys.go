@@ -109,6 +109,12 @@ func readAPIKey(id string, raw []byte) *APIKey {
 	return k
 }
 
+// Has reports whether there is a key with an id.
+func (s *APIKeys) Has(ctx context.Context, id string) (bool, error) {
+	_, revision, err := s.bucket.Look(ctx, apiKeyRoom+id)
+	return revision > 0, err
+}
+
 // LastUsed returns when each key was used last, by id, give or take a minute.
 func (s *APIKeys) LastUsed(ctx context.Context) (map[string]time.Time, error) {
 	all := map[string]time.Time{}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 )
@@ -51,17 +52,26 @@ type Approvals struct {
 	bucket *bus.Bucket
 	// Quota bounds the calls that one payer has held at one edge.
 	Quota *quota.Quota
+	// Traces bounds what stays of them, and of agreements that were used: a key without
+	// a value, for as long as the bucket keeps it.
+	Traces *quota.Quota
 }
 
-// Bounds of Quota.
+// Bounds of Quota and Traces.
 const (
-	maxHeldOfPayer = 256
-	maxHeldBytes   = 4 << 20
+	maxHeldOfPayer   = 256
+	maxHeldBytes     = 4 << 20
+	maxTracesOfPayer = 20_000
+	// traceSize is about what a trace takes in the bucket, bytes.
+	traceSize = 160
 )
 
 // NewApprovals opens the store.
 func NewApprovals(conn *bus.Conn) *Approvals {
-	return &Approvals{conn.Bucket(bus.ApprovalsBucket), quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes)}
+	return &Approvals{
+		bucket: conn.Bucket(bus.ApprovalsBucket), Quota: quota.New("calls that wait for a person", maxHeldOfPayer, maxHeldBytes),
+		Traces: quota.New("calls that a person decided on", maxTracesOfPayer, maxTracesOfPayer*traceSize),
+	}
 }
 
 // Approvers stands for those of a tenant who decide on the calls of others.
@@ -114,14 +124,22 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 		// What nobody decided on in time; else it goes with the age of the bucket.
 		_ = a.bucket.Delete(ctx, old)
 	}
+	if err == nil {
+		err = a.trace(held.Payer, key)
+	}
+	if err == nil {
+		err = a.bucket.Put(ctx, key, raw)
+	}
 	if err != nil {
-		return err
-	}
-	if err := a.bucket.Put(ctx, key, raw); err != nil {
 		a.Quota.Release(held.Payer, key)
-		return err
 	}
-	return nil
+	return err
+}
+
+// trace counts a key that is about to be in the bucket, whatever becomes of its value.
+func (a *Approvals) trace(payer, key string) error {
+	_, err := a.Traces.Keep(payer, key, traceSize, storage.ApprovalTTL)
+	return err
 }
 
 // Held implements gateway.Approvals.
@@ -208,6 +226,9 @@ func (a *Approvals) Unuse(ctx context.Context, name string) error {
 }
 
 // Use implements gateway.Approvals.
-func (a *Approvals) Use(ctx context.Context, name string) (bool, error) {
+func (a *Approvals) Use(ctx context.Context, payer, name string) (bool, error) {
+	if err := a.trace(payer, usedKey(name)); err != nil {
+		return false, err
+	}
 	return a.bucket.Create(ctx, usedKey(name), []byte("1"))
 }

@@ -13,20 +13,17 @@ import (
 )
 
 // Definitions are what services said of their tools: what edges have seen last, so that
-// one of them tells of each change, and what an operator has accepted. No edge may write
-// the latter.
-type Definitions struct{ bucket *bus.Bucket }
+// one of them tells of each change, and what an operator has accepted. The latter has a
+// bucket of its own: no edge may write it, and nothing that services cause takes its room.
+type Definitions struct{ seen, accepted *bus.Bucket }
 
 // NewDefinitions opens the store.
 func NewDefinitions(conn *bus.Conn) *Definitions {
-	return &Definitions{conn.Bucket(bus.DefinitionsBucket)}
+	return &Definitions{conn.Bucket(bus.DefinitionsBucket), conn.Bucket(bus.AcceptedBucket)}
 }
 
-// Beginnings of the keys.
-const (
-	seen     = "seen."
-	accepted = "accepted."
-)
+// seen is the beginning of the keys of what was seen.
+const seen = "seen."
 
 // keyOfTool is that of a name, which may hold anything.
 func keyOfTool(tool string) string {
@@ -36,16 +33,16 @@ func keyOfTool(tool string) string {
 
 // Seen visits what edges have seen last. Malformed ones are left out.
 func (s *Definitions) Seen(ctx context.Context, f func(definition.Definition, int)) error {
-	return s.each(ctx, seen, f)
+	return each(ctx, s.seen, seen, f)
 }
 
 // Accepted visits what is accepted.
 func (s *Definitions) Accepted(ctx context.Context, f func(definition.Definition)) error {
-	return s.each(ctx, accepted, func(d definition.Definition, _ int) { f(d) })
+	return each(ctx, s.accepted, "", func(d definition.Definition, _ int) { f(d) })
 }
 
-func (s *Definitions) each(ctx context.Context, begins string, f func(d definition.Definition, bytes int)) error {
-	return s.bucket.Each(ctx, begins, func(key string, value []byte) {
+func each(ctx context.Context, b *bus.Bucket, begins string, f func(d definition.Definition, bytes int)) error {
+	return b.Each(ctx, begins, func(key string, value []byte) {
 		var d definition.Definition
 		if json.Unmarshal(value, &d) == nil && strings.TrimPrefix(key, begins) == keyOfTool(d.Tool) {
 			f(d, len(value))
@@ -55,7 +52,7 @@ func (s *Definitions) each(ctx context.Context, begins string, f func(d definiti
 
 // FindAccepted returns what is accepted of a tool; ErrNoKey for nothing.
 func (s *Definitions) FindAccepted(ctx context.Context, tool string) (d definition.Definition, err error) {
-	raw, err := s.bucket.Get(ctx, accepted+keyOfTool(tool))
+	raw, err := s.accepted.Get(ctx, keyOfTool(tool))
 	if err == nil {
 		err = json.Unmarshal(raw, &d)
 	}
@@ -73,7 +70,7 @@ func (s *Definitions) See(ctx context.Context, d definition.Definition) (before 
 	key := seen + keyOfTool(d.Tool)
 	err = bus.Swap(func() (bool, error) {
 		before, fresh = definition.Definition{}, false
-		raw, revision, err := s.bucket.Look(ctx, key)
+		raw, revision, err := s.seen.Look(ctx, key)
 		if err != nil {
 			return false, err
 		}
@@ -83,7 +80,7 @@ func (s *Definitions) See(ctx context.Context, d definition.Definition) (before 
 		if before.Digest == d.Digest {
 			return true, nil
 		}
-		now, err := s.bucket.Replace(ctx, key, value, revision)
+		now, err := s.seen.Replace(ctx, key, value, revision)
 		fresh = now > 0
 		return fresh, err
 	})
@@ -92,7 +89,7 @@ func (s *Definitions) See(ctx context.Context, d definition.Definition) (before 
 
 // Forget removes what was seen of a tool.
 func (s *Definitions) Forget(ctx context.Context, tool string) error {
-	return s.bucket.Delete(ctx, seen+keyOfTool(tool))
+	return s.seen.Delete(ctx, seen+keyOfTool(tool))
 }
 
 // Accept keeps a definition as the accepted one of its tool.
@@ -101,5 +98,5 @@ func (s *Definitions) Accept(ctx context.Context, d definition.Definition) error
 	if err != nil {
 		return err
 	}
-	return s.bucket.Put(ctx, accepted+keyOfTool(d.Tool), value)
+	return s.accepted.Put(ctx, keyOfTool(d.Tool), value)
 }

@@ -16,8 +16,8 @@ type Claim struct {
 	// Name is cut where the bucket would not take it; the key is of the whole one.
 	Name    string `json:"name"`
 	Service string `json:"service"`
-	// Since is when the service was first seen with it; zero where an operator gave
-	// it to the service.
+	// Since is when the service was first seen with it, and later than that of any claim
+	// made before, whatever the clocks say; zero where an operator gave it to the service.
 	Since time.Time `json:"since,omitzero"`
 	// Seen is when the service was last seen to offer it, give or take RenewAfter.
 	Seen time.Time `json:"seen"`
@@ -59,6 +59,34 @@ func (s *Names) All(ctx context.Context) (map[string]Claim, error) {
 		}
 	})
 	return all, err
+}
+
+// orderKey has the latest time of a claim.
+const orderKey = "order"
+
+// Order returns a time for claims that are about to be made: now, or what comes after the
+// time of all claims before, if that is later. The bucket decides on who comes first, not
+// the clocks of edges.
+func (s *Names) Order(ctx context.Context, now time.Time) (at time.Time, err error) {
+	err = bus.Swap(func() (bool, error) {
+		raw, revision, err := s.bucket.Look(ctx, orderKey)
+		if err != nil {
+			return false, err
+		}
+		var last time.Time
+		if len(raw) > 0 && json.Unmarshal(raw, &last) != nil {
+			last = time.Time{}
+		}
+		if at = now.UTC(); !at.After(last) {
+			at = last.Add(1)
+		}
+		if raw, err = json.Marshal(at); err != nil {
+			return false, err
+		}
+		made, err := s.bucket.Replace(ctx, orderKey, raw, revision)
+		return made > 0, err
+	})
+	return at, err
 }
 
 // Create makes a claim, unless the name is claimed, and returns the claim there is

@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -42,5 +45,52 @@ func TestH1SessionsOfOnePayerAreBounded(t *testing.T) {
 	there(other, true)
 	if err := s.Create(t.Context(), &store.Session{Capabilities: []byte(`{"experimental":"` + strings.Repeat("x", 4<<10) + `"}`)}); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("a client that says much of itself: %v", err)
+	}
+}
+
+// H1: names of approvals that were used, and calls that were held and decided on, count
+// for who made them for as long as the bucket has their keys.
+func TestH1TracesOfApprovalsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := store.NewApprovals(bustest.Connect(t, bustest.Server(t)))
+	a.Traces = quota.New("decided calls", 4, 1<<20)
+	refused := func(what string, err error) {
+		t.Helper()
+		if f := fault.From(err); !fault.Is(err, fault.RateLimited) || f.Executed != fault.No || f.RetryAfter < time.Hour {
+			t.Errorf("%s: %v, again after %v", what, err, f.RetryAfter)
+		}
+	}
+	for i := range 2 {
+		if first, err := a.Use(t.Context(), "ada", fmt.Sprint("name", i)); err != nil || !first {
+			t.Fatal(first, err)
+		}
+	}
+	if err := a.Unuse(t.Context(), "name0"); err != nil {
+		t.Fatal(err)
+	}
+	hold := func(payer string) error {
+		h := &store.HeldCall{ID: rand.Text(), Principal: payer, Payer: payer, Expires: time.Now().Add(time.Minute)}
+		if err := a.Hold(t.Context(), h); err != nil {
+			return err
+		}
+		_, err := a.Take(t.Context(), payer, h.ID)
+		return err
+	}
+	for range 2 {
+		if err := hold("ada"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("a fifth that is held", hold("ada"))
+	_, err := a.Use(t.Context(), "ada", "name9")
+	refused("a fifth that is used", err)
+	if first, err := a.Use(t.Context(), "ada", "name0"); err != nil || !first {
+		t.Errorf("one that was given back: %t, %v", first, err)
+	}
+	if _, err := a.Use(t.Context(), "bob", "name9"); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	if err := hold("bob"); err != nil {
+		t.Errorf("somebody else: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -75,16 +76,29 @@ type Sessions struct {
 	stop  func()
 
 	mu     sync.Mutex
-	cached map[string]*Session
-	// writes counts the writes heard, so that a value read before one is not
-	// remembered after it.
-	writes uint64
+	cached map[string]cachedSession
+	// heard is when somebody wrote a session: the value read soon after may be the one
+	// before, since a write is heard before it is stored.
+	heard map[string]time.Time
 }
+
+// cachedSession is one as it was read.
+type cachedSession struct {
+	*Session
+	read time.Time
+}
+
+const (
+	// settleTime is how long after a write is heard what is read is not remembered;
+	// cacheTime, how long it is: a write may be stored later still.
+	settleTime = 2 * time.Second
+	cacheTime  = 30 * time.Second
+)
 
 // NewSessions opens the store. Close it before the connection.
 func NewSessions(conn *bus.Conn) (_ *Sessions, err error) {
 	bucket := conn.Bucket(bus.SessionsBucket)
-	s := &Sessions{bucket: bucket, Quota: quota.New("sessions", maxSessionsOfPayer, maxSessionBytes), cached: map[string]*Session{}}
+	s := &Sessions{bucket: bucket, Quota: quota.New("sessions", maxSessionsOfPayer, maxSessionBytes), cached: map[string]cachedSession{}, heard: map[string]time.Time{}}
 	if s.stop, err = bucket.OnWrite(">", s.forget); err != nil {
 		return nil, err
 	}
@@ -169,10 +183,9 @@ func (s *Sessions) Get(ctx context.Context, id string) (*Session, error) {
 	if !validID(id) {
 		return nil, UnknownSession()
 	}
-	s.mu.Lock()
-	n, before := s.cached[id], s.writes
-	s.mu.Unlock()
+	n := s.remembered(id)
 	if n == nil {
+		begun := time.Now()
 		raw, err := s.bucket.Get(ctx, id)
 		if errors.Is(err, bus.ErrNoKey) {
 			return nil, UnknownSession()
@@ -184,14 +197,7 @@ func (s *Sessions) Get(ctx context.Context, id string) (*Session, error) {
 		if err := json.Unmarshal(raw, n); err != nil {
 			return nil, err
 		}
-		s.mu.Lock()
-		if len(s.cached) >= maxCachedSessions {
-			clear(s.cached)
-		}
-		if s.writes == before {
-			s.cached[id] = n
-		}
-		s.mu.Unlock()
+		s.remember(n, begun)
 	}
 	switch age := time.Since(n.Renewed); {
 	case age > storage.SessionTTL:
@@ -233,11 +239,40 @@ func validID(id string) bool {
 	return true
 }
 
+// remembered is a session that was read a moment ago, nil for any other.
+func (s *Sessions) remembered(id string) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.cached[id]; n.Session != nil && time.Since(n.read) < cacheTime {
+		return n.Session
+	}
+	return nil
+}
+
+// remember keeps a session whose reading began then, unless somebody may just write it.
+func (s *Sessions) remember(n *Session, begun time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.heard[n.ID]; ok && begun.Sub(at) < settleTime {
+		return
+	}
+	delete(s.heard, n.ID)
+	if len(s.cached) >= maxCachedSessions {
+		clear(s.cached)
+	}
+	s.cached[n.ID] = cachedSession{n, begun}
+}
+
+// forget is called when a session is written.
 func (s *Sessions) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.cached, id)
-	s.writes++
+	now := time.Now()
+	if len(s.heard) >= maxCachedSessions {
+		maps.DeleteFunc(s.heard, func(_ string, at time.Time) bool { return now.Sub(at) > 10*settleTime })
+	}
+	s.heard[id] = now
 }
 
 // UnknownSession is the error for a session that is not there.

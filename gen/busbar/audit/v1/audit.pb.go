@@ -136,8 +136,8 @@ type AuditEvent struct {
 	// The call of the tool that made this one on its caller's behalf. Empty for a
 	// client's own.
 	Parent string `protobuf:"bytes,24,opt,name=parent,proto3" json:"parent,omitempty"`
-	// What a person said to this call: "agreed" or "declined". Empty when nobody
-	// was asked.
+	// What a person said to this call: "agreed" or "declined"; "waived" where the tool
+	// wants a person's word and the policy does without. Empty when nobody was asked.
 	Approval string `protobuf:"bytes,25,opt,name=approval,proto3" json:"approval,omitempty"`
 	// Who that was, when, and through which door, whatever door the call itself
 	// first came through. The time is in nanoseconds since the Unix epoch.

@@ -120,7 +120,10 @@ type TaskRecord struct {
 	// Only in completed.
 	Result *Result `protobuf:"bytes,15,opt,name=result,proto3" json:"result,omitempty"`
 	// Only in failed.
-	Error         *Error `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`
+	Error *Error `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`
+	// What its caller showed, by a name that is no secret. Empty where an edge did not
+	// say so.
+	Credential    string `protobuf:"bytes,17,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +270,13 @@ func (x *TaskRecord) GetError() *Error {
 	return nil
 }
 
+func (x *TaskRecord) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
 // TaskRun is a message of the stream TASKS: a run of a task is due.
 type TaskRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -324,7 +334,7 @@ var File_busbar_bus_v1_task_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x18busbar/bus/v1/task.proto\x12\rbusbar.bus.v1\x1a\x18busbar/bus/v1/call.proto\"\xc4\x04\n" +
+	"\x18busbar/bus/v1/task.proto\x12\rbusbar.bus.v1\x1a\x18busbar/bus/v1/call.proto\"\xe4\x04\n" +
 	"\n" +
 	"TaskRecord\x120\n" +
 	"\arequest\x18\x01 \x01(\v2\x16.busbar.bus.v1.RequestR\arequest\x121\n" +
@@ -344,7 +354,10 @@ const file_busbar_bus_v1_task_proto_rawDesc = "" +
 	"\amessage\x18\r \x01(\x04R\amessage\x12%\n" +
 	"\x0einput_requests\x18\x0e \x01(\fR\rinputRequests\x12-\n" +
 	"\x06result\x18\x0f \x01(\v2\x15.busbar.bus.v1.ResultR\x06result\x12*\n" +
-	"\x05error\x18\x10 \x01(\v2\x14.busbar.bus.v1.ErrorR\x05error\"+\n" +
+	"\x05error\x18\x10 \x01(\v2\x14.busbar.bus.v1.ErrorR\x05error\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x11 \x01(\tR\n" +
+	"credential\"+\n" +
 	"\aTaskRun\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run*\xb0\x01\n" +

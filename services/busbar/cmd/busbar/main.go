@@ -30,6 +30,7 @@ type commandLine struct {
 	Services   serviceCommand    `cmd:"" help:"List the services of a bus, or give a name to one of them."`
 	Bus        busCommands       `cmd:"" help:"Look at the buckets and streams of a bus, or make them."`
 	Doctor     doctorCommand     `cmd:"" help:"Look at everything, and say what is wrong and what mends it."`
+	Top        topCommand        `cmd:"" help:"Show what the instances on a bus do, live."`
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
 	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
 	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`

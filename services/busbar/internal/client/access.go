@@ -165,6 +165,7 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 	var me struct {
 		Principal, Tenant, Credential string
 		Roles, Scopes                 []string
+		Program                       bool
 		Expires                       time.Time
 	}
 	if err := json.Unmarshal(body, &me, json.MatchCaseInsensitiveNames(true)); err != nil {
@@ -181,6 +182,9 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 	line("roles", cmp.Or(strings.Join(me.Roles, ", "), "none"))
 	line("scopes", strings.Join(me.Scopes, " "))
 	line("credential", me.Credential)
+	if me.Program {
+		line("program", "yes: on its own behalf, not for a person")
+	}
 	if !me.Expires.IsZero() {
 		line("expires", me.Expires.Format(time.RFC3339))
 	}

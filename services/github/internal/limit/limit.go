@@ -13,7 +13,7 @@ const (
 	Call = 30 * time.Second
 	// Margin is kept back from a call's deadline, so that the model is told what
 	// happened and not only that time ran out.
-	Margin = 250 * time.Millisecond
+	Margin = time.Second
 	// Attempt is the longest one request to GitHub takes, body included.
 	Attempt = 10 * time.Second
 	// Attempts is how often a request that fails is made at most.

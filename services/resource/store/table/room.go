@@ -7,17 +7,23 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
 // Limits bound what one tenant keeps; zero is no bound. Several processes on one
-// database may exceed them by what they write within recount.
+// database may exceed them by what they write within recount, or recountCalls.
 type Limits struct {
+	// Bytes are those of contents, names, descriptions and all else of the resources.
 	Resources, Bytes int64
+	// Calls are the writes with an idempotency key that are remembered.
+	Calls int64
 }
 
 const (
 	// recount is how long a count is believed, with this process's own writes added.
 	recount = 10 * time.Second
+	// recountCalls is that of Calls, which are remembered for a day.
+	recountCalls = 10 * time.Minute
 	// maxCounted bounds the tenants whose counts are remembered.
 	maxCounted = 4096
 )
@@ -28,12 +34,20 @@ type room struct {
 
 	mu    sync.Mutex
 	kept  map[string]*kept
+	calls map[string]*kept
 	clock func() time.Time
 }
 
+// bytesOf is what a resource counts; sizes is the same of all of a tenant.
+func bytesOf(r store.Resource, annotations string) int64 {
+	return r.Size + int64(len(r.URI)+len(r.Name)+len(r.Title)+len(r.Description)+len(r.MIMEType)+len(annotations))
+}
+
+const sizes = `size + octet_length(uri) + octet_length(name) + octet_length(title) + octet_length(description) + octet_length(mime_type) + octet_length(annotations)`
+
 type kept struct {
-	resources, bytes int64
-	counted          time.Time
+	resources, bytes, calls int64
+	counted                 time.Time
 }
 
 // take makes room for what a write has added, in the write's transaction. What makes a
@@ -48,19 +62,50 @@ func (r *room) take(ctx context.Context, tx database.Tx, tenant string, resource
 	// The write itself is counted already.
 	now := &kept{resources: -resources, bytes: -bytes, counted: r.clock()}
 	var there, size int64
-	if _, err := database.One(ctx, tx, `SELECT count(*), CAST(coalesce(sum(size), 0) AS bigint) FROM resource WHERE tenant = $1`,
+	if _, err := database.One(ctx, tx, `SELECT count(*), CAST(coalesce(sum(`+sizes+`), 0) AS bigint) FROM resource WHERE tenant = $1`,
 		[]any{tenant}, &there, &size); err != nil {
 		return err
 	}
 	now.resources, now.bytes = now.resources+there, now.bytes+size
 	r.mu.Lock()
-	if len(r.kept) >= maxCounted || r.kept == nil {
-		r.kept = map[string]*kept{}
-	}
-	r.kept[tenant] = now
+	r.kept = with(r.kept, tenant, now)
 	r.mu.Unlock()
 	_, err := r.add(tenant, resources, bytes)
 	return err
+}
+
+// with has the count of a tenant too, and of as many others as are remembered.
+func with(all map[string]*kept, tenant string, now *kept) map[string]*kept {
+	if len(all) >= maxCounted || all == nil {
+		all = map[string]*kept{}
+	}
+	all[tenant] = now
+	return all
+}
+
+// call makes room for one write with a key, in its transaction.
+func (r *room) call(ctx context.Context, tx database.Tx, tenant string) error {
+	if r.limits.Calls == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	now := r.calls[tenant]
+	r.mu.Unlock()
+	if now == nil || r.clock().Sub(now.counted) > recountCalls {
+		now = &kept{counted: r.clock()}
+		if _, err := database.One(ctx, tx, `SELECT count(*) FROM resource_call WHERE tenant = $1`, []any{tenant}, &now.calls); err != nil {
+			return err
+		}
+		now.calls-- // this one
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = with(r.calls, tenant, now)
+	if now.calls >= r.limits.Calls {
+		return fault.New(fault.RateLimited, "at most %d writes with an idempotency key are remembered for a tenant, each for a day; write without one, or later", r.limits.Calls)
+	}
+	now.calls++
+	return nil
 }
 
 func (r *room) add(tenant string, resources, bytes int64) (known bool, err error) {

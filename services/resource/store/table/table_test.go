@@ -80,7 +80,9 @@ func TestH1RoomOfATenant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openWithin(t, place(t), table.Limits{Resources: 4, Bytes: 1000})
+			// What is said of a resource counts as its content does.
+			about := func(uri string) int64 { return int64(len(uri) + len("n") + len("text/plain") + len("null")) }
+			s := openWithin(t, place(t), table.Limits{Resources: 4, Bytes: 1000 + about("memo://keyed") + 3*about("memo://00"), Calls: 5})
 			create := func(tenant, uri string, size int, once store.Once) error {
 				_, err := s.Create(t.Context(), store.Resource{Tenant: tenant, URI: uri, Name: "n", MIMEType: "text/plain"}, storetest.Text(strings.Repeat("x", size)), once)
 				return err
@@ -95,7 +97,7 @@ func TestH1RoomOfATenant(t *testing.T) {
 			}
 			all := make(chan error, 20)
 			for i := range cap(all) {
-				go func() { all <- create("a", fmt.Sprintf("memo://%d", i), 100, store.Once{}) }()
+				go func() { all <- create("a", fmt.Sprintf("memo://%02d", i), 100, store.Once{}) }()
 			}
 			made := 0
 			for range cap(all) {
@@ -125,11 +127,43 @@ func TestH1RoomOfATenant(t *testing.T) {
 			if err := update("memo://keyed", 700); err != nil {
 				t.Errorf("an update up to the bytes: %v", err)
 			}
+			describe := func(text string) error {
+				_, err := s.Update(t.Context(), "a", "memo://keyed", 0, store.Change{Description: &text}, store.Once{})
+				return err
+			}
+			if err := describe("x"); !fault.Is(err, fault.TooLarge) {
+				t.Errorf("a description beyond the bytes: %v", err)
+			}
+			if err := update("memo://keyed", 600); err != nil {
+				t.Errorf("an update that leaves room: %v", err)
+			}
+			if err := describe(strings.Repeat("x", 100)); err != nil {
+				t.Errorf("a description in that room: %v", err)
+			}
 			if _, err := s.Delete(t.Context(), "a", "memo://keyed", 0, store.Once{}); err != nil {
 				t.Errorf("delete: %v", err)
 			}
 			if err := create("a", "memo://again", 100, store.Once{}); err != nil {
 				t.Errorf("after a delete: %v", err)
+			}
+			// Each write with a key leaves a row for a day, one that deletes too.
+			keyed := func(tenant string, n int) error {
+				_, err := s.Update(t.Context(), tenant, "memo://again", 0, store.Change{Title: new(string)}, store.Once{Caller: "c", Key: fmt.Sprint("n", n), Digest: []byte("d")})
+				return err
+			}
+			for n := range 4 {
+				if err := keyed("a", n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := keyed("a", 4); !fault.Is(err, fault.RateLimited) || fault.From(err).Executed != fault.No {
+				t.Errorf("a sixth write with a key: %v", err)
+			}
+			if err := keyed("a", 3); err != nil {
+				t.Errorf("a repetition: %v", err)
+			}
+			if err := create("b", "memo://again", 1, store.Once{Caller: "c", Key: "k", Digest: []byte("d")}); err != nil {
+				t.Errorf("another tenant: %v", err)
 			}
 		})
 	}

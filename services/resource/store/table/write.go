@@ -44,7 +44,7 @@ func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, o
 			}
 			return r, store.Taken(r.URI, present.Revision)
 		}
-		if err := t.room.take(ctx, tx, r.Tenant, 1, r.Size); err != nil {
+		if err := t.room.take(ctx, tx, r.Tenant, 1, bytesOf(r, annotations)); err != nil {
 			return r, err
 		}
 		return r, event(ctx, tx, r, store.Created, true)
@@ -64,6 +64,10 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 			return was, err
 		}
 		r := was
+		before, err := encode(was.Annotations)
+		if err != nil {
+			return r, err
+		}
 		for _, f := range []struct{ field, to *string }{
 			{&r.Name, c.Name}, {&r.Title, c.Title}, {&r.Description, c.Description}, {&r.MIMEType, c.MIMEType},
 		} {
@@ -102,7 +106,7 @@ func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, 
 				r.Binary, r.Size, r.Revision, r.Updated.UnixMicro(), names, about}, args...)...); err != nil {
 			return r, err
 		}
-		if err := t.room.take(ctx, tx, tenant, 0, r.Size-was.Size); err != nil {
+		if err := t.room.take(ctx, tx, tenant, 0, bytesOf(r, annotations)-bytesOf(was, before)); err != nil {
 			return r, err
 		}
 		listed := r.Name != was.Name || r.Title != was.Title || r.Description != was.Description || r.MIMEType != was.MIMEType || c.Annotations != nil
@@ -136,7 +140,11 @@ func (t *Table) Delete(ctx context.Context, tenant, uri string, expected int64, 
 		if _, err := tx.Exec(ctx, `DELETE FROM resource WHERE tenant = $1 AND uri = $2`, tenant, uri); err != nil {
 			return r, err
 		}
-		if err := t.room.take(ctx, tx, tenant, -1, -r.Size); err != nil {
+		annotations, err := encode(r.Annotations)
+		if err == nil {
+			err = t.room.take(ctx, tx, tenant, -1, -bytesOf(r, annotations))
+		}
+		if err != nil {
 			return r, err
 		}
 		return r, event(ctx, tx, r, store.Deleted, true)
@@ -182,6 +190,9 @@ func (t *Table) write(ctx context.Context, tenant string, once store.Once, do fu
 			return err
 		}
 		if r, err = do(ctx, tx); err != nil {
+			return err
+		}
+		if err := t.room.call(ctx, tx, tenant); err != nil {
 			return err
 		}
 		answer, err := json.Marshal(r)

@@ -1,0 +1,168 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+const (
+	// maxCatchUp is how long the bus may send this process nothing at all, while it
+	// is asked whether anything is on its way.
+	maxCatchUp = time.Second
+	// minGrace is the least time that what came with the answer has to get to its
+	// call.
+	minGrace = 100 * time.Millisecond
+	// maxStall is how long an instance may be silent that is connected: its machine may
+	// be slow, and nobody else can have the call.
+	maxStall = 4 * MaxSilence
+)
+
+// catchUp sends how long it took until everything that the bus had for this
+// process when it was asked is here. It waits until the deadline, or stop.
+func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func()) {
+	took := make(chan time.Duration, 1)
+	ctx, stop := context.WithDeadline(context.Background(), deadline)
+	go func() {
+		defer stop()
+		begun := time.Now()
+		if c.nc.FlushWithContext(ctx) == nil {
+			took <- time.Since(begun)
+		}
+	}()
+	return took, stop
+}
+
+// received is how many bytes have come from the bus.
+func (c *Conn) received() uint64 { return c.nc.Stats().InBytes }
+
+// pending is how many frames are here that have not been delivered to their calls.
+func (c *Caller) pending() uint64 {
+	n := 0
+	for _, sub := range c.answers {
+		if waiting, _, err := sub.Pending(); err == nil {
+			n += waiting
+		}
+	}
+	return uint64(n)
+}
+
+// wait returns the terminal frame, or why there will be none.
+func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Error) {
+	quietUntil := time.Now().Add(MaxSilence)
+	// checked says that nothing has come since the bus was asked whether anything
+	// is on its way; caughtUp, not nil meanwhile, answers that.
+	checked := false
+	var caughtUp <-chan time.Duration
+	// received is what had come from the bus at the last look, while that question
+	// waits; due, after it, what is delivered before silence means anything.
+	var received, due uint64
+	var stalledUntil time.Time
+	stop := func() {}
+	defer func() { stop() }()
+	var batch []arrival
+	for {
+		next := earlier(quietUntil, a.deadline)
+		x.timer.Reset(time.Until(next))
+		select {
+		case <-x.wake:
+			x.mu.Lock()
+			batch, x.queue = x.queue, batch[:0]
+			overflow := x.overflow
+			x.mu.Unlock()
+			for _, got := range batch {
+				frame, err := a.take(ctx, got)
+				if frame != nil || err != nil {
+					return frame, err
+				}
+			}
+			clear(batch)
+			if overflow {
+				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
+			}
+			quietUntil, checked, caughtUp, due, a.stalled = time.Now().Add(MaxSilence), false, nil, 0, false
+		case took := <-caughtUp:
+			// What came before this has still to be handed over.
+			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
+		case <-ctx.Done():
+			return nil, a.over(ctx)
+		case <-x.timer.C:
+			now := time.Now() // the timer says when it was due, not when this ran
+			switch {
+			case !now.Before(a.deadline):
+				return nil, wire.TimedOut(a.service)
+			case now.Sub(next) > AliveEvery:
+				// This process was stopped, not the peer: its frames may be waiting
+				// in the socket.
+				quietUntil = now.Add(AliveEvery)
+			case !checked && a.caller.conn.Connected():
+				// A sign of life may be behind a large answer, or the machine busy.
+				stop()
+				caughtUp, stop = a.caller.conn.catchUp(a.deadline)
+				checked, received, quietUntil = true, a.caller.conn.received(), now.Add(maxCatchUp)
+			case caughtUp != nil && a.caller.conn.received() != received:
+				// What is on its way is more than came in that time.
+				received, quietUntil = a.caller.conn.received(), now.Add(maxCatchUp)
+			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
+				quietUntil = now.Add(minGrace)
+			case (!a.stalled || now.Before(stalledUntil)) && a.probe():
+				if !a.stalled {
+					a.stalled, stalledUntil = true, now.Add(maxStall-MaxSilence)
+				}
+				quietUntil = earlier(stalledUntil, now.Add(AliveEvery))
+			default:
+				return nil, a.lost()
+			}
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// lost is what became of a call whose instance gives no sign of life.
+func (a *answer) lost() *fault.Error {
+	if a.asks && !a.permitted {
+		return fault.New(fault.PeerLost, "service %s stopped answering before it began; nothing was started", a.service).Ran(fault.No)
+	}
+	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
+}
+
+// probe asks NATS whether the instance that has the call is connected yet, or where
+// nobody knows which one that is, any of its service. A process that has ended is not,
+// which NATS says at once; one that is, is slow, or stopped. It reports false where that
+// is not worth waiting for: the call can be made again at another one.
+func (a *answer) probe() bool {
+	conn, instance := a.caller.conn, a.instance
+	if instance == "" {
+		instance = a.from
+	}
+	if instance == "" && len(a.tried) > 0 {
+		instance = a.tried[len(a.tried)-1]
+	}
+	others := conn.members.others(a.service, a.options.Only, append(a.tried, instance))
+	if instance == "" && len(others) == 1 {
+		instance, others = others[0], nil // who else
+	}
+	if repeatable := a.options.Harmless || a.asks && !a.permitted; len(others) > 0 && repeatable || !conn.Connected() {
+		return false
+	}
+	// A word on no call: nothing but whether it arrives matters.
+	at := subject.Permit(a.service, instance)
+	switch {
+	case a.caller.service != "":
+		at = subject.CancelFrom(a.caller.service)
+	case !subject.Token(instance):
+		at = subject.Cancel(a.service)
+	}
+	a.probed = true
+	return conn.nc.PublishRequest(at, a.reply, nil) == nil
+}

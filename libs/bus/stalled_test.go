@@ -1,0 +1,95 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// An instance that is connected but silent, as on a machine that is slow, keeps its
+// call for a while: nobody else can have it. One that has ended does not.
+func TestStalledInstance(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		then   func(t *testing.T, p *os.Process)
+		reason fault.Reason
+	}{
+		"it goes on": {func(t *testing.T, p *os.Process) {
+			<-time.After(2 * bus.MaxSilence)
+			signal(t, p, syscall.SIGCONT)
+		}, ""},
+		"it ends": {func(t *testing.T, p *os.Process) {
+			<-time.After(2 * bus.MaxSilence)
+			signal(t, p, syscall.SIGKILL)
+		}, fault.PeerLost},
+		"it stays so": {func(*testing.T, *os.Process) {}, fault.PeerLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := bustest.Server(t)
+			cmd := exec.Command(os.Args[0])
+			cmd.Env, cmd.Stdout = append(os.Environ(), stoppableService+"="+url), os.Stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			caller := newCaller(t, url)
+			bustest.Eventually(t, "the instance takes calls", func() bool { return caller.Check(t.Context(), "svc") == nil })
+
+			stopped, ended := make(chan struct{}), make(chan error, 1)
+			permits := 0
+			begun := time.Now()
+			go func() {
+				_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
+					if permits++; permits == 1 {
+						stop(t, cmd.Process)
+						close(stopped)
+					}
+					return nil
+				}})
+				ended <- err
+			}()
+			await(t, "the instance is stopped", stopped)
+			c.then(t, cmd.Process)
+			err := await(t, "the call ends", ended)
+			if c.reason == "" && err != nil || c.reason != "" && !fault.Is(err, c.reason) {
+				t.Errorf("after %v: %v", time.Since(begun), err)
+			}
+			if name == "it ends" && time.Since(begun) > 2*bus.MaxSilence+bustest.Promptly {
+				t.Errorf("noticed after %v", time.Since(begun))
+			}
+			if name == "it stays so" && time.Since(begun) < 3*bus.MaxSilence {
+				t.Errorf("given up after %v", time.Since(begun))
+			}
+			if permits != 1 {
+				t.Errorf("asked %d times", permits)
+			}
+		})
+	}
+}
+
+// stop returns when a process does nothing any more.
+func stop(t *testing.T, p *os.Process) {
+	t.Helper()
+	signal(t, p, syscall.SIGSTOP)
+	bustest.Eventually(t, "the process is stopped", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+		return strings.Contains(string(stat), ") T ")
+	})
+}
+
+func signal(t *testing.T, p *os.Process, s syscall.Signal) {
+	t.Helper()
+	if err := p.Signal(s); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,83 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+
+	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+)
+
+// Reading is what an instance says of itself: who it is, and its counts.
+type Reading struct {
+	Service, Instance, Version string
+	Stats
+}
+
+// maxReadings bounds a survey, which anyone on the bus may answer.
+const maxReadings = 10_000
+
+// quiet is how long nobody answers before a survey is over.
+const quiet = 150 * time.Millisecond
+
+// Survey asks every instance that is described for its counts, and returns what came
+// within a time. It costs each of them one message.
+func (c *Conn) Survey(ctx context.Context, within time.Duration) (all []Reading, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	inbox := c.nc.NewInbox()
+	sub, err := c.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, wire.NotSent(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := c.nc.PublishRequest("$SRV.STATS", inbox, nil); err != nil {
+		return nil, wire.NotSent(err)
+	}
+	seen := map[string]bool{}
+	for len(all) < maxReadings {
+		msg, err := next(ctx, sub, len(all) == 0)
+		if err != nil && len(all) == 0 && !c.Connected() {
+			return nil, wire.NotSent(err)
+		}
+		if err != nil {
+			return all, nil // nobody more
+		}
+		if r, ok := reading(msg.Data); ok && !seen[r.Service+"."+r.Instance] {
+			seen[r.Service+"."+r.Instance] = true
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// next waits for an answer: for the first as long as there is time, and for others as
+// long as they come.
+func next(ctx context.Context, sub *nats.Subscription, first bool) (*nats.Msg, error) {
+	if !first {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, quiet)
+		defer stop()
+	}
+	return sub.NextMsgWithContext(ctx)
+}
+
+// reading reads what NATS micro answers.
+func reading(data []byte) (Reading, bool) {
+	var said struct {
+		Name     string `json:"name"`
+		Version  string `json:"version"`
+		Metadata struct {
+			Instance string `json:"instance"`
+		} `json:"metadata"`
+		Endpoints []struct {
+			Data Stats `json:"data"`
+		} `json:"endpoints"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil || said.Name == "" || said.Metadata.Instance == "" || len(said.Endpoints) != 1 {
+		return Reading{}, false // a service of somebody else's
+	}
+	return Reading{said.Name, said.Metadata.Instance, said.Version, said.Endpoints[0].Data}, true
+}

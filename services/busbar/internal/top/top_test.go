@@ -1,0 +1,121 @@
+package top_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/top"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Rates are what happened between two looks; who has started again has none.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	before := []bus.Reading{
+		{Service: "text", Instance: "a", Stats: bus.Stats{Served: 100, Failed: 10, TookNano: 1e9}},
+		{Service: "text", Instance: "again", Stats: bus.Stats{Served: 1000}},
+	}
+	now := []bus.Reading{
+		{Service: "text", Instance: "new", Stats: bus.Stats{Served: 5}},
+		{Service: "text", Instance: "again", Stats: bus.Stats{Served: 3}},
+		{Service: "text", Instance: "a", Version: "1\x1b[2J", Stats: bus.Stats{Served: 140, Failed: 12, TookNano: 3e9, Running: 4, Waiting: 5, Slots: 4}},
+		{Service: "audit", Instance: "z"},
+	}
+	lines := top.Lines(before, now, 2*time.Second)
+	if len(lines) != 4 || lines[0].Service != "audit" {
+		t.Fatalf("%+v", lines)
+	}
+	if a := lines[1]; a.Calls != 20 || a.Errors != 1 || a.MS != 50 || a.Running != 4 || a.Waiting != 5 || a.Served != 140 {
+		t.Errorf("%+v", a)
+	}
+	for _, l := range lines[2:] {
+		if l.Calls != 0 || l.MS != 0 {
+			t.Errorf("%+v", l)
+		}
+	}
+	table := top.Table(lines, terminal.Style{}, 60, 6)
+	for line := range strings.Lines(table) {
+		if terminal.Cells(strings.TrimSuffix(line, "\n")) > 60 && !strings.Contains(line, "services,") {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+	if strings.Contains(table, "\x1b") || !strings.Contains(table, "2 services, 4 instances: 20.0 calls/s") || !strings.Contains(table, "and 2 more") {
+		t.Errorf("the table is\n%s", table)
+	}
+}
+
+// writer is read while it is written to.
+type writer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *writer) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+// A real service is shown with what it served; the screen follows its size, and q ends.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	s := service.New("echo", service.WithVersion("1.2.3"))
+	service.AddTool(s, service.Tool{Name: "echo", Description: "Says it again.", ReadOnly: true}, func(context.Context, *service.Call, struct{}) (struct{}, error) { return struct{}{}, nil })
+	running, err := s.Start(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = running.Stop(context.WithoutCancel(t.Context())) })
+	var once bytes.Buffer
+	if err := top.Run(t.Context(), conn, top.Options{Every: 200 * time.Millisecond, Once: true, JSON: true}, &once); err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Instances []top.Line `json:"instances"`
+	}
+	if err := json.Unmarshal(once.Bytes(), &said); err != nil || len(said.Instances) != 1 || said.Instances[0].Service != "echo" || said.Instances[0].Version != "1.2.3" {
+		t.Errorf("once: %v, %s", err, &once)
+	}
+	keys, resized := make(chan byte), make(chan struct{})
+	var mu sync.Mutex
+	width := 120
+	o := top.Options{Every: 50 * time.Millisecond, Keys: keys, Resized: resized, Screen: func() (int, int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return width, 20
+	}}
+	out := &writer{}
+	ended := make(chan error, 1)
+	go func() { ended <- top.Run(t.Context(), conn, o, out) }()
+	bustest.Eventually(t, "the service is on the screen", func() bool { return strings.Contains(out.String(), "echo") })
+	mu.Lock()
+	width = 40
+	mu.Unlock()
+	resized <- struct{}{}
+	bustest.Eventually(t, "lines are cut to the new width", func() bool { return strings.Contains(out.String(), "…\x1b[K") })
+	keys <- 'x'
+	keys <- 'q'
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,103 @@
+package docs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+)
+
+// TestSaveAndRestore runs the commands of docs/operations.md: what a system had is there
+// again in another directory and database, its trail whole and its keys known.
+func TestSaveAndRestore(t *testing.T) {
+	t.Parallel()
+	shown := only(blocks(t, "docs/operations.md"), "sh")
+	if len(shown) != 3 {
+		t.Fatalf("the page has %d scripts: one saves, one restores, one looks", len(shown))
+	}
+	home := build(t)
+	server := databasetest.Own(t)
+	for _, name := range []string{"before", "after"} {
+		if out, err := exec.Command(server.Tool("createdb"), "--maintenance-db", server.URL(), name).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	path := "PATH=" + filepath.Join(home, "bin") + ":" + filepath.Dir(server.Tool("pg_dump")) + ":" + os.Getenv("PATH")
+	settings := func(name string) []string {
+		return append(os.Environ(), path, "BUSBAR_DATA_DIR="+filepath.Join(home, name), "BUSBAR_DATABASE_URL="+strings.Replace(server.URL(), "/postgres?", "/"+name+"?", 1))
+	}
+	shell := func(script string, env ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+		cmd.Dir, cmd.Env = home, env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s\n%v\n%s", script, err, out)
+		}
+		return string(out)
+	}
+	// run starts a system and returns what commands need to reach it.
+	run := func(name string) (env []string, stop func()) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
+		cmd.Env, cmd.WaitDelay = settings(name), time.Minute
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		ready := regexp.MustCompile(`ready: mcp=(http://\S+)/mcp nats=(nats://\S+) data=(.*)\n`)
+		var at []string
+		for buf := make([]byte, 512); at == nil; at = ready.FindStringSubmatch(said.String()) {
+			n, err := out.Read(buf)
+			said.Write(buf[:n])
+			if err != nil && !errors.Is(err, io.EOF) || n == 0 {
+				t.Fatalf("it is not ready: %v\n%s", err, errs.String())
+			}
+		}
+		go func() { _, _ = io.Copy(io.Discard, out) }()
+		env = append(settings(name), "BUSBAR_URL="+at[1], "BUSBAR_NATS="+at[2], "BUSBAR_NATS_NKEY="+filepath.Join(home, name, "users", "operator.secret"))
+		return env, func() {
+			t.Helper()
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("busbar dev ended: %v\n%s", err, errs.String())
+			}
+		}
+	}
+	env, stop := run("before")
+	shell(`busbar call create_resource '{"uri":"note://saved","name":"saved","text":"kept"}'; busbar key create laptop --principal me`, env...)
+	eventually(t, "the call is in the trail", func() error {
+		if out := shell("busbar audit ls", env...); !strings.Contains(out, "create_resource") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	stop()
+	shell(shown[0], settings("before")...)
+	if err := os.RemoveAll(filepath.Join(home, "before")); err != nil {
+		t.Fatal(err)
+	}
+	shell(shown[1], settings("after")...)
+	env, stop = run("after")
+	defer stop()
+	out := shell(shown[2], env...)
+	for _, want := range []string{"kept", "laptop"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("restored, it lacks %q:\n%s", want, out)
+		}
+	}
+}

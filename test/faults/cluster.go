@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+var servers = []string{"nats-1", "nats-2", "nats-3"}
+
+// stream is what a NATS server says of one.
+type stream struct {
+	Name    string `json:"name"`
+	Cluster struct {
+		Leader string `json:"leader"`
+	} `json:"cluster"`
+	State struct {
+		Messages uint64 `json:"messages"`
+	} `json:"state"`
+}
+
+// ask asks a NATS server for how it does.
+func (w *world) ask(ctx context.Context, server, path string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.fleet.At(server, "8222")+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s says %s", server, resp.Status)
+	}
+	return json.UnmarshalRead(resp.Body, into)
+}
+
+// stream is one as the part has it that leads it, by its name or that of a bucket.
+func (w *world) stream(ctx context.Context, name string) (s stream, leader string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		for _, server := range servers {
+			var said struct {
+				Accounts []struct {
+					Streams []stream `json:"stream_detail"`
+				} `json:"account_details"`
+			}
+			if w.ask(ctx, server, "/jsz?accounts=1&streams=1", &said) != nil {
+				continue
+			}
+			for _, a := range said.Accounts {
+				for _, s := range a.Streams {
+					// The name of a server is that of its host, which is an address here.
+					if (s.Name == name || s.Name == "KV_"+name) && strings.HasPrefix(w.fleet.At(server, ""), s.Cluster.Leader+":") {
+						return s, server, nil
+					}
+				}
+			}
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return stream{}, "", fmt.Errorf("no NATS server leads %s: %w", name, err)
+		}
+	}
+}
+
+// check is "busbar bus check": every store is where it has to be.
+func (w *world) check(ctx context.Context) error {
+	var urls []string
+	for _, server := range servers {
+		urls = append(urls, "tls://"+w.fleet.At(server, "4222"))
+	}
+	user := filepath.Join(w.fleet.Volume("bus"), "operator")
+	_, err := w.busbar(ctx, "bus", "check", "--nats", strings.Join(urls, ","), "--nats-ca", filepath.Join(user, "ca.pem"), "--nats-nkey", filepath.Join(user, "operator.secret"))
+	return err
+}
+
+// saysReady is in the line with which a service begins its work.
+const saysReady = " is ready: "
+
+// again stops a part and starts it, and waits for what an operator would wait for before
+// the next one: a NATS server has caught up, a service says that it is ready.
+func (w *world) again(ctx context.Context, part string) error {
+	said, err := os.ReadFile(w.fleet.Log(part))
+	if err != nil {
+		return err
+	}
+	before := strings.Count(string(said), saysReady)
+	if err := w.fleet.Stop(part); err != nil {
+		return err
+	}
+	if err := w.fleet.Start(ctx, part); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	ready := func() error { return nil }
+	switch {
+	case strings.HasPrefix(part, "nats"):
+		ready = func() error {
+			// The others count it among them before it has caught up.
+			if err := w.ask(ctx, part, "/healthz", new(any)); err != nil {
+				return err
+			}
+			return w.check(ctx)
+		}
+	case !strings.HasPrefix(part, "edge"):
+		ready = func() error {
+			said, err := os.ReadFile(w.fleet.Log(part))
+			if err == nil && strings.Count(string(said), saysReady) <= before {
+				err = fmt.Errorf("%s is not ready", part)
+			}
+			return err
+		}
+	}
+	for {
+		err := ready()
+		if err == nil {
+			return nil
+		}
+		if pause(ctx, 200*time.Millisecond) != nil {
+			return err
+		}
+	}
+}

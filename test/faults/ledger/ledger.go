@@ -1,0 +1,117 @@
+// Package ledger is the service whose effects are counted apart from everything that
+// Busbar says of them: each execution is a line in a file, on the disk before its call
+// is answered.
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// Run is one execution.
+type Run struct {
+	// ID is this execution's own; its caller is told.
+	ID string `json:"run"`
+	// Key names the effect, and was made up by the client.
+	Key  string `json:"key"`
+	Call string `json:"call"`
+	Tool string `json:"tool"`
+	// Began is when the handler began, At when the effect was there.
+	Began time.Time `json:"began"`
+	At    time.Time `json:"at"`
+}
+
+// Hasty is the time limit of the tool "hasty".
+const Hasty = time.Second
+
+type (
+	entry struct {
+		Key string `json:"key"`
+		// Millis is how long the call takes, half of it before its effect.
+		Millis int `json:"ms,omitzero"`
+	}
+	// Said is the answer: which execution it is of.
+	Said struct {
+		Key string `json:"key"`
+		Run string `json:"run"`
+	}
+)
+
+// New makes the service, with its file.
+func New(file string) (*service.Service, error) {
+	out, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY|os.O_SYNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	write := func(tool string) func(context.Context, *service.Call, entry) (Said, error) {
+		return func(ctx context.Context, call *service.Call, in entry) (Said, error) {
+			r := Run{ID: rand.Text(), Key: in.Key, Call: call.ID(), Tool: tool, Began: time.Now()}
+			if err := pause(ctx, in.Millis/2); err != nil {
+				return Said{}, err
+			}
+			r.At = time.Now()
+			line, err := json.Marshal(r)
+			if err != nil {
+				return Said{}, err
+			}
+			// One write, which those of other instances do not come between.
+			if _, err := out.Write(append(line, '\n')); err != nil {
+				return Said{}, err
+			}
+			// What has happened is answered, even to a caller that has gone.
+			_ = pause(ctx, in.Millis/2)
+			return Said{in.Key, r.ID}, nil
+		}
+	}
+	s := service.New("ledger", service.WithVersion("1.0.0"))
+	s.OnStop(func() { _ = out.Close() })
+	service.AddTool(s, service.Tool{Name: "look", ReadOnly: true}, func(ctx context.Context, _ *service.Call, in entry) (Said, error) {
+		return Said{Key: in.Key}, pause(ctx, in.Millis)
+	})
+	service.AddTool(s, service.Tool{Name: "append"}, write("append"))
+	service.AddTool(s, service.Tool{Name: "approved", RequiresUserApproval: true}, write("approved"))
+	service.AddTool(s, service.Tool{Name: "hasty", Timeout: Hasty}, write("hasty"))
+	service.AddTool(s, service.Tool{Name: "job", Task: service.TaskRequired}, write("job"))
+	return s, nil
+}
+
+func pause(ctx context.Context, ms int) error {
+	select {
+	case <-time.After(time.Duration(ms) * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Read reads all executions; before the first there is no file.
+func Read(file string) ([]Run, error) {
+	in, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	var all []Run
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var r Run
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("the ledger has the line %q: %w", lines.Text(), err)
+		}
+		all = append(all, r)
+	}
+	return all, lines.Err()
+}

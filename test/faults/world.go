@@ -1,0 +1,334 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/busbar-mcp/busbar/test/caller"
+	"github.com/busbar-mcp/busbar/test/faults/history"
+	"github.com/busbar-mcp/busbar/test/faults/ledger"
+	"github.com/busbar-mcp/busbar/test/faults/link"
+	"github.com/busbar-mcp/busbar/test/faults/load"
+	"github.com/busbar-mcp/busbar/test/faults/oracle"
+	"github.com/busbar-mcp/busbar/test/fleet"
+)
+
+// notHere are parts of docker-compose.yml that no figure is about.
+var notHere = []string{"github", "github-2", "planning", "planning-2", "prompt", "prompt-2", "batch", "batch-2", "weather", "weather-2", "prometheus", "grafana"}
+
+// world is one fleet, and what happens to it.
+type world struct {
+	root, dir        string
+	seed             uint64
+	full             bool
+	workers, streams int
+	runs             int  // of clients, so far
+	old              bool // the fleet began with the previous release
+	length           time.Duration
+	result           *result
+
+	fleet                 *fleet.Fleet
+	claim                 net.Listener
+	toBus, toLedger, toDB *link.Link
+
+	mu               sync.Mutex
+	edges, notOfEdge []oracle.Span
+}
+
+// up starts the fleet, at addresses that nobody uses.
+func (w *world) up(ctx context.Context, f figure) error {
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return err
+	}
+	network := ""
+	for n := 20; n < 120 && w.claim == nil; n++ {
+		network = fmt.Sprintf("127.0.%d", n)
+		w.claim, _ = net.Listen("tcp", network+".250:1025")
+	}
+	if w.claim == nil {
+		return errors.New("no network of loopback is free")
+	}
+	log, err := os.Create(filepath.Join(w.dir, "started.log"))
+	if err != nil {
+		return err
+	}
+	// PostgreSQL runs as another user.
+	for dir := w.dir; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755)
+	}
+	w.fleet, err = fleet.New(ctx, fleet.Options{
+		Root: w.root, Dir: w.dir, Profile: "fleet", Files: []string{filepath.Join(w.root, "test/faults/compose.yml")},
+		Without: append(f.without, notHere...), Network: network, Out: log,
+	})
+	if err != nil {
+		return err
+	}
+	at := w.fleet.At
+	if w.toBus, err = link.Listen(at("link-edge", "4222"), at("nats-1", "4222"), at("nats-2", "4222"), at("nats-3", "4222")); err != nil {
+		return err
+	}
+	if w.toLedger, err = link.Listen(at("link-ledger", "4222"), at("nats-2", "4222"), at("nats-3", "4222"), at("nats-1", "4222")); err != nil {
+		return err
+	}
+	if w.toDB, err = link.Listen(at("link-database", "5432"), at("database", "5432")); err != nil {
+		return err
+	}
+	if f.prepare != nil {
+		if err := f.prepare(ctx, w); err != nil {
+			return err
+		}
+	}
+	starting, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	if err := w.fleet.Up(starting); err != nil {
+		return err
+	}
+	return w.usable(starting)
+}
+
+// usable waits until calls go through, with effects, at each edge.
+func (w *world) usable(ctx context.Context) error {
+	for _, edge := range w.addresses() {
+		for n := 0; ; n++ {
+			uri := fmt.Sprintf("faults:up-%s-%d-%d", edge, time.Now().UnixNano(), n)
+			a := caller.REST(ctx, edge, caller.Call{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"up"}`, uri), Key: uri})
+			b := caller.REST(ctx, edge, caller.Call{Tool: "look", Arguments: `{"key":"up"}`})
+			c := caller.REST(ctx, edge, caller.Call{Tool: "analyzeText", Arguments: `{"text":"up"}`})
+			if a.OK && b.OK && c.OK {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("calls do not go through at %s: %v; %v; %v", edge, a, b, c)
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) addresses() []string {
+	return []string{w.fleet.At("edge-1", "8000"), w.fleet.At("edge-2", "8000")}
+}
+
+// down stops everything; the data stays.
+func (w *world) down() error {
+	var err error
+	if w.fleet != nil {
+		err = w.fleet.Down(false)
+	}
+	for _, k := range []*link.Link{w.toBus, w.toLedger, w.toDB} {
+		if k != nil {
+			k.Close()
+		}
+	}
+	if w.claim != nil {
+		_ = w.claim.Close()
+	}
+	return err
+}
+
+// away notes that a part was away, or hung, for as long as f runs.
+func (w *world) away(part string, f func() error) error {
+	s := oracle.Span{From: time.Now()}
+	err := f()
+	s.To = time.Now().Add(10 * time.Second) // peers notice, connections are made
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if strings.HasPrefix(part, "edge") {
+		w.edges = append(w.edges, s)
+	} else {
+		w.notOfEdge = append(w.notOfEdge, s)
+	}
+	return err
+}
+
+// kill kills a part, leaves it away for a while, and starts it.
+func (w *world) kill(ctx context.Context, part string, away time.Duration) error {
+	return w.away(part, func() error {
+		if err := w.fleet.Signal(part, syscall.SIGKILL); err != nil {
+			return err
+		}
+		_ = pause(ctx, away)
+		return w.fleet.Start(context.WithoutCancel(ctx), part)
+	})
+}
+
+// hang stops a part where it is for a while.
+func (w *world) hang(ctx context.Context, part string, d time.Duration) error {
+	return w.away(part, func() error {
+		err := w.fleet.Signal(part, syscall.SIGSTOP)
+		if err == nil {
+			_ = pause(ctx, d)
+			err = w.fleet.Signal(part, syscall.SIGCONT)
+		}
+		return err
+	})
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// under has clients make calls while faults happen, and judges both. The calls go on for
+// a while after the last fault.
+func (w *world) under(ctx context.Context, l load.Load, faults func(context.Context) error) ([]history.Call, error) {
+	began := time.Now().Add(-time.Second)
+	h := &history.History{}
+	l.Seed, l.History = w.seed, h
+	if l.Edges == nil {
+		l.Edges = w.addresses()
+	}
+	if l.Workers == 0 {
+		l.Workers = w.workers
+	}
+	if l.Think == 0 {
+		l.Think = 60 * time.Millisecond
+	}
+	if l.RetryFor == 0 {
+		l.RetryFor = 90 * time.Second
+	}
+	if l.HeardFor == 0 {
+		l.HeardFor = 30 * time.Second
+	}
+	stop := w.result.watchLoad()
+	defer stop()
+	calling, enough := context.WithCancel(ctx)
+	defer enough()
+	called := make(chan struct{})
+	go func() { defer close(called); l.Run(calling) }()
+	end := time.After(w.length)
+	failed := faults(ctx)
+	if failed == nil {
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		_ = pause(ctx, 2*time.Second)
+	}
+	enough()
+	<-called
+	if failed != nil {
+		return nil, failed
+	}
+	calls := h.Calls()
+	w.runs++
+	if err := h.Write(filepath.Join(w.dir, fmt.Sprintf("history-%d.jsonl", w.runs))); err != nil {
+		return nil, err
+	}
+	r := oracle.Run{Calls: calls, EdgesKilled: w.edges, ServicesKilled: w.notOfEdge}
+	var err error
+	if r.Trail, err = w.trail(ctx, began); err != nil {
+		return nil, err
+	}
+	if r.Ran, err = ledger.Read(filepath.Join(w.fleet.Volume("ledger"), "runs")); err != nil {
+		return nil, err
+	}
+	r.Ran = slices.DeleteFunc(r.Ran, func(e ledger.Run) bool { return e.Began.Before(began.Add(time.Second)) })
+	if r.Kept, err = w.kept(ctx); err != nil {
+		return nil, err
+	}
+	w.result.found(oracle.Check(r)...)
+	w.result.counts(r)
+	return calls, nil
+}
+
+// database connects to Postgres as an operator may, past all services.
+func (w *world) database(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.Connect(ctx, fmt.Sprintf("postgres://busbar:busbar@%s/busbar?sslmode=disable", w.fleet.At("database", "5432")))
+}
+
+// kept are the resources that are stored.
+func (w *world) kept(ctx context.Context) (map[string]bool, error) {
+	db, err := w.database(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
+	rows, err := db.Query(ctx, "SELECT uri FROM resource")
+	if err != nil {
+		return nil, err
+	}
+	uris, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	all := map[string]bool{}
+	for _, uri := range uris {
+		all[uri] = true
+	}
+	return all, err
+}
+
+// busbar runs the command for who runs the fleet.
+func (w *world) busbar(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, w.fleet.Program("busbar"), args...)
+	cmd.Env = []string{"HOME=" + w.dir, "BUSBAR_URL=http://" + w.addresses()[0], "BUSBAR_TIMEOUT=0"}
+	var said, out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return out.Bytes(), fmt.Errorf("busbar %s: %w: %s%s", strings.Join(args, " "), err, said.String(), out.String())
+	}
+	return out.Bytes(), nil
+}
+
+// trail is what the trail says of the counted tools, once it has what was on its way:
+// what a reader had that lost its server comes to another after 30 s.
+func (w *world) trail(ctx context.Context, since time.Time) (rows []oracle.Row, err error) {
+	for deadline := time.Now().Add(3 * time.Minute); ; {
+		waits, _, err := w.stream(ctx, "AUDIT")
+		if err != nil {
+			return nil, err
+		}
+		if waits.State.Messages == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			w.result.found(oracle.Finding{Oracle: oracle.Ended, Text: fmt.Sprintf("%d messages of the trail are not taken from the bus", waits.State.Messages)})
+			break
+		}
+		_ = pause(ctx, time.Second)
+	}
+	before := -1
+	for range 60 {
+		rows = []oracle.Row{}
+		for _, tool := range oracle.Counted {
+			out, err := w.busbar(ctx, "audit", "export", "--name", tool, "--since", since.UTC().Format(time.RFC3339), "--data-dir", filepath.Join(w.dir, "parts/edge-1/data"))
+			if err != nil {
+				return nil, err
+			}
+			lines := bufio.NewScanner(bytes.NewReader(out))
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				var r oracle.Row
+				if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+					return nil, fmt.Errorf("the trail has the line %q: %w", lines.Text(), err)
+				}
+				rows = append(rows, r)
+			}
+		}
+		if len(rows) == before {
+			return rows, nil
+		}
+		before = len(rows)
+		_ = pause(ctx, 3*time.Second)
+	}
+	return nil, errors.New("the trail goes on growing although nobody calls")
+}
