@@ -1,4 +1,4 @@
-// Package workspace is the Busbar service of files and git, for a model that works on
+// Package workspace is the Busbar service of files, git and commands, for a model that works on
 // code: it reads, searches and changes what is under the directories that are
 // configured, its roots, and nowhere else. Each call goes through an os.Root, so that neither a
 // path nor a link nor a race leaves a root; what a client says of its own roots
@@ -19,6 +19,7 @@ type Env struct {
 	service.Env
 	// Roots are written NAME=DIR, or TENANT/NAME=DIR for one tenant's alone.
 	Roots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories whose files the tools may read and change, each under a name: main=/srv/code,docs=/srv/docs. acme/main=/srv/acme is for tenant acme alone."`
+	CI
 }
 
 // workspace is the service.
@@ -34,11 +35,14 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 		return nil, err
 	}
 	w := &workspace{roots: roots, Service: service.New("workspace", service.WithVersion(env.Version), service.WithLogger(env.Log),
-		service.WithDescription("Files and git of configured directories, for models that work on code"))}
+		service.WithDescription("Files, git and commands of configured directories, for models that work on code"))}
 	w.OnStop(func() { _ = roots.Close() })
 	w.addReaders()
 	w.addWriters()
 	w.addGit()
+	if err := w.addCI(env.CI); err != nil {
+		return nil, errors.Join(err, roots.Close())
+	}
 	if len(roots.All()) > 0 {
 		w.addResources()
 		w.watchRoots()

@@ -57,10 +57,16 @@ func run(m *testing.M) int {
 	github, model := httptest.NewServer(http.HandlerFunc(searched)), httptest.NewServer(http.HandlerFunc(sampled))
 	defer github.Close()
 	defer model.Close()
-	// The workspace has the file that seed 004 reads.
+	// The workspace has the file that seed 004 reads, and a command.
 	work := filepath.Join(dir, "work")
 	if err = os.MkdirAll(filepath.Join(work, "path/to"), 0o700); err == nil {
 		err = os.WriteFile(filepath.Join(work, "path/to/file"), []byte("file contents here"), 0o600)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(work, ".busbar"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(work, ".busbar/workspace.yaml"), []byte("ci:\n  test: echo tested\n"), 0o600)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -48,6 +48,8 @@ var seed004 = []row{
     }
   }
 }`, want: `{"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "file contents here"}]}}`},
+	{name: "commands", request: `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ci/list","arguments":{}}}`,
+		want: `{"result": {"structuredContent": {"commands": [{"root": "main", "name": "test", "run": "echo tested"}], "isolation": "…"}}}`},
 	{name: "no way out", request: `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"filesystem/read","arguments":{"path":"../../etc/passwd"}}}`,
 		want: `{"result": {"isError": true, "content": [{"type": "text", "text": "…"}]}}`},
 	{name: "tool not found", request: `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"filesystem/no_such_tool","arguments":{}}}`,

@@ -55,6 +55,8 @@ type Bus struct {
 	key      string
 	answers  map[string]any // by key; a declined form is nil
 	approve  *bool
+	// plain callers take no tasks.
+	plain bool
 }
 
 // shared is what all callers of one bus have in common.
@@ -221,6 +223,13 @@ func (b *Bus) Decline(key string) *Bus { return b.Answer(key, nil) }
 func (b *Bus) Approve(yes bool) *Bus {
 	other := *b
 	other.approve = &yes
+	return &other
+}
+
+// WithoutTasks is the bus for a caller whose client takes no tasks.
+func (b *Bus) WithoutTasks() *Bus {
+	other := *b
+	other.plain = true
 	return &other
 }
 

@@ -217,11 +217,15 @@ func (b *Bus) answer(r *Result, questions []byte) ([]byte, error) {
 
 // request is a request of this caller.
 func (b *Bus) request(method, name string) *busv1.Request {
+	extensions := `"` + mcp.ExtensionTasks + `":{}`
+	if b.plain {
+		extensions = ""
+	}
 	return &busv1.Request{
 		Method: method, Name: name, Identity: b.identity, IdempotencyKey: b.key,
 		WantsProgress: true, LogLevel: busv1.LogLevel_LOG_LEVEL_DEBUG,
 		Client: &busv1.Client{Name: "servicetest", Version: "1", Capabilities: []byte(
-			`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"` + mcp.ExtensionTasks + `":{}}}`)},
+			`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{` + extensions + `}}`)},
 	}
 }
 

@@ -101,6 +101,9 @@ func (t *Task) Wait() *Result {
 	}
 }
 
+// ID is the task's, and that of the call in each of its runs.
+func (t *Task) ID() string { return t.id }
+
 // Message is what the task last said of how far it is.
 func (t *Task) Message() string {
 	t.b.t.Helper()

@@ -52,7 +52,7 @@ func parts() []part {
 		newPart("planning", planning.New, permission.Calls),
 		newPart("prompt", prompt.New, permission.Refresh, permission.Store),
 		newPart("resource", resource.New, permission.Store),
-		newPart("workspace", workspace.New),
+		newPart("workspace", workspace.New, permission.Tasks),
 		newPart("weather", weather.New),
 		sampler,
 		many,

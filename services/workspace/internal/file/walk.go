@@ -47,7 +47,8 @@ type Options struct {
 	Depth int
 }
 
-// ErrStop as the error of a visit ends a walk; Walk then returns nil.
+// ErrStop as the error of a visit ends a walk; Walk then returns nil. After fs.SkipDir
+// a directory is not gone into.
 var ErrStop = errors.New("stop")
 
 // Walk visits what is in a directory, and in directories in it, in the order of
@@ -100,7 +101,11 @@ func (w *walk) dir(p root.Place, entries []fs.DirEntry, cut bool, ignored ignore
 		if !w.options.Everything && (e.Name() == ".git" || ignored.matches(at.Path, e.IsDir())) {
 			continue
 		}
-		if err := w.visit(Entry{Place: at, Name: e.Name(), Depth: depth, Mode: e.Type(), Cut: cut}); err != nil {
+		err := w.visit(Entry{Place: at, Name: e.Name(), Depth: depth, Mode: e.Type(), Cut: cut})
+		if errors.Is(err, fs.SkipDir) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if !e.IsDir() || depth >= w.options.Depth {

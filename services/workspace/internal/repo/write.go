@@ -16,6 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/utils/merkletrie"
+
+	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
 // Change has f change the repository: one such change of the root at a time, and
@@ -219,6 +221,11 @@ func (r *Repo) room(target *object.Commit) error {
 		return err
 	}
 	for _, c := range changes {
+		for _, name := range []string{c.From.Name, c.To.Name} {
+			if root.Guarded(name) == ".busbar" {
+				return refuse("%s says what may run here, and that commit has another: nothing was checked out; a person does that", r.Place(name))
+			}
+		}
 		action, err := c.Action()
 		if err != nil {
 			return err
@@ -226,8 +233,8 @@ func (r *Repo) room(target *object.Commit) error {
 		if action != merkletrie.Insert {
 			continue
 		}
-		if root := r.inTheWay(c.To.Name, now); root != "" {
-			return refuse("%s is not tracked, and the commit has something there: nothing was checked out; move it first", r.Place(root))
+		if at := r.inTheWay(c.To.Name, now); at != "" {
+			return refuse("%s is not tracked, and the commit has something there: nothing was checked out; move it first", r.Place(at))
 		}
 	}
 	return nil

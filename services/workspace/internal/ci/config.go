@@ -1,0 +1,180 @@
+// Package ci knows the commands that a root's own configuration names, which of its files no
+// command changes, and the runs of commands: how many at once, what they wrote, and how
+// they ended.
+package ci
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/yamljson"
+	"github.com/busbar-mcp/busbar/services/workspace/internal/file"
+	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
+)
+
+// ConfigPath is where people say what may run in a root.
+const ConfigPath = ".busbar/workspace.yaml"
+
+const (
+	maxConfig   = 64 << 10
+	maxCommands = 100
+	maxLine     = 4 << 10
+)
+
+// Command is one that may run.
+type Command struct {
+	Name string
+	// Line is for the shell.
+	Line string
+	// Report is a file of JUnit's XML that the command writes, from the root; empty for none.
+	Report string
+}
+
+var commandName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}$`)
+
+// Commands reads what a root names, in the order of names. It follows no link, so that nothing but
+// the file itself, which no tool here writes, says what runs.
+func Commands(r *root.Root) ([]Command, error) {
+	data, err := read(r.FS)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, service.Errorf("%s has no %s, which a person writes: ci: and below it a name and a command a line, such as test: go test ./...", r.Name, ConfigPath)
+	}
+	var commands []Command
+	if err == nil {
+		commands, err = parse(data)
+	}
+	if err != nil {
+		return nil, service.Errorf("%s of %s cannot be used: %s", ConfigPath, r.Name, strings.ToValidUTF8(err.Error(), "?"))
+	}
+	return commands, nil
+}
+
+func read(top *os.Root) ([]byte, error) {
+	dir, name, err := root.Parent(top, ConfigPath, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	info, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no plain file")
+	case info.Size() > maxConfig:
+		return nil, errors.New("it has more than 64 KiB")
+	}
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, errors.New("it cannot be opened")
+	}
+	defer func() { _ = f.Close() }()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+		return nil, errors.New("it was replaced meanwhile: try again")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil || len(data) > maxConfig {
+		return nil, errors.New("it cannot be read, or has more than 64 KiB")
+	}
+	return data, nil
+}
+
+// parse reads the configuration. What it does not know, it refuses: a word that is
+// misspelt would mean nothing.
+func parse(data []byte) ([]Command, error) {
+	object, err := yamljson.Object(data)
+	if err != nil {
+		return nil, err
+	}
+	var config struct {
+		CI map[string]jsontext.Value `json:"ci"`
+	}
+	if err := json.Unmarshal(object, &config, json.RejectUnknownMembers(true)); err != nil {
+		return nil, errors.New("it has ci: and below it names and commands, and nothing else")
+	}
+	if len(config.CI) > maxCommands {
+		return nil, errors.New("it names more than 100 commands")
+	}
+	var commands []Command
+	for name, value := range config.CI {
+		c := Command{Name: name}
+		if value.Kind() == '"' {
+			err = json.Unmarshal(value, &c.Line)
+		} else {
+			var long struct {
+				Run    string `json:"run"`
+				Report string `json:"report"`
+			}
+			err = json.Unmarshal(value, &long, json.RejectUnknownMembers(true))
+			c.Line, c.Report = long.Run, long.Report
+		}
+		switch {
+		case !commandName.MatchString(name):
+			return nil, errors.New("a name of a command is letters, digits, _, -, : and dots, up to 64")
+		case err != nil:
+			return nil, errors.New(name + " is a command, or run: and report:")
+		case strings.TrimSpace(c.Line) == "" || len(c.Line) > maxLine || strings.ContainsRune(c.Line, 0):
+			return nil, errors.New(name + " is a command of at most 4096 bytes")
+		case c.Report != "" && (!filepath.IsLocal(c.Report) || path.Clean(c.Report) != c.Report || strings.ContainsAny(c.Report, "\\\x00") || len(c.Report) > maxLine):
+			return nil, errors.New("report of " + name + " is a file in the root, such as build/junit.xml")
+		}
+		commands = append(commands, c)
+	}
+	slices.SortFunc(commands, func(a, b Command) int { return strings.Compare(a.Name, b.Name) })
+	return commands, nil
+}
+
+const (
+	// guardDepth and guardEntries are how far is looked for what is to be guarded.
+	guardDepth   = 4
+	guardEntries = 100_000
+	maxGuarded   = 1000
+)
+
+// Guarded are the paths in a root that its commands must not change: what git runs, what people
+// say to this service, and the other roots that lie in it.
+func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, error) {
+	var all []string
+	seen := 0
+	err := file.Walk(ctx, root.Place{Root: r, FS: r.FS, Path: ".", At: "."}, file.Options{Everything: true, Depth: guardDepth}, func(e file.Entry) error {
+		if seen++; seen > guardEntries {
+			return file.ErrStop
+		}
+		at, next := e.Place.Path, fs.SkipDir
+		switch {
+		case e.Name == "HEAD" && root.Repository(e.Place) != "":
+			at, next = path.Dir(at), nil // whatever its name is, git takes it for a repository
+		case root.Guarded(e.Name) == "" || e.Mode&fs.ModeSymlink != 0:
+			return nil
+		}
+		if all = append(all, at); len(all) > maxGuarded {
+			return service.Errorf("%s has more than %d repositories: a command would have to be kept from each", r.Name, maxGuarded)
+		}
+		return next
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range others {
+		if rel, err := filepath.Rel(r.Dir(), other.Dir()); err == nil && other != r && rel != "." && filepath.IsLocal(rel) {
+			if _, err := r.FS.Lstat(rel); err == nil {
+				all = append(all, filepath.ToSlash(rel))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}

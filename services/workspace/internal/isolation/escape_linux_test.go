@@ -1,0 +1,124 @@
+package isolation_test
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// outside makes what attempts look for, and returns what they are told of it.
+func outside(t *testing.T, dir string) (env []string) {
+	t.Helper()
+	const secret = "a-secret"
+	tell := func(name, value string) { env = append(env, "ATTEMPT_"+name+"="+value) }
+	listen := func(network, address string) string {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l.Addr().String()
+	}
+	for _, name := range []string{"OUTSIDE", "OTHER", "DATA"} {
+		at := t.TempDir()
+		write(t, at+"/secret", secret)
+		tell(name, at)
+		if name == "OUTSIDE" {
+			listen("unix", at+"/socket")
+		}
+	}
+	beside, err := os.MkdirTemp(filepath.Dir(dir), "beside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, beside+"/secret", secret)
+	tell("BESIDE", filepath.Base(beside))
+	abstract := filepath.Base(beside) + "-of-busbar"
+	listen("unix", "@"+abstract)
+	tell("ABSTRACT", abstract)
+	tell("TCP", listen("tcp", "127.0.0.1:0"))
+	tell("SECRET_BEGINS", "a") // the secret itself is in no environment that a command may read
+	tell("PID", fmt.Sprint(os.Getpid()))
+	// A file that somebody forgot to keep from children.
+	leaked, err := os.Open(filepath.Join(beside, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = leaked.Close() })
+	fd, err := unix.FcntlInt(leaked.Fd(), unix.F_DUPFD, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	tell("FD", fmt.Sprint(fd))
+	return env
+}
+
+// script makes attempts one after the other, each a process of its own.
+func script(names []string) string {
+	var s strings.Builder
+	for _, n := range names {
+		fmt.Fprintf(&s, "./attempt %q && echo %q\n", n, "OUT: "+n)
+	}
+	return s.String()
+}
+
+func escaped(out string) map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(line, "OUT: "); ok {
+			all[strings.TrimSpace(name)] = true
+		}
+	}
+	return all
+}
+
+// No attempt gets out, in either way. The same attempts without isolation do, so that what is held
+// here is the attempt, and not a mistake in it.
+func TestEscapes(t *testing.T) {
+	working := ways(t)
+	names := slices.Sorted(maps.Keys(attempts))
+	if len(names) < 50 {
+		t.Fatalf("there are only %d attempts", len(names))
+	}
+	dir := workspace(t)
+	env := outside(t, dir)
+	harmless := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return attempts[n].plainly == harms })
+	out := plainly(t, dir, script(harmless), append(env, "ATTEMPT_OWN=a-secret")...)
+	open := escaped(out)
+	said := sync.OnceFunc(func() { t.Log(out) })
+	for _, n := range harmless {
+		if attempts[n].plainly == works && !open[n] {
+			t.Errorf("without isolation %q does not work, so it shows nothing", n)
+			said()
+		}
+	}
+	t.Logf("%d of %d attempts work here without isolation", len(open), len(names))
+	for _, w := range working {
+		dir := workspace(t)
+		env := outside(t, dir)
+		r, out := run(t, t.Context(), w, dir, script(names)+"echo 'OUT: the end'; exit 0", usual, env...)
+		got := escaped(out)
+		if !got["the end"] || r.Exit != 0 {
+			t.Fatalf("%s: %+v\n%s", w, r, out)
+		}
+		delete(got, "the end")
+		for n := range got {
+			t.Errorf("%s: %s gets out", w, n)
+		}
+		for _, n := range names {
+			if !strings.Contains(out, n+": ") {
+				t.Errorf("%s: %s was not tried", w, n)
+			}
+		}
+		t.Logf("%s:\n%s", w, out)
+	}
+}

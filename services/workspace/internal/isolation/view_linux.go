@@ -1,0 +1,218 @@
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	hostname = "ci"
+	homeDir  = "/tmp/home"
+	before   = "/.before"
+)
+
+// readOnly and writable are how directories of the machine are shown: neither gives
+// rights to a file or makes it a device.
+var (
+	readOnly = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	writable = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	device   = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC}
+)
+
+// devices are those that commands have.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
+
+// view makes a file system from nothing and leaves the machine's: what Bubblewrap does
+// where it is there.
+func (p plan) view() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("mounts of its own: %w", err)
+	}
+	const base = "/tmp"
+	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+		return fmt.Errorf("a file system in memory: %w", err)
+	}
+	if err := os.Mkdir(base+before, 0o700); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(base, base+before); err != nil {
+		return fmt.Errorf("a root of its own: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	for _, s := range p.Shown {
+		if err := show(before+s.From, s.To, readOnly); err != nil {
+			return err
+		}
+	}
+	for _, m := range []struct {
+		at, kind string
+		flags    uintptr
+		options  string
+	}{
+		{"/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+		{"/tmp", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, fmt.Sprintf("mode=755,size=%d", p.Disk)},
+		{"/dev", "tmpfs", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
+		{"/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"},
+	} {
+		if err := os.MkdirAll(m.at, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(m.kind, m.at, m.kind, m.flags, m.options); err != nil {
+			return fmt.Errorf("%s: %w", m.at, err)
+		}
+	}
+	for _, name := range devices {
+		if err := show(before+"/dev/"+name, "/dev/"+name, device); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
+		if err := os.Symlink(target, "/dev/"+name); err != nil {
+			return err
+		}
+	}
+	if err := show(before+p.Dir, p.Inside, writable); err != nil {
+		return err
+	}
+	if err := unix.Unmount(before, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the machine's files: %w", err)
+	}
+	if err := os.Remove(before); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return err
+	}
+	return loopback()
+}
+
+// show shows a file or directory at another place, with all that is mounted below it.
+func show(from, to string, how unix.MountAttr) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		err = os.MkdirAll(to, 0o755)
+	} else if err = os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
+		err = touch(to, "")
+	}
+	if err != nil {
+		return err
+	}
+	source, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "show", Path: to, Err: err}
+	}
+	defer func() { _ = unix.Close(source) }()
+	target, err := unix.Open(to, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "show", Path: to, Err: err}
+	}
+	defer func() { _ = unix.Close(target) }()
+	return mountOn(source, target, to, how)
+}
+
+// mountOn mounts what one descriptor is open on over what another is open on.
+func mountOn(source, target int, name string, how unix.MountAttr) error {
+	tree, err := unix.OpenTree(source, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return &fs.PathError{Op: "show", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(tree) }()
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &how); err != nil {
+		return &fs.PathError{Op: "protect", Path: name, Err: err}
+	}
+	if err := unix.MoveMount(tree, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return &fs.PathError{Op: "mount", Path: name, Err: err}
+	}
+	return nil
+}
+
+// furnish is done whoever made the view: it adds the files that programs expect, and takes
+// the right to write from all that is not the command's.
+func (p plan) furnish() error {
+	for _, dir := range []string{homeDir, "/tmp/shm", "/dev/shm", "/etc"} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := show("/tmp/shm", "/dev/shm", writable); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"/etc/hosts":         "127.0.0.1 localhost " + hostname + "\n::1 localhost\n",
+		"/etc/passwd":        "ci:x:1000:1000::" + homeDir + ":/bin/sh\n",
+		"/etc/group":         "ci:x:1000:\n",
+		"/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+	} {
+		if err := touch(name, text); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.EROFS) {
+			return err
+		}
+	}
+	if err := os.Chmod("/etc", 0o755); err != nil && !errors.Is(err, unix.EROFS) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	if err := p.guard(); err != nil {
+		return err
+	}
+	// Files below /proc and /sys change the machine for who has the user id of its root.
+	for _, at := range []string{"/", "/proc"} {
+		if err := unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return &fs.PathError{Op: "protect", Path: at, Err: err}
+		}
+	}
+	return nil
+}
+
+// guard makes the guarded paths read-only, and no link is followed to one.
+func (p plan) guard() error {
+	top, err := unix.Open(p.Inside, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "guard", Path: p.Inside, Err: err}
+	}
+	defer func() { _ = unix.Close(top) }()
+	for _, rel := range p.Guarded {
+		fd, err := unix.Openat2(top, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
+		if err == nil {
+			err = mountOn(fd, fd, rel, readOnly)
+			_ = unix.Close(fd)
+		}
+		if err != nil {
+			return fmt.Errorf("guard %s: %w", rel, err)
+		}
+	}
+	return nil
+}
+
+func touch(name, text string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// loopback lets processes of the command talk to each other over 127.0.0.1, the only
+// address there is.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+}
