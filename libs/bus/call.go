@@ -146,14 +146,17 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 		req.Id = NewID()
 	}
 	id := req.Id
+	ctx, span := sent(ctx, service, req)
 	var tried []string
 	for n := 1; ; n++ {
 		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried}
 		frame, err := a.attempt(ctx, req)
 		if err == nil {
+			answered(span, o.Ran, n, nil)
 			return frame, nil
 		}
 		if n == maxAttempts || !a.again(err, n) || !pause(ctx, deadline) {
+			answered(span, o.Ran, n, err)
 			return nil, err
 		}
 		tried = a.tried

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -70,6 +71,9 @@ type Conn struct {
 	closed chan struct{}
 
 	now func() time.Time
+
+	// tracer records the calls that are served here; nil records none.
+	tracer trace.Tracer
 
 	// malformed counts what services said against the protocol.
 	malformed atomic.Int64
@@ -258,6 +262,10 @@ func checkURLs(urls string) error {
 	}
 	return nil
 }
+
+// Trace has the calls recorded that a service on this connection carries out, as far as its
+// callers have them recorded; nil records none. Call it before Serve.
+func (c *Conn) Trace(t trace.Tracer) { c.tracer = t }
 
 // Connected reports whether the bus can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }

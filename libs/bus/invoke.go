@@ -32,8 +32,9 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	body, f := s.handled(ctx, req, handle)
 	took := time.Since(begun)
 	s.took.Add(int64(took))
+	ended(ctx, body, f)
 	if s.cfg.Observe != nil {
-		s.cfg.Observe(req, body, f, took)
+		s.cfg.Observe(ctx, req, body, f, took)
 	}
 	return body, f
 }
@@ -42,7 +43,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	var body proto.Message
 	var err error
 	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
-		s.conn.log.Error("handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
+		s.conn.log.ErrorContext(ctx, "handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
 			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
 		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 	}
@@ -59,7 +60,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
-		s.conn.log.Error("handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
+		s.conn.log.ErrorContext(ctx, "handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 		if !effective(req.Method) {
 			f = f.Ran(fault.No)

@@ -14,6 +14,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
 // Handler carries out one call. Its context ends at the deadline, when the
@@ -34,7 +35,7 @@ type ServerConfig struct {
 	Concurrency int
 	// Observe, unless nil, is told of every call and run of a task that a handler ended,
 	// with the terminal frame's body or why there is none. It must not block.
-	Observe func(req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
+	Observe func(ctx context.Context, req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
 }
 
 const (
@@ -194,6 +195,8 @@ func (s *Server) Run(ctx context.Context, req *busv1.Request, f func(context.Con
 	s.live[req.Id] = &liveCall{abort: abort}
 	s.mu.Unlock()
 	defer s.finish(req.Id)
+	ctx, span := s.received(ctx, req, time.Now())
+	defer tracing.End(span, nil)
 	return s.invoke(ctx, req, func() (proto.Message, error) { return f(ctx) })
 }
 
@@ -288,19 +291,28 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		return
 	}
 	defer s.finish(req.Id)
+	ctx, span := s.received(ctx, req, received)
+	defer tracing.End(span, nil)
 
 	slots := s.slots[min(req.GetShare().GetDepth(), maxDepths-1)]
 	share := slots.take(ctx, shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())})
 	if share != nil {
 		defer slots.release(share)
 	} else if ctx.Err() == nil {
-		out.fail(s.noSlot())
+		f := s.noSlot()
+		ended(ctx, nil, f)
+		out.fail(f)
 		return
 	}
 	if ctx.Err() != nil {
 		// Late, or cancelled while it waited: nobody listens, nothing runs.
-		out.fail(tooLate(s.cfg.Service))
+		f := tooLate(s.cfg.Service)
+		ended(ctx, nil, f)
+		out.fail(f)
 		return
+	}
+	if span != nil {
+		span.SetAttributes(attrWaited.Float64(time.Since(received).Seconds()))
 	}
 	if req.Method == selfCheck {
 		out.end(&busv1.Result{Json: []byte("{}")})
@@ -312,6 +324,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 		if f := s.permitted(ctx, call, out); f != nil {
 			s.kept.unbegun(req.Id)
+			ended(ctx, nil, f)
 			out.fail(f)
 			return
 		}

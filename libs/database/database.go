@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
 // Config says which database, and whose tables are in it.
@@ -105,13 +107,13 @@ func Open(ctx context.Context, cfg Config) (Database, error) {
 	}
 	switch {
 	case IsPostgres(cfg.URL):
-		return openPostgres(ctx, cfg)
+		return traced(semconv.DBSystemNamePostgreSQL, cfg)(openPostgres(ctx, cfg))
 	case cfg.URL != "":
 		return nil, errors.New("the database URL is not one of Postgres: use postgres://user:password@host:5432/name, or none for a file")
 	case cfg.File == "":
 		return nil, errors.New("there is no place for " + cfg.Holds + ": set BUSBAR_DATABASE_URL or BUSBAR_DATA_DIR")
 	}
-	return openSQLite(ctx, cfg)
+	return traced(semconv.DBSystemNameSQLite, cfg)(openSQLite(ctx, cfg))
 }
 
 // One runs a query and scans its first row; found is false when there is none.

@@ -18,6 +18,20 @@ const DrainTimeout = 25 * time.Second
 // ErrStopped is the cause of the context that Context ends.
 var ErrStopped = errors.New("asked to stop")
 
+// stopped is ErrStopped with the signal that asked.
+type stopped struct{ os.Signal }
+
+func (stopped) Error() string        { return ErrStopped.Error() }
+func (stopped) Is(target error) bool { return target == ErrStopped }
+
+// code is the status that shells give for the signal.
+func (s stopped) code() int {
+	if n, ok := s.Signal.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return 1
+}
+
 // exit is what a second signal calls.
 var exit = os.Exit
 
@@ -31,18 +45,14 @@ func Context(parent context.Context) (ctx context.Context, stop func()) {
 	done := make(chan struct{})
 	go func() {
 		select {
-		case <-signals:
-			cancel(ErrStopped)
+		case s := <-signals:
+			cancel(stopped{s})
 		case <-done:
 			return
 		}
 		select {
 		case s := <-signals:
-			code := 1
-			if n, ok := s.(syscall.Signal); ok {
-				code = 128 + int(n)
-			}
-			exit(code)
+			exit(stopped{s}.code())
 		case <-done:
 		}
 	}()

@@ -1,9 +1,12 @@
 package lifecycle
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -11,7 +14,66 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// starting names the variable by which the test binary is a program that is starting.
+const starting = "BUSBAR_TEST_STARTING"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(starting) != "" {
+		os.Args = os.Args[:1]
+		Main("program", "waits for what never comes", &waits{})
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+type waits struct{}
+
+func (*waits) Run(ctx context.Context) error {
+	fmt.Println("starting")
+	<-ctx.Done()
+	return fmt.Errorf("reach the bus: %w", ctx.Err())
+}
+
+// A program that is asked to stop while it starts ends as the signal says, and not as
+// if something were wrong.
+func TestSignalsWhileStarting(t *testing.T) {
+	for s, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), starting+"=1")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "starting\n" {
+			t.Errorf("%q %v", line, err)
+		}
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Errorf("%v: exits with %d, want %d", s, got, code)
+		}
+	}
+}
+
+// A state directory that is no absolute path counts as none.
+func TestDataDir(t *testing.T) {
+	t.Setenv("BUSBAR_DATA_DIR", "")
+	t.Setenv("HOME", "/home/ada")
+	for state, want := range map[string]string{
+		"/var/state": "/var/state/busbar/text", "": "/home/ada/.local/state/busbar/text",
+		"state": "/home/ada/.local/state/busbar/text", "./state": "/home/ada/.local/state/busbar/text",
+	} {
+		t.Setenv("XDG_STATE_HOME", state)
+		if got, err := DataDir("text"); got != want || err != nil {
+			t.Errorf("with XDG_STATE_HOME %q: %s, %v", state, got, err)
+		}
+	}
+}
 
 // Not parallel: signals reach every test of the process.
 func TestSignals(t *testing.T) {

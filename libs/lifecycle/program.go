@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
 // version is set when a release is built: -ldflags
@@ -30,7 +32,7 @@ type Flags struct {
 // AfterApply sets the log up. It goes to standard error: standard output belongs
 // to results, and to the protocol under stdio.
 func (f *Flags) AfterApply() error {
-	slog.SetDefault(slog.New(logHandler(os.Stderr, f.LogLevel, f.LogJSON)))
+	slog.SetDefault(slog.New(tracing.Log(logHandler(os.Stderr, f.LogLevel, f.LogJSON))))
 	return nil
 }
 
@@ -67,10 +69,15 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.BindTo(os.Stdout, (*io.Writer)(nil))
 	err = command.Run()
+	var asked stopped
+	early := errors.As(context.Cause(ctx), &asked) && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopped))
 	stop()
 	var code ExitCode
 	switch {
 	case err == nil:
+	case early: // before it had begun: nothing is wrong
+		fmt.Fprintf(os.Stderr, "%s: asked to stop before it had started\n", name)
+		os.Exit(asked.code())
 	case errors.As(err, &code):
 		os.Exit(int(code))
 	default:
@@ -89,7 +96,7 @@ func DataDir(name string) (string, error) {
 		return dir, nil
 	}
 	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
+	if !filepath.IsAbs(state) { // which the specification has ignored, as one that is not set
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", fmt.Errorf("no home directory to keep data in; name a directory with --data-dir or BUSBAR_DATA_DIR: %w", err)

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,7 @@ import (
 // own tools and words of Busbar, nothing that a client wrote.
 type figures struct {
 	service  *Service
-	tools    *probe.Names
+	tools    *probe.Room[string]
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
@@ -28,7 +29,7 @@ const maxTools = 256
 
 func newFigures(s *Service, p *probe.Probe) *figures {
 	f := &figures{
-		service: s, tools: probe.NewNames(maxTools),
+		service: s, tools: probe.NewRoom[string](maxTools),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_service_calls_total",
 			Help: "Calls, and runs of tasks, that a handler ended. tool is empty for other methods; outcome is ok, tool_error, input_required, task, replayed, or a reason of docs/errors.md.",
@@ -44,10 +45,10 @@ func newFigures(s *Service, p *probe.Probe) *figures {
 }
 
 // observe is bus.ServerConfig.Observe.
-func (f *figures) observe(req *busv1.Request, body proto.Message, err *fault.Error, took time.Duration) {
+func (f *figures) observe(ctx context.Context, req *busv1.Request, body proto.Message, err *fault.Error, took time.Duration) {
 	method, tool := f.names(req)
-	f.calls.WithLabelValues(f.service.name, method, tool, outcome(body, err)).Inc()
-	f.duration.WithLabelValues(f.service.name, method, tool).Observe(took.Seconds())
+	probe.Count(ctx, f.calls.WithLabelValues(f.service.name, method, tool, outcome(body, err)))
+	probe.Observe(ctx, f.duration.WithLabelValues(f.service.name, method, tool), took.Seconds())
 }
 
 // names are the labels of a request.
@@ -55,7 +56,9 @@ func (f *figures) names(req *busv1.Request) (method, tool string) {
 	switch {
 	case req.Method == mcp.MethodToolsCall:
 		if look(f.service, func() bool { return f.service.tools[req.Name] != nil }) {
-			tool = f.tools.Of(req.Name)
+			if tool = req.Name; !f.tools.For(tool) {
+				tool = probe.Other
+			}
 		}
 	case !mcp.IsMethod(req.Method) && look(f.service, func() bool { return f.service.handlers[req.Method] == nil }):
 		return probe.Other, ""

@@ -14,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/probe"
+	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
 )
 
 // Build makes a service. It opens what the service needs, waiting for it until
@@ -113,6 +114,12 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer conn.Close()
+	traces, err := otlp.Open(ctx, lifecycle.Version())
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	conn.Trace(traces.Service(c.name))
 	r, err := c.start(starting, conn, DataEnv{Env: Env{Version: lifecycle.Version(), Log: slog.Default()}}, shown)
 	if err != nil {
 		return err

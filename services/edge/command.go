@@ -23,6 +23,7 @@ type Command struct {
 	IdentityFlags
 	join.Flags
 	StorageFlags
+	TraceFlags
 	DataDir              string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
 	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
 	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody: a proxy in front lets nobody else pass."`
@@ -73,6 +74,11 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer forgotten()
+	traces, err := c.OpenTraces(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	e, err := New(connecting, conn, cfg)
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
@@ -59,7 +61,9 @@ type Config struct {
 	// CheckResults logs where a tool's result is not what its output schema says.
 	// It is for development and tests: each result is read once more.
 	CheckResults bool
-	Logger       *slog.Logger
+	// Tracer records calls; nil records none. See otlp.Traces.Edge.
+	Tracer trace.Tracer
+	Logger *slog.Logger
 }
 
 // Audit says how calls are recorded.
@@ -181,6 +185,7 @@ func (e *Edge) newGateway(ctx context.Context) (*gateway.Gateway, error) {
 	return gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: store.NewApprovals(e.conn), Cache: cache, Budget: held,
 		Authenticator: e.bounded(), Client: e.cfg.Client, Access: e.cfg.Access, Limiter: limiter, Deduplicator: gateway.NewKeys(store.NewOutcomes(e.conn), e.caller, tasks),
+		Tracer:  e.cfg.Tracer,
 		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(store.SharedKeys(e.storage)), CheckResults: e.cfg.CheckResults, Logger: e.cfg.Logger,
 	}), nil
 }

@@ -23,6 +23,9 @@ var grpcDoors = []door{
 }
 
 func withToken(ctx context.Context, c call) context.Context {
+	if parent := parentOf(ctx); parent != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent)
+	}
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.token)
 }
 

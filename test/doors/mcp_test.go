@@ -42,6 +42,10 @@ func mcpCall(c call, meta string) string {
 	if c.arguments != "" {
 		params += `,"arguments":` + c.arguments
 	}
+	if c.parent != "" {
+		rest, _ := strings.CutPrefix(meta, `"_meta":{`)
+		meta = strings.TrimSuffix(`"_meta":{"traceparent":"`+c.parent+`",`+strings.TrimSuffix(rest, "}"), ",") + "}"
+	}
 	if meta != "" {
 		params += "," + meta
 	}
@@ -97,6 +101,9 @@ func (w *world) post(ctx context.Context, t *testing.T, path, token, body string
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+token)
+	if parent := parentOf(ctx); parent != "" {
+		r.Header.Set("Traceparent", parent)
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -234,8 +241,12 @@ type socket struct {
 // socket connects, and says what came of it when that is refused.
 func (w *world) socket(ctx context.Context, t *testing.T, token, path, protocol string, talk func(*socket) outcome) outcome {
 	t.Helper()
+	h := http.Header{"Authorization": {"Bearer " + token}}
+	if parent := parentOf(ctx); parent != "" {
+		h.Set("Traceparent", parent)
+	}
 	conn, resp, err := websocket.Dial(ctx, "ws://"+w.host+path, &websocket.DialOptions{
-		HTTPClient: w.client, HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}, Subprotocols: []string{protocol},
+		HTTPClient: w.client, HTTPHeader: h, Subprotocols: []string{protocol},
 	})
 	if err != nil {
 		challenged(t, resp)

@@ -15,6 +15,8 @@ type call struct {
 	// arguments as JSON, empty for none.
 	arguments string
 	token     string
+	// parent is a traceparent in _meta, for doors of MCP; empty for none.
+	parent string
 }
 
 // outcome is what came of a call, in words that all doors have.

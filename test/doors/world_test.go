@@ -21,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
+	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -46,17 +47,24 @@ type world struct {
 	policy *policy
 	// results is edge.Config.ResultBytes.
 	results int64
+	// traces are where edges and services send spans; nil for nowhere.
+	traces *otlp.Traces
 }
 
 func newWorld(t *testing.T) *world { return newWorldOf(t, 0) }
 
 // newWorldOf is a world whose edges hold that many bytes of results.
-func newWorldOf(t *testing.T, results int64) *world {
+func newWorldOf(t *testing.T, results int64) *world { return (&world{results: results}).start(t) }
+
+func (w *world) start(t *testing.T) *world {
 	t.Helper()
-	w := &world{results: results, nats: bustest.Server(t), client: &http.Client{Transport: &http.Transport{}}, policy: &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}}
+	w.nats, w.client = bustest.Server(t), &http.Client{Transport: &http.Transport{}}
+	w.policy = &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.keepTrail(t)
-	servicetest.Join(t, bustest.Connect(t, w.nats), w.service())
+	conn := bustest.Connect(t, w.nats)
+	conn.Trace(w.traces.Service(serviceName))
+	servicetest.Join(t, conn, w.service())
 	e := w.join(t, byToken{})
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,13 +84,13 @@ func newWorldOf(t *testing.T, results int64) *world {
 		}
 	})
 	w.host = web.Addr().String()
-	conn, err := rpc.NewClient(g.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()),
+	client, err := rpc.NewClient(g.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()),
 		rpc.WithDefaultCallOptions(rpc.MaxCallRecvMsgSize(64<<20), rpc.MaxCallSendMsgSize(64<<20)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	w.conn, w.grpc = conn, gatewayv1.NewGatewayServiceClient(conn)
+	t.Cleanup(func() { _ = client.Close() })
+	w.conn, w.grpc = client, gatewayv1.NewGatewayServiceClient(client)
 	w.stdio = map[string]*pipe{ada: w.openPipe(t, ada)}
 	return w
 }
@@ -94,7 +102,7 @@ func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{
 		Version: "1", Authenticator: who, Access: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
-		Audit: edge.Audit{Token: operatorToken},
+		Audit: edge.Audit{Token: operatorToken}, Tracer: w.traces.Edge(tracesPerSecond),
 	})
 	if err != nil {
 		t.Fatal(err)

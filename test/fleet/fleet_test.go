@@ -54,6 +54,9 @@ func TestTopology(t *testing.T) {
 					t.Errorf("%s: %v", part.Name, err)
 				}
 			}
+			if to := part.Environment["OTEL_EXPORTER_OTLP_ENDPOINT"]; to != nil && *to != os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") {
+				t.Errorf("%s sends traces to %s, which is a container", part.Name, *to)
+			}
 			name, source := program(part)
 			if strings.HasPrefix(source, "./") {
 				if _, err := os.Stat(filepath.Join(root, source, "main.go")); err != nil {

@@ -5,6 +5,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ type topology struct {
 // load reads the compose file of a checkout, and files that add to it.
 func load(ctx context.Context, root, profile string, more ...string) (*topology, error) {
 	options, err := cli.NewProjectOptions(append([]string{filepath.Join(root, "docker-compose.yml")}, more...),
-		cli.WithWorkingDirectory(root), cli.WithDefaultProfiles(profile), cli.WithOsEnv, cli.WithDotEnv)
+		cli.WithWorkingDirectory(root), cli.WithDefaultProfiles(profile), withoutCollector, cli.WithOsEnv, cli.WithDotEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +61,14 @@ func load(ctx context.Context, root, profile string, more ...string) (*topology,
 		place(name)
 	}
 	return t, nil
+}
+
+// withoutCollector has traces sent nowhere, unless this machine's environment says where:
+// the file's collector is a container.
+func withoutCollector(o *cli.ProjectOptions) error {
+	const name = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	o.Environment[name] = os.Getenv(name)
+	return nil
 }
 
 // program is what an image runs, as this machine has it: the last part of the image's

@@ -29,7 +29,8 @@ func TestImports(t *testing.T) {
 	}{
 		{"libs/fault", nil, "it is at the bottom: move what needs more out of it"},
 		{"libs/mcp", []string{"libs/fault"}, "it holds facts of the protocol: move what needs more to its user"},
-		{"libs/bus", []string{"gen", "libs/fault", "libs/mcp"}, "it knows no service and no door: pass what it needs as a parameter"},
+		{"libs/tracing", []string{"libs/fault", "libs/tracing"}, "the bus stands on it: move what needs more to its user"},
+		{"libs/bus", []string{"gen", "libs/fault", "libs/mcp", "libs/tracing"}, "it knows no service and no door: pass what it needs as a parameter"},
 		{"libs/service", []string{"libs", "gen"}, "every team's service carries it: keep it small"},
 		{"libs", []string{"libs", "gen"}, "libraries know nothing of who uses them: pass it in"},
 		{"gen", []string{"gen"}, "it is generated: change proto/ and run make gen"},
@@ -50,6 +51,14 @@ func TestImports(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("only who starts a program sends traces", func(t *testing.T) {
+		for _, s := range code {
+			if slices.ContainsFunc(s.ours(), isOf("libs/tracing/otlp")) && !within(s.dir, "libs/service", "services/edge", "services/busbar", "libs/tracing/otlp") {
+				t.Errorf("%s imports libs/tracing/otlp; use libs/tracing, whose spans find their way in a context", s.path)
+			}
+		}
+	})
 
 	t.Run("only natsd and bustest bring the NATS server", func(t *testing.T) {
 		for _, s := range code {

@@ -34,7 +34,10 @@ func newCall(r *Request, client *busv1.Client, level string) (gateway.Call, erro
 		Credentials: r.Credentials, Client: client,
 		WantsProgress: m.P.ProgressToken != nil, LogLevel: logLevel(level),
 		InputResponses: m.P.InputResponses, RequestState: m.P.RequestState,
-		IdempotencyKey: m.P.IdempotencyKey, Traceparent: m.P.Traceparent, Tracestate: m.P.Tracestate,
+		IdempotencyKey: m.P.IdempotencyKey, Traceparent: m.P.Traceparent, Tracestate: m.P.Tracestate, Protocol: r.Version,
+	}
+	if c.Traceparent == "" {
+		c.Traceparent, c.Tracestate = r.Traceparent, r.Tracestate
 	}
 	switch m.Method {
 	case mcp.MethodResourcesRead:

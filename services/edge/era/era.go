@@ -60,6 +60,9 @@ type Request struct {
 	Resumable Resumable
 	// Credentials are what the door found.
 	Credentials gateway.Credentials
+	// Traceparent and Tracestate are those of headers of the request's own, for a message
+	// that has none of its own.
+	Traceparent, Tracestate string
 
 	// connection is the client's where that is its session; nil elsewhere.
 	connection *Connection

@@ -36,7 +36,7 @@ func (s *Server) taskCall(r *Request, method, id string) *gateway.Call {
 	return &gateway.Call{
 		Door: r.Door, Method: method, Name: id, Credentials: r.Credentials,
 		Client: s.client(r.Message), InputResponses: p.InputResponses,
-		Traceparent: p.Traceparent, Tracestate: p.Tracestate,
+		Traceparent: p.Traceparent, Tracestate: p.Tracestate, Protocol: r.Version,
 	}
 }
 

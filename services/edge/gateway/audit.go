@@ -6,8 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
 // Auditor keeps the record of calls.
@@ -61,7 +64,14 @@ func audit(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			if !traceparent(r.Traceparent) {
-				r.Traceparent, r.Tracestate = "", "" // as W3C Trace Context has it
+				// As W3C Trace Context has it, or the edge's own where it records the call.
+				r.Traceparent, r.Tracestate = "", ""
+				if trace.SpanContextFromContext(ctx).IsSampled() {
+					r.Traceparent, _ = tracing.Header(ctx)
+				}
+			}
+			if len(r.Tracestate) > tracing.MaxState {
+				r.Tracestate = ""
 			}
 			answer, err := next(ctx, r)
 			if err = record(ctx, cfg.Auditor, r, answer, err); err != nil {

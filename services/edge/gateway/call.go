@@ -49,6 +49,8 @@ type Call struct {
 	Stream      *edges.Stream
 	Traceparent string
 	Tracestate  string
+	// Protocol is the version of MCP that the client speaks; empty at other doors.
+	Protocol string
 
 	// Received is when the door had the whole request; zero for the moment of Do.
 	Received time.Time

@@ -10,8 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/tracing"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -103,6 +106,8 @@ type Config struct {
 	Auditor Auditor
 	// Sealer defaults to one whose key dies with the process.
 	Sealer *store.Sealer
+	// Tracer records calls; nil records none.
+	Tracer trace.Tracer
 	// CheckResults logs where a tool's result is not what its output schema says.
 	CheckResults bool
 
@@ -168,7 +173,12 @@ func (g *Gateway) Close() {
 // result counts for the account of ctx until that is released; see Hold.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
 	r := newRun(c, onFrame)
-	answer, err := g.chain(ctx, r)
+	ctx = tracing.Remote(ctx, r.Traceparent, r.Tracestate)
+	carry := g.chain
+	if g.cfg.Tracer != nil {
+		carry = g.traced
+	}
+	answer, err := carry(ctx, r)
 	if err == nil {
 		answer.Tool = r.Target.Tool
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/tracing"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -56,6 +59,9 @@ func dispatch(cfg *Config) link {
 			}
 			if begun := frame.GetTask(); begun != nil {
 				task := r.request(deadline)
+				if trace.SpanContextFromContext(ctx).IsValid() {
+					task.Traceparent, task.Tracestate = tracing.Header(ctx)
+				}
 				if task.Delegation, err = r.delegate(ctx, cfg.Sealer, time.Now().Add(store.KeyLife)); err != nil {
 					return nil, err
 				}

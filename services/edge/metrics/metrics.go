@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/probe"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -18,12 +17,24 @@ type Metrics struct {
 	*probe.Probe
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	// services, and tools by service, have series of their own as long as there is room.
+	services *probe.Room[string]
+	tools    *probe.Room[toolOf]
 }
+
+type toolOf struct{ service, tool string }
+
+// Services, and tools of all of them, that have series of their own. Whoever may put a
+// service on the bus names both, as often as it likes.
+const (
+	maxServices = 256
+	maxTools    = 2048
+)
 
 // New makes the figures of an edge of that version. checks are those of /readyz.
 func New(version string, checks func() []probe.Check) *Metrics {
 	m := &Metrics{
-		Probe: probe.New(checks),
+		Probe: probe.New(checks), services: probe.NewRoom[string](maxServices), tools: probe.NewRoom[toolOf](maxTools),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_calls_total",
 			Help: "Calls that are over, refused ones too. tool is empty unless the call is for one that exists; outcome is ok, tool_error, input_required, task, left, replayed, or a reason of docs/errors.md.",
@@ -77,11 +88,15 @@ func (a *auditor) Record(ctx context.Context, r gateway.Record) (err error) {
 	if r.Target.Tool != nil {
 		tool = r.Name
 	}
-	method := r.Method
-	if r.Target.Service == "" && !mcp.IsMethod(method) && method != mcp.MethodSample {
-		method = "other" // a client made it up
+	method := r.MethodName()
+	service := r.Target.Service
+	if service != "" && !a.metrics.services.For(service) {
+		service = probe.Other
 	}
-	a.metrics.calls.WithLabelValues(r.Door, method, r.Target.Service, tool, outcome).Inc()
-	a.metrics.duration.WithLabelValues(method, r.Target.Service).Observe(r.Duration.Seconds())
+	if tool != "" && !a.metrics.tools.For(toolOf{service, tool}) {
+		tool = probe.Other
+	}
+	probe.Count(ctx, a.metrics.calls.WithLabelValues(r.Door, method, service, tool, outcome))
+	probe.Observe(ctx, a.metrics.duration.WithLabelValues(method, service), r.Duration.Seconds())
 	return err
 }

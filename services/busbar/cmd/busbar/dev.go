@@ -17,6 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/home"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -27,6 +28,7 @@ type devCommand struct {
 	edge.ListenFlags
 	edge.PolicyFlags
 	edge.IdentityFlags
+	edge.TraceFlags
 	oauthFlags
 	withoutFlag
 	NATSListen  string `name:"nats-listen" default:"127.0.0.1:4222" env:"BUSBAR_NATS_LISTEN" placeholder:"HOST:PORT" help:"Where services join the bus. A port that is taken is replaced by a free one (default ${default})."`
@@ -112,6 +114,11 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer forgotten()
+	traces, err := c.OpenTraces(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	e, err := edge.New(starting, edgeConn, cfg)
 	if err != nil {
 		return err
@@ -158,6 +165,7 @@ func loopbackOnly(listen string) error {
 // they are in processes of their own.
 type fleet struct {
 	members []member
+	traces  *otlp.Traces
 }
 
 type member struct {
@@ -168,13 +176,18 @@ type member struct {
 // startFleet starts all services at once: most of what each does is to wait,
 // for NATS or a database.
 func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL string) (*fleet, error) {
-	f := &fleet{}
+	traces, err := otlp.Open(ctx, lifecycle.Version())
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{traces: traces}
 	env := service.DataEnv{Env: service.Env{Version: lifecycle.Version(), Log: slog.Default()}, DatabaseURL: databaseURL, DataDir: string(dir)}
 	for _, p := range all {
 		conn, err := dir.Connect(ctx, p.name, p.name, slog.Default())
 		if err != nil {
 			return nil, errors.Join(err, f.stop(ctx))
 		}
+		conn.Trace(traces.Service(p.name))
 		f.members = append(f.members, member{conn: conn})
 	}
 	// A service announces itself as soon as there is where.
@@ -220,5 +233,6 @@ func (f *fleet) stop(ctx context.Context) error {
 		}
 		m.conn.Close()
 	}
+	f.traces.Close()
 	return errors.Join(errs...)
 }

@@ -28,6 +28,7 @@ import (
 type stdioCommand struct {
 	Token string `env:"BUSBAR_TOKEN" secret:"" hidden:"" help:"API key or access token of who the client is."`
 	edge.PolicyFlags
+	edge.TraceFlags
 	NATS string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
 	join.Proof
 	withoutFlag
@@ -89,6 +90,11 @@ func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out 
 		return err
 	}
 	defer forgotten()
+	traces, err := c.OpenTraces(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
 	e, err := edge.New(starting, conn, cfg)
 	if err != nil {
 		return err

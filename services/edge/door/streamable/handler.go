@@ -100,7 +100,10 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	}
 	out := newWriter(w, takes)
 	defer out.close()
-	req := &era.Request{Message: &m, Door: "streamable", Version: version, Credentials: who}
+	req := &era.Request{
+		Message: &m, Door: "streamable", Version: version, Credentials: who,
+		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
+	}
 	if modern {
 		h.modern(r.Context(), req, r.Header, out)
 		return

@@ -1,0 +1,83 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/tracing"
+)
+
+// Attributes of spans. None has what a client wrote.
+const (
+	attrService  = attribute.Key("busbar.service")
+	attrInstance = attribute.Key("busbar.instance")
+	attrAttempts = attribute.Key("busbar.attempts")
+	attrWaited   = attribute.Key("busbar.waited_seconds")
+)
+
+var overNATS = semconv.MessagingSystemKey.String("nats")
+
+// sent begins the span of a call that is made, if its context is recorded, and has the
+// request name it, or else the span of its context, for whoever carries it out.
+func sent(ctx context.Context, service string, req *busv1.Request) (context.Context, trace.Span) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx, nil // the request may name one by itself
+	}
+	ctx, span := tracing.Within(ctx, "bus "+service, trace.SpanKindClient)
+	if span != nil {
+		span.SetAttributes(overNATS, attrService.String(service), semconv.MessagingDestinationName(subject.Call(service, req.Method)))
+	}
+	req.Traceparent, req.Tracestate = tracing.Header(ctx)
+	return ctx, span
+}
+
+// answered ends it.
+func answered(span trace.Span, ran *Ran, attempts int, err error) {
+	if span == nil {
+		return
+	}
+	span.SetAttributes(attrAttempts.Int(attempts))
+	if ran != nil && ran.Instance != "" {
+		span.SetAttributes(attrInstance.String(ran.Instance), semconv.ServiceVersion(ran.Version))
+	}
+	tracing.End(span, err)
+}
+
+// received begins the span of a call that is carried out here, if whoever made it has it
+// recorded. Its handler's context has the caller's span in any case. What services ask of
+// edges gets its span at their door.
+func (s *Server) received(ctx context.Context, req *busv1.Request, at time.Time) (context.Context, trace.Span) {
+	ctx = tracing.Remote(ctx, req.Traceparent, req.Tracestate)
+	if s.conn.tracer == nil || s.cfg.Service == Gateway || !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx, nil
+	}
+	name := req.Method
+	attributes := []attribute.KeyValue{overNATS, attrService.String(s.cfg.Service), attrInstance.String(s.instance), semconv.McpMethodNameKey.String(req.Method)}
+	if req.Method == mcp.MethodToolsCall {
+		name += " " + fault.Clip(req.Name)
+		attributes = append(attributes, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(fault.Clip(req.Name)))
+	}
+	return s.conn.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), trace.WithAttributes(attributes...))
+}
+
+// ended says on the span of a call what came of it.
+func ended(ctx context.Context, body proto.Message, f *fault.Error) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	if f != nil {
+		tracing.Failed(span, f)
+	} else if r, ok := body.(*busv1.Result); ok && r.IsError {
+		span.SetAttributes(tracing.ToolError)
+	}
+}

@@ -1,0 +1,53 @@
+package database
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/busbar-mcp/busbar/libs/tracing"
+)
+
+// recorded is a database with a span for each call of one that is being recorded. It has
+// the names of the owner and of the operation: no statement, and no value.
+type recorded struct {
+	Database
+	system, owner attribute.KeyValue
+}
+
+// traced is for what opens a database.
+func traced(system attribute.KeyValue, cfg Config) func(Database, error) (Database, error) {
+	return func(d Database, err error) (Database, error) {
+		if err != nil {
+			return nil, err
+		}
+		return recorded{d, system, semconv.DBNamespace(cfg.Owner)}, nil
+	}
+}
+
+// Write implements Database.
+func (r recorded) Write(ctx context.Context, f func(context.Context, Tx) error) error {
+	ctx, span := r.begin(ctx, "write")
+	err := r.Database.Write(ctx, f)
+	tracing.End(span, err)
+	return err
+}
+
+// Read implements Database.
+func (r recorded) Read(ctx context.Context, f func(context.Context, Tx) error) error {
+	ctx, span := r.begin(ctx, "read")
+	err := r.Database.Read(ctx, f)
+	tracing.End(span, err)
+	return err
+}
+
+func (r recorded) begin(ctx context.Context, operation string) (context.Context, trace.Span) {
+	ctx, span := tracing.Within(ctx, operation, trace.SpanKindClient)
+	if span != nil {
+		span.SetName(operation + " " + r.owner.Value.AsString())
+		span.SetAttributes(r.system, r.owner, semconv.DBOperationName(operation))
+	}
+	return ctx, span
+}

@@ -1,0 +1,23 @@
+package edge
+
+import (
+	"context"
+
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
+)
+
+// TraceFlags say how many calls are recorded. The tags are read by kong.
+type TraceFlags struct {
+	TracesPerSecond int `default:"100" env:"BUSBAR_TRACES_PER_SECOND" placeholder:"N" help:"Most traces that an edge begins in a second, and again as many for clients that ask for them (default ${default}). Where they go, the standard variables OTEL_EXPORTER_OTLP_* say."`
+}
+
+// OpenTraces has the calls of an edge recorded, where the environment names a collector.
+// Close what it returns, which may be nil, when the edge is closed.
+func (f TraceFlags) OpenTraces(ctx context.Context, cfg *Config) (*otlp.Traces, error) {
+	t, err := otlp.Open(ctx, lifecycle.Version())
+	if err == nil {
+		cfg.Tracer = t.Edge(max(0, f.TracesPerSecond))
+	}
+	return t, err
+}
