@@ -57,7 +57,7 @@ var bugs = []planted{
 	{name: "a permit that was given is forgotten", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed, oracle.Doubled},
 		edits: []edit{{busDir + "permit.go", "a.permitted, a.instance = a.say(instance, true, a.reply, turn), instance", "_ = a.say(instance, true, a.reply, turn)"}}},
 	{name: "what may have run is made again", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Doubled},
-		edits: []edit{{busDir + "call.go", "return unrun || a.options.Harmless", "return true"}}},
+		edits: []edit{{busDir + "call.go", "return !a.stalled && (unrun || a.options.Harmless)", "return true"}}},
 	{name: "executed is no, whatever ran", program: busbarProgram, calls: history.Write, kills: true, seen: []oracle.Name{oracle.Executed},
 		edits: []edit{{busDir + "call.go", "if a.asks && !a.permitted && !a.refused {", "if a.asks {"}}},
 	{name: "a cancelled call runs on", program: ledgerProgram, calls: history.Impatient, seen: []oracle.Name{oracle.Late},

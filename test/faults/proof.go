@@ -67,7 +67,7 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 	}
 	w.length = 4 * time.Second
 	if bug.kills {
-		w.length = 12 * time.Second
+		w.length = 25 * time.Second
 	}
 	w.seed++ // keys of their own
 	l := load.Load{Only: []history.Kind{bug.calls}, RetryFor: 10 * time.Second, HeardFor: 5 * time.Second}

@@ -154,12 +154,12 @@ func (r *result) loads() string {
 
 // report is what a run writes for others.
 type report struct {
-	root    string
+	version string
 	seed    uint64
 	results []*result
 }
 
-func newReport(root string, seed uint64) *report { return &report{root: root, seed: seed} }
+func newReport(root string, seed uint64) *report { return &report{version: version(root), seed: seed} }
 
 func (r *report) found() (n int) {
 	for _, f := range r.results {
@@ -168,10 +168,10 @@ func (r *report) found() (n int) {
 	return n
 }
 
-// version is that of the checkout.
-func (r *report) version() string {
+// version is that of a checkout.
+func version(root string) string {
 	cmd := exec.Command("git", "describe", "--always", "--dirty")
-	cmd.Dir = r.root
+	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
 		return "unknown"
@@ -195,7 +195,7 @@ func machine() string {
 func (r *report) write(file string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Faults, %s\n\n", time.Now().UTC().Format("2006-01-02"))
-	fmt.Fprintf(&b, "Version %s, seed %d, %s. Made by `go run ./test/faults`; [fleet](../fleet.md#when-parts-are-taken-away) says what each figure does.\n", r.version(), r.seed, machine())
+	fmt.Fprintf(&b, "Version %s, seed %d, %s. Made by `go run ./test/faults`; [fleet](../fleet.md#when-parts-are-taken-away) says what each figure does.\n", r.version, r.seed, machine())
 	fmt.Fprintf(&b, "Times are those of this machine under the load that is shown; what was found does not depend on it.\n")
 	for _, f := range r.results {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n", f.figure, f.what)

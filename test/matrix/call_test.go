@@ -12,6 +12,22 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
+// icons has a list show a tool's icon as its service gave it.
+func icons(t *testing.T, _ *world, c *client) {
+	for tool, err := range c.Tools(t.Context(), nil) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case tool.Name == "drawn":
+			if len(tool.Icons) != 1 || tool.Icons[0].Source != icon || tool.Icons[0].MIMEType != "image/png" || len(tool.Icons[0].Sizes) != 1 || tool.Icons[0].Theme != "dark" {
+				t.Errorf("%+v", tool.Icons)
+			}
+			return
+		}
+	}
+	t.Error("the tool is not listed")
+}
+
 // plainCall has a call answered by every edge, in the form of its era.
 func plainCall(t *testing.T, _ *world, c *client) {
 	const calls = 4

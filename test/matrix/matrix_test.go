@@ -15,6 +15,7 @@ var features = []struct {
 	prove func(t *testing.T, w *world, c *client)
 }{
 	{"call", plainCall},
+	{"icons", icons},
 	{"progress", progress},
 	{"log", logs},
 	{"elicitation", elicitation},

@@ -65,9 +65,14 @@ func (w *world) join(t *testing.T) *edge.Edge {
 // Resources that clients subscribe to.
 const noteA, noteB = "note:///a", "note:///b"
 
+// icon is that of a tool.
+const icon = "data:image/png;base64,iVBORw0KGgo="
+
 // service is the test service with resources that change.
 func (w *world) service() *service.Service {
 	s := testservice.New(&w.ledger, service.WithLogger(slog.New(slog.DiscardHandler)))
+	service.AddTool(s, service.Tool{Name: "drawn", Icons: []mcp.Icon{{Src: icon, MIMEType: "image/png", Sizes: []string{"48x48"}, Theme: "dark"}}},
+		func(context.Context, *service.Call, struct{}) (struct{}, error) { return struct{}{}, nil })
 	for _, uri := range []string{noteA, noteB} {
 		s.AddResource(mcp.Resource{URI: uri, Name: uri}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
 			return nil, nil

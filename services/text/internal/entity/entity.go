@@ -201,10 +201,7 @@ func (x *extractor) isName(words []token, i, n int) bool {
 
 func (x *extractor) addKnown(surface string, n name) {
 	if x.entities[n.entity] || x.written[language.Fold(surface)] {
-		if !n.everyday && x.everyday[surface] { // written as a name by now
-			delete(x.everyday, surface)
-			x.strong = true
-		}
+		x.strong = x.strong || !n.everyday && n.category != ignored // written as a name by now
 		return
 	}
 	x.entities[n.entity] = true

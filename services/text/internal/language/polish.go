@@ -76,7 +76,7 @@ func fleeting(stem string) string {
 // nameEndings are the endings of names in Polish, and what they replace.
 var nameEndings = [][2]string{
 	{"owie", ""}, {"owi", ""}, {"ami", ""}, {"ami", "a"}, {"ach", ""}, {"ach", "a"}, {"iem", ""}, {"em", ""}, {"em", "e"}, {"ów", ""}, {"om", ""}, {"om", "a"},
-	{"rze", "r"}, {"rze", "ra"}, {"dzie", "d"}, {"dzie", "da"}, {"cie", "t"}, {"cie", "ta"}, {"le", "l"}, {"le", "la"}, {"ce", "ka"}, {"dze", "ga"}, {"ie", ""}, {"ie", "a"},
+	{"rze", "r"}, {"rze", "ra"}, {"dzie", "d"}, {"dzie", "da"}, {"cie", "t"}, {"ście", "st"}, {"cie", "ta"}, {"le", "l"}, {"le", "la"}, {"ce", "ka"}, {"dze", "ga"}, {"ie", ""}, {"ie", "a"},
 	{"a", ""}, {"u", ""}, {"y", "a"}, {"i", "a"}, {"y", ""}, {"i", ""}, {"ę", "a"}, {"ą", "a"}, {"o", "a"}, {"e", ""},
 }
 
