@@ -15,12 +15,14 @@ import (
 )
 
 // known are licences that ask for no more than their text and notices, and what is
-// said in each of them alone, without line breaks. The more special comes first.
+// said in each of them alone, without line breaks and however it is capitalised. The more
+// special comes first.
 var known = []struct{ name, says string }{
 	{"Apache-2.0", "Apache License Version 2.0, January 2004"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"}, // of files that nobody here changes
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"BSD-3-Clause", "Neither the name of"},
+	{"BSD-3-Clause", "The name of any author may not be used to endorse or promote products"}, // of libcap, which is under the GPL for those who would rather
 	{"BSD-2-Clause", "Redistributions in binary form must reproduce the above copyright notice"},
 	{"ISC", "Permission to use, copy, modify, and/or distribute this software for any purpose"},
 	{"ISC", "Permission to use, copy, modify, and distribute this software for any purpose"},
@@ -73,9 +75,9 @@ func licence(dir string) string {
 			if err != nil {
 				continue
 			}
-			words := strings.Join(strings.Fields(string(text)), " ")
+			words := strings.ToLower(strings.Join(strings.Fields(string(text)), " "))
 			for _, k := range known {
-				if strings.Contains(words, k.says) {
+				if strings.Contains(words, strings.ToLower(k.says)) {
 					return k.name
 				}
 			}
