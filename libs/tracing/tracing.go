@@ -40,6 +40,9 @@ func Remote(ctx context.Context, parent, state string) context.Context {
 	if parent == "" {
 		return ctx
 	}
+	if len(state) > MaxState {
+		state = "" // it would travel with everything that the call does
+	}
 	return format.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
 }
 

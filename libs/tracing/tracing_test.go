@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -44,6 +45,13 @@ func TestRemote(t *testing.T) {
 			t.Errorf("%.100q is a traceparent", bad)
 		}
 	}
+	long := "a=" + strings.Repeat("b", 250)
+	for i := range 20 {
+		long += fmt.Sprintf(",a%d=%s", i, strings.Repeat("b", 250))
+	}
+	if p, s := tracing.Header(tracing.Remote(t.Context(), parent, long)); p != parent || s != "" {
+		t.Errorf("of %d bytes of a client %d travel on", len(long), len(s))
+	}
 	if p, s := tracing.Header(t.Context()); p+s != "" {
 		t.Errorf("%q %q", p, s)
 	}
@@ -54,7 +62,7 @@ func FuzzRemote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, parent, state string) {
 		ctx := tracing.Remote(t.Context(), parent, state)
 		p, s := tracing.Header(ctx)
-		if valid := trace.SpanContextFromContext(ctx).IsValid(); valid != (p != "") || len(s) > len(state)+len(parent)+tracing.MaxState {
+		if valid := trace.SpanContextFromContext(ctx).IsValid(); valid != (p != "") || len(s) > tracing.MaxState {
 			t.Errorf("%q %q: %q %q", parent, state, p, s)
 		}
 	})
