@@ -243,6 +243,9 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 		return out, err
 	}
 	guarded, err := ci.Guarded(ctx, at, r.roots.All())
+	if err == nil {
+		err = at.InPlace()
+	}
 	if err != nil {
 		return out, err
 	}

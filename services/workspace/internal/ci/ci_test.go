@@ -86,6 +86,68 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
+// What a command does to hide what is guarded has it guarded as a whole, or nothing runs the
+// next time.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	dir, inner := filepath.Join(top, "main"), filepath.Join(top, "main", "in", "docs")
+	for _, name := range []string{".git/config", "closed/.git/config", "in/docs/x"} {
+		write(t, dir, name, "")
+	}
+	roots := open(t, "main="+dir, "docs="+inner)
+	i := slices.IndexFunc(roots, func(r *root.Root) bool { return r.Name == "main" })
+	guarded := func(want ...string) {
+		t.Helper()
+		if got, err := ci.Guarded(t.Context(), roots[i], roots); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v %v, want %v", got, err, want)
+		}
+	}
+	refused := func(words string) {
+		t.Helper()
+		if got, err := ci.Guarded(t.Context(), roots[i], roots); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v %v, want %q", got, err, words)
+		}
+	}
+	guarded(".git", "closed/.git", "in/docs")
+	if os.Geteuid() != 0 { // who may read everything
+		closed := filepath.Join(dir, "closed")
+		if err := os.Chmod(closed, 0); err != nil {
+			t.Fatal(err)
+		}
+		guarded(".git", "closed", "in/docs")
+		if err := os.Chmod(closed, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, filepath.Join(dir, "in", "full"))
+	guarded(".git", "closed/.git", "in/docs", "in/full")
+	if err := errors.Join(os.Rename(inner, filepath.Join(top, "gone")), os.Symlink(filepath.Join(top, "gone"), inner)); err != nil {
+		t.Fatal(err)
+	}
+	refused("not where it was")
+	if err := errors.Join(os.Remove(inner), os.Rename(filepath.Join(top, "gone"), inner)); err != nil {
+		t.Fatal(err)
+	}
+	guarded(".git", "closed/.git", "in/docs", "in/full")
+	fill(t, dir)
+	refused("too many entries at its top")
+}
+
+// fill puts more into a directory than is looked at.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	first := filepath.Join(dir, "0")
+	write(t, dir, "0", "")
+	for n := 1; n <= 50_001; n++ {
+		if err := os.Link(first, filepath.Join(dir, fmt.Sprint(n))); err != nil {
+			// A file has only so many names.
+			first = filepath.Join(dir, fmt.Sprint(n))
+			write(t, dir, fmt.Sprint(n), "")
+		}
+	}
+}
+
 // Runs are bounded by who makes them, at once and when they are over, and belong to who
 // made them.
 func TestRuns(t *testing.T) {

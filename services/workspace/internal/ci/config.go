@@ -140,28 +140,44 @@ func parse(data []byte) ([]Command, error) {
 const (
 	// guardDepth and guardEntries are how far is looked for what is to be guarded.
 	guardDepth   = 4
-	guardEntries = 100_000
+	guardEntries = 1_000_000
 	maxGuarded   = 1000
 )
 
 // Guarded are the paths in a root that its commands must not change: what git runs, what people
-// say to this service, and the other roots that lie in it.
+// say to this service, and the other roots that lie in it. A directory that cannot be looked
+// through is guarded as a whole: a command may have filled or closed it.
 func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, error) {
 	var all []string
-	seen := 0
-	err := file.Walk(ctx, root.Place{Root: r, FS: r.FS, Path: ".", At: "."}, file.Options{Everything: true, Depth: guardDepth}, func(e file.Entry) error {
+	guard := func(at string) error {
+		if at == "." {
+			return service.Errorf("%s has too many entries at its top to find among them what a command must not change: nothing ran", r.Name)
+		}
+		if all = append(all, at); len(all) > maxGuarded {
+			return service.Errorf("%s has more than %d repositories: a command would have to be kept from each", r.Name, maxGuarded)
+		}
+		return nil
+	}
+	seen, cut := 0, ""
+	options := file.Options{Everything: true, Depth: guardDepth, Unread: func(p root.Place) error { return guard(p.Path) }}
+	err := file.Walk(ctx, root.Place{Root: r, FS: r.FS, Path: ".", At: "."}, options, func(e file.Entry) error {
 		if seen++; seen > guardEntries {
-			return file.ErrStop
+			return service.Errorf("%s has more than %d entries, too many to find among them what a command must not change: nothing ran", r.Name, guardEntries)
 		}
 		at, next := e.Place.Path, fs.SkipDir
 		switch {
+		case e.Cut:
+			if at = path.Dir(at); at == cut {
+				return next
+			}
+			cut = at
 		case e.Name == "HEAD" && root.Repository(e.Place) != "":
 			at, next = path.Dir(at), nil // whatever its name is, git takes it for a repository
 		case root.Guarded(e.Name) == "" || e.Mode&fs.ModeSymlink != 0:
 			return nil
 		}
-		if all = append(all, at); len(all) > maxGuarded {
-			return service.Errorf("%s has more than %d repositories: a command would have to be kept from each", r.Name, maxGuarded)
+		if err := guard(at); err != nil {
+			return err
 		}
 		return next
 	})
@@ -170,9 +186,10 @@ func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, 
 	}
 	for _, other := range others {
 		if rel, err := filepath.Rel(r.Dir(), other.Dir()); err == nil && other != r && rel != "." && filepath.IsLocal(rel) {
-			if _, err := r.FS.Lstat(rel); err == nil {
-				all = append(all, filepath.ToSlash(rel))
+			if err := other.InPlace(); err != nil {
+				return nil, err
 			}
+			all = append(all, filepath.ToSlash(rel))
 		}
 	}
 	slices.Sort(all)

@@ -45,6 +45,8 @@ type Options struct {
 	Everything bool
 	// Depth is how many levels of directories are gone into; 0 is the first alone.
 	Depth int
+	// Unread, if it is not nil, is told of directories that are there and cannot be read.
+	Unread func(root.Place) error
 }
 
 // ErrStop as the error of a visit ends a walk; Walk then returns nil. After fs.SkipDir
@@ -111,10 +113,17 @@ func (w *walk) dir(p root.Place, entries []fs.DirEntry, cut bool, ignored ignore
 		if !e.IsDir() || depth >= w.options.Depth {
 			continue
 		}
-		if inner, cut, err := readDir(at); err == nil {
-			if err := w.dir(at, inner, cut, ignored, depth+1); err != nil {
-				return err
-			}
+		inner, cut, err := readDir(at)
+		switch {
+		case err == nil:
+			err = w.dir(at, inner, cut, ignored, depth+1)
+		case w.options.Unread != nil && !errors.Is(err, fs.ErrNotExist):
+			err = w.options.Unread(at)
+		default:
+			err = nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

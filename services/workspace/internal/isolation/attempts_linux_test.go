@@ -127,11 +127,20 @@ var attempts = map[string]attempt{
 		}
 		return os.Rename("moved", ".busbar")
 	}},
-	"what may run, linked": {works, func() error { _ = os.Remove("linked"); return os.Link(".busbar/workspace.yaml", "linked") }},
-	"what may run, bits":   {works, func() error { return os.Chmod(".busbar/workspace.yaml", 0o600) }},
-	"hooks of git":         {works, func() error { return os.WriteFile(".git/pre-commit", nil, 0o755) }},
-	"configuration of git": {works, func() error { return os.WriteFile("sub/.git/config", nil, 0o644) }},
-	"git, moved":           {works, func() error { return errors.Join(os.Rename(".git", "g"), os.Rename("g", ".git")) }},
+	"what may run, linked":          {works, func() error { _ = os.Remove("linked"); return os.Link(".busbar/workspace.yaml", "linked") }},
+	"what may run, bits":            {works, func() error { return os.Chmod(".busbar/workspace.yaml", 0o600) }},
+	"hooks of git":                  {works, func() error { return os.WriteFile(".git/pre-commit", nil, 0o755) }},
+	"configuration of git":          {works, func() error { return os.WriteFile("sub/.git/config", nil, 0o644) }},
+	"git, moved":                    {works, func() error { return errors.Join(os.Rename(".git", "g"), os.Rename("g", ".git")) }},
+	"git, moved with its directory": {works, func() error { return errors.Join(os.Rename("sub", "s"), os.Rename("s", "sub")) }},
+	// By it another run would get files as this one sees them, without what guards some of them once this one is over.
+	"a meeting of two runs": {works, func() error {
+		l, err := net.Listen("unix", "meeting")
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	}},
 	"git, exchanged": {depends, func() error {
 		_ = os.Mkdir("e", 0o755)
 		return unix.Renameat2(unix.AT_FDCWD, ".git", unix.AT_FDCWD, "e", unix.RENAME_EXCHANGE)

@@ -85,10 +85,15 @@ func (p plan) landlock() error {
 	for _, name := range devices {
 		files = append(files, "/dev/"+name)
 	}
+	// Over a socket in the directory another run could be handed this one's files, without the mounts that
+	// guard some of them once this one is over.
+	const work = llsys.AccessFSExecute | llsys.AccessFSReadFile | llsys.AccessFSReadDir | llsys.AccessFSWriteFile | llsys.AccessFSTruncate | llsys.AccessFSRefer |
+		llsys.AccessFSRemoveDir | llsys.AccessFSRemoveFile | llsys.AccessFSMakeDir | llsys.AccessFSMakeReg | llsys.AccessFSMakeSym | llsys.AccessFSMakeFifo
 	known := landlock.V8.BestEffort()
 	if err := known.RestrictPaths(
 		landlock.RODirs("/"),
-		landlock.RWDirs("/tmp", "/dev/shm", p.Inside).WithRefer(),
+		landlock.RWDirs("/tmp", "/dev/shm").WithRefer(),
+		landlock.PathAccess(work, p.Inside),
 		landlock.RWFiles(files...),
 		landlock.RWDirs("/dev/pts").WithIoctlDev(),
 	); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -172,21 +173,42 @@ func (p plan) furnish() error {
 	return nil
 }
 
-// guard makes the guarded paths read-only, and no link is followed to one.
+// guard makes the guarded paths read-only, and no link is followed to one. What is mounted on
+// cannot be moved, so the directories on the way to them are as well: moved out of sight, they
+// would not be found and guarded the next time.
 func (p plan) guard() error {
 	top, err := unix.Open(p.Inside, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "guard", Path: p.Inside, Err: err}
 	}
 	defer func() { _ = unix.Close(top) }()
-	for _, rel := range p.Guarded {
+	held := map[string]bool{}
+	hold := func(rel string, how unix.MountAttr) error {
+		if held[rel] {
+			return nil
+		}
+		held[rel] = true
 		fd, err := unix.Openat2(top, rel, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS})
 		if err == nil {
-			err = mountOn(fd, fd, rel, readOnly)
+			err = mountOn(fd, fd, rel, how)
 			_ = unix.Close(fd)
 		}
 		if err != nil {
 			return fmt.Errorf("guard %s: %w", rel, err)
+		}
+		return nil
+	}
+	// In this order each comes after what it is in.
+	for _, rel := range slices.Sorted(slices.Values(p.Guarded)) {
+		for i, c := range rel {
+			if c == '/' {
+				if err := hold(rel[:i], writable); err != nil {
+					return err
+				}
+			}
+		}
+		if err := hold(rel, readOnly); err != nil {
+			return err
 		}
 	}
 	return nil

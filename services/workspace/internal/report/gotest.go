@@ -78,6 +78,7 @@ func (g *goJSON) line(text string) {
 		return
 	}
 	g.seen = true
+	e.Package, e.ImportPath, e.Test = clip(e.Package, maxName), clip(e.ImportPath, maxName), clip(e.Test, maxName) // they are kept
 	key := e.Package + "\x00" + e.Test
 	switch e.Action {
 	case "output":

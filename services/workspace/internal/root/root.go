@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/service"
 )
 
 // Root is a directory that is open, under a name.
@@ -125,6 +127,22 @@ func (rs *Roots) Of(tenant string) []*Root {
 
 // Dir is where the directory is. No answer to a caller says it.
 func (r *Root) Dir() string { return filepath.FromSlash(r.dirs[0]) }
+
+// InPlace says whether what is where the directory was is still the directory, and no link
+// to another: a root that lies in another one can be moved with what it is in.
+func (r *Root) InPlace() error {
+	open, err := r.FS.Stat(".")
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(r.Dir())
+	if err == nil && real == r.Dir() {
+		if there, err := os.Stat(real); err == nil && os.SameFile(open, there) {
+			return nil
+		}
+	}
+	return service.Errorf("root %s is not where it was when the service started: nothing ran; its operator moves it back, or starts the service again", r.Name)
+}
 
 // Lock waits for the turn to change something below the root: one change at a
 // time, whichever process of this machine makes it. Call unlock.
