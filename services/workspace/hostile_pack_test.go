@@ -187,7 +187,7 @@ func TestHostilePacks(t *testing.T) {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; took > 256<<20 {
+		if took := after.TotalAlloc - before.TotalAlloc; took > 512<<20 { // the race detector drops what is pooled
 			t.Errorf("%s took %d MiB", name, took>>20)
 		}
 	}

@@ -90,7 +90,7 @@ func CheckReadOnly(dir string) error {
 	clean := strings.TrimRight(dir, "/")
 	switch {
 	case !strings.HasPrefix(dir, "/") || strings.ContainsAny(dir, "\x00\n") || strings.Contains(dir+"/", "/../"):
-		return fmt.Errorf("%q is no absolute path without ..", dir)
+		return fmt.Errorf("%q is no absolute path, or has .. in it", dir)
 	case clean == "":
 		return fmt.Errorf("the whole file system is not shown to commands: name a directory in it")
 	}

@@ -91,6 +91,10 @@ func launch(ctx context.Context, p plan, out io.Writer) (v verdict, err error) {
 		return v, err
 	}
 	_, _ = tell.Close(), answerBy.Close()
+	// The launcher begins with nothing before it has read the plan.
+	g := newGroup(p.Processes)
+	defer g.remove()
+	g.add(cmd.Process.Pid)
 	encoded, err := json.Marshal(p)
 	if err == nil {
 		_, err = toldBy.Write(append(encoded, '\n'))
@@ -101,6 +105,9 @@ func launch(ctx context.Context, p plan, out io.Writer) (v verdict, err error) {
 	said, _ := io.ReadAll(io.LimitReader(answer, 64<<10))
 	ended := cmd.Wait()
 	if json.Unmarshal(said, &v) == nil {
+		if v.Stopped == "" && v.Failed == "" && g.full() {
+			v.Exit, v.Signal, v.Stopped = -1, "", StoppedProcesses
+		}
 		return v, nil
 	}
 	return v, errors.Join(errors.New("the command did not run, or what keeps it apart broke"), err, ended)
