@@ -56,7 +56,6 @@ type answer struct {
 // more has not run it, so that another one gets it.
 func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
 	nc, members := a.caller.conn.nc, &a.caller.conn.members
-	a.caller.conn.Settle(ctx)
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)

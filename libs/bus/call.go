@@ -204,6 +204,7 @@ func pause(ctx context.Context, deadline time.Time) bool {
 // attempt makes the call at one instance.
 func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame, *fault.Error) {
 	c, s := a.caller, a.options.Stream
+	c.conn.Settle(ctx) // before the time that is left is said, which counts from when it comes
 	left := max(1, time.Until(a.deadline)-HopShave)
 	req.DeadlineUnixNano, req.RemainingNano = uint64(c.conn.now().Add(left).UnixNano()), uint64(left)
 	if s != nil {

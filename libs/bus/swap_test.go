@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 )
@@ -74,6 +77,51 @@ func TestAnotherServerIsWaitedFor(t *testing.T) {
 		n.Cut()
 		n.Mend()
 		return <-ended
+	})
+}
+
+// The wait for another server is not time that the call has at its instance, where it would
+// go on after its caller has given up.
+func TestWaitCountsForTheCall(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	deadlines := make(chan time.Time, 1)
+	handle(t, url, func(ctx context.Context, _ *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		d, _ := ctx.Deadline()
+		deadlines <- d
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	})
+	n := &bustest.Network{}
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "test", Logger: bustest.Logger(t), Dialer: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	caller := callerOn(t, conn)
+	rounds(t, conn, func() error {
+		n.Cut()
+		defer n.Mend()
+		bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() })
+		ctx := within(t, 20*time.Second)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := caller.Call(ctx, "svc", toolCall(`{}`), nil)
+			ended <- err
+		}()
+		select {
+		case err := <-ended: // it was refused, and not waited for
+			return err
+		case <-time.After(10 * bus.HopShave):
+		}
+		n.Mend()
+		if err := <-ended; err != nil {
+			return err
+		}
+		mine, _ := ctx.Deadline()
+		if theirs := await(t, "the handler runs", deadlines); theirs.After(mine) {
+			t.Errorf("the handler may go on for %v after its caller", theirs.Sub(mine))
+		}
+		return nil
 	})
 }
 
