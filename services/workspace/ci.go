@@ -209,7 +209,7 @@ type RunOut struct {
 	Status    string         `json:"status" jsonschema:"running, passed for exit status 0, failed, or stopped"`
 	Exit      *int           `json:"exit,omitzero" jsonschema:"exit status of the shell; absent if it was ended by a signal"`
 	Signal    string         `json:"signal,omitzero" jsonschema:"what ended it"`
-	Stopped   string         `json:"stopped,omitzero" jsonschema:"why it was stopped: time, memory, processes, disk or cancelled"`
+	Stopped   string         `json:"stopped,omitzero" jsonschema:"why it was stopped: time, memory, processes, disk, output or cancelled"`
 	Started   time.Time      `json:"started"`
 	Seconds   float64        `json:"seconds" jsonschema:"duration"`
 	CPU       float64        `json:"cpuSeconds,omitzero"`

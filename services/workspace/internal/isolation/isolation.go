@@ -55,12 +55,16 @@ type Limits struct {
 	Disk int64
 }
 
+// MaxOutput is the most bytes that a command may write to its output.
+const MaxOutput = 256 << 20
+
 // Reasons for which a command is stopped.
 const (
 	StoppedTime      = "time"
 	StoppedMemory    = "memory"
 	StoppedProcesses = "processes"
 	StoppedDisk      = "disk"
+	StoppedOutput    = "output"
 	StoppedCancelled = "cancelled"
 )
 

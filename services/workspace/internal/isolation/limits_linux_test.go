@@ -60,6 +60,7 @@ func TestLimits(t *testing.T) {
 			"/tmp":           {"cat /dev/zero > /tmp/full; sleep 1000", isolation.Limits{Disk: 16 << 20}, isolation.StoppedDisk, -1},
 			"a file":         {"head -c 40000000 /dev/zero > big; echo; test $(stat -c %s big) -le 16777216", isolation.Limits{Disk: 16 << 20}, "", 0},
 			"the disk":       {"i=0; while :; do i=$((i+1)); head -c 8000000 /dev/zero > f$i; [ $i -lt 12 ] || sleep 1000; done", isolation.Limits{Disk: 16 << 20}, isolation.StoppedDisk, -1},
+			"output":         {"yes", isolation.Limits{}, isolation.StoppedOutput, -1},
 			"processor time": {`while :; do :; done`, isolation.Limits{CPU: time.Second}, "", -1},
 		} {
 			limits := isolation.Limits{

@@ -48,11 +48,13 @@ func Run(ctx context.Context, way Way, c Command, out io.Writer) (Result, error)
 		defer func() { _ = os.RemoveAll(home) }()
 		c.Env = append([]string{"HOME=" + home, "TMPDIR=" + home}, c.Env...)
 	}
-	head := &head{to: out}
+	head := &head{to: out, left: MaxOutput, full: cancel}
 	v, err := launch(limited, plan{way, c, c.shown()}, head)
 	switch {
 	case ctx.Err() != nil:
 		return Result{Exit: -1, Stopped: StoppedCancelled}, nil
+	case head.left < 0:
+		return Result{Exit: -1, Stopped: StoppedOutput}, nil
 	case limited.Err() != nil:
 		return Result{Exit: -1, Stopped: StoppedTime}, nil
 	case v.Failed != "":
@@ -218,15 +220,22 @@ func (w Way) try(ctx context.Context) error {
 	return err
 }
 
-// head passes everything on, and keeps the beginning: what broke says why there.
+// head passes everything on, up to a bound, and keeps the beginning: what broke says why
+// there.
 type head struct {
 	to    io.Writer
 	begin []byte
+	left  int
+	full  func()
 }
 
 func (h *head) Write(b []byte) (int, error) {
 	const most = 500
 	h.begin = append(h.begin, b[:min(len(b), max(0, most-len(h.begin)))]...)
+	if h.left -= len(b); h.left < 0 {
+		h.full()
+		return len(b), nil // nobody reads it
+	}
 	return h.to.Write(b)
 }
 
