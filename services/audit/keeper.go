@@ -28,6 +28,10 @@ type keeper struct {
 	checkpointEvery time.Duration
 	retention       time.Duration
 	log             *slog.Logger
+
+	// signed are the last checkpoints of chains that the witness has yet to keep, by
+	// tenant: the database has them, so nothing makes them a second time.
+	signed map[string]trail.Checkpoint
 }
 
 // run is for service.Service.Go.
@@ -40,6 +44,7 @@ func (k *keeper) run(ctx context.Context, conn *bus.Conn) error {
 	prune := time.NewTicker(pruneEvery)
 	defer prune.Stop()
 	k.prune(ctx)
+	k.signed = map[string]trail.Checkpoint{}
 	for {
 		select {
 		case <-sign.C:
@@ -59,8 +64,15 @@ func (k *keeper) checkpoint(ctx context.Context) {
 	lost := k.witness.restore(ctx)
 	made, err := k.store.Checkpoint(ctx, k.sign)
 	err = errors.Join(lost, err)
-	for i := range made {
-		err = errors.Join(err, k.witness.keep(ctx, k.store, &made[i]))
+	for _, c := range made {
+		k.signed[c.Tenant] = c
+	}
+	for tenant, c := range k.signed {
+		kept := k.witness.keep(ctx, k.store, &c)
+		if kept == nil || errors.Is(kept, errAltered) {
+			delete(k.signed, tenant)
+		}
+		err = errors.Join(err, kept)
 	}
 	if err != nil && ctx.Err() == nil {
 		k.log.Error("the audit trail is not signed as it should be", "error", err)
@@ -211,7 +223,10 @@ func (w *witness) keep(ctx context.Context, s trail.Store, c *trail.Checkpoint) 
 	return err
 }
 
-var errOlder = errors.New("a later checkpoint is kept")
+var (
+	errOlder   = errors.New("a later checkpoint is kept")
+	errAltered = errors.New("the database was restored from an older copy, or tampered with")
+)
 
 // follows returns then if the chain still has the row of a checkpoint, or had it
 // until retention removed it.
@@ -230,8 +245,8 @@ func (w *witness) follows(ctx context.Context, s trail.Store, before *trail.Chec
 	if pruned != nil && pruned.Seq >= before.Seq {
 		return then
 	}
-	return fmt.Errorf("row %d of tenant %q is not the one that was signed at %s: the database was restored from an older copy, or tampered with; run \"busbar audit verify\"",
-		before.Seq, before.Tenant, before.Time.Format(time.RFC3339))
+	return fmt.Errorf("row %d of tenant %q is not the one that was signed at %s: %w; run \"busbar audit verify\"",
+		before.Seq, before.Tenant, before.Time.Format(time.RFC3339), errAltered)
 }
 
 // all returns what is kept, and what was until the bus lost it.
