@@ -63,7 +63,7 @@ func Within(ctx context.Context, name string, kind trace.SpanKind) (context.Cont
 	return parent.TracerProvider().Tracer(Scope).Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// End ends a span, with what it came to. A nil span is none.
+// End ends a span, with what it came to. A nil span records nothing.
 func End(span trace.Span, err error) {
 	if span == nil {
 		return

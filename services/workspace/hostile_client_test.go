@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
-// A root of a client that is a link is none: through it, what no tool changes would
+// A root of a client that is a link opens nothing: through it, what no tool changes would
 // have another name.
 func TestClientRootThroughLink(t *testing.T) {
 	t.Parallel()

@@ -158,7 +158,7 @@ func place(pattern *regexp.Regexp, text string) (file string, line int) {
 	return m[1], number(m[2])
 }
 
-// number is a small number; 0 for what is none.
+// number is a small number; 0 for anything else.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 1<<30 {

@@ -97,7 +97,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// What is no report is none, however much of it there is.
+// Output without a report gives no report, however much of it there is.
 func TestNoReport(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
