@@ -41,7 +41,7 @@ var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampli
 // of throughToolset.
 const toolsets = "toolsets"
 
-var throughToolset = []string{"tools", "tools:batch", "prompts", "resources", "openapi.json"}
+var throughToolset = []string{"tools", "tools:batch", "prompts", "resources"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
