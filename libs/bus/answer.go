@@ -63,7 +63,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 			members.done(one, memberAnswered)
 			return nil, wire.NotSent(err)
 		}
-		frame, err := a.wait(ctx, x)
+		frame, err := a.wait(ctx, x, a.unheard(one.instance))
 		switch {
 		case err != nil && errors.Is(err, ErrNoInstance) && err.Reason == fault.Unavailable:
 			members.done(one, memberGone)
@@ -91,7 +91,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 	if err := nc.PublishRequest(a.caller.to(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
-	return a.wait(ctx, x)
+	return a.wait(ctx, x, MaxSilence)
 }
 
 // choose returns the instance for this attempt, nil for none in particular.

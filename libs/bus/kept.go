@@ -214,7 +214,7 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 		return CallUnknown, nil, nil
 	}
 	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}
-	said, failed := a.wait(ctx, x)
+	said, failed := a.wait(ctx, x, MaxSilence)
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):
 		return CallGone, nil, nil
