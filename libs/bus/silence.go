@@ -66,6 +66,11 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 	// waits; due, after it, what is delivered before silence means anything.
 	var received, due uint64
 	var stalledUntil time.Time
+	// missed, not nil meanwhile, says what the instance knows of a call that was silent:
+	// what it said may have been lost with a NATS server.
+	var missed <-chan missing
+	asking, unasked := context.WithCancel(ctx)
+	defer unasked()
 	stop := func() {}
 	defer func() { stop() }()
 	var batch []arrival
@@ -92,6 +97,15 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 		case took := <-caughtUp:
 			// What came before this has still to be handed over.
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
+		case m := <-missed:
+			missed = nil
+			switch m.state {
+			case CallRunning:
+				quietUntil, checked, a.stalled = time.Now().Add(MaxSilence), false, false
+			case CallUnknown: // it may be slow
+			default:
+				return a.found(m)
+			}
 		case <-ctx.Done():
 			return nil, a.over(ctx)
 		case <-x.timer.C:
@@ -116,6 +130,9 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			case (!a.stalled || now.Before(stalledUntil)) && a.probe():
 				if !a.stalled {
 					a.stalled, stalledUntil = true, now.Add(maxStall-MaxSilence)
+				}
+				if missed == nil && a.askable() {
+					missed = a.ask(asking)
 				}
 				quietUntil = earlier(stalledUntil, now.Add(AliveEvery))
 			default:
@@ -163,13 +180,7 @@ func (a *answer) unheard(instance string) time.Duration {
 // which NATS says at once; one that is, is slow, or stopped. It reports false where that
 // is not worth waiting for: the call can be made again at another one.
 func (a *answer) probe() bool {
-	conn, instance := a.caller.conn, a.instance
-	if instance == "" {
-		instance = a.from
-	}
-	if instance == "" && len(a.tried) > 0 {
-		instance = a.tried[len(a.tried)-1]
-	}
+	conn, instance := a.caller.conn, a.has()
 	others := a.others(instance)
 	if instance == "" && len(others) == 1 {
 		instance, others = others[0], nil // who else
