@@ -3,8 +3,8 @@ module github.com/busbar-mcp/busbar/services/edge
 go 1.26.0
 
 require (
-	github.com/blevesearch/snowballstem v0.9.0
 	cel.dev/cel-go v0.32.0
+	github.com/blevesearch/snowballstem v0.9.0
 	github.com/busbar-mcp/busbar/gen v0.0.0
 	github.com/busbar-mcp/busbar/libs v0.0.0
 	github.com/coder/websocket v1.8.15
@@ -28,7 +28,6 @@ require (
 )
 
 require (
-	github.com/blevesearch/snowballstem v0.9.0
 	cel.dev/expr v0.25.3 // indirect
 	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
