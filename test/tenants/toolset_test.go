@@ -376,7 +376,9 @@ func (w *world) searches(t *testing.T) {
 		return &service.Result{}, nil
 	})
 	servicetest.Join(t, bustest.Connect(t, w.nats), s)
-	bustest.Eventually(t, "a new tool is found", func() bool { return ask(ada, "/mcp", "search_tools", `{"query":"moor a zeppelin"}`).says("zeppelin_moor") })
+	bustest.Eventually(t, "a new tool is found", func() bool {
+		return ask(ada, "/mcp", "search_tools", `{"query":"moor a zeppelin"}`).says("zeppelin_moor")
+	})
 }
 
 // approvedThrough has a person agree to a call: to the real tool and all its arguments.
