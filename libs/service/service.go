@@ -9,8 +9,11 @@
 //	AddTool         a tool, its schemas inferred from Go types
 //	AddResource     one resource; AddResourceTemplate, ListResources and
 //	                AddResourcePrefix are for many
-//	AddPrompt       a prompt with completion, ListPrompts those of tenants;
-//	                AddSkill a skill
+//	AddPrompt       a prompt whose arguments are a struct, AddTemplate resources
+//	                whose variables are one; ListPrompts is for those of tenants
+//	AddSkill        a skill
+//	AskFor          a form for the user, made from a struct
+//	CallTo          a tool of any service, with its result as a value
 //	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
 //	                CallTool, Logger; FromContext finds it
 //	Errorf          a handler's own failure, for the model; NotFound, Invalid,

@@ -72,7 +72,16 @@ type tool struct {
 // In is a struct, or []byte for the arguments' JSON as the client sent it.
 // Arguments have been validated against the input schema before the handler
 // runs. Fields without omitempty or omitzero are required, unknown arguments
-// are refused, and a jsonschema tag describes a field.
+// are refused. A jsonschema tag describes a field, and a schema tag says what
+// values it takes, and which one it has when it is not given:
+//
+//	Count int `json:"count" jsonschema:"how many" schema:"minimum=1,maximum=100,default=1"`
+//
+// The keywords are minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+// multipleOf, minLength, maxLength, pattern, format, enum, minItems, maxItems,
+// uniqueItems, title, default and examples. enum and examples have | between
+// values. Of a list, those that are not about its length are about what is in it.
+// A format is for clients: nobody checks it.
 //
 // Out is any type that marshals to JSON; it becomes structuredContent, and
 // text for clients that don't read that. With *Result the handler says itself
@@ -82,7 +91,7 @@ type tool struct {
 // up. To fail, return Errorf, or one that says more, such as NotFound.
 func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
 	s.register("tool "+t.Name, func() error {
-		wire, err := toolWire[In, Out](t)
+		wire, filled, err := toolWire[In, Out](t)
 		if err != nil {
 			return err
 		}
@@ -91,7 +100,7 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 		}
 		options := marshalOptions[Out]()
 		s.tools[t.Name] = &tool{wire: wire, task: t.Task, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
-			in, err := decode[In](arguments)
+			in, err := decode[In](arguments, filled)
 			if err != nil {
 				return nil, err
 			}
@@ -113,31 +122,32 @@ func (s *Service) RemoveTool(name string) {
 	})
 }
 
-func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
+func toolWire[In, Out any](t Tool) (*busv1.Tool, defaults, error) {
 	if err := validToolName(t.Name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if t.Task != TaskNever && t.Timeout > task.MaxTimeout {
-		return nil, fmt.Errorf("the time limit of a task is at most %v", task.MaxTimeout)
+		return nil, nil, fmt.Errorf("the time limit of a task is at most %v", task.MaxTimeout)
 	}
 	if t.Cache < 0 || t.Cache > 0 && !t.ReadOnly {
-		return nil, errors.New("only a ReadOnly tool may have its results kept")
+		return nil, nil, errors.New("only a ReadOnly tool may have its results kept")
 	}
+	var filled defaults
 	var err error
 	if len(t.InputSchema) == 0 {
-		if t.InputSchema, err = inputSchema[In](); err != nil {
-			return nil, fmt.Errorf("input schema: %w", err)
+		if t.InputSchema, filled, err = inputSchema[In](); err != nil {
+			return nil, nil, fmt.Errorf("input schema: %w", err)
 		}
 	}
 	if _, err := schema.CompileInput(t.InputSchema); err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
+		return nil, nil, fmt.Errorf("input schema: %w", err)
 	}
 	if len(t.OutputSchema) == 0 {
 		if t.OutputSchema, err = outputSchema[Out](); err != nil {
-			return nil, fmt.Errorf("output schema: %w", err)
+			return nil, nil, fmt.Errorf("output schema: %w", err)
 		}
 	} else if _, err := schema.Compile(t.OutputSchema); err != nil {
-		return nil, fmt.Errorf("output schema: %w", err)
+		return nil, nil, fmt.Errorf("output schema: %w", err)
 	}
 	a := t.Annotations
 	if t.ReadOnly {
@@ -154,15 +164,12 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 		shown.Annotations = &a
 	}
 	data, err := marshal(shown)
-	if err != nil {
-		return nil, err
-	}
 	return &busv1.Tool{
 		Name: t.Name, Json: data, InputSchema: t.InputSchema,
 		TimeoutMs: uint32(t.Timeout.Milliseconds()),
 		ReadOnly:  t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
-	}, nil
+	}, filled, err
 }
 
 func validToolName(name string) error {
