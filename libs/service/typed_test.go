@@ -123,7 +123,9 @@ func TestTypedThatAreWrong(t *testing.T) {
 	})
 	service.AddTemplate(s, service.Template{URITemplate: "x://{a}/{b}", Name: "x"}, func(context.Context, *service.Call, struct {
 		A string `json:"a"`
-	}) ([]mcp.ResourceContents, error) { return nil, nil })
+	}) ([]mcp.ResourceContents, error) {
+		return nil, nil
+	})
 	_, err := s.Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
 	if err == nil {
 		t.Fatal("started")
