@@ -19,7 +19,8 @@
 //	Errorf          a handler's own failure, for the model; NotFound, Invalid,
 //	                Conflict, Forbidden and Busy say more
 //	Go, OnStop      work besides calls, and what is closed at the end
-//	Check           what an instance needs to be ready
+//	Check           what an instance needs to be ready; WithHealth asks for it
+//	WithMiddleware  what stands around every handler
 //
 // Package servicetest tests a service on a bus in the test's process.
 package service
@@ -47,6 +48,9 @@ type Service struct {
 	store       string
 	concurrency int
 	log         *slog.Logger
+	// namespace begins the names of tools and prompts; empty for none.
+	namespace  string
+	middleware []Middleware
 
 	mu        sync.Mutex
 	tools     map[string]*tool

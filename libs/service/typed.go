@@ -39,7 +39,7 @@ func AddPrompt[In any](s *Service, p Prompt, render func(ctx context.Context, ca
 			return err
 		}
 		shown := mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons, Arguments: t.arguments()}
-		return addPrompt(s.prompts, ServedPrompt{shown, func(ctx context.Context, call *Call, given map[string]string) ([]mcp.PromptMessage, error) {
+		return s.addPrompt(s.prompts, ServedPrompt{shown, func(ctx context.Context, call *Call, given map[string]string) ([]mcp.PromptMessage, error) {
 			in, err := read[In](t, given)
 			if err != nil {
 				return nil, err
