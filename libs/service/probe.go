@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
-	"time"
 
-	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/busbar-mcp/busbar/libs/probe"
 )
 
@@ -18,33 +18,10 @@ func (s *Service) Check(name string, away func() error) {
 	s.checks = append(s.checks, probe.Check{Name: name, Look: func() (string, error) { return "there", away() }})
 }
 
-// healthEvery is how often WithHealth asks, and how long an answer may take.
-const healthEvery = 5 * time.Second
-
-// WithHealth has f asked every few seconds whether the instance has what it needs, such as
-// an upstream. While it returns an error, or takes longer than 5 s, /readyz says so, and
-// the instance goes on with its calls. What is known without asking is for Check.
-func WithHealth(f func(context.Context) error) Option {
-	return func(s *Service) {
-		var last atomic.Pointer[error]
-		last.Store(new(errors.New("it was not asked yet")))
-		s.Check("health", func() error { return *last.Load() })
-		s.Go(func(ctx context.Context, _ *bus.Conn) error {
-			tick := time.NewTicker(healthEvery)
-			defer tick.Stop()
-			for {
-				asking, cancel := context.WithTimeout(ctx, healthEvery)
-				last.Store(new(f(asking)))
-				cancel()
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return nil
-				}
-			}
-		})
-	}
-}
+// Show adds figures of the service's own to /metrics of each instance. Labels must not have
+// what clients write: each value is a series that is kept for months. Call Show before the
+// service starts.
+func (s *Service) Show(figures ...prometheus.Collector) { s.shown = append(s.shown, figures...) }
 
 // watch shows an instance to those who look after it, from before it is on the bus until
 // it has left.
