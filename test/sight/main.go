@@ -1,0 +1,115 @@
+// Command sight starts a fleet of docker-compose.yml with its Prometheus, makes calls, and
+// asks that Prometheus all that the dashboards of Grafana and the alerts ask: each query
+// has to be understood, to be about figures and labels that programs have, and to have an
+// answer. "make sight" runs it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/busbar-mcp/busbar/test/caller"
+	"github.com/busbar-mcp/busbar/test/fleet"
+)
+
+// runTime bounds all of it, with the building of the programs.
+const runTime = 15 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, runTime)
+	defer cancel()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (err error) {
+	for _, name := range []string{"prometheus", "promtool"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%s is not on this machine: install Prometheus (Debian: apt-get install prometheus)", name)
+		}
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	rules := exec.CommandContext(ctx, "promtool", "test", "rules", "alerts_test.yml")
+	rules.Dir = filepath.Join(root, "deploy/compose")
+	if out, err := rules.CombinedOutput(); err != nil {
+		return fmt.Errorf("alerts: %w\n%s", err, out)
+	}
+	fmt.Println("ok: each alert is told when it has to be, and else not")
+	// Whoever takes traces has them recorded, and a recorded call is an example of a figure.
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer collector.Close()
+	if err := os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL); err != nil {
+		return err
+	}
+	network, claim, err := fleet.Network()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = claim.Close() }()
+	dir, err := os.MkdirTemp("", "busbar-sight-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // PostgreSQL runs as another user
+	}
+	if err != nil {
+		return err
+	}
+	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: "small", Network: network, Out: io.Discard})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, f.Down(err == nil))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "logs are in", dir)
+		}
+	}()
+	if err := f.Up(ctx); err != nil {
+		return err
+	}
+	fmt.Println("ok: the fleet is up")
+	calling, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); call(calling, f.At("edge-1", "8000")) }()
+	defer func() { stop(); <-ended }()
+	p := prometheus{url: "http://" + f.At("prometheus", "9090"), until: time.Now().Add(askTime)}
+	return errors.Join(p.targets(ctx, f), p.dashboards(ctx, filepath.Join(root, "deploy/compose/grafana/dashboards")), p.alerts(ctx), p.proof(ctx))
+}
+
+// call makes calls that end in all ways that a panel is about, until ctx ends.
+func call(ctx context.Context, edge string) {
+	for n := 0; ctx.Err() == nil; n++ {
+		uri := fmt.Sprintf("sight:%d", n)
+		for _, c := range []caller.Call{
+			{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"seen"}`, uri), Key: uri},
+			{Tool: "read_resource", Arguments: fmt.Sprintf(`{"uri":%q}`, uri)},
+			{Tool: "analyzeText", Arguments: `{"text":"seen"}`},
+			{Tool: "analyzeText", Arguments: `{"text":7}`},
+			{Tool: "list_prompts", Arguments: `{}`},
+			{Tool: "get_forecast", Arguments: `{"city":"Oslo"}`},
+			{Tool: "nobody", Arguments: `{}`},
+		} {
+			_ = caller.REST(ctx, edge, c)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
