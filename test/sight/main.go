@@ -15,6 +15,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -84,12 +88,74 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Println("ok: the fleet is up")
+	if err := refused(ctx, f); err != nil {
+		return err
+	}
 	calling, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() { defer close(ended); call(calling, f.At("edge-1", "8000")) }()
 	defer func() { stop(); <-ended }()
 	p := prometheus{url: "http://" + f.At("prometheus", "9090"), until: time.Now().Add(askTime)}
 	return errors.Join(p.targets(ctx, f), p.dashboards(ctx, filepath.Join(root, "deploy/compose/grafana/dashboards")), p.alerts(ctx), p.proof(ctx))
+}
+
+const (
+	text = `{"text":"seen"}`
+	// many calls at once are more than a visitor may make.
+	many = 200
+	// tries is how often is tried to be refused.
+	tries = 50
+)
+
+// refused makes calls until one was refused by a limit, and one failed because its service
+// was killed, which is started again; and one with a key that nobody has.
+func refused(ctx context.Context, f *fleet.Fleet) error {
+	edge := f.At("edge-1", "8000")
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+edge+"/tools/analyzeText", strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer bb_nobody")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	_ = resp.Body.Close()
+	if err := until("a limit refuses a call", func() bool {
+		var limited atomic.Bool
+		var all sync.WaitGroup
+		for range many {
+			all.Go(func() {
+				if a := caller.REST(ctx, edge, caller.Call{Tool: "analyzeText", Arguments: text}); a.Reason == "rate_limited" {
+					limited.Store(true)
+				}
+			})
+		}
+		all.Wait()
+		return limited.Load()
+	}); err != nil {
+		return err
+	}
+	if err := f.Signal("text", syscall.SIGKILL); err != nil {
+		return err
+	}
+	if err := until("a call fails because its service is away", func() bool {
+		a := caller.REST(ctx, edge, caller.Call{Tool: "analyzeText", Arguments: text})
+		return slices.Contains([]string{"unavailable", "peer_lost", "deadline_exceeded"}, a.Reason)
+	}); err != nil {
+		return err
+	}
+	return f.Start(ctx, "text")
+}
+
+func until(what string, happened func() bool) error {
+	for range tries {
+		if happened() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: it does not", what)
 }
 
 // call makes calls that end in all ways that a panel is about, until ctx ends.
@@ -99,10 +165,10 @@ func call(ctx context.Context, edge string) {
 		for _, c := range []caller.Call{
 			{Tool: "create_resource", Arguments: fmt.Sprintf(`{"uri":%q,"text":"seen"}`, uri), Key: uri},
 			{Tool: "read_resource", Arguments: fmt.Sprintf(`{"uri":%q}`, uri)},
-			{Tool: "analyzeText", Arguments: `{"text":"seen"}`},
+			{Tool: "analyzeText", Arguments: text},
 			{Tool: "analyzeText", Arguments: `{"text":7}`},
 			{Tool: "list_prompts", Arguments: `{}`},
-			{Tool: "get_forecast", Arguments: `{"city":"Oslo"}`},
+			{Tool: "analyzeText", Arguments: text},
 			{Tool: "nobody", Arguments: `{}`},
 		} {
 			_ = caller.REST(ctx, edge, c)
