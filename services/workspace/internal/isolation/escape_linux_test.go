@@ -18,6 +18,7 @@ import (
 func outside(t *testing.T, dir string) (env []string) {
 	t.Helper()
 	const secret = "a-secret"
+	env = append(env, "GORACE=atexit_sleep_ms=0") // the race detector holds up the end of each attempt for a second
 	tell := func(name, value string) { env = append(env, "ATTEMPT_"+name+"="+value) }
 	listen := func(network, address string) string {
 		l, err := net.Listen(network, address)
