@@ -12,8 +12,9 @@
 //	AddPrompt       a prompt with completion, ListPrompts those of tenants;
 //	                AddSkill a skill
 //	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
-//	                CallTool
-//	Errorf          a handler's own failure, for the model
+//	                CallTool, Logger; FromContext finds it
+//	Errorf          a handler's own failure, for the model; NotFound, Invalid,
+//	                Conflict, Forbidden and Busy say more
 //	Go, OnStop      work besides calls, and what is closed at the end
 //	Check           what an instance needs to be ready
 //
@@ -28,6 +29,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -66,6 +69,7 @@ type Service struct {
 	// These do not change once an instance runs. figures is nil unless a program shows them.
 	loops   []func(context.Context, *bus.Conn) error
 	checks  []probe.Check
+	shown   []prometheus.Collector
 	figures *figures
 }
 
