@@ -107,8 +107,9 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// usual are limits that nothing here reaches by chance.
-var usual = isolation.Limits{Time: 2 * time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 300, Disk: 256 << 20}
+// usual are limits that nothing here reaches by chance, and no other test that writes to the
+// same disk meanwhile.
+var usual = isolation.Limits{Time: 2 * time.Minute, CPU: time.Minute, Memory: 1 << 30, Processes: 300, Disk: 4 << 30}
 
 func run(t *testing.T, ctx context.Context, w isolation.Way, dir, line string, limits isolation.Limits, env ...string) (isolation.Result, string) {
 	t.Helper()
