@@ -55,6 +55,7 @@ func (c *Client) audit(ctx context.Context, token, verb string, parameters url.V
 	if token != "" {
 		r.Header.Set(auditHeader, token)
 	}
+	defer c.waiting()()
 	resp, err := c.httpClient().Do(r)
 	if err != nil {
 		return nil, c.auditLost(ctx, err)
@@ -221,11 +222,7 @@ func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 		return run.failAudit(o, err)
 	}
 	if o.JSON {
-		text := oneLine(raw)
-		if o.Terminal {
-			text = terminal.SafeJSON(text)
-		}
-		return run.print(text+"\n", ExitOK)
+		return run.printRaw(raw, o.Options, ExitOK)
 	}
 	var page auditPage
 	if err := decode(raw, &page); err != nil {
@@ -264,11 +261,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 		code = ExitToolError
 	}
 	if o.JSON {
-		text := oneLine(raw)
-		if o.Terminal {
-			text = terminal.SafeJSON(text)
-		}
-		return run.print(text+"\n", code)
+		return run.printRaw(raw, o.Options, code)
 	}
 	var b strings.Builder
 	for _, c := range report.Chains {
