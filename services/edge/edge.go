@@ -137,7 +137,8 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err = e.takeKeys(); err != nil {
 		return nil, err
 	}
-	if e.gateway, err = e.newGateway(ctx); err != nil {
+	tasks := task.Open(conn)
+	if e.gateway, err = e.newGateway(ctx, tasks); err != nil {
 		return nil, err
 	}
 	e.cleanup(e.gateway.Close)
@@ -145,7 +146,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	e.cleanup(func() { e.sockets.End(now()) })
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
-		Gateway: e.gateway, Sessions: e.sessions, Streams: store.NewStreams(conn), Managed: e.oauth, Logger: cfg.Logger,
+		Gateway: e.gateway, Caller: e.caller, Tasks: tasks, Sessions: e.sessions, Streams: store.NewStreams(conn), Managed: e.oauth, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -169,8 +170,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 }
 
 // newGateway makes the chain of links with what they keep on the bus.
-func (e *Edge) newGateway(ctx context.Context) (*gateway.Gateway, error) {
-	tasks := task.Open(e.conn)
+func (e *Edge) newGateway(ctx context.Context, tasks *task.Store) (*gateway.Gateway, error) {
 	auditor, err := e.startAudit(ctx)
 	if err != nil {
 		return nil, err

@@ -72,6 +72,7 @@ func (w *world) executions() int {
 // edge is the part of an edge that carries calls.
 type edge struct {
 	*gateway.Gateway
+	name  string
 	trail *audit.Trail
 	// ids has the id of each call that was recorded, by method and name.
 	ids sync.Map
@@ -110,7 +111,7 @@ func (w *world) joinTo(t testing.TB, recorded *audit.Config) *edge {
 	if err := live.Await(ctx, "svc"); err != nil {
 		t.Fatal(err)
 	}
-	e := &edge{}
+	e := &edge{name: caller.Edge()}
 	cfg := gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)}
 	if recorded != nil {
 		recorded.Edge, recorded.Key, recorded.Logger = caller.Edge(), []byte("key"), bustest.Logger(t)
@@ -244,7 +245,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 	for name, c := range want {
 		outcome, _, _ := strings.Cut(name, ",")
 		got := events[e.id(c)+"-2"]
-		if got == nil || got.Outcome+" "+got.Executed != outcome || got.Call != e.id(c) || got.Principal != "anonymous" || got.Method != c.Method || got.Edge != e.Edge() {
+		if got == nil || got.Outcome+" "+got.Executed != outcome || got.Call != e.id(c) || got.Principal != "anonymous" || got.Method != c.Method || got.Edge != e.name {
 			t.Errorf("%s is recorded as %v", name, got)
 		}
 		first := events[e.id(c)+"-1"]

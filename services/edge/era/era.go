@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -79,8 +81,12 @@ type Config struct {
 	Info         mcp.Implementation
 	Instructions string
 	Gateway      *gateway.Gateway
-	Sessions     *store.Sessions
-	Streams      *store.Streams
+	// Caller keeps the streams that clients come back for, and takes to other edges what is for them.
+	Caller *edges.Caller
+	// Tasks says when a task changes. What a client may know of one, the gateway finds out.
+	Tasks    *task.Store
+	Sessions *store.Sessions
+	Streams  *store.Streams
 	// Managed reports whether an identity provider gives out the clients' tokens; nil
 	// is never.
 	Managed func() bool
@@ -90,6 +96,8 @@ type Config struct {
 // Server answers messages of both eras.
 type Server struct {
 	gateway  *gateway.Gateway
+	caller   *edges.Caller
+	tasks    *task.Store
 	sessions *store.Sessions
 	streams  *store.Streams
 	log      *slog.Logger
@@ -114,7 +122,7 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		gateway: cfg.Gateway, sessions: cfg.Sessions, streams: cfg.Streams, log: cfg.Logger,
+		gateway: cfg.Gateway, caller: cfg.Caller, tasks: cfg.Tasks, sessions: cfg.Sessions, streams: cfg.Streams, log: cfg.Logger,
 		info: info, closing: make(chan struct{}), inFlight: bySession{open: map[string]*shared{}},
 		kept:     quota.New("answers", maxKeptAnswers, maxKeptBytes),
 		infoMeta: []byte(`"` + mcp.MetaServerInfo + `":` + string(info)),

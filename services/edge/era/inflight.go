@@ -103,7 +103,7 @@ func (s *Server) InFlight(session string) (requests *InFlight, release func()) {
 // other edges: there is nobody left to answer, or to ask.
 func (s *Server) Ended(session string) {
 	s.Cancelled(session, nil)
-	if err := s.gateway.CancelElsewhere(session, nil); err != nil {
+	if err := s.caller.CancelElsewhere(session, nil); err != nil {
 		s.log.Warn("the end of a session was not passed on", "error", err)
 	}
 }
@@ -130,7 +130,7 @@ func (s *Server) cancelled(r *Request) {
 	if r.InFlight == nil || len(id) == 0 || r.InFlight.cancel(id) || r.Session == nil || r.Session.ID == "" {
 		return
 	}
-	if err := s.gateway.CancelElsewhere(r.Session.ID, id); err != nil {
+	if err := s.caller.CancelElsewhere(r.Session.ID, id); err != nil {
 		s.log.Warn("a cancellation was not passed on", "error", err)
 	}
 }

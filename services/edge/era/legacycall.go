@@ -118,7 +118,7 @@ func (e *exchange) ask(ctx context.Context, inputRequests []byte) ([]byte, error
 		}
 	}()
 	for _, key := range keys {
-		asked := e.server.gateway.Ask()
+		asked := e.server.caller.Ask()
 		open = append(open, asked)
 		message := request(asked.ID, requests[key].Method, requests[key].Params)
 		e.sent(ctx, message, false)
@@ -184,7 +184,7 @@ func (s *Server) answered(r *Request) {
 	if answer.Session == "" {
 		return // nobody was asked
 	}
-	if err := s.gateway.Answer(string(id), answer); err != nil {
+	if err := s.caller.Answer(string(id), answer); err != nil {
 		s.log.Warn("a client's answer was not delivered", "error", err)
 	}
 }

@@ -169,7 +169,7 @@ func (s *Server) subscribeTasks(ctx context.Context, r *Request, ids []string) (
 		}
 		var stop func()
 		if err == nil {
-			stop, err = s.gateway.OnTask(id, func() { t.changed(id) })
+			stop, err = s.tasks.OnWrite(id, func() { t.changed(id) })
 		}
 		if err != nil {
 			t.close()

@@ -54,7 +54,7 @@ func (e *exchange) keep(ctx context.Context) (_ context.Context, end func()) {
 	if r.Resumable == nil || r.Session == nil || r.Session.ID == "" {
 		return ctx, func() {}
 	}
-	stream, payer := s.gateway.NewStream(), r.Session.Payer
+	stream, payer := s.caller.NewStream(), r.Session.Payer
 	if _, err := s.kept.Keep(payer, stream.Name, keptReserve, edges.StreamTTL); err != nil {
 		return ctx, func() {} // what else is kept for its payer stays
 	}
@@ -83,7 +83,7 @@ func (e *exchange) begin(ctx context.Context) {
 		return
 	}
 	e.stream.KeepAll = true
-	n := &store.Stream{Name: e.stream.Name, Home: e.stream.Home, Session: e.r.Session.ID, Edge: e.server.gateway.Edge()}
+	n := &store.Stream{Name: e.stream.Name, Home: e.stream.Home, Session: e.r.Session.ID, Edge: e.server.caller.Edge()}
 	n.Request, n.Cut = keptRequest(e.r.Message)
 	store, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -127,7 +127,7 @@ func (e *exchange) sent(ctx context.Context, message []byte, response bool) {
 	if !e.begun {
 		return
 	}
-	if err := e.server.gateway.Keep(ctx, e.stream, &busv1.Sent{Json: message, Response: response}); err != nil {
+	if err := e.server.caller.Keep(ctx, e.stream, &busv1.Sent{Json: message, Response: response}); err != nil {
 		e.server.log.Warn("a message to a client is not kept", "error", err)
 	}
 	e.mark()
@@ -137,7 +137,7 @@ func (e *exchange) sent(ctx context.Context, message []byte, response bool) {
 func (e *exchange) left(ctx context.Context, retry time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	if _, err := e.server.streams.Take(ctx, e.stream.Name, e.server.gateway.Edge(), ""); err != nil {
+	if _, err := e.server.streams.Take(ctx, e.stream.Name, e.server.caller.Edge(), ""); err != nil {
 		e.server.log.Warn("a client's answer was not given up", "error", err)
 	}
 	e.r.Resumable.Leave(retry)
@@ -200,7 +200,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at 
 		if now, err := s.streams.Get(ctx, n.Name, n.Session); err == nil {
 			server = now.Edge
 		}
-		return server != "" && s.gateway.Present(ctx, server)
+		return server != "" && s.caller.Present(ctx, server)
 	}
 	// Until the client has cancelled or is gone.
 	both, stop := context.WithCancel(ctx)
@@ -210,8 +210,8 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at 
 		answer, err := s.gateway.Follow(both, &e.call, at, e.onFrame, served)
 		switch {
 		case errors.Is(context.Cause(ctx), ErrCancelled):
-			s.gateway.CancelStream(e.stream)
-			if err := s.gateway.CancelElsewhere(n.Session, e.r.Message.ID); err != nil {
+			s.caller.CancelOn(e.stream, "cancelled")
+			if err := s.caller.CancelElsewhere(n.Session, e.r.Message.ID); err != nil {
 				s.log.Warn("a cancellation was not passed on", "error", err)
 			}
 			return reply{}, nil
@@ -224,7 +224,7 @@ func (e *exchange) carryOn(connection, ctx context.Context, n *store.Stream, at 
 			objectsOnly(answer)
 			return e.end(ctx, answer, nil)
 		}
-		taken, err := s.streams.Take(ctx, n.Name, server, s.gateway.Edge())
+		taken, err := s.streams.Take(ctx, n.Name, server, s.caller.Edge())
 		if err == nil && !taken {
 			e.follow(n)
 			continue
@@ -247,7 +247,7 @@ func (e *exchange) takeOver(ctx context.Context, n *store.Stream, answer *gatewa
 	if n.Cut {
 		return nil, fault.New(fault.PeerLost, "the edge that served this call is gone, and its arguments were too large to keep; send it again")
 	}
-	release, err := e.server.gateway.Adopt(e.stream)
+	release, err := e.server.caller.Adopt(e.stream)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func TestM16WhatIsFollowedIsRecordedAsTheCallItWas(t *testing.T) {
 	url := bustest.Server(t)
 	first, second := startOn(t, url, nil), startOn(t, url, nil)
 	c := toolCall("echo", `{"text":"x"}`)
-	c.Stream = first.gateway.NewStream()
+	c.Stream = first.caller.NewStream()
 	c.Stream.KeepAll = true
 	first.works(t, c)
 	again := toolCall("echo", `{"text":"x"}`)

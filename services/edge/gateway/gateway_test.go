@@ -95,6 +95,7 @@ func (p *policies) last(t *testing.T) gateway.Record {
 
 type world struct {
 	gateway *gateway.Gateway
+	caller  *edges.Caller
 	live    *catalogue.Live
 	svc     *edgetest.Service
 	policies
@@ -131,7 +132,7 @@ func startOn(t *testing.T, url string, change func(w *world, cfg *gateway.Config
 	if change != nil {
 		change(w, &cfg)
 	}
-	w.gateway, w.live = gateway.New(cfg), live
+	w.gateway, w.caller, w.live = gateway.New(cfg), caller, live
 	return w
 }
 

@@ -33,8 +33,6 @@ type Tasks interface {
 	End(ctx context.Context, id, why string) (bool, error)
 	// Running visits the tasks that are not over.
 	Running(ctx context.Context, f func(*busv1.TaskRecord)) error
-	// OnWrite calls f at every change of a task until stop is called.
-	OnWrite(id string, f func()) (stop func(), err error)
 }
 
 // useTask answers the methods of tasks.
