@@ -19,7 +19,7 @@ PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := examples gen libs scripts services test
 
-BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)"
+BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
 EACH := scripts/each-module

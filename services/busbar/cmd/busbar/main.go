@@ -40,6 +40,8 @@ type commandLine struct {
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
 	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
 	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete this program."`
+	Suggest    suggestCommand    `cmd:"" name:"__complete" hidden:"" passthrough:""`
 	Audit      auditCommands     `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 

@@ -132,3 +132,12 @@ func services(of map[string]origin) (names []string) {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// ToolNames are the tools of an edge; none if it does not say.
+func ToolNames(ctx context.Context, o Options) []string {
+	tools, err := newRun(o, io.Discard, io.Discard).edge.Tools(ctx)
+	if err != nil {
+		return nil
+	}
+	return toolNames(tools)
+}
