@@ -17,7 +17,7 @@ TESTFLAGS ?=
 PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	services/text/cmd/text services/github/cmd/github services/planning/cmd/planning services/model/cmd/model services/prompt/cmd/prompt services/resource/cmd/resource services/audit/cmd/audit services/batch/cmd/batch services/workspace/cmd/workspace \
 	examples/hello test/conformance/cmd/conformance-service
-GO_ROOMS := examples gen libs scripts services test
+GO_ROOMS := deploy examples gen libs scripts services test
 
 BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
@@ -126,6 +126,11 @@ lint-staticcheck: $(TOOLS) ## staticcheck
 	@echo "== staticcheck"
 	@.tmp/bin/staticcheck work
 
+.PHONY: lint-helm
+lint-helm: ## The Helm chart is what Kubernetes takes, and says what docker-compose.yml does
+	@echo "== Helm chart"
+	@cd deploy/helm && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
+
 .PHONY: lint-licences
 lint-licences: ## What is linked may be
 	@echo "== licences"
@@ -169,6 +174,7 @@ tidy: ## Bring go.mod and go.sum files in step
 	@go run scripts/modsync/main.go fix
 	@$(EACH) env GOWORK=off go mod tidy
 	@cd tools && GOWORK=off go mod tidy
+	@cd deploy/helm && GOWORK=off go mod tidy
 	@go run scripts/modsync/main.go check
 
 .PHONY: clean

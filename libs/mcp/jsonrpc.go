@@ -3,6 +3,8 @@ package mcp
 import (
 	"bytes"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
@@ -176,7 +178,24 @@ func (s *scanner) setMeta(key, v []byte) {
 		if v[0] == '"' && CheckIdempotencyKey(p.IdempotencyKey) != nil {
 			s.wrong(fault.InvalidRequest, badKey().Message)
 		}
+	default:
+		if !bytes.HasPrefix(key, reservedMeta) {
+			p.OtherMeta = appendMember(p.OtherMeta, key, v)
+		}
 	}
+}
+
+var reservedMeta = []byte("io.modelcontextprotocol/")
+
+// appendMember adds a member to an object; nil is an object without any.
+func appendMember(object, key, v []byte) []byte {
+	if object == nil {
+		object = append(make([]byte, 0, len(key)+len(v)+5), '{')
+	} else {
+		object[len(object)-1] = ','
+	}
+	object, _ = jsontext.AppendQuote(object, key) // the key is UTF-8: it was read
+	return append(append(append(object, ':'), v...), '}')
 }
 
 // str and obj check a member's type; the first mistake is reported once the

@@ -48,6 +48,10 @@ type Params struct {
 	// Meta is _meta as written.
 	Meta []byte
 
+	// OtherMeta are the members of _meta that neither the specification nor Busbar
+	// has, as an object; nil for none.
+	OtherMeta []byte
+
 	// Members of _meta.
 	ProtocolVersion    string
 	ClientInfo         []byte

@@ -43,7 +43,8 @@ func TestParseReadsParams(t *testing.T) {
 		"inputResponses":{"k":{}},"requestState":"s","requestId":"r","reason":"why","level":"info","notifications":{"n":true},
 		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"d"},
 			"io.modelcontextprotocol/clientCapabilities":{"sampling":{}},"io.modelcontextprotocol/logLevel":"debug","progressToken":7,
-			"traceparent":"00-1","tracestate":"a=b","io.github.busbar-mcp/idempotencyKey":"key"}`))
+			"traceparent":"00-1","tracestate":"a=b","io.github.busbar-mcp/idempotencyKey":"key",
+			"a\u0022b": [1, 2],"io.modelcontextprotocol/new":1,"locale":"pl"}`))
 	for _, c := range []struct{ name, got, want string }{
 		{"name", m.P.Name, "ab\n\t\b\f\r\"\\/😀😀é"},
 		{"uri", m.P.URI, "file:///x"},
@@ -65,6 +66,7 @@ func TestParseReadsParams(t *testing.T) {
 		{"traceparent", m.P.Traceparent, "00-1"},
 		{"tracestate", m.P.Tracestate, "a=b"},
 		{"idempotencyKey", m.P.IdempotencyKey, "key"},
+		{"other members of _meta", string(m.P.OtherMeta), `{"a\"b":[1, 2],"locale":"pl"}`},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s is %q, want %q", c.name, c.got, c.want)

@@ -137,6 +137,10 @@ const (
 	// MetaResource is Busbar's own, in the result of resources/read: what resources/list
 	// has of the resource.
 	MetaResource = "io.github.busbar-mcp/resource"
+	// MetaFailure is Busbar's own, in the result of a tool that failed: an object with
+	// the reason (not_found, invalid_params, conflict, forbidden or unavailable), and
+	// parameter and retryAfterMs where there are any.
+	MetaFailure = "io.github.busbar-mcp/failure"
 )
 
 // JSON-RPC and MCP error codes.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/base64"
+	"errors"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -133,7 +134,7 @@ func (c ResourceContents) MarshalJSON() ([]byte, error) {
 }
 
 // Content is one item of a tool's result or of a message. Make it with Text,
-// Image, Audio, Link or Embed.
+// Image, Audio, Link, Embed or RawContent.
 type Content struct {
 	typ         string
 	text        string
@@ -181,6 +182,10 @@ func Link(r Resource) Content { return Content{typ: "resource_link", resource: &
 // Embed carries a resource's contents.
 func Embed(c ResourceContents) Content { return Content{typ: "resource", contents: &c} }
 
+// RawContent is an item as it is: a JSON object with a type of MCP's, such as one that
+// another server gave, with all that it says.
+func RawContent(item []byte) Content { return Content{typ: "raw", data: item} }
+
 // MarshalJSON writes the content item of MCP.
 func (c Content) MarshalJSON() ([]byte, error) {
 	type item struct {
@@ -193,6 +198,14 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	}
 	it := item{Type: c.typ, Annotations: c.Annotations}
 	switch c.typ {
+	case "raw":
+		var known struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal(c.data, &known); err != nil || known.Type == "" {
+			return nil, errors.New("raw content is a JSON object with a type")
+		}
+		return c.data, nil
 	case "text":
 		it.Text = &c.text
 	case "image", "audio":

@@ -8,6 +8,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
+func TestRawContent(t *testing.T) {
+	t.Parallel()
+	const link = `{"type":"resource_link","uri":"x:1","name":"one","_meta":{"a":1}}`
+	if got, err := json.Marshal(mcp.RawContent([]byte(link))); err != nil || string(got) != link {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, raw := range []string{``, `[]`, `{}`, `{"type":7}`, `{"type":"text"`, `{"type":"text"}x`} {
+		if got, err := json.Marshal(mcp.RawContent([]byte(raw))); err == nil {
+			t.Errorf("%s became %s", raw, got)
+		}
+	}
+}
+
 func TestContentOnTheWire(t *testing.T) {
 	t.Parallel()
 	half := 0.5

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"log/slog"
 	"math"
 	"sync/atomic"
 	"time"
@@ -15,6 +17,8 @@ import (
 type Call struct {
 	req *busv1.Request
 	out output
+	// ctx is what its handler gets: a part of the call, so that it costs nothing.
+	ctx callContext
 	// tool is nil unless the call is for one.
 	tool *tool
 	// isTask is set in the runs of a task.
@@ -30,6 +34,14 @@ type Call struct {
 	resource atomic.Pointer[mcp.Resource]
 	// expires is nil unless the handler says when its result becomes old.
 	expires atomic.Pointer[time.Time]
+	// logger is nil until it is asked for.
+	logger atomic.Pointer[slog.Logger]
+}
+
+// within is a context that has the call.
+func (c *Call) within(ctx context.Context) context.Context {
+	c.ctx = callContext{ctx, c}
+	return &c.ctx
 }
 
 // output takes what a handler says before it returns.

@@ -1,10 +1,15 @@
 package service_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.opentelemetry.io/otel/trace"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -105,4 +110,66 @@ func TestHandlerIsToldThatItsCallerGaveUp(t *testing.T) {
 		t.Error("the call succeeded")
 	}
 	<-ended
+}
+
+// What is known of a call is found from its context, and stands in its log.
+func TestWhoCalls(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer // written by one handler at a time
+	s := service.New("svc", service.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))))
+	var seen service.Identity
+	askingTool(s, "t", func(c *service.Call) (string, error) { return string(c.Meta()), nil })
+	service.AddTool(s, service.Tool{Name: "who", ReadOnly: true}, func(ctx context.Context, c *service.Call, _ struct{}) (string, error) {
+		below, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if found, ok := service.FromContext(below); !ok || found != c {
+			t.Errorf("found %v, %v", found, ok)
+		}
+		if c.Logger() != c.Logger() {
+			t.Error("two loggers for one call")
+		}
+		seen = c.Identity()
+		log.Reset()
+		c.Logger().Info("said")
+		return trace.SpanContextFromContext(below).TraceID().String(), nil
+	})
+	if _, ok := service.FromContext(t.Context()); ok {
+		t.Error("a context of no call has one")
+	}
+	c := run(t, s)
+	req := tool("who", `{}`)
+	req.Id = "call-1"
+	req.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	req.Identity = &busv1.Identity{Principal: "ada", Tenant: "acme", Scopes: []string{"orders:write"}, Roles: []string{"clerk"}, Program: true}
+	if got := c.result(req); !strings.Contains(got, "0af7651916cd43dd8448eb211c80319c") {
+		t.Errorf("the trace in the context: %s", got)
+	}
+	same(t, "log", log.String(), "level=INFO msg=said service=svc call=call tool=who principal=ada tenant=acme trace_id=0af7651916cd43dd8448eb211c80319c\n")
+	if !seen.Has("orders:write") || seen.Has("orders") || seen.Principal != "ada" || seen.Tenant != "acme" || !slices.Equal(seen.Roles, []string{"clerk"}) || !seen.Program {
+		t.Errorf("%+v", seen)
+	}
+	c.result(tool("who", `{}`))
+	if got := log.String(); !strings.HasSuffix(got, " tool=who principal=anonymous\n") || seen.Principal != "anonymous" {
+		t.Errorf("%s, %+v", got, seen)
+	}
+	with := tool("t", `{}`)
+	with.Meta = []byte(`{"locale":"pl"}`)
+	if got := c.result(with); !strings.Contains(got, `locale`) {
+		t.Errorf("_meta: %s", got)
+	}
+}
+
+// Being found from its context, and a log that nobody asks for, cost a call nothing.
+func TestCallAllocates(t *testing.T) {
+	s := quiet(t, "svc")
+	addPlain(s, "t")
+	req := tool("t", `{}`)
+	if n := testing.AllocsPerRun(100, func() { _, _ = service.Answer(s, t.Context(), req) }); n > 8 {
+		t.Errorf("%v allocations", n)
+	}
 }

@@ -28,6 +28,8 @@ type ToolResult struct {
 	Structured jsontext.Value `json:"structuredContent,omitzero"`
 	// IsError marks the tool's own failure; Content says what went wrong.
 	IsError bool `json:"isError,omitzero"`
+	// Meta is the result's _meta; nil for none.
+	Meta jsontext.Value `json:"-"`
 }
 
 // Text is the text of the content, block by block.
@@ -73,5 +75,26 @@ func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	if err := json.Unmarshal(frame.GetResult().GetJson(), result); err != nil {
 		return nil, fault.New(fault.Internal, "the result of %s cannot be read", fault.Clip(t.Name)).Ran(fault.Yes).Because(err)
 	}
+	result.Meta = frame.GetResult().GetMeta()
 	return result, nil
+}
+
+// CallTo is Call.CallTool for a tool whose structured result is an Out. What the tool
+// itself says when it fails is an error of the same kind, which the handler may return:
+// its text begins with the tool's name.
+func CallTo[Out any](ctx context.Context, c *Call, tool string, arguments any) (Out, error) {
+	var out Out
+	r, err := c.CallTool(ctx, ToolCall{Name: tool, Arguments: arguments})
+	switch {
+	case err != nil:
+		return out, err
+	case r.IsError:
+		return out, failureOf(tool+": "+r.Text(), r.Meta)
+	case r.Structured == nil:
+		return out, fault.New(fault.Internal, "the result of %s has no structured content", fault.Clip(tool)).Ran(fault.Yes)
+	}
+	if err := json.Unmarshal(r.Structured, &out, durations); err != nil {
+		return out, fault.New(fault.Internal, "the result of %s is of another form", fault.Clip(tool)).Ran(fault.Yes).Because(err)
+	}
+	return out, nil
 }

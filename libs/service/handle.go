@@ -18,7 +18,7 @@ func (r *Running) handle(ctx context.Context, req *busv1.Request, out *bus.Respo
 	if err != nil {
 		return nil, err
 	}
-	return r.service.answer(ctx, call)
+	return r.service.answer(call.within(ctx), call)
 }
 
 // newCall opens a request for its handler.
@@ -41,17 +41,10 @@ func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error)
 	if ask := asInputRequired(err); ask != nil {
 		return ask.wire(call)
 	}
-	return nil, told(err)
-}
-
-// told makes what Errorf says the client's, whatever the handler serves. A tool
-// has made a result of it.
-func told(err error) error {
-	var own *toolError
-	if errors.As(err, &own) {
-		return fault.New(fault.InvalidParams, "%s", own.text).Because(err)
+	if own := asFailure(err); own != nil {
+		return nil, own.fault(call.req) // a tool has made a result of it
 	}
-	return err
+	return nil, err
 }
 
 func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, error) {

@@ -3,7 +3,6 @@ package service
 import (
 	"encoding"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -24,17 +23,10 @@ type Result struct {
 	Structured any
 	// IsError marks the tool's own failure; Content says what went wrong.
 	IsError bool
+	// Meta is marshalled as _meta, a JSON object, unless nil: for the client's program,
+	// not for its model. Its keys begin with a domain of your own, com.example/.
+	Meta any
 }
-
-// Errorf is a handler's own failure: its text goes to the client. That of a tool is
-// for the model, which may try again with better arguments; that of a prompt, a
-// resource or a completion is invalid_params, and nothing ran. Any other error a
-// handler returns is logged here and hidden from the client.
-func Errorf(format string, args ...any) error { return &toolError{fmt.Sprintf(format, args...)} }
-
-type toolError struct{ text string }
-
-func (e *toolError) Error() string { return e.text }
 
 // decode reads arguments strictly: names are compared case-sensitively, which
 // encoding/json does not do.
@@ -91,7 +83,21 @@ func encodeResult(r *Result) (*busv1.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &busv1.Result{Json: data, IsError: r.IsError}, nil
+	result := &busv1.Result{Json: data, IsError: r.IsError}
+	if r.Meta == nil {
+		return result, nil
+	}
+	if result.Meta, err = marshal(r.Meta); err != nil {
+		return nil, err
+	}
+	switch jsontext.Value(result.Meta).Kind() {
+	case 'n':
+		result.Meta = nil // a nil of some type
+	case '{':
+	default:
+		return nil, errors.New("the Meta of a result is a JSON object")
+	}
+	return result, nil
 }
 
 // marshal is deterministic, so that equal values have equal bytes everywhere.

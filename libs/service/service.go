@@ -12,8 +12,9 @@
 //	AddPrompt       a prompt with completion, ListPrompts those of tenants;
 //	                AddSkill a skill
 //	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
-//	                CallTool
-//	Errorf          a handler's own failure, for the model
+//	                CallTool, Logger; FromContext finds it
+//	Errorf          a handler's own failure, for the model; NotFound, Invalid,
+//	                Conflict, Forbidden and Busy say more
 //	Go, OnStop      work besides calls, and what is closed at the end
 //	Check           what an instance needs to be ready
 //

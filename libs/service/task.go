@@ -81,7 +81,7 @@ func (r *Running) handleTask(ctx context.Context, req *busv1.Request, say func(s
 		return nil, err
 	}
 	call.isTask = true
-	return r.service.answer(ctx, call)
+	return r.service.answer(call.within(ctx), call)
 }
 
 // status is the output of a task.

@@ -79,7 +79,7 @@ type tool struct {
 // what the result holds.
 //
 // The handler's context ends at the call's deadline and when its caller gives
-// up. To fail, return Errorf.
+// up. To fail, return Errorf, or one that says more, such as NotFound.
 func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
 	s.register("tool "+t.Name, func() error {
 		wire, err := toolWire[In, Out](t)
@@ -96,10 +96,6 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 				return nil, err
 			}
 			out, err := handler(ctx, call, in)
-			var own *toolError
-			if errors.As(err, &own) {
-				return encodeResult(&Result{Content: []mcp.Content{mcp.Text(own.text)}, IsError: true})
-			}
 			if err != nil {
 				return nil, err
 			}
@@ -193,6 +189,9 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 		}
 	}
 	result, err := t.invoke(ctx, call, call.req.Arguments)
+	if own := asFailure(err); own != nil {
+		result, err = own.result()
+	}
 	if err == nil {
 		result.Replayed, result.CacheMs = call.replayed.Load(), call.cacheMs()
 	}

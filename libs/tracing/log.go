@@ -3,27 +3,39 @@ package tracing
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"go.opentelemetry.io/otel/trace"
 )
 
 // Log is a handler of log records that adds trace_id and span_id where the context of a
 // record has them.
-func Log(next slog.Handler) slog.Handler { return log{next} }
+func Log(next slog.Handler) slog.Handler { return log{Handler: next} }
 
-type log struct{ slog.Handler }
+const traceID = "trace_id"
+
+// log leaves trace_id out where the logger has it already.
+type log struct {
+	slog.Handler
+	has bool
+}
 
 // Handle implements slog.Handler.
 func (l log) Handle(ctx context.Context, r slog.Record) error {
 	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
 		r = r.Clone()
-		r.AddAttrs(slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
+		if !l.has {
+			r.AddAttrs(slog.String(traceID, sc.TraceID().String()))
+		}
+		r.AddAttrs(slog.String("span_id", sc.SpanID().String()))
 	}
 	return l.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
-func (l log) WithAttrs(attrs []slog.Attr) slog.Handler { return log{l.Handler.WithAttrs(attrs)} }
+func (l log) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return log{l.Handler.WithAttrs(attrs), l.has || slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == traceID })}
+}
 
 // WithGroup implements slog.Handler.
-func (l log) WithGroup(name string) slog.Handler { return log{l.Handler.WithGroup(name)} }
+func (l log) WithGroup(name string) slog.Handler { return log{l.Handler.WithGroup(name), l.has} }

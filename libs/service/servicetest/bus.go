@@ -53,6 +53,7 @@ type Bus struct {
 
 	identity *busv1.Identity
 	key      string
+	meta     []byte
 	answers  map[string]any // by key; a declined form is nil
 	approve  *bool
 	// plain callers take no tasks.
@@ -187,11 +188,22 @@ func stopped() context.Context {
 	return ctx
 }
 
-// As is the bus for another caller. Without it the caller is "anonymous", of no
-// tenant.
-func (b *Bus) As(principal, tenant string) *Bus {
+// As is the bus for another caller, with the scopes of its credentials. Without it the
+// caller is "anonymous", of no tenant and with no scopes.
+func (b *Bus) As(principal, tenant string, scopes ...string) *Bus {
 	other := *b
-	other.identity = &busv1.Identity{Principal: principal, Tenant: tenant}
+	other.identity = &busv1.Identity{Principal: principal, Tenant: tenant, Scopes: scopes}
+	return &other
+}
+
+// WithMeta has calls carry a _meta, anything that marshals to a JSON object.
+func (b *Bus) WithMeta(meta any) *Bus {
+	b.t.Helper()
+	other := *b
+	var err error
+	if other.meta, err = object(meta); err != nil {
+		b.t.Fatalf("servicetest: the _meta of a call: %v", err)
+	}
 	return &other
 }
 

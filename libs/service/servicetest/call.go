@@ -24,6 +24,8 @@ type Result struct {
 	Content jsontext.Value
 	// Structured is a JSON value; nil for none.
 	Structured jsontext.Value
+	// Meta is the result's _meta, a JSON object; nil for none.
+	Meta jsontext.Value
 	// IsError marks the tool's own failure: Text says what went wrong.
 	IsError bool
 	// Err is why there is no result: a *fault.Error. Nil when there is one.
@@ -97,7 +99,7 @@ func (r *Result) read(b *Bus, tool string, result *busv1.Result) {
 		b.t.Fatalf("servicetest: the result of %s cannot be read: %v", tool, err)
 	}
 	r.Content, r.Structured, r.IsError = body.Content, body.Structured, result.GetIsError()
-	r.Text = mcp.TextOf(body.Content)
+	r.Text, r.Meta = mcp.TextOf(body.Content), result.GetMeta()
 	if r.IsError || r.Structured == nil {
 		return
 	}
@@ -222,7 +224,7 @@ func (b *Bus) request(method, name string) *busv1.Request {
 		extensions = ""
 	}
 	return &busv1.Request{
-		Method: method, Name: name, Identity: b.identity, IdempotencyKey: b.key,
+		Method: method, Name: name, Identity: b.identity, IdempotencyKey: b.key, Meta: b.meta,
 		WantsProgress: true, LogLevel: busv1.LogLevel_LOG_LEVEL_DEBUG,
 		Client: &busv1.Client{Name: "servicetest", Version: "1", Capabilities: []byte(
 			`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{` + extensions + `}}`)},

@@ -35,6 +35,7 @@ func newCall(r *Request, client *busv1.Client, level string) (gateway.Call, erro
 		WantsProgress: m.P.ProgressToken != nil, LogLevel: logLevel(level),
 		InputResponses: m.P.InputResponses, RequestState: m.P.RequestState,
 		IdempotencyKey: m.P.IdempotencyKey, Traceparent: m.P.Traceparent, Tracestate: m.P.Tracestate, Protocol: r.Version,
+		Meta: m.P.OtherMeta,
 	}
 	if c.Traceparent == "" {
 		c.Traceparent, c.Tracestate = r.Traceparent, r.Tracestate

@@ -49,6 +49,8 @@ type Call struct {
 	Stream      *edges.Stream
 	Traceparent string
 	Tracestate  string
+	// Meta is what the client put into _meta for the service, a JSON object; nil for none.
+	Meta []byte
 	// Protocol is the version of MCP that the client speaks; empty at other doors.
 	Protocol string
 

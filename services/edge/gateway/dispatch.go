@@ -109,7 +109,7 @@ func (r *run) request(deadline time.Time) *busv1.Request {
 		WantsProgress: r.WantsProgress, LogLevel: r.LogLevel,
 		InputResponses: r.InputResponses, RequestState: r.RequestState, IdempotencyKey: r.IdempotencyKey,
 		Identity:    identity(r.Principal),
-		Traceparent: r.Traceparent, Tracestate: r.Tracestate,
+		Traceparent: r.Traceparent, Tracestate: r.Tracestate, Meta: r.Meta,
 		AskFirst: r.Writes(),
 		Share:    &busv1.Share{Payer: digest("share", r.Payer)[:shareBytes], Depth: r.depth},
 	}

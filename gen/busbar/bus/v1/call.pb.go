@@ -263,8 +263,12 @@ type Request struct {
 	// is for servers that do not know it.
 	RemainingNano uint64 `protobuf:"varint,19,opt,name=remaining_nano,json=remainingNano,proto3" json:"remaining_nano,omitempty"`
 	Share         *Share `protobuf:"bytes,20,opt,name=share,proto3" json:"share,omitempty"`
+	// JSON object: what the client put into the request's _meta for the service, without
+	// what the protocol or an edge reads there. Hints: no approval, key or kept result
+	// looks at them. Empty for none.
+	Meta []byte `protobuf:"bytes,22,opt,name=meta,proto3" json:"meta,omitempty"`
 	// HMAC-SHA256 with the key of the service, over the service's name, a zero byte
-	// and all of the message before this field, which is the last one. A service that
+	// and all of the message before this field, which is written last. A service that
 	// has a key refuses what has no such seal.
 	Seal          []byte `protobuf:"bytes,21,opt,name=seal,proto3" json:"seal,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -437,6 +441,13 @@ func (x *Request) GetRemainingNano() uint64 {
 func (x *Request) GetShare() *Share {
 	if x != nil {
 		return x.Share
+	}
+	return nil
+}
+
+func (x *Request) GetMeta() []byte {
+	if x != nil {
+		return x.Meta
 	}
 	return nil
 }
@@ -1897,7 +1908,7 @@ var File_busbar_bus_v1_call_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\n" +
-	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xe6\x05\n" +
+	"\x18busbar/bus/v1/call.proto\x12\rbusbar.bus.v1\"\xfa\x05\n" +
 	"\aRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
 	"\x12deadline_unix_nano\x18\x02 \x01(\x06R\x10deadlineUnixNano\x12\x16\n" +
@@ -1925,6 +1936,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\task_first\x18\x12 \x01(\bR\baskFirst\x12%\n" +
 	"\x0eremaining_nano\x18\x13 \x01(\x04R\rremainingNano\x12*\n" +
 	"\x05share\x18\x14 \x01(\v2\x14.busbar.bus.v1.ShareR\x05share\x12\x12\n" +
+	"\x04meta\x18\x16 \x01(\fR\x04meta\x12\x12\n" +
 	"\x04seal\x18\x15 \x01(\fR\x04seal\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05payer\x18\x01 \x01(\fR\x05payer\x12\x14\n" +

@@ -27,6 +27,17 @@ func TestModernCall(t *testing.T) {
 	}
 }
 
+// A service has what the client put into _meta for it, and puts there what it wants.
+func TestMetaOfServices(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	r := w.post(t, modern(mcp.MethodToolsCall, "echo"), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","_meta":{"example.com/a\"b":[1,2],`+
+		`"`+mcp.MetaProtocolVersion+`":"`+mcp.Modern+`","`+mcp.MetaClientCapabilities+`":{},"`+mcp.MetaTraceparent+`":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","locale":"pl"}}}`)
+	if got := r.message(t).Field("_meta"); !strings.HasPrefix(got, `{"example.com/a\"b":[1,2],"locale":"pl","`+mcp.MetaServerInfo+`":`) {
+		t.Errorf("_meta %s", got)
+	}
+}
+
 func TestModernMethods(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -72,9 +72,9 @@ func Text(text string) *service.Result {
 }
 
 func (s *Service) addTools() {
-	// echo gives its arguments back as they arrived.
-	s.add(service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
-		return Text(string(in)), nil
+	// echo gives its arguments back as they arrived, and _meta.
+	s.add(service.Tool{Name: "echo", ReadOnly: true}, func(_ context.Context, c *service.Call, in []byte) (*service.Result, error) {
+		return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}, Meta: c.Meta()}, nil
 	})
 	s.add(service.Tool{Name: "safe"}, func(context.Context, *service.Call, []byte) (*service.Result, error) { return Text("safe"), nil })
 	s.add(service.Tool{Name: "strict", InputSchema: []byte(`{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"number"}},"required":["text"],"additionalProperties":false}`)},
