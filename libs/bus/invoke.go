@@ -32,6 +32,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	body, f := s.handled(ctx, req, handle)
 	took := time.Since(begun)
 	s.took.Add(int64(took))
+	s.durations.add(took)
 	ended(ctx, body, f)
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(ctx, req, body, f, took)

@@ -81,8 +81,10 @@ type Server struct {
 	kept   keptCalls
 
 	served, failed, overloaded atomic.Int64
-	// took is how long the handlers of those that were served did, together.
-	took atomic.Int64
+	// took is how long the handlers of those that were served did, together; durations
+	// counts them by it.
+	took      atomic.Int64
+	durations histogram
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.
