@@ -16,8 +16,8 @@ import (
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
-	if req.IdempotencyKey != "" {
-		s.kept.end(req.Id, body, f)
+	for _, k := range s.known(req) {
+		k.end(req.Id, body, f)
 	}
 	if f != nil {
 		out.fail(f)

@@ -4,14 +4,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
-
-// suspectTime is how long an instance that was silent is called only if there
-// is no other.
-const suspectTime = 5 * time.Second
 
 // members are the instances of services that a Registry knows, and how many
 // calls of this process each carries. Calls go to the one with the fewest: a
@@ -28,8 +23,10 @@ type member struct {
 	calls    int
 	// gone says that nobody takes calls there; its next announcement, that
 	// somebody may.
-	gone    bool
-	suspect time.Time
+	gone bool
+	// silent says that it gave no sign of life; until its next announcement it is
+	// called only if there is no other.
+	silent bool
 	// asks says that it begins calls with an effect only when permitted.
 	asks bool
 }
@@ -54,14 +51,15 @@ func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
 	m.services = services
 }
 
-// InstanceAnnounced has an instance called again at which nobody took calls.
+// InstanceAnnounced has an instance called again at which nobody took calls, or that was
+// silent.
 func (c *Conn) InstanceAnnounced(service, instance string) {
 	m := &c.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.services[service] {
 		if one.instance == instance {
-			one.gone = false
+			one.gone, one.silent = false, false
 		}
 	}
 }
@@ -92,10 +90,9 @@ func (m *members) take(service string, tried []string) *member {
 		looked, step = triedMembers, 1+rand.IntN(n-1)
 	}
 	var best *member
-	now := time.Now()
 	for i, at := 0, rand.IntN(n); i < looked; i, at = i+1, (at+step)%n {
 		one := all[at]
-		if one.gone || now.Before(one.suspect) || slices.Contains(tried, one.instance) {
+		if one.gone || one.silent || slices.Contains(tried, one.instance) {
 			continue
 		}
 		if best == nil || one.calls < best.calls {
@@ -126,10 +123,9 @@ func (m *members) takeOf(service string, only, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member
-	now := time.Now()
 	worse := func(a, b *member) bool { // a than b
-		if hung := now.Before(a.suspect); hung != now.Before(b.suspect) {
-			return hung
+		if a.silent != b.silent {
+			return a.silent
 		}
 		return a.calls > b.calls
 	}
@@ -153,9 +149,8 @@ func (m *members) takeOf(service string, only, tried []string) *member {
 func (m *members) others(service string, only, besides []string) (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
 	for _, one := range m.services[service] {
-		if !one.gone && !now.Before(one.suspect) && (only == nil || slices.Contains(only, one.instance)) && !slices.Contains(besides, one.instance) {
+		if !one.gone && !one.silent && (only == nil || slices.Contains(only, one.instance)) && !slices.Contains(besides, one.instance) {
 			all = append(all, one.instance)
 		}
 	}
@@ -179,6 +174,6 @@ func (m *members) done(one *member, said memberSaid) {
 	case memberGone:
 		one.gone = true
 	case memberSilent:
-		one.suspect = time.Now().Add(suspectTime)
+		one.silent = true
 	}
 }
