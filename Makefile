@@ -67,6 +67,10 @@ soak: build ## Mixed calls at all doors for DURATION (1h), while processes are k
 	@go test -c -o .tmp/soak ./test/soak
 	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
 
+.PHONY: release
+release: ## Build archives, packages and checksums of this commit into .tmp/release (ARGS="-only linux/amd64")
+	@go run scripts/release/*.go $(ARGS)
+
 .PHONY: fleet
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
 	@test/fleet/smoke
