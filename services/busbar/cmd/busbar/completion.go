@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -32,9 +34,9 @@ func (c *completionCommand) Run(out io.Writer) error {
 	return err
 }
 
-// suggestCommand is what the scripts call.
+// suggestCommand is what the scripts call. Flags are part of what is completed, so it
+// has none of its own.
 type suggestCommand struct {
-	clientFlags
 	Words []string `arg:"" optional:""`
 }
 
@@ -48,7 +50,11 @@ func (c *suggestCommand) Run(ctx context.Context, k *kong.Context, out io.Writer
 		}
 		ctx, cancel := context.WithTimeout(ctx, suggestTime)
 		defer cancel()
-		return client.ToolNames(ctx, c.options())
+		edge := clientFlags{
+			URL: cmp.Or(os.Getenv("BUSBAR_URL"), client.DefaultURL), Token: os.Getenv("BUSBAR_TOKEN"),
+			CA: os.Getenv("BUSBAR_CA"), Cert: os.Getenv("BUSBAR_CERT"), Key: os.Getenv("BUSBAR_KEY"),
+		}
+		return client.ToolNames(ctx, edge.options())
 	}
 	found := completion.Suggest(k.Model.Node, c.Words, names)
 	if len(found) == 0 {
