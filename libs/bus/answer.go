@@ -49,6 +49,8 @@ type answer struct {
 	// probed says that NATS was asked whether the instance is connected yet; stalled,
 	// that it is, and was silent for too long all the same.
 	probed, stalled bool
+	// full says that the attempt before found no room.
+	full bool
 }
 
 // ask makes the request and waits for its answer: of the instance with the
@@ -96,14 +98,14 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 
 // choose returns the instance for this attempt, nil for none in particular.
 func (a *answer) choose() *member {
-	members := &a.caller.conn.members
+	members, from := &a.caller.conn.members, origin{a.caller.conn.Region(), a.full}
 	if a.options.Only == nil {
-		return members.take(a.service, a.tried)
+		return members.take(a.service, from, a.tried)
 	}
-	if one := members.takeOf(a.service, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+	if one := members.takeOf(a.service, from, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
 		return one
 	}
-	return members.takeOf(a.service, a.options.Only, nil) // rather than none
+	return members.takeOf(a.service, from, a.options.Only, nil) // rather than none
 }
 
 // ran tells the caller which instance has the call.
