@@ -49,14 +49,16 @@ type answer struct {
 	// probed says that NATS was asked whether the instance is connected yet; stalled,
 	// that it is, and was silent for too long all the same.
 	probed, stalled bool
+	// gap says that frames were lost.
+	gap bool
 	// full says that the attempt before found no room.
 	full bool
 }
 
-// ask makes the request and waits for its answer: of the instance with the
+// send makes the request and waits for its answer: of the instance with the
 // fewest calls, or of any where none is known. An instance that is not there any
 // more has not run it, so that another one gets it.
-func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
+func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
 	nc, members := a.caller.conn.nc, &a.caller.conn.members
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
@@ -65,7 +67,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 			members.done(one, memberAnswered)
 			return nil, wire.NotSent(err)
 		}
-		frame, err := a.wait(ctx, x)
+		frame, err := a.wait(ctx, x, a.unheard(one.instance))
 		switch {
 		case err != nil && errors.Is(err, ErrNoInstance) && err.Reason == fault.Unavailable:
 			members.done(one, memberGone)
@@ -93,7 +95,7 @@ func (a *answer) ask(ctx context.Context, x *exchange, data []byte) (*busv1.Fram
 	if err := nc.PublishRequest(a.caller.to(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
-	return a.wait(ctx, x)
+	return a.wait(ctx, x, MaxSilence)
 }
 
 // choose returns the instance for this attempt, nil for none in particular.
@@ -148,7 +150,10 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		return nil, nil // delivered twice
 	}
 	if frame.Seq != a.seq+1 {
-		return nil, fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
+		if !a.permitted || !a.askable() {
+			return nil, a.torn()
+		}
+		a.gap = true
 	}
 	a.seq = frame.Seq
 	if frame.Seq == 1 {
@@ -200,6 +205,9 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		a.pieces = append(a.pieces, body.Chunk.Data)
 	case *busv1.Frame_Result:
 		a.terminal = true
+		if a.gap { // a piece of it may have been in there
+			return a.found(<-a.ask(ctx))
+		}
 		if err := a.keep(body.Result.Json); err != nil {
 			return nil, err
 		}

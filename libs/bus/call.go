@@ -234,7 +234,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	a.reply = c.reply(a.service, req.Id)
 	x := c.expect(a.reply, req.Stream)
 	defer c.forget(x)
-	frame, ferr := a.ask(ctx, x, data)
+	frame, ferr := a.send(ctx, x, data)
 	if ferr != nil {
 		return nil, a.give(ctx, ferr)
 	}

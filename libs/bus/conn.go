@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"sync"
@@ -102,12 +103,19 @@ type Conn struct {
 	denied      error
 }
 
-// reconnectWait is short because every second away is a second of refused
-// calls; jitter keeps a fleet from knocking in step.
+// Waits before all servers are tried once more are short because every second away is a
+// second of refused calls, and shortest when a server is restarted; chance keeps a fleet
+// from knocking in step.
 const (
-	reconnectWait   = 250 * time.Millisecond
-	reconnectJitter = 250 * time.Millisecond
+	firstReconnectWait = 25 * time.Millisecond
+	reconnectWait      = 400 * time.Millisecond
 )
+
+// reconnectAfter is the wait before all servers are tried for another time.
+func reconnectAfter(tried int) time.Duration {
+	most := min(firstReconnectWait<<min(tried, 10), reconnectWait)
+	return most/2 + rand.N(most)
+}
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
@@ -125,8 +133,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
 		nats.MaxReconnects(-1),
-		nats.ReconnectWait(reconnectWait),
-		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.CustomReconnectDelay(reconnectAfter),
 		nats.ReconnectBufSize(-1),
 		nats.RetryOnFailedConnect(true),
 		nats.IgnoreAuthErrorAbort(),

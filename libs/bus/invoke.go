@@ -16,8 +16,8 @@ import (
 
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
 	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
-	if req.IdempotencyKey != "" {
-		s.kept.end(req.Id, body, f)
+	for _, k := range s.known(req) {
+		k.end(req.Id, body, f)
 	}
 	if f != nil {
 		out.fail(f)
@@ -32,6 +32,7 @@ func (s *Server) invoke(ctx context.Context, req *busv1.Request, handle func() (
 	body, f := s.handled(ctx, req, handle)
 	took := time.Since(begun)
 	s.took.Add(int64(took))
+	s.durations.add(took)
 	ended(ctx, body, f)
 	if s.cfg.Observe != nil {
 		s.cfg.Observe(ctx, req, body, f, took)

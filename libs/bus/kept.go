@@ -27,10 +27,21 @@ const (
 	// maxKeptCalls bounds the calls that an instance knows to have begun here,
 	// with or without their answers.
 	maxKeptCalls = 65_536
+
+	// The same of all calls that may have an effect, for their callers, who ask within
+	// seconds when frames were lost on the way.
+	recentLife     = 15 * time.Second
+	maxRecentBytes = 8 << 20
+	maxRecentCalls = 16_384
 )
 
-// keptCalls are the calls with an idempotency key that an instance began.
+// keptCalls are calls that an instance began.
 type keptCalls struct {
+	life               time.Duration
+	maxBytes, maxCalls int
+	// whole has nothing kept of an answer that is not kept as it was given.
+	whole bool
+
 	mu    sync.Mutex
 	calls map[string]*keptCall
 	// order has those that are over, the oldest first, in two parts: of the first
@@ -50,6 +61,17 @@ type keptCall struct {
 	ended    bool
 	size     int
 	at       time.Time
+}
+
+// known are those that remember how a call ends.
+func (s *Server) known(req *busv1.Request) (all []*keptCalls) {
+	if req.AskFirst {
+		all = append(all, &s.begun)
+	}
+	if req.IdempotencyKey != "" {
+		all = append(all, &s.kept)
+	}
+	return all
 }
 
 // FirstID is the id of a call's first attempt: each of the next has a number
@@ -105,19 +127,22 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 		k.calls[c.id] = c
 	}
 	c.answer, c.ended, c.at = keptFrame(body, f), true, time.Now()
+	if k.whole {
+		c.answer = wholeFrame(body, c.answer)
+	}
 	c.size = proto.Size(c.answer)
 	k.bytes += c.size
 	k.order = append(k.order, c)
 	for k.forgotten < len(k.order) {
 		oldest := k.order[k.forgotten]
-		if k.bytes <= maxKeptBytes && time.Since(oldest.at) <= keptLife {
+		if k.bytes <= k.maxBytes && time.Since(oldest.at) <= k.life {
 			break
 		}
 		k.bytes -= oldest.size
 		oldest.answer = nil
 		k.forgotten++
 	}
-	for len(k.order) > maxKeptCalls {
+	for len(k.order) > k.maxCalls {
 		if oldest := k.order[0]; k.calls[oldest.id] == oldest {
 			delete(k.calls, oldest.id)
 		}
@@ -153,6 +178,26 @@ func keptFrame(body proto.Message, f *fault.Error) *busv1.Frame {
 	return &busv1.Frame{Body: &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.Internal, "the service gave no result"))}}
 }
 
+// wholeFrame is the frame that ends a call as it was given, nil for a large one; kept is
+// what repetitions are told.
+func wholeFrame(body proto.Message, kept *busv1.Frame) *busv1.Frame {
+	switch b := body.(type) {
+	case *busv1.Result:
+		if kept.GetResult() == nil {
+			return nil
+		}
+		kept.GetResult().Replayed = b.Replayed
+	case *busv1.InputRequired:
+		if proto.Size(b) > maxKeptAnswer {
+			return nil
+		}
+		return &busv1.Frame{Body: &busv1.Frame_InputRequired{InputRequired: b}}
+	case *busv1.Task:
+		return &busv1.Frame{Body: &busv1.Frame_Task{Task: b}}
+	}
+	return kept
+}
+
 // outcome says what is known of a call.
 func (k *keptCalls) outcome(id string) *busv1.Outcome {
 	k.mu.Lock()
@@ -165,19 +210,23 @@ func (k *keptCalls) outcome(id string) *busv1.Outcome {
 		return &busv1.Outcome{State: busv1.Outcome_STATE_NEVER_BEGUN}
 	case c.attempts > 0:
 		return &busv1.Outcome{State: busv1.Outcome_STATE_RUNNING}
-	case c.answer == nil || time.Since(c.at) > keptLife:
+	case c.answer == nil || time.Since(c.at) > k.life:
 		return &busv1.Outcome{State: busv1.Outcome_STATE_FORGOTTEN}
 	}
 	return &busv1.Outcome{State: busv1.Outcome_STATE_ENDED, Answer: c.answer}
 }
 
-// callOutcome is the call that asks an instance what became of another one.
-const callOutcome = "busbar/outcome"
+// The calls that ask an instance what became of another one: of one with an idempotency
+// key; and of any that it asked a permit for, lately.
+const (
+	callOutcome = "busbar/outcome"
+	callAnswer  = "busbar/answer"
+)
 
 // outcomeTime bounds that question, which waits for no slot.
 const outcomeTime = 250 * time.Millisecond
 
-// CallState is what an instance knows of a call with an idempotency key.
+// CallState is what an instance knows of a call.
 type CallState int
 
 const (
@@ -193,9 +242,13 @@ const (
 	CallEnded
 )
 
-// Outcome asks the instance of a service what became of a call: frame or err is
-// how it ended, of one that has. It takes 250 ms at most.
+// Outcome asks the instance of a service what became of a call with an idempotency key:
+// frame or err is how it ended, of one that has. It takes 250 ms at most.
 func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
+	return c.outcome(ctx, callOutcome, service, instance, call)
+}
+
+func (c *Caller) outcome(ctx context.Context, method, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
 	if !subject.Token(service) || !subject.Token(instance) {
 		return CallUnknown, nil, nil
 	}
@@ -203,18 +256,18 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	id := NewID()
-	data, err := c.conn.sealer(service).seal(&busv1.Request{Id: id, Method: callOutcome, Name: call, DeadlineUnixNano: uint64(deadline.UnixNano()), RemainingNano: uint64(outcomeTime)})
+	data, err := c.conn.sealer(service).seal(&busv1.Request{Id: id, Method: method, Name: call, DeadlineUnixNano: uint64(deadline.UnixNano()), RemainingNano: uint64(outcomeTime)})
 	if err != nil {
 		return CallUnknown, nil, err
 	}
 	reply := subject.Reply(service, c.edge, id)
 	x := c.expect(reply, "")
 	defer c.forget(x)
-	if err := c.conn.nc.PublishRequest(subject.To(service, instance, callOutcome), reply, data); err != nil {
+	if err := c.conn.nc.PublishRequest(subject.To(service, instance, method), reply, data); err != nil {
 		return CallUnknown, nil, nil
 	}
 	a := &answer{caller: c, service: service, deadline: deadline, id: id, reply: reply}
-	said, failed := a.wait(ctx, x)
+	said, failed := a.wait(ctx, x, MaxSilence)
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):
 		return CallGone, nil, nil
@@ -233,11 +286,6 @@ func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (s
 		return CallEnded, frame, nil
 	}
 	return CallUnknown, nil, nil
-}
-
-// outcomeOf answers who asks for a call that was made to this instance.
-func (s *Server) outcomeOf(call string, out *Responder) {
-	out.end(s.kept.outcome(call))
 }
 
 // recentCalls remembers the ids of calls until their deadlines, after which a

@@ -4,14 +4,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
-
-// suspectTime is how long an instance that was silent is called only if there
-// is no other.
-const suspectTime = 5 * time.Second
 
 // members are the instances of services that a Registry knows, and how many
 // calls of this process each carries. Calls go to the one with the fewest: a
@@ -28,11 +23,13 @@ type member struct {
 	calls    int
 	// gone says that nobody takes calls there; its next announcement, that
 	// somebody may.
-	gone    bool
-	suspect time.Time
+	gone bool
+	// silent says that it gave no sign of life; until its next announcement it is
+	// called only if there is no other.
+	silent bool
 	// asks says that it begins calls with an effect only when permitted.
 	asks bool
-	// region is where it is.
+	// region is where it is; empty for one that does not say, as those of earlier releases.
 	region string
 }
 
@@ -47,9 +44,13 @@ type origin struct {
 	full   bool
 }
 
+func (m *member) elsewhere(from origin) bool {
+	return m.region != from.region && m.region != "" && from.region != ""
+}
+
 // load is by how much an instance is worse than one without calls next to the caller.
 func (m *member) load(from origin) int {
-	if elsewhere := m.region != from.region; elsewhere != from.full {
+	if m.elsewhere(from) != from.full {
 		return m.calls + distance
 	}
 	return m.calls
@@ -75,14 +76,15 @@ func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
 	m.services = services
 }
 
-// InstanceAnnounced has an instance called again at which nobody took calls.
+// InstanceAnnounced has an instance called again at which nobody took calls, or that was
+// silent.
 func (c *Conn) InstanceAnnounced(service, instance string) {
 	m := &c.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range m.services[service] {
 		if one.instance == instance {
-			one.gone = false
+			one.gone, one.silent = false, false
 		}
 	}
 }
@@ -113,13 +115,12 @@ func (m *members) take(service string, from origin, tried []string) *member {
 		looked = triedMembers
 	}
 	var best *member
-	now := time.Now()
 	for i, at := 0, rand.IntN(n); i < n && looked > 0; i, at = i+1, (at+1)%n {
 		one := all[at]
-		if one.region == from.region {
+		if !one.elsewhere(from) {
 			looked--
 		}
-		if one.gone || now.Before(one.suspect) || slices.Contains(tried, one.instance) {
+		if one.gone || one.silent || slices.Contains(tried, one.instance) {
 			continue
 		}
 		if best == nil || one.load(from) < best.load(from) {
@@ -150,10 +151,9 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member
-	now := time.Now()
 	worse := func(a, b *member) bool { // a than b
-		if hung := now.Before(a.suspect); hung != now.Before(b.suspect) {
-			return hung
+		if a.silent != b.silent {
+			return a.silent
 		}
 		return a.load(from) > b.load(from)
 	}
@@ -177,9 +177,8 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 func (m *members) others(service string, only, besides []string) (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
 	for _, one := range m.services[service] {
-		if !one.gone && !now.Before(one.suspect) && (only == nil || slices.Contains(only, one.instance)) && !slices.Contains(besides, one.instance) {
+		if !one.gone && !one.silent && (only == nil || slices.Contains(only, one.instance)) && !slices.Contains(besides, one.instance) {
 			all = append(all, one.instance)
 		}
 	}
@@ -203,6 +202,6 @@ func (m *members) done(one *member, said memberSaid) {
 	case memberGone:
 		one.gone = true
 	case memberSilent:
-		one.suspect = time.Now().Add(suspectTime)
+		one.silent = true
 	}
 }

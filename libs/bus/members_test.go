@@ -2,6 +2,8 @@ package bus_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,8 +135,92 @@ func TestHungInstanceIsLeftAlone(t *testing.T) {
 			lost++
 		}
 	}
-	// One by chance; another if the first forty take longer than it is shunned.
-	if most := 1 + int(time.Since(begun)/(5*time.Second)); lost > most || int(got.Load()) > most {
+	// One by chance; another after each announcement, which comes every 5 s.
+	if most := 1 + int(time.Since(begun)/(4*time.Second)); lost > most || int(got.Load()) > most {
 		t.Errorf("%d calls went to the hung instance, %d were lost", got.Load(), lost)
+	}
+}
+
+// Calls that came to an instance that hangs go to another one before it is clear that it
+// does: they succeed, and what may have an effect runs once, also when the instance goes on.
+func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	var runs atomic.Int32
+	var mu sync.Mutex
+	came := map[string]time.Time{}
+	var took []time.Duration
+	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		if req.AskFirst {
+			runs.Add(1)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if first, hung := came[bus.FirstID(req.Id)]; hung {
+			took = append(took, time.Since(first))
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	conn := bustest.Connect(t, url)
+	announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
+	var held []*busv1.Request
+	instanceOf(t, url, "hung", func(_ *nats.Conn, msg *nats.Msg) {
+		req := &busv1.Request{}
+		if err := proto.Unmarshal(msg.Data, req); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		came[bus.FirstID(req.Id)] = time.Now()
+		held = append(held, req)
+	})
+	caller := knowing(t, url, 2)
+	const n = 12
+	var calls sync.WaitGroup
+	var permits atomic.Int32
+	for i := range n {
+		calls.Go(func() {
+			req, o := effect("x"), bus.Options{Permit: func(context.Context, string) error { permits.Add(1); return nil }}
+			if i%2 == 0 {
+				req, o = toolCall(`{}`), bus.Options{Harmless: true}
+			}
+			if _, err := caller.CallWith(t.Context(), "svc", req, o); err != nil {
+				t.Errorf("call %d: %v", i, err)
+			}
+		})
+	}
+	calls.Wait()
+	if runs.Load() != n/2 || permits.Load() != n/2 {
+		t.Errorf("%d effects ran with %d permits, want %d", runs.Load(), permits.Load(), n/2)
+	}
+	mu.Lock()
+	held, took = slices.Clone(held), slices.Clone(took)
+	mu.Unlock()
+	if len(took) == 0 || slices.Min(took) > bus.MaxSilence {
+		t.Errorf("%d calls went from the hung instance to the other one, after %v", len(took), took)
+	}
+	// It goes on, and asks for permits that nobody gives any more.
+	nc := raw(t, url)
+	denied := make(chan *nats.Msg, n)
+	if _, err := nc.ChanSubscribe("mcp.ctl.svc.permit.hung", denied); err != nil {
+		t.Fatal(err)
+	}
+	for _, req := range held {
+		if req.AskFirst {
+			sendFrames(t, nc, "mcp.reply.svc."+caller.Edge()+"."+req.Id, &busv1.Frame{Instance: "hung", Body: &busv1.Frame_Ready{Ready: &busv1.Ready{Turn: 1}}})
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	// What the caller would say to those is said before what it says to this call.
+	if _, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{}); err != nil {
+		t.Error(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(denied) > 0 {
+		t.Errorf("%d permits for an instance that was given up", len(denied))
 	}
 }

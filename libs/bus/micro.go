@@ -25,13 +25,15 @@ type Stats struct {
 	Overloaded int64 `json:"overloaded"`
 	// TookNano is how long the handlers of the calls that were served took, together.
 	TookNano int64 `json:"took_ns"`
+	// Durations are those calls by how long each took.
+	Durations Durations `json:"durations,omitzero"`
 }
 
 // Stats returns this server's counts since its start.
 func (s *Server) Stats() Stats {
 	all := Stats{
 		Served: s.served.Load(), Failed: s.failed.Load(), Refused: s.refused.Load(), InFlight: s.queued.Load(),
-		Slots: s.cfg.Concurrency, Overloaded: s.overloaded.Load(), TookNano: s.took.Load(),
+		Slots: s.cfg.Concurrency, Overloaded: s.overloaded.Load(), TookNano: s.took.Load(), Durations: s.durations.now(),
 	}
 	for _, depth := range s.slots {
 		running, waiting := depth.now()

@@ -58,7 +58,7 @@ func TestDescribeShowsTheService(t *testing.T) {
 		t.Errorf("stats %+v", stats)
 	}
 	all, err := bustest.Join(t, url).Survey(t.Context(), bustest.Patience)
-	if err != nil || len(all) != 1 || all[0].Service != "svc" || all[0].Version != "1.2.3" || all[0].Instance != s.Instance() || all[0].Served != 3 || all[0].Slots == 0 || all[0].TookNano <= 0 {
+	if err != nil || len(all) != 1 || all[0].Service != "svc" || all[0].Version != "1.2.3" || all[0].Instance != s.Instance() || all[0].Served != 3 || all[0].Slots == 0 || all[0].TookNano <= 0 || len(all[0].Durations) == 0 {
 		t.Errorf("a survey finds %+v, %v", all, err)
 	}
 	var own bus.Stats

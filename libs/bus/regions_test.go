@@ -203,6 +203,7 @@ func TestNearest(t *testing.T) {
 		"the fewest of a region":    {map[string]int{"near": 3, "near2": 2, "far": 0}, false, "near2"},
 		"elsewhere when it is full": {map[string]int{"near": 0, "far": 20}, true, "far"},
 		"here all the same":         {map[string]int{"near": 0, "far": 40}, true, "near"},
+		"one that does not say":     {map[string]int{"near": 1, "1": 0}, false, "1"},
 		"one among many":            {many, false, "near"},
 	} {
 		if got := bus.Choose(c.calls, c.full); got != c.want {

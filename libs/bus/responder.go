@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -157,7 +158,11 @@ func (r *Responder) send(f *busv1.Frame) {
 	if r.done {
 		return
 	}
-	r.publish(f)
+	if f.GetChunk() != nil {
+		r.deliver(f)
+	} else {
+		r.publish(f)
+	}
 	r.alive.Reset(AliveEvery)
 }
 
@@ -194,6 +199,18 @@ func (r *Responder) end(body proto.Message) {
 		r.server.conn.log.Error("handler returned no result", "service", r.server.cfg.Service)
 		f.Body = &busv1.Frame_Error{Error: wire.FromFault(fault.New(fault.Internal, "service %s gave no result", r.server.cfg.Service))}
 	}
+	r.deliver(f)
+}
+
+// deliver publishes a frame that must not be missing, once more where the connection is
+// about to find another server.
+func (r *Responder) deliver(f *busv1.Frame) {
+	if r.publish(f) {
+		return
+	}
+	r.mu.Unlock()
+	r.server.conn.Settle(context.Background())
+	r.mu.Lock()
 	r.publish(f)
 }
 
@@ -231,9 +248,9 @@ func (r *Responder) abandon() {
 
 func (r *Responder) close() { r.abandon() }
 
-// publish sends one frame. One too large for a message is replaced by a typed
-// error: silence would cost the caller its whole deadline.
-func (r *Responder) publish(f *busv1.Frame) {
+// publish sends one frame, and reports whether it left. One too large for a message is
+// replaced by a typed error: silence would cost the caller its whole deadline.
+func (r *Responder) publish(f *busv1.Frame) bool {
 	if r.subject == "" {
 		r.subject = r.reply
 		if r.stream != "" && !r.done {
@@ -251,7 +268,7 @@ func (r *Responder) publish(f *busv1.Frame) {
 	if err != nil && notification {
 		r.seq-- // dropped: the call matters more than a notification
 		log.Warn("notification cannot be encoded; dropped", "service", r.server.cfg.Service, "error", err)
-		return
+		return true
 	}
 	if err != nil {
 		log.Error("frame cannot be encoded", "service", r.server.cfg.Service, "error", err)
@@ -263,13 +280,16 @@ func (r *Responder) publish(f *busv1.Frame) {
 		if notification {
 			r.seq--
 			log.Warn("notification exceeds a bus message; dropped", "service", r.server.cfg.Service, "bytes", len(data))
-			return
+			return true
 		}
 		data, _ = proto.Marshal(&busv1.Frame{Seq: r.seq, Instance: r.server.instance, Body: &busv1.Frame_Error{
 			Error: wire.FromFault(fault.New(fault.ResultTooLarge, "the answer is %d bytes; a bus message carries %d", len(data), limit))}})
 		r.done = true
 	}
 	if err := r.server.conn.nc.Publish(r.subject, data); err != nil {
+		r.seq-- // nobody has seen it
 		log.Warn("answer not sent", "service", r.server.cfg.Service, "error", err)
+		return false
 	}
+	return true
 }

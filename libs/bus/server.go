@@ -78,11 +78,14 @@ type Server struct {
 	mu     sync.Mutex
 	live   map[string]*liveCall
 	recent recentCalls
-	kept   keptCalls
+	// kept are calls with an idempotency key, begun all that asked for a permit.
+	kept, begun keptCalls
 
 	served, failed, overloaded atomic.Int64
-	// took is how long the handlers of those that were served did, together.
-	took atomic.Int64
+	// took is how long the handlers of those that were served did, together; durations
+	// counts them by it.
+	took      atomic.Int64
+	durations histogram
 
 	// seals checks requests; nil lets all pass. complained is when it was last said
 	// that some were refused.
@@ -120,6 +123,8 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 		conn: conn, cfg: cfg, instance: NewID()[:12],
 		workers: newWorkers(cfg.Concurrency),
 		live:    map[string]*liveCall{},
+		kept:    keptCalls{life: keptLife, maxBytes: maxKeptBytes, maxCalls: maxKeptCalls},
+		begun:   keptCalls{life: recentLife, maxBytes: maxRecentBytes, maxCalls: maxRecentCalls, whole: true},
 	}
 	for i := range s.slots {
 		s.slots[i] = newSlots(cfg.Concurrency)
@@ -271,8 +276,12 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 	}
 	req.Id = ofSender(out.sender, req.Id)
-	if req.Method == callOutcome { // of another call, so it needs no slot
-		s.outcomeOf(req.Name, out)
+	switch req.Method { // of another call, so it needs no slot
+	case callOutcome:
+		out.end(s.kept.outcome(req.Name))
+		return
+	case callAnswer:
+		out.end(s.begun.outcome(req.Name))
 		return
 	}
 	out.keep(req)
@@ -319,11 +328,14 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		return
 	}
 	if call.permit != nil {
-		if req.IdempotencyKey != "" {
-			s.kept.begin(req.Id)
+		known := s.known(req)
+		for _, k := range known {
+			k.begin(req.Id)
 		}
 		if f := s.permitted(ctx, call, out); f != nil {
-			s.kept.unbegun(req.Id)
+			for _, k := range known {
+				k.unbegun(req.Id)
+			}
 			ended(ctx, nil, f)
 			out.fail(f)
 			return

@@ -17,6 +17,9 @@ const (
 	// minGrace is the least time that what came with the answer has to get to its
 	// call.
 	minGrace = 100 * time.Millisecond
+	// maxUnheard is how long an instance may say nothing of a call at all that another
+	// one can have: two times as long as it has for its first sign of life.
+	maxUnheard = 2 * FirstAlive
 	// maxStall is how long an instance may be silent that is connected: its machine may
 	// be slow, and nobody else can have the call.
 	maxStall = 4 * MaxSilence
@@ -51,9 +54,10 @@ func (c *Caller) pending() uint64 {
 	return uint64(n)
 }
 
-// wait returns the terminal frame, or why there will be none.
-func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Error) {
-	quietUntil := time.Now().Add(MaxSilence)
+// wait returns the terminal frame, or why there will be none. unheard is how long the
+// first frame may take.
+func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (*busv1.Frame, *fault.Error) {
+	quietUntil := time.Now().Add(unheard)
 	// checked says that nothing has come since the bus was asked whether anything
 	// is on its way; caughtUp, not nil meanwhile, answers that.
 	checked := false
@@ -62,6 +66,11 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 	// waits; due, after it, what is delivered before silence means anything.
 	var received, due uint64
 	var stalledUntil time.Time
+	// missed, not nil meanwhile, says what the instance knows of a call that was silent:
+	// what it said may have been lost with a NATS server.
+	var missed <-chan missing
+	asking, unasked := context.WithCancel(ctx)
+	defer unasked()
 	stop := func() {}
 	defer func() { stop() }()
 	var batch []arrival
@@ -88,6 +97,15 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 		case took := <-caughtUp:
 			// What came before this has still to be handed over.
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
+		case m := <-missed:
+			missed = nil
+			switch m.state {
+			case CallRunning:
+				quietUntil, checked, a.stalled = time.Now().Add(MaxSilence), false, false
+			case CallUnknown: // it may be slow
+			default:
+				return a.found(m)
+			}
 		case <-ctx.Done():
 			return nil, a.over(ctx)
 		case <-x.timer.C:
@@ -113,6 +131,9 @@ func (a *answer) wait(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Er
 				if !a.stalled {
 					a.stalled, stalledUntil = true, now.Add(maxStall-MaxSilence)
 				}
+				if missed == nil && a.askable() {
+					missed = a.ask(asking)
+				}
 				quietUntil = earlier(stalledUntil, now.Add(AliveEvery))
 			default:
 				return nil, a.lost()
@@ -136,23 +157,35 @@ func (a *answer) lost() *fault.Error {
 	return fault.New(fault.PeerLost, "service %s stopped answering; whether the call ran is unknown", a.service)
 }
 
+// others are the instances that can have the call besides one, and those it went to.
+func (a *answer) others(instance string) []string {
+	return a.caller.conn.members.others(a.service, a.options.Only, append(a.tried, instance))
+}
+
+// repeatable reports whether the call can be made again, whatever becomes of this attempt.
+func (a *answer) repeatable() bool { return a.options.Harmless || a.asks && !a.permitted }
+
+// unheard is how long an instance may take for its first frame. A call that another one
+// can have goes there long before it is certain that this one hangs: without a permit it
+// cannot run at both.
+func (a *answer) unheard(instance string) time.Duration {
+	if a.repeatable() && len(a.others(instance)) > 0 {
+		return maxUnheard
+	}
+	return MaxSilence
+}
+
 // probe asks NATS whether the instance that has the call is connected yet, or where
 // nobody knows which one that is, any of its service. A process that has ended is not,
 // which NATS says at once; one that is, is slow, or stopped. It reports false where that
 // is not worth waiting for: the call can be made again at another one.
 func (a *answer) probe() bool {
-	conn, instance := a.caller.conn, a.instance
-	if instance == "" {
-		instance = a.from
-	}
-	if instance == "" && len(a.tried) > 0 {
-		instance = a.tried[len(a.tried)-1]
-	}
-	others := conn.members.others(a.service, a.options.Only, append(a.tried, instance))
+	conn, instance := a.caller.conn, a.has()
+	others := a.others(instance)
 	if instance == "" && len(others) == 1 {
 		instance, others = others[0], nil // who else
 	}
-	if repeatable := a.options.Harmless || a.asks && !a.permitted; len(others) > 0 && repeatable || !conn.Connected() {
+	if len(others) > 0 && a.repeatable() || !conn.Connected() {
 		return false
 	}
 	// A word on no call: nothing but whether it arrives matters.

@@ -76,7 +76,7 @@ func reading(data []byte) (Reading, bool) {
 			Data Stats `json:"data"`
 		} `json:"endpoints"`
 	}
-	if err := json.Unmarshal(data, &said); err != nil || said.Name == "" || said.Metadata.Instance == "" || len(said.Endpoints) != 1 {
+	if err := json.Unmarshal(data, &said); err != nil || said.Name == "" || said.Metadata.Instance == "" || len(said.Endpoints) != 1 || len(said.Endpoints[0].Data.Durations) > buckets {
 		return Reading{}, false // a service of somebody else's
 	}
 	return Reading{said.Name, said.Metadata.Instance, said.Version, said.Endpoints[0].Data}, true

@@ -101,6 +101,11 @@ func TestReplicas(t *testing.T) {
 	if found := problems(t.Context(), conn, 3)["bucket sessions"]; len(found) != 1 || !strings.Contains(found[0], "is away") {
 		t.Errorf("with a server away: %q", found)
 	}
+	bustest.Eventually(t, "its keeper sees that too", func() bool {
+		return slices.ContainsFunc(kept.Sizes(), func(s storage.Size) bool {
+			return s.Name == "bucket sessions" && s.Servers == 3 && s.Away == 1 && s.Bytes > 0 && s.Limit > s.Bytes
+		})
+	})
 }
 
 func TestApplyLowers(t *testing.T) {

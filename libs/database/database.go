@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 )
 
@@ -70,6 +71,8 @@ type Database interface {
 	// Away says why calls are refused at the moment; nil where they are not. It asks
 	// nobody.
 	Away() error
+	// Figures are for /metrics: how long calls take, and who has the connections.
+	Figures() []prometheus.Collector
 	// Close ends all calls and waits for them.
 	Close()
 }

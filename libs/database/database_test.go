@@ -15,6 +15,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -86,6 +88,60 @@ func count(t *testing.T, db database.Database, query string, args ...any) (n int
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
+}
+
+// Calls are counted by how they ended, and connections while they are used.
+func TestFigures(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		db := open(t, cfg)
+		all := prometheus.NewRegistry()
+		all.MustRegister(db.Figures()...)
+		during := map[string]float64{}
+		own := errors.New("own")
+		for _, err := range []error{nil, nil, own, fault.New(fault.Conflict, "no"), database.ErrRejected} {
+			if got := db.Write(t.Context(), func(context.Context, database.Tx) error {
+				during = figures(t, all)
+				return err
+			}); !errors.Is(got, err) {
+				t.Fatal(got)
+			}
+		}
+		if used, most := during["busbar_database_connections_used test"], during["busbar_database_connections_most test"]; used != 1 || most < 2 {
+			t.Errorf("%v of %v connections are used", used, most)
+		}
+		now := figures(t, all)
+		for name, want := range map[string]float64{
+			"busbar_database_connections_used test":                0,
+			"busbar_database_duration_seconds write ok test":       2,
+			"busbar_database_duration_seconds write failed test":   1,
+			"busbar_database_duration_seconds write conflict test": 1,
+			"busbar_database_duration_seconds write rejected test": 1,
+		} {
+			if now[name] != want {
+				t.Errorf("%s is %v, not %v: %v", name, now[name], want, now)
+			}
+		}
+	})
+}
+
+// figures are values of gauges and counts of histograms, by name and labels.
+func figures(t *testing.T, from prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Error(err)
+	}
+	all := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			name := family.GetName()
+			for _, label := range m.Label {
+				name += " " + label.GetValue()
+			}
+			all[name] = m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
 }
 
 func TestMigrate(t *testing.T) {

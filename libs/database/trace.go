@@ -2,7 +2,9 @@ package database
 
 import (
 	"context"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
@@ -10,11 +12,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// recorded is a database with a span for each call of one that is being recorded. It has
+// recorded is a database that counts its calls, with a span for each call of one that is being recorded. It has
 // the names of the owner and of the operation: no statement, and no value.
 type recorded struct {
 	Database
 	system, owner attribute.KeyValue
+	duration      *prometheus.HistogramVec
 }
 
 // traced is for what opens a database.
@@ -23,22 +26,26 @@ func traced(system attribute.KeyValue, cfg Config) func(Database, error) (Databa
 		if err != nil {
 			return nil, err
 		}
-		return recorded{d, system, semconv.DBNamespace(cfg.Owner)}, nil
+		return recorded{d, system, semconv.DBNamespace(cfg.Owner), newDuration()}, nil
 	}
 }
 
 // Write implements Database.
 func (r recorded) Write(ctx context.Context, f func(context.Context, Tx) error) error {
+	began := time.Now()
 	ctx, span := r.begin(ctx, "write")
 	err := r.Database.Write(ctx, f)
+	r.observe("write", began, err)
 	tracing.End(span, err)
 	return err
 }
 
 // Read implements Database.
 func (r recorded) Read(ctx context.Context, f func(context.Context, Tx) error) error {
+	began := time.Now()
 	ctx, span := r.begin(ctx, "read")
 	err := r.Database.Read(ctx, f)
+	r.observe("read", began, err)
 	tracing.End(span, err)
 	return err
 }

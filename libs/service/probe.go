@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/busbar-mcp/busbar/libs/probe"
 )
 
@@ -15,6 +17,11 @@ import (
 func (s *Service) Check(name string, away func() error) {
 	s.checks = append(s.checks, probe.Check{Name: name, Look: func() (string, error) { return "there", away() }})
 }
+
+// Show adds figures of the service's own to /metrics of each instance. Labels must not have
+// what clients write: each value is a series that is kept for months. Call Show before the
+// service starts.
+func (s *Service) Show(figures ...prometheus.Collector) { s.shown = append(s.shown, figures...) }
 
 // watch shows an instance to those who look after it, from before it is on the bus until
 // it has left.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -67,6 +69,7 @@ func TestProbeOfAProgram(t *testing.T) {
 			}
 			return nil
 		})
+		s.Show(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "svc_own", Help: "Its own."}, func() float64 { return 7 }))
 		service.AddTool(s, service.Tool{Name: "echo"}, func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 			return &service.Result{Content: []mcp.Content{mcp.Text(string(in))}}, nil
 		})
@@ -129,7 +132,7 @@ func TestProbeOfAProgram(t *testing.T) {
 		`busbar_service_calls_total{method="prompts/get",outcome="unknown_prompt",service="svc",tool=""} 1`,
 		`busbar_service_call_duration_seconds_count{method="tools/call",service="svc",tool="echo"} 3`,
 		`busbar_service_calls_running{service="svc"} 1`, `busbar_service_calls_waiting{service="svc"} 0`, `busbar_service_slots{service="svc"} 64`,
-		`busbar_service_overloaded_total{service="svc"} 0`, `busbar_service_info{instance="`, `busbar_ready{check="database"} 1`, "go_goroutines ",
+		`busbar_service_overloaded_total{service="svc"} 0`, `busbar_service_info{instance="`, `busbar_ready{check="database"} 1`, "go_goroutines ", "\nsvc_own 7\n",
 	} {
 		if !strings.Contains(figures, want) {
 			t.Errorf("no %s", want)

@@ -155,6 +155,12 @@ func (c *Command[E]) start(ctx context.Context, conn *bus.Conn, env DataEnv, sho
 	}
 	if shown != nil {
 		s.figures = newFigures(s, shown.probe)
+		for _, one := range s.shown {
+			if err := shown.probe.Register(one); err != nil {
+				s.Close()
+				return nil, fmt.Errorf("figures of service %s: %w", c.name, err)
+			}
+		}
 	}
 	r, err := s.Start(ctx, conn)
 	if err == nil {

@@ -30,6 +30,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/probe"
@@ -67,6 +69,7 @@ type Service struct {
 	// These do not change once an instance runs. figures is nil unless a program shows them.
 	loops   []func(context.Context, *bus.Conn) error
 	checks  []probe.Check
+	shown   []prometheus.Collector
 	figures *figures
 }
 

@@ -1,6 +1,9 @@
 package edge
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -36,6 +39,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 		return float64(len(e.live.Now().Conflicts()))
 	})
 	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.storage.Away())) })
+	m.MustRegister(sizes{e.storage})
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(cache.Size()) })
@@ -49,4 +53,34 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	m.Gauge("busbar_audit_queued_events", "Audit events that wait in memory.", func() float64 { return float64(e.trail.Stats().Queued) })
 	m.Gauge("busbar_audit_spooled_bytes", "Audit events that wait on disk, while the bus does not take them.", func() float64 { return float64(e.trail.Stats().Spooled) })
 	m.Counter("busbar_audit_dropped_events_total", "Audit events that are lost.", func() float64 { return float64(e.trail.Stats().Dropped) })
+}
+
+// sizes shows how full the buckets and streams of the bus are, and where they are kept.
+type sizes struct{ *storage.Storage }
+
+var (
+	storeBytes   = prometheus.NewDesc("busbar_bus_storage_bytes", "Size of a bucket or stream of the bus.", []string{"store"}, nil)
+	storeLimit   = prometheus.NewDesc("busbar_bus_storage_limit_bytes", "Size that a bucket or stream may have.", []string{"store"}, nil)
+	storeServers = prometheus.NewDesc("busbar_bus_storage_servers", "NATS servers that keep a bucket or stream.", []string{"store"}, nil)
+	storeGone    = prometheus.NewDesc("busbar_bus_storage_servers_away", "NATS servers among them that do not answer.", []string{"store"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (sizes) Describe(all chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeServers, storeGone} {
+		all <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s sizes) Collect(all chan<- prometheus.Metric) {
+	for _, size := range s.Sizes() {
+		show := func(d *prometheus.Desc, value int64) {
+			all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), size.Name)
+		}
+		show(storeBytes, size.Bytes)
+		show(storeLimit, size.Limit)
+		show(storeServers, int64(size.Servers))
+		show(storeGone, int64(size.Away))
+	}
 }

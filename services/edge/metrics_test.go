@@ -34,7 +34,7 @@ func TestMetrics(t *testing.T) {
 		`busbar_calls_total{door="rest",method="tools/call",outcome="ok",service="svc",tool="echo"} 2`,
 		`busbar_calls_total{door="rest",method="tools/call",outcome="tool_error",service="svc",tool="fails"} 1`,
 		`busbar_calls_total{door="rest",method="tools/call",outcome="unknown_tool",service="",tool=""} 1`,
-		`busbar_call_duration_seconds_count{method="tools/call",service="svc"} 6`,
+		`busbar_call_duration_seconds_count{method="tools/call",service="svc",tool="shared"} 3`,
 		`busbar_cache_hits_total 2`, `busbar_cache_misses_total 1`, `busbar_calls_in_flight 0`,
 		`busbar_bus_connected 1`, `busbar_services 1`, `busbar_audit_dropped_events_total 0`, `busbar_audit_stream_bytes `, `busbar_audit_stream_pending `, `busbar_audit_stream_limit_bytes 5.36870912e+08`, `go_goroutines `,
 	} {

@@ -105,7 +105,7 @@ func (s *Storage) check(ctx context.Context, one store) State {
 		}
 		for _, peer := range c.Replicas {
 			switch {
-			case peer.Offline || peer.Active > silent:
+			case gone(peer):
 				wrong("one more away may stop it", "start NATS server "+peer.Name, "server %s is away: last heard %v ago", peer.Name, peer.Active.Round(time.Second))
 			case !peer.Current && peer.Lag > behind:
 				wrong("what was written last is on fewer servers", "wait until it has caught up; look at its disk and network", "server %s is %d messages behind", peer.Name, peer.Lag)

@@ -41,6 +41,8 @@ type Storage struct {
 	away map[string]error
 	// created is when each was made.
 	created map[string]time.Time
+	// sizes are by what stores are called.
+	sizes map[string]Size
 	// shared are the values of keys that every process agrees on.
 	shared map[sharedKey]sharedValue
 	// raised is when a store was last put on more servers, or could not be.
@@ -67,7 +69,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 	if replicas > 1 && !conn.Clustered() {
 		return nil, fmt.Errorf("--nats-replicas %d: the NATS server is alone, and keeps one replica; use auto, or join it to a cluster", replicas)
 	}
-	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, shared: map[sharedKey]sharedValue{}}
+	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, sizes: map[string]Size{}, shared: map[sharedKey]sharedValue{}}
 	// A cluster that starts has no leader for a while, and then nothing answers.
 	for began := time.Now(); ; {
 		if err := s.ensureAll(ctx); err != nil {
@@ -233,6 +235,7 @@ func (s *Storage) lookAt(ctx context.Context, one store) {
 		return
 	}
 	s.noteBack(one)
+	s.noteSize(one, found)
 	if err := s.raise(ctx, one, found.Config); err != nil && ctx.Err() == nil {
 		s.conn.Log().Warn("a part of the bus's storage cannot be put on more servers", "what", one.name, "error", err)
 	}

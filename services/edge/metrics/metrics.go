@@ -18,8 +18,8 @@ type Metrics struct {
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	// services, and tools by service, have series of their own as long as there is room.
-	services *probe.Room[string]
-	tools    *probe.Room[toolOf]
+	services     *probe.Room[string]
+	tools, timed *probe.Room[toolOf]
 }
 
 type toolOf struct{ service, tool string }
@@ -29,12 +29,14 @@ type toolOf struct{ service, tool string }
 const (
 	maxServices = 256
 	maxTools    = 2048
+	// maxTimed is less, because a histogram is eighteen series.
+	maxTimed = 256
 )
 
 // New makes the figures of an edge of that version. checks are those of /readyz.
 func New(version string, checks func() []probe.Check) *Metrics {
 	m := &Metrics{
-		Probe: probe.New(checks), services: probe.NewRoom[string](maxServices), tools: probe.NewRoom[toolOf](maxTools),
+		Probe: probe.New(checks), services: probe.NewRoom[string](maxServices), tools: probe.NewRoom[toolOf](maxTools), timed: probe.NewRoom[toolOf](maxTimed),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "busbar_calls_total",
 			Help: "Calls that are over, refused ones too. tool is empty unless the call is for one that exists; outcome is ok, tool_error, input_required, task, left, replayed, or a reason of docs/errors.md.",
@@ -43,7 +45,7 @@ func New(version string, checks func() []probe.Check) *Metrics {
 			Name:    "busbar_call_duration_seconds",
 			Help:    "From when the door had the whole request until its answer was there.",
 			Buckets: probe.Durations,
-		}, []string{"method", "service"}),
+		}, []string{"method", "service", "tool"}),
 	}
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "busbar_edge_info", Help: "1; the label says which version this edge is."}, []string{"version"})
 	info.WithLabelValues(version).Set(1)
@@ -93,10 +95,17 @@ func (a *auditor) Record(ctx context.Context, r gateway.Record) (err error) {
 	if service != "" && !a.metrics.services.For(service) {
 		service = probe.Other
 	}
-	if tool != "" && !a.metrics.tools.For(toolOf{service, tool}) {
-		tool = probe.Other
+	timed := tool
+	if tool != "" {
+		of := toolOf{service, tool}
+		if !a.metrics.tools.For(of) {
+			tool = probe.Other
+		}
+		if !a.metrics.timed.For(of) {
+			timed = probe.Other
+		}
 	}
 	probe.Count(ctx, a.metrics.calls.WithLabelValues(r.Door, method, service, tool, outcome))
-	probe.Observe(ctx, a.metrics.duration.WithLabelValues(method, service), r.Duration.Seconds())
+	probe.Observe(ctx, a.metrics.duration.WithLabelValues(method, service, timed), r.Duration.Seconds())
 	return err
 }

@@ -71,6 +71,22 @@ func (c *Call) OK() bool {
 	return c.Broken == "" && slices.ContainsFunc(c.Tries, func(t Try) bool { return t.OK })
 }
 
+// Served are the tries until the first that succeeded: some calls are made once more,
+// although they have their answer.
+func (c *Call) Served() []Try {
+	if i := slices.IndexFunc(c.Tries, func(t Try) bool { return t.OK }); i >= 0 {
+		return c.Tries[:i+1]
+	}
+	return c.Tries
+}
+
+// Affected reports whether its client noticed a fault: it needed another try, failed, or
+// was slow.
+func (c *Call) Affected(slow time.Duration) bool {
+	served := c.Served()
+	return !c.OK() || len(served) > 1 || served[0].Ended.Sub(served[0].Began) > slow
+}
+
 // Took is how long the client had to wait.
 func (c *Call) Took() time.Duration { return c.Ended.Sub(c.Began) }
 

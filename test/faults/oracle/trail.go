@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/busbar-mcp/busbar/test/faults/history"
 )
 
 // Row is one event of the audit trail.
@@ -86,15 +84,4 @@ func (c *checker) trail() {
 // edgeDied reports whether an edge died before it can have recorded what ended then.
 func (c *checker) edgeDied(began, ended time.Time) bool {
 	return slices.ContainsFunc(c.EdgesKilled, func(s Span) bool { return s.Overlaps(began, ended.Add(2*time.Second)) })
-}
-
-// Affected are the calls that a fault was seen in, by their clients: what needed another
-// try, failed, or was slow.
-func Affected(calls []history.Call, slow time.Duration) (affected []history.Call) {
-	for _, c := range calls {
-		if len(c.Tries) > 1 || !c.OK() || c.Took() > slow {
-			affected = append(affected, c)
-		}
-	}
-	return affected
 }

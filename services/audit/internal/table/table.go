@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
@@ -58,6 +60,9 @@ func (t *Table) StoreID(ctx context.Context) (string, error) {
 
 // Away says why the database is away; see database.Database.
 func (t *Table) Away() error { return t.db.Away() }
+
+// Figures are those of the database.
+func (t *Table) Figures() []prometheus.Collector { return t.db.Figures() }
 
 // Close implements trail.Store.
 func (t *Table) Close() { t.db.Close() }

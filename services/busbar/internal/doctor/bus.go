@@ -83,7 +83,7 @@ func (e *examination) permissions(ctx context.Context) ([]Finding, error) {
 	if more := append(without(has.Publish, want.Publish), without(has.Subscribe, want.Subscribe)...); len(more) > 0 {
 		return []Finding{{State: Warn, What: "the operator may use " + strings.Join(more, ", ") + ", which it does not need", Follows: "who takes its secret can do more than has to be", Mend: reload}}, nil
 	}
-	return []Finding{{State: OK, What: "the operator may do what it has to, and nothing else"}}, nil
+	return []Finding{{State: OK, What: "the operator may do what it has to, and nothing else; what other users may do is not seen from here: a program that lacks something says so in its log"}}, nil
 }
 
 // without are the entries of one list that another one lacks.

@@ -3,6 +3,8 @@ package doctor_test
 import (
 	"context"
 	"crypto/tls"
+	"flag"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +24,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
+	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/certtest"
 	"github.com/busbar-mcp/busbar/libs/database"
@@ -38,6 +41,12 @@ import (
 
 func TestMain(m *testing.M) {
 	code := databasetest.Main(m)
+	if code == 0 && flag.Lookup("test.run").Value.String() == "" {
+		for _, words := range unsaid() {
+			fmt.Println("docs/operations.md says that doctor says", words, "and no test has heard it")
+			code = 1
+		}
+	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		println(err.Error())
 		code = 1
@@ -55,7 +64,13 @@ func look(t *testing.T, nats string, o doctor.Options) []doctor.Finding {
 	if o.Version == "" {
 		o.Version = "1"
 	}
-	return doctor.Examine(t.Context(), o)
+	found := doctor.Examine(t.Context(), o)
+	heard.Lock()
+	defer heard.Unlock()
+	for _, f := range found {
+		heard.lines = append(heard.lines, fmt.Sprintf("%s %s %s", f.Check, f.State, f.What))
+	}
+	return found
 }
 
 // says fails the test unless one finding of a check has a state and these words, and
@@ -82,10 +97,13 @@ func text(t *testing.T, all []doctor.Finding) string {
 	return b.String()
 }
 
+func tool(name string) *busv1.Tool {
+	return &busv1.Tool{Name: name, Json: []byte(`{"name":"` + name + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`)}
+}
+
 func announce(t *testing.T, conn, from *bus.Conn, service, instance, version string) {
 	t.Helper()
-	tool := &busv1.Tool{Name: service + "Tool", Json: []byte(`{"name":"` + service + `Tool","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`)}
-	a, err := registry.Announce(conn, service, instance, version, &busv1.Catalogue{Service: service, Tools: []*busv1.Tool{tool}})
+	a, err := registry.Announce(conn, service, instance, version, &busv1.Catalogue{Service: service, Tools: []*busv1.Tool{tool(service + "Tool")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,11 +251,40 @@ func TestInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(skewed.Close)
+	newEdge(t, conn) // which says whose a name is
 	announce(t, conn, conn, "text", "old", "0.9.0")
 	announce(t, skewed, conn, "text", "new", "1.0.0")
-	found := look(t, url, doctor.Options{})
+	second, err := registry.Announce(conn, "zeta", "z", "1", &busv1.Catalogue{Service: "zeta", Tools: []*busv1.Tool{tool("textTool")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { second.Withdraw(context.WithoutCancel(t.Context())) })
+	if _, err := task.Open(conn).Create(t.Context(), "gone", &busv1.Request{Method: "tools/call", Name: "slow"}, &busv1.Task{}); err != nil {
+		t.Fatal(err)
+	}
+	var found []doctor.Finding
+	bustest.Eventually(t, "both offer the name", func() bool {
+		found = look(t, url, doctor.Options{})
+		return slices.ContainsFunc(found, func(f doctor.Finding) bool {
+			return f.Check == "names" && strings.Contains(f.What, "the name is that of service")
+		})
+	})
+	says(t, found, "names", doctor.Warn, "the name is that of service", "busbar services assign")
+	says(t, found, "storage", doctor.Wrong, "1 tasks wait for service gone", "busbar gone")
 	says(t, found, "services", doctor.Warn, "1 of version 0.9.0, 1 of version 1.0.0", "stop the instances of the older version")
 	says(t, found, "clocks", doctor.Wrong, "text new", "3m0s behind the NATS server's", "timedatectl")
+}
+
+func newEdge(t *testing.T, conn *bus.Conn) *edge.Edge {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	e, err := edge.New(ctx, conn, edge.Config{Version: "0.9.0", Logger: bustest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
 }
 
 // An edge that is not ready, one whose certificate is about to expire, one that hangs and
@@ -245,13 +292,7 @@ func TestInstances(t *testing.T) {
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
-	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "0.9.0", Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
+	e := newEdge(t, bustest.Connect(t, url))
 	ca := certtest.New(t)
 	pair := ca.Issue(t, "edge", 48*time.Hour)
 	shown, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)

@@ -24,11 +24,13 @@ type Line struct {
 	Service  string `json:"service"`
 	Instance string `json:"instance"`
 	Version  string `json:"version"`
-	// Calls and Errors of a second, and how long a call took on average, which is
-	// not known where there was none.
+	// Calls and Errors of a second; how long a call took on average, and within what time
+	// half and 99 of 100 ended, which is not known where there was none.
 	Calls  float64 `json:"calls_per_second"`
 	Errors float64 `json:"errors_per_second"`
 	MS     float64 `json:"average_ms"`
+	P50    float64 `json:"p50_ms"`
+	P99    float64 `json:"p99_ms"`
 	// Running calls have one of Slots; Waiting ones do not yet.
 	Running int `json:"running"`
 	Slots   int `json:"slots"`
@@ -53,8 +55,12 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 			calls := r.Served - was.Served
 			l.Calls, l.Errors = float64(calls)/took.Seconds(), float64(r.Failed-was.Failed)/took.Seconds()
 			if calls > 0 {
-				l.MS = float64(r.TookNano-was.TookNano) / float64(calls) / float64(time.Millisecond)
+				l.MS = milliseconds(time.Duration(r.TookNano-was.TookNano)) / float64(calls)
 			}
+			took := r.Durations.Since(was.Durations)
+			p50, _ := took.Quantile(0.5)
+			p99, _ := took.Quantile(0.99)
+			l.P50, l.P99 = milliseconds(p50), milliseconds(p99)
 		}
 		lines = append(lines, l)
 	}
@@ -64,10 +70,12 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 	return lines
 }
 
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
 // columns of the table, each with its width; the first takes what is left.
 const (
-	head   = "%-*s %-12s %-10s %9s %8s %9s %9s %7s %10s\n"
-	fixed  = 12 + 10 + 9 + 8 + 9 + 9 + 7 + 10 + 8
+	head   = "%-*s %-12s %-10s %8s %8s %8s %8s %9s %7s %9s\n"
+	fixed  = 12 + 10 + 8 + 8 + 8 + 8 + 9 + 7 + 9 + 9
 	narrow = 12
 )
 
@@ -83,7 +91,7 @@ func Table(lines []Line, style terminal.Style, width, height int) string {
 		sum.Calls, sum.Errors, sum.Running, sum.Waiting = sum.Calls+l.Calls, sum.Errors+l.Errors, sum.Running+l.Running, sum.Waiting+l.Waiting
 	}
 	fmt.Fprintf(&b, "%d services, %d instances: %.1f calls/s, %.1f errors/s, %d running, %d waiting\n\n", len(services), len(lines), sum.Calls, sum.Errors, sum.Running, sum.Waiting)
-	titles := strings.TrimRight(fmt.Sprintf(head, name, "SERVICE", "INSTANCE", "VERSION", "CALLS/S", "ERRORS/S", "MS A CALL", "SLOTS", "WAITING", "SERVED"), "\n")
+	titles := strings.TrimRight(fmt.Sprintf(head, name, "SERVICE", "INSTANCE", "VERSION", "CALLS/S", "ERRORS/S", "P50 MS", "P99 MS", "SLOTS", "WAITING", "SERVED"), "\n")
 	if height > 0 {
 		titles = terminal.Clip(titles, width)
 	}
@@ -93,12 +101,8 @@ func Table(lines []Line, style terminal.Style, width, height int) string {
 		shown = shown[:max(1, height-4)]
 	}
 	for _, l := range shown {
-		ms := "-"
-		if l.MS > 0 {
-			ms = fmt.Sprintf("%.2f", l.MS)
-		}
 		text := strings.TrimRight(fmt.Sprintf(head, name, terminal.Clip(terminal.SafeLine(l.Service), name), terminal.Clip(terminal.SafeLine(l.Instance), 12), terminal.Clip(terminal.SafeLine(l.Version), 10),
-			fmt.Sprintf("%.1f", l.Calls), fmt.Sprintf("%.1f", l.Errors), ms, fmt.Sprintf("%d/%d", l.Running, l.Slots), fmt.Sprint(l.Waiting), fmt.Sprint(l.Served)), "\n")
+			fmt.Sprintf("%.1f", l.Calls), fmt.Sprintf("%.1f", l.Errors), known(l.P50), known(l.P99), fmt.Sprintf("%d/%d", l.Running, l.Slots), fmt.Sprint(l.Waiting), fmt.Sprint(l.Served)), "\n")
 		if height > 0 { // a line that is too long would take two
 			text = terminal.Clip(text, width)
 		}
@@ -114,6 +118,14 @@ func Table(lines []Line, style terminal.Style, width, height int) string {
 		fmt.Fprintf(&b, "… and %d more\n", more)
 	}
 	return b.String()
+}
+
+// known is a time that is not known where there were no calls.
+func known(ms float64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", ms)
 }
 
 // Options of a run.

@@ -20,28 +20,35 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// slow are calls of about a millisecond, and others of about a second.
+func slow(quick, slow int64) bus.Durations {
+	d := make(bus.Durations, 80)
+	d[36], d[76] = quick, slow
+	return d
+}
+
 // Rates are what happened between two looks; who has started again has none.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	before := []bus.Reading{
-		{Service: "text", Instance: "a", Stats: bus.Stats{Served: 100, Failed: 10, TookNano: 1e9}},
+		{Service: "text", Instance: "a", Stats: bus.Stats{Served: 100, Failed: 10, TookNano: 1e9, Durations: slow(100, 0)}},
 		{Service: "text", Instance: "again", Stats: bus.Stats{Served: 1000}},
 	}
 	now := []bus.Reading{
 		{Service: "text", Instance: "new", Stats: bus.Stats{Served: 5}},
 		{Service: "text", Instance: "again", Stats: bus.Stats{Served: 3}},
-		{Service: "text", Instance: "a", Version: "1\x1b[2J", Stats: bus.Stats{Served: 140, Failed: 12, TookNano: 3e9, Running: 4, Waiting: 5, Slots: 4}},
+		{Service: "text", Instance: "a", Version: "1\x1b[2J", Stats: bus.Stats{Served: 140, Failed: 12, TookNano: 3e9, Durations: slow(139, 1), Running: 4, Waiting: 5, Slots: 4}},
 		{Service: "audit", Instance: "z"},
 	}
 	lines := top.Lines(before, now, 2*time.Second)
 	if len(lines) != 4 || lines[0].Service != "audit" {
 		t.Fatalf("%+v", lines)
 	}
-	if a := lines[1]; a.Calls != 20 || a.Errors != 1 || a.MS != 50 || a.Running != 4 || a.Waiting != 5 || a.Served != 140 {
+	if a := lines[1]; a.Calls != 20 || a.Errors != 1 || a.MS != 50 || a.P50 < 0.8 || a.P50 > 1.3 || a.P99 < 1 || a.Running != 4 || a.Waiting != 5 || a.Served != 140 {
 		t.Errorf("%+v", a)
 	}
 	for _, l := range lines[2:] {
-		if l.Calls != 0 || l.MS != 0 {
+		if l.Calls != 0 || l.MS != 0 || l.P50 != 0 || l.P99 != 0 {
 			t.Errorf("%+v", l)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -52,6 +54,8 @@ func (s *onSQL) StoreID(ctx context.Context) (string, error) {
 
 // Away implements Store.
 func (s *onSQL) Away() error { return s.db.Away() }
+
+func (s *onSQL) Figures() []prometheus.Collector { return s.db.Figures() }
 
 // Close implements Store.
 func (s *onSQL) Close() { s.db.Close() }

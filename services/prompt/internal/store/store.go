@@ -6,6 +6,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Limits of a store.
@@ -145,6 +147,8 @@ type Store interface {
 
 	// Away says why the database is away; see database.Database.
 	Away() error
+	// Figures are those of the database.
+	Figures() []prometheus.Collector
 	// Close gives up the connection.
 	Close()
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -54,6 +56,9 @@ func (t *Table) StoreID(ctx context.Context) (string, error) {
 
 // Away says why the database is away; see database.Database.
 func (t *Table) Away() error { return t.db.Away() }
+
+// Figures are those of the database.
+func (t *Table) Figures() []prometheus.Collector { return t.db.Figures() }
 
 // Close closes the database.
 func (t *Table) Close() { t.db.Close() }

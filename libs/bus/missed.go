@@ -1,0 +1,74 @@
+package bus
+
+import (
+	"context"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// A request or an answer can be lost: NATS keeps nothing for a caller, or an instance, that
+// is about to find another server. After a silence the caller asks the instance, which
+// remembers for some seconds how calls with an effect ended.
+
+// missing is what the instance says.
+type missing struct {
+	state CallState
+	frame *busv1.Frame
+	err   error
+}
+
+// has is the instance that the call was given to; empty while that is not known.
+func (a *answer) has() string {
+	switch {
+	case a.instance != "":
+		return a.instance
+	case a.from != "" || len(a.tried) == 0:
+		return a.from
+	}
+	return a.tried[len(a.tried)-1]
+}
+
+// askable reports whether what the instance says is of use: it remembers calls that asked,
+// and those without effect are made again when they are not there.
+func (a *answer) askable() bool {
+	return (a.asks || a.options.Harmless) && a.caller.service == "" && subject.Token(a.has())
+}
+
+// ask asks it. The answer comes within 250 ms, or when ctx ends.
+func (a *answer) ask(ctx context.Context) <-chan missing {
+	said, instance := make(chan missing, 1), a.has()
+	go func() {
+		var m missing
+		m.state, m.frame, m.err = a.caller.outcome(ctx, callAnswer, a.service, instance, a.id)
+		said <- m
+	}()
+	return said
+}
+
+// found is how the call ended, as its instance says.
+func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
+	a.terminal = true
+	switch m.state {
+	case CallEnded:
+		if m.err != nil {
+			return nil, fault.From(m.err)
+		}
+		a.size, a.pieces = 0, nil
+		if err := a.keep(m.frame.GetResult().GetJson()); err != nil {
+			return nil, err
+		}
+		return a.checked(m.frame)
+	case CallNeverBegun: // and never will: it may be made again
+		a.permitted, a.stalled = false, false
+		return nil, a.lost()
+	case CallGone:
+		return nil, a.lost().Because(ErrNoInstance)
+	}
+	return nil, a.torn()
+}
+
+func (a *answer) torn() *fault.Error {
+	return fault.New(fault.PeerLost, "part of the answer of service %s was lost", a.service)
+}
