@@ -71,6 +71,10 @@ soak: build ## Mixed calls at all doors for DURATION (1h), while processes are k
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
 	@test/fleet/smoke
 
+.PHONY: sight
+sight: ## Ask a real Prometheus all that the dashboards and alerts ask, of a fleet under calls
+	@go run ./test/sight
+
 .PHONY: faults
 faults: ## Take parts of a fleet away, and compare what was told, what ran and what was recorded (ARGS="--seed 7")
 	@go run ./test/faults h1 h2 h3 h4 network rolling h7 h10 $(ARGS)
