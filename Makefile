@@ -19,7 +19,7 @@ PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := deploy examples gen libs scripts services test
 
-BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)"
+BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
 EACH := scripts/each-module
@@ -66,6 +66,10 @@ fuzz: ## Fuzz each target for FUZZTIME (30s)
 soak: build ## Mixed calls at all doors for DURATION (1h), while processes are killed
 	@go test -c -o .tmp/soak ./test/soak
 	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
+
+.PHONY: release
+release: ## Build archives, packages and checksums of this commit into .tmp/release (ARGS="-only linux/amd64")
+	@go run scripts/release/*.go $(ARGS)
 
 .PHONY: fleet
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
