@@ -22,6 +22,8 @@ import (
 const (
 	// appendTime bounds how long a call waits for its record.
 	appendTime = 2 * time.Second
+	// lookAgain bounds a look at a trail that did not answer the last one.
+	lookAgain = 700 * time.Millisecond
 	// checkEvery is how often the trail is looked at: whether it has room, and
 	// whether it takes events again. While it is rather full that is more often.
 	checkEvery   = 500 * time.Millisecond
