@@ -35,6 +35,8 @@ var figures = []figure{
 	{name: "network", what: "connections are cut, held and slow", short: 60 * time.Second, long: 5 * time.Minute, run: disturbNetwork},
 	{name: "rolling", what: "every process is stopped and started, clients do not retry", short: 30 * time.Second, long: 30 * time.Second, run: rolling},
 	{name: "releases", what: "the previous release and this one side by side, and an update under load", short: 20 * time.Second, long: time.Minute, prepare: startPrevious, run: releases},
+	{name: "twice", what: "an edge sends everything twice", short: 15 * time.Second, long: time.Minute, run: unnoticed(sendsTwice)},
+	{name: "clock", what: "the clocks of an edge and of a service are off", short: 15 * time.Second, long: time.Minute, run: unnoticed(behind, ahead)},
 	{name: "h7", what: "idle streams, and readers that do not read", short: 30 * time.Second, long: 2 * time.Minute, run: streams},
 	{name: "proof", what: "bugs are planted, each of which an oracle has to find", run: prove},
 	{name: "h10", what: "the audit trail is tampered with", short: 10 * time.Second, long: 30 * time.Second, run: tamper},
