@@ -89,6 +89,7 @@ type Trail struct {
 	failing error // why the trail took no event last; nil when it did
 	away    error // why it could not be looked at last; nil when it could
 	looked  time.Time
+	taken   time.Time // when it took an event last
 }
 
 // New begins to record. Close the trail before the connection.
@@ -236,7 +237,9 @@ func (t *Trail) append(ctx context.Context, records ...[]byte) error {
 func (t *Trail) appended(err error) error {
 	t.mu.Lock()
 	before := t.failing
-	t.failing = err
+	if t.failing = err; err == nil {
+		t.taken = time.Now()
+	}
 	t.mu.Unlock()
 	switch {
 	case err != nil && before == nil:

@@ -76,6 +76,13 @@ func (t *Trail) gone() bool {
 	return t.away != nil
 }
 
+// took reports whether the trail has taken an event since.
+func (t *Trail) took(since time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken.After(since)
+}
+
 // check asks how full the trail is. A stream whose servers vote for a leader answers
 // nothing, and one that has just got one has not heard the question: it is asked again soon.
 func (t *Trail) check() {
@@ -85,9 +92,12 @@ func (t *Trail) check() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	began := time.Now()
 	err := t.log.Look(ctx)
 	if err == nil {
 		err = t.log.Room(auditlog.Begin) // for the log below
+	} else if t.took(began) {
+		err = t.log.Room(auditlog.Begin) // nobody answers the question, and events are stored
 	}
 	t.looked = time.Now()
 	t.mu.Lock()
