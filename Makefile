@@ -73,7 +73,7 @@ fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, 
 
 .PHONY: faults
 faults: ## Take parts of a fleet away, and compare what was told, what ran and what was recorded (ARGS="--seed 7")
-	@go run ./test/faults h1 h2 h3 h4 network rolling h7 h10 $(ARGS)
+	@go run ./test/faults h1 h2 h3 h4 network rolling twice clock h7 h10 $(ARGS)
 
 .PHONY: faults-smoke
 faults-smoke: ## The same in two minutes

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -34,6 +35,8 @@ var figures = []figure{
 	{name: "network", what: "connections are cut, held and slow", short: 60 * time.Second, long: 5 * time.Minute, run: disturbNetwork},
 	{name: "rolling", what: "every process is stopped and started, clients do not retry", short: 30 * time.Second, long: 30 * time.Second, run: rolling},
 	{name: "releases", what: "the previous release and this one side by side, and an update under load", short: 20 * time.Second, long: time.Minute, prepare: startPrevious, run: releases},
+	{name: "twice", what: "an edge sends everything twice", short: 15 * time.Second, long: time.Minute, run: unnoticed(sendsTwice)},
+	{name: "clock", what: "the clocks of an edge and of a service are off", short: 15 * time.Second, long: time.Minute, run: unnoticed(behind, ahead)},
 	{name: "h7", what: "idle streams, and readers that do not read", short: 30 * time.Second, long: 2 * time.Minute, run: streams},
 	{name: "proof", what: "bugs are planted, each of which an oracle has to find", run: prove},
 	{name: "h10", what: "the audit trail is tampered with", short: 10 * time.Second, long: 30 * time.Second, run: tamper},
@@ -158,7 +161,7 @@ func killNATS(ctx context.Context, w *world) error {
 	if w.full {
 		outage = 3 * time.Minute
 	}
-	n, back := 0, time.Duration(0)
+	n, back, led := 0, time.Duration(0), time.Duration(0)
 	calls, err := w.under(ctx, load.Load{RetryFor: outage + 2*time.Minute}, func(ctx context.Context) (err error) {
 		whole := w.length
 		w.length -= outage + 15*time.Second
@@ -175,17 +178,28 @@ func killNATS(ctx context.Context, w *world) error {
 			return err
 		}
 		_ = pause(ctx, 10*time.Second)
-		back, err = w.blackout(ctx, outage)
+		back, led, err = w.blackout(ctx, outage)
 		return err
 	})
 	w.result.row("kills of a NATS server", "", "%d", n)
 	w.recovery(calls)
-	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v", back.Round(100*time.Millisecond))
+	var tries []time.Duration
+	for _, c := range calls {
+		if slices.Contains([]history.Kind{history.Impatient, history.Overdue}, c.Kind) {
+			continue
+		}
+		for _, t := range c.Tries {
+			tries = append(tries, t.Ended.Sub(t.Began))
+		}
+	}
+	w.result.row("a try took, p50 / p99 / p99.9 / worst", "p99.9 < 1 s", "%v / %v / %v / %v", quantile(tries, 0.5), quantile(tries, 0.99), quantile(tries, 0.999), quantile(tries, 1))
+	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v, of which NATS takes %v to vote", back.Round(100*time.Millisecond), led.Round(100*time.Millisecond))
 	return err
 }
 
-// blackout kills all NATS servers, and says how long effects take when they are back.
-func (w *world) blackout(ctx context.Context, d time.Duration) (back time.Duration, err error) {
+// blackout kills all NATS servers, and says how long effects take when they are back, and
+// how long of that the streams that they need have no leader.
+func (w *world) blackout(ctx context.Context, d time.Duration) (back, led time.Duration, err error) {
 	all := []string{"nats-1", "nats-2", "nats-3"}
 	err = w.away("nats", func() error {
 		for _, part := range all {
@@ -200,11 +214,22 @@ func (w *world) blackout(ctx context.Context, d time.Duration) (back time.Durati
 			}
 		}
 		began := time.Now()
+		voted := make(chan error, 1)
+		go func() {
+			var err error
+			for _, name := range []string{"AUDIT", "outcomes"} {
+				if err == nil {
+					_, _, err = w.stream(ctx, name)
+				}
+			}
+			led = time.Since(began)
+			voted <- err
+		}()
 		err := w.usable(ctx)
 		back = time.Since(began)
-		return err
+		return errors.Join(err, <-voted)
 	})
-	return back, err
+	return back, led, err
 }
 
 func killPostgres(ctx context.Context, w *world) error {
