@@ -43,6 +43,7 @@ const (
 	UnknownResource    Reason = "unknown_resource"
 	UnknownTask        Reason = "unknown_task"
 	UnknownSession     Reason = "unknown_session"
+	UnknownToolset     Reason = "unknown_toolset"
 	Unauthenticated    Reason = "unauthenticated"
 	Forbidden          Reason = "forbidden"
 	Conflict           Reason = "conflict"
@@ -74,7 +75,7 @@ const (
 var executedBy = map[Reason]Executed{
 	ParseError: No, InvalidRequest: No, TooLarge: No, HeaderMismatch: No, UnsupportedVersion: No, MissingCapability: No,
 	MethodNotFound: No, InvalidParams: No, UnknownTool: No, UnknownPrompt: No, UnknownResource: No, UnknownTask: No,
-	UnknownSession: No, Unauthenticated: No, Forbidden: No, Conflict: No, ApprovalRequired: No, UnknownApproval: No,
+	UnknownSession: No, UnknownToolset: No, Unauthenticated: No, Forbidden: No, Conflict: No, ApprovalRequired: No, UnknownApproval: No,
 	RateLimited: No, Overloaded: No, Unavailable: No,
 	DeadlineExceeded: Unknown, PeerLost: Unknown, Cancelled: Unknown, HistoryLost: Unknown, Internal: Unknown,
 	ResultTooLarge: Yes,

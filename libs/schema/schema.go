@@ -36,6 +36,9 @@ type Schema struct {
 // Mcp-Param headers.
 func (s *Schema) Headers() []HeaderParam { return s.headers }
 
+// Has reports whether the schema describes a property, at its top.
+func (s *Schema) Has(property string) bool { return s.compiled.Properties[property] != nil }
+
 // Compile checks and compiles a schema. A $ref must stay inside it.
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > maxBytes {

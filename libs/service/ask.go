@@ -140,13 +140,13 @@ type Answers struct {
 }
 
 // Elicited reads a form's answer into v, a pointer, and returns the user's
-// action: "accept", "decline" or "cancel". v is set only on accept.
-func (a *Answers) Elicited(key string, v any) (action string, err error) {
+// action. v is set only where that is Accepted.
+func (a *Answers) Elicited(key string, v any) (action Action, err error) {
 	var e elicited
 	if err := a.read(key, &e); err != nil {
 		return "", err
 	}
-	if e.Action == "accept" && v != nil && len(e.Content) > 0 {
+	if e.Action == Accepted && v != nil && len(e.Content) > 0 {
 		if err := json.Unmarshal(e.Content, v); err != nil {
 			return "", badAnswer(key, err)
 		}

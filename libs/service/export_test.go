@@ -12,3 +12,9 @@ import (
 func Answer(s *Service, ctx context.Context, req *busv1.Request) (proto.Message, error) {
 	return (&Running{service: s}).handle(ctx, req, nil)
 }
+
+// Health is what /readyz says of what WithHealth asks.
+func Health(s *Service) error {
+	_, err := s.checks[0].Look()
+	return err
+}

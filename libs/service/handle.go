@@ -31,7 +31,11 @@ func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
 }
 
 func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error) {
-	result, err := s.dispatch(ctx, call)
+	result, err := s.handled(ctx, call)
+	if own := asFailure(err); own != nil && call.req.Method == mcp.MethodToolsCall {
+		result, err = own.result()
+		call.mark(result)
+	}
 	if err == nil {
 		return result, nil
 	}
@@ -42,7 +46,7 @@ func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error)
 		return ask.wire(call)
 	}
 	if own := asFailure(err); own != nil {
-		return nil, own.fault(call.req) // a tool has made a result of it
+		return nil, own.fault(call.req)
 	}
 	return nil, err
 }

@@ -39,7 +39,7 @@ type ServedPrompt struct {
 // none.
 func (s *Service) AddPrompt(p mcp.Prompt, render PromptFunc, complete map[string]CompleteFunc) {
 	s.register("prompt "+p.Name, func() error {
-		return addPrompt(s.prompts, ServedPrompt{p, render, complete})
+		return s.addPrompt(s.prompts, ServedPrompt{p, render, complete})
 	})
 }
 
@@ -49,7 +49,7 @@ func (s *Service) SetPrompts(all []ServedPrompt) {
 	s.register("prompts", func() error {
 		prompts := map[string]*prompt{}
 		for _, p := range all {
-			if err := addPrompt(prompts, p); err != nil {
+			if err := s.addPrompt(prompts, p); err != nil {
 				return fmt.Errorf("%s: %w", p.Prompt.Name, err)
 			}
 		}
@@ -58,12 +58,13 @@ func (s *Service) SetPrompts(all []ServedPrompt) {
 	})
 }
 
-func addPrompt(prompts map[string]*prompt, p ServedPrompt) error {
-	name := p.Prompt.Name
-	switch {
-	case name == "":
+func (s *Service) addPrompt(prompts map[string]*prompt, p ServedPrompt) error {
+	if p.Prompt.Name == "" {
 		return errors.New("a prompt needs a name")
-	case prompts[name] != nil:
+	}
+	p.Prompt.Name = s.namespace + p.Prompt.Name
+	name := p.Prompt.Name
+	if prompts[name] != nil {
 		return errors.New("added twice")
 	}
 	data, err := marshal(p.Prompt)
@@ -76,6 +77,7 @@ func addPrompt(prompts map[string]*prompt, p ServedPrompt) error {
 
 // RemovePrompt takes a prompt away.
 func (s *Service) RemovePrompt(name string) {
+	name = s.namespace + name
 	s.register("prompt "+name, func() error {
 		delete(s.prompts, name)
 		return nil

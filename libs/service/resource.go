@@ -1,8 +1,10 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/yosida95/uritemplate/v3"
 
@@ -14,7 +16,8 @@ import (
 
 // ReadFunc reads a resource. vars are the template's variables; empty for a
 // resource added by its URI. An empty result means there is no such resource. To
-// say why one cannot be read, return Errorf.
+// say why one cannot be read, return Errorf. Contents without a URI or a MIME type
+// have those of the resource.
 type ReadFunc func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error)
 
 type resource struct {
@@ -43,7 +46,7 @@ func (s *Service) AddResource(r mcp.Resource, read ReadFunc) {
 		if err != nil {
 			return err
 		}
-		s.resources[r.URI] = &resource{wire: &busv1.Resource{Uri: r.URI, Json: data}, read: read}
+		s.resources[r.URI] = &resource{wire: &busv1.Resource{Uri: r.URI, Json: data}, read: described(r.MIMEType, read)}
 		return nil
 	})
 }
@@ -105,28 +108,50 @@ func (s *Service) record(ctx context.Context, all ...bus.Updated) error {
 // none.
 func (s *Service) AddResourceTemplate(t mcp.ResourceTemplate, read ReadFunc, complete map[string]CompleteFunc) {
 	s.register("resource template "+t.URITemplate, func() error {
-		if t.Name == "" {
-			return errors.New("a resource template needs a name")
+		added, err := s.template(t, read, complete)
+		if err == nil {
+			s.templates = append(s.templates, added)
 		}
-		for _, other := range s.templates {
-			if other.wire.UriTemplate == t.URITemplate {
-				return errors.New("added twice")
-			}
-		}
-		pattern, err := uritemplate.New(t.URITemplate)
-		if err != nil {
-			return err
-		}
-		data, err := marshal(t)
-		if err != nil {
-			return err
-		}
-		s.templates = append(s.templates, &template{
-			wire:    &busv1.ResourceTemplate{UriTemplate: t.URITemplate, Json: data},
-			pattern: pattern, read: read, complete: complete,
-		})
-		return nil
+		return err
 	})
+}
+
+// template makes one that is not there yet.
+func (s *Service) template(t mcp.ResourceTemplate, read ReadFunc, complete map[string]CompleteFunc) (*template, error) {
+	if t.Name == "" {
+		return nil, errors.New("a resource template needs a name")
+	}
+	for _, other := range s.templates {
+		if other.wire.UriTemplate == t.URITemplate {
+			return nil, errors.New("added twice")
+		}
+	}
+	pattern, err := uritemplate.New(t.URITemplate)
+	if err != nil {
+		return nil, err
+	}
+	data, err := marshal(t)
+	return &template{
+		wire:    &busv1.ResourceTemplate{UriTemplate: t.URITemplate, Json: data},
+		pattern: pattern, read: described(t.MIMEType, read), complete: complete,
+	}, err
+}
+
+// described gives contents the URI and the MIME type of their resource where they have
+// none.
+func described(mimeType string, read ReadFunc) ReadFunc {
+	return func(ctx context.Context, call *Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error) {
+		contents, err := read(ctx, call, uri, vars)
+		if !slices.ContainsFunc(contents, func(c mcp.ResourceContents) bool { return c.URI == "" || c.MIMEType == "" && mimeType != "" }) {
+			return contents, err
+		}
+		contents = slices.Clone(contents) // the handler may give it to others
+		for i := range contents {
+			contents[i].URI = cmp.Or(contents[i].URI, uri)
+			contents[i].MIMEType = cmp.Or(contents[i].MIMEType, mimeType)
+		}
+		return contents, err
+	}
 }
 
 func (s *Service) readResource(ctx context.Context, call *Call) (*busv1.Result, error) {

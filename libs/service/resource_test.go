@@ -35,7 +35,7 @@ func TestResources(t *testing.T) {
 	c := run(t, s)
 	read := func(uri string) *busv1.Request { return &busv1.Request{Method: "resources/read", Name: uri} }
 	for uri, want := range map[string]string{
-		"note://fixed":      `{"contents":[{"uri":"note://fixed","text":"0"},{"uri":"note://fixed","blob":"AQ=="}]}`,
+		"note://fixed":      `{"contents":[{"uri":"note://fixed","mimeType":"text/plain","text":"0"},{"uri":"note://fixed","mimeType":"text/plain","blob":"AQ=="}]}`,
 		"note://in/a/b.txt": `{"contents":[{"uri":"note://in/a/b.txt","mimeType":"text/plain","text":"in|a/b.txt"}]}`,
 		"note://%C3%A4/x":   `{"contents":[{"uri":"note://%C3%A4/x","mimeType":"text/plain","text":"ä|x"}]}`,
 	} {

@@ -30,7 +30,7 @@ type Result struct {
 
 // decode reads arguments strictly: names are compared case-sensitively, which
 // encoding/json does not do.
-func decode[In any](arguments []byte) (In, error) {
+func decode[In any](arguments []byte, d defaults) (In, error) {
 	var in In
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
@@ -39,6 +39,7 @@ func decode[In any](arguments []byte) (In, error) {
 		*raw = arguments
 		return in, nil
 	}
+	d.of(&in)
 	if err := json.Unmarshal(arguments, &in, durations); err != nil {
 		return in, fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
 	}

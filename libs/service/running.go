@@ -190,6 +190,9 @@ func (r *Running) fail(cause error) {
 	r.stop(ctx, cause)
 }
 
+// Instance names the instance on the bus.
+func (r *Running) Instance() string { return r.server.Instance() }
+
 // Serve returns when ctx has ended and calls are drained, for which there is
 // lifecycle.DrainTimeout, or when the instance has stopped otherwise; the error
 // says why.

@@ -3,6 +3,7 @@ package service
 import (
 	"encoding"
 	"errors"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -19,21 +20,38 @@ import (
 // anyObject is the schema of a tool that takes its arguments unread.
 var anyObject = []byte(`{"type":"object"}`)
 
-func inputSchema[In any]() ([]byte, error) {
-	if reflect.TypeFor[In]() == reflect.TypeFor[[]byte]() {
-		return anyObject, nil
+func inputSchema[In any]() ([]byte, defaults, error) {
+	t := reflect.TypeFor[In]()
+	if t == reflect.TypeFor[[]byte]() {
+		return anyObject, nil, nil
 	}
-	s, err := infer[In]()
+	s, d, err := inferArguments(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var root struct {
-		Type jsontext.Value `json:"type"`
+	raw, err := plain(s)
+	return raw, d, err
+}
+
+// inferArguments describes a type whose values somebody else gives, and has what its
+// fields are where they are not given.
+func inferArguments(t reflect.Type) (*jsonschema.Schema, defaults, error) {
+	m := &mender{types: asMarshalled{}, arguments: true}
+	s, err := m.infer(t)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := json.Unmarshal(s, &root); err != nil || string(root.Type) != `"object"` {
-		return nil, errors.New("arguments must be a struct, a map or []byte")
+	if s.Type != "object" {
+		return nil, nil, errors.New("arguments must be a struct, a map or []byte")
 	}
-	return s, nil
+	if m.defaults == nil {
+		return s, nil, nil
+	}
+	d, err := marshal(m.defaults)
+	if err == nil {
+		err = json.Unmarshal(d, reflect.New(t).Interface(), durations)
+	}
+	return s, d, err
 }
 
 // outputSchema is empty for results that say themselves what they hold.
@@ -45,23 +63,41 @@ func outputSchema[Out any]() ([]byte, error) {
 	return infer[Out]()
 }
 
-// infer describes what a type is as JSON. The inference goes by kinds; what
-// marshals otherwise is told to it, and mended in what it returns.
+// infer describes what a type is as JSON.
 func infer[T any]() ([]byte, error) {
-	t := reflect.TypeFor[T]()
-	known := asMarshalled{}
-	known.add(t, map[reflect.Type]bool{})
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: known})
+	s, err := (&mender{types: asMarshalled{}}).infer(reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
-	known.mend(t, s)
+	return plain(s)
+}
+
+func plain(s *jsonschema.Schema) ([]byte, error) {
 	raw, err := marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	plain, _, err := schema.Plain(raw)
-	return plain, err
+	raw, _, err = schema.Plain(raw)
+	return raw, err
+}
+
+// mender makes the schema of one type. The inference goes by kinds; what marshals
+// otherwise is told to it, and mended in what it returns.
+type mender struct {
+	types asMarshalled
+	// arguments: values of the type are given by somebody else. defaults has what its
+	// fields are where they are not given.
+	arguments bool
+	defaults  map[string]jsontext.Value
+}
+
+func (m *mender) infer(t reflect.Type) (*jsonschema.Schema, error) {
+	m.types.add(t, map[reflect.Type]bool{})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: m.types})
+	if err != nil {
+		return nil, err
+	}
+	return s, m.mend(t, s, 0)
 }
 
 // asMarshalled has the types whose JSON is not what their kind says.
@@ -124,32 +160,33 @@ func (m asMarshalled) add(t reflect.Type, seen map[reflect.Type]bool) {
 
 // mend corrects the schema of a type where the inference does not know how it is
 // marshalled: nil slices and maps are [] and {} here, which clients that generate
-// types handle better than null; pointers to any value; numbers as strings.
-func (m asMarshalled) mend(t reflect.Type, s *jsonschema.Schema) {
+// types handle better than null; pointers to any value; numbers as strings; and what
+// the tags of fields say. depth is how far it is from the root.
+func (m *mender) mend(t reflect.Type, s *jsonschema.Schema, depth int) error {
 	if s == nil {
-		return
+		return nil
 	}
 	pointer := false
 	for t.Kind() == reflect.Pointer {
 		t, pointer = t.Elem(), true
 	}
-	if own := m[t]; own != nil {
+	if own := m.types[t]; own != nil {
 		if own == anything {
 			s.Types = nil // the inference takes a pointer to any value for null
 		}
-		return
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.Slice, reflect.Array:
 		if !pointer && s.Types != nil {
 			s.Type, s.Types = "array", nil
 		}
-		m.mend(t.Elem(), s.Items)
+		return m.mend(t.Elem(), s.Items, depth+1)
 	case reflect.Map:
 		if !pointer && s.Types != nil {
 			s.Type, s.Types = "object", nil
 		}
-		m.mend(t.Elem(), s.AdditionalProperties)
+		return m.mend(t.Elem(), s.AdditionalProperties, depth+1)
 	case reflect.Struct:
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -160,12 +197,39 @@ func (m asMarshalled) mend(t reflect.Type, s *jsonschema.Schema) {
 			if f.Anonymous || property == nil {
 				continue
 			}
-			m.mend(f.Type, property)
+			if err := m.mend(f.Type, property, depth+1); err != nil {
+				return err
+			}
 			if slices.Contains(strings.Split(options, ","), "string") {
 				quoted(f.Type, property)
 			}
+			if tag, ok := f.Tag.Lookup("schema"); ok {
+				if err := constrain(property, tag); err != nil {
+					return fmt.Errorf("field %s: %w", f.Name, err)
+				}
+				if err := m.fill(name, s, property, depth); err != nil {
+					return fmt.Errorf("field %s: %w", f.Name, err)
+				}
+			}
 		}
 	}
+	return nil
+}
+
+// fill keeps the default of a field that its giver need not say.
+func (m *mender) fill(name string, of, property *jsonschema.Schema, depth int) error {
+	switch {
+	case property.Default == nil || !m.arguments:
+		return nil
+	case depth > 0 || typeOf(property) == "object":
+		return errors.New("a default is for a field of the arguments themselves, which is no object")
+	}
+	of.Required = slices.DeleteFunc(of.Required, func(r string) bool { return r == name })
+	if m.defaults == nil {
+		m.defaults = map[string]jsontext.Value{}
+	}
+	m.defaults[name] = jsontext.Value(property.Default)
+	return nil
 }
 
 // quoted makes the schema of a number that of its text.

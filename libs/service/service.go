@@ -9,14 +9,18 @@
 //	AddTool         a tool, its schemas inferred from Go types
 //	AddResource     one resource; AddResourceTemplate, ListResources and
 //	                AddResourcePrefix are for many
-//	AddPrompt       a prompt with completion, ListPrompts those of tenants;
-//	                AddSkill a skill
+//	AddPrompt       a prompt whose arguments are a struct, AddTemplate resources
+//	                whose variables are one; ListPrompts is for those of tenants
+//	AddSkill        a skill
+//	AskFor          a form for the user, made from a struct
+//	CallTo          a tool of any service, with its result as a value
 //	Call            what a handler sees: who calls, Progress, Log, Ask, AsTask,
 //	                CallTool, Logger; FromContext finds it
 //	Errorf          a handler's own failure, for the model; NotFound, Invalid,
 //	                Conflict, Forbidden and Busy say more
 //	Go, OnStop      work besides calls, and what is closed at the end
-//	Check           what an instance needs to be ready
+//	Check           what an instance needs to be ready; WithHealth asks for it
+//	WithMiddleware  what stands around every handler
 //
 // Package servicetest tests a service on a bus in the test's process.
 package service
@@ -46,6 +50,9 @@ type Service struct {
 	store       string
 	concurrency int
 	log         *slog.Logger
+	// namespace begins the names of tools and prompts; empty for none.
+	namespace  string
+	middleware []Middleware
 
 	mu        sync.Mutex
 	tools     map[string]*tool

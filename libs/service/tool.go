@@ -20,6 +20,10 @@ type Tool struct {
 	Title       string
 	Description string
 	Icons       []mcp.Icon
+	// Version has several versions of a tool served at once, each added under the same
+	// name: 1, 2 and so on. The newest one has the name; version 1 of place is place_v1
+	// beside it, for callers that are not ready for the new arguments. 0: there is one.
+	Version int
 
 	// InputSchema and OutputSchema are JSON Schemas, taken as they are. Empty:
 	// inferred from the handler's types.
@@ -62,8 +66,12 @@ type Tool struct {
 const DefaultCache = 5 * time.Minute
 
 type tool struct {
-	wire   *busv1.Tool
-	task   TaskMode
+	wire *busv1.Tool
+	task TaskMode
+	// version is 0 for a tool that has one alone; as makes the tool under a name.
+	version int
+	as      func(name string) (*tool, error)
+
 	invoke func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error)
 }
 
@@ -72,7 +80,16 @@ type tool struct {
 // In is a struct, or []byte for the arguments' JSON as the client sent it.
 // Arguments have been validated against the input schema before the handler
 // runs. Fields without omitempty or omitzero are required, unknown arguments
-// are refused, and a jsonschema tag describes a field.
+// are refused. A jsonschema tag describes a field, and a schema tag says what
+// values it takes, and which one it has when it is not given:
+//
+//	Count int `json:"count" jsonschema:"how many" schema:"minimum=1,maximum=100,default=1"`
+//
+// The keywords are minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+// multipleOf, minLength, maxLength, pattern, format, enum, minItems, maxItems,
+// uniqueItems, title, default and examples. enum and examples have | between
+// values. Of a list, those that are not about its length are about what is in it.
+// A format is for clients: nobody checks it.
 //
 // Out is any type that marshals to JSON; it becomes structuredContent, and
 // text for clients that don't read that. With *Result the handler says itself
@@ -81,63 +98,97 @@ type tool struct {
 // The handler's context ends at the call's deadline and when its caller gives
 // up. To fail, return Errorf, or one that says more, such as NotFound.
 func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
+	t.Name = s.namespace + t.Name
 	s.register("tool "+t.Name, func() error {
-		wire, err := toolWire[In, Out](t)
-		if err != nil {
-			return err
-		}
-		if s.tools[t.Name] != nil {
-			return errors.New("added twice")
-		}
-		options := marshalOptions[Out]()
-		s.tools[t.Name] = &tool{wire: wire, task: t.Task, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
-			in, err := decode[In](arguments)
+		return s.addTool(t.Name, t.Version, func(name string) (*tool, error) {
+			t := t
+			t.Name = name
+			wire, filled, err := toolWire[In, Out](t)
 			if err != nil {
 				return nil, err
 			}
-			out, err := handler(ctx, call, in)
-			if err != nil {
-				return nil, err
-			}
-			return encode(out, options)
-		}}
-		return nil
+			options := marshalOptions[Out]()
+			return &tool{wire: wire, task: t.Task, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
+				in, err := decode[In](arguments, filled)
+				if err != nil {
+					return nil, err
+				}
+				out, err := handler(ctx, call, in)
+				if err != nil {
+					return nil, err
+				}
+				return encode(out, options)
+			}}, nil
+		})
 	})
 }
 
-// RemoveTool takes a tool away.
+// addTool adds a version of a tool. The newest one has the plain name.
+func (s *Service) addTool(name string, version int, as func(name string) (*tool, error)) error {
+	older := func(version int) string { return fmt.Sprintf("%s_v%d", name, version) }
+	at, newest := name, s.tools[name]
+	switch {
+	case version < 0:
+		return errors.New("a version is 1 or more")
+	case newest == nil:
+	case version == newest.version, version == 0, newest.version == 0:
+		return errors.New("added twice")
+	case version < newest.version:
+		if at = older(version); s.tools[at] != nil {
+			return errors.New("added twice")
+		}
+	default:
+		renamed, err := newest.as(older(newest.version))
+		if err != nil {
+			return err
+		}
+		renamed.version, renamed.as = newest.version, newest.as
+		s.tools[older(newest.version)] = renamed
+	}
+	t, err := as(at)
+	if err != nil {
+		return err
+	}
+	t.version, t.as = version, as
+	s.tools[at] = t
+	return nil
+}
+
+// RemoveTool takes a tool away. An older version has _v and its number after the name.
 func (s *Service) RemoveTool(name string) {
+	name = s.namespace + name
 	s.register("tool "+name, func() error {
 		delete(s.tools, name)
 		return nil
 	})
 }
 
-func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
+func toolWire[In, Out any](t Tool) (*busv1.Tool, defaults, error) {
 	if err := validToolName(t.Name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if t.Task != TaskNever && t.Timeout > task.MaxTimeout {
-		return nil, fmt.Errorf("the time limit of a task is at most %v", task.MaxTimeout)
+		return nil, nil, fmt.Errorf("the time limit of a task is at most %v", task.MaxTimeout)
 	}
 	if t.Cache < 0 || t.Cache > 0 && !t.ReadOnly {
-		return nil, errors.New("only a ReadOnly tool may have its results kept")
+		return nil, nil, errors.New("only a ReadOnly tool may have its results kept")
 	}
+	var filled defaults
 	var err error
 	if len(t.InputSchema) == 0 {
-		if t.InputSchema, err = inputSchema[In](); err != nil {
-			return nil, fmt.Errorf("input schema: %w", err)
+		if t.InputSchema, filled, err = inputSchema[In](); err != nil {
+			return nil, nil, fmt.Errorf("input schema: %w", err)
 		}
 	}
 	if _, err := schema.CompileInput(t.InputSchema); err != nil {
-		return nil, fmt.Errorf("input schema: %w", err)
+		return nil, nil, fmt.Errorf("input schema: %w", err)
 	}
 	if len(t.OutputSchema) == 0 {
 		if t.OutputSchema, err = outputSchema[Out](); err != nil {
-			return nil, fmt.Errorf("output schema: %w", err)
+			return nil, nil, fmt.Errorf("output schema: %w", err)
 		}
 	} else if _, err := schema.Compile(t.OutputSchema); err != nil {
-		return nil, fmt.Errorf("output schema: %w", err)
+		return nil, nil, fmt.Errorf("output schema: %w", err)
 	}
 	a := t.Annotations
 	if t.ReadOnly {
@@ -154,15 +205,12 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, error) {
 		shown.Annotations = &a
 	}
 	data, err := marshal(shown)
-	if err != nil {
-		return nil, err
-	}
 	return &busv1.Tool{
 		Name: t.Name, Json: data, InputSchema: t.InputSchema,
 		TimeoutMs: uint32(t.Timeout.Milliseconds()),
 		ReadOnly:  t.ReadOnly, Idempotent: t.Idempotent, RequiresUserApproval: t.RequiresUserApproval,
 		CacheMs: uint32(t.Cache.Milliseconds()), CacheShared: t.CacheShared, CallsTools: t.CallsTools, KeepsKeys: t.KeepsKeys,
-	}, nil
+	}, filled, err
 }
 
 func validToolName(name string) error {
@@ -189,11 +237,15 @@ func (s *Service) callTool(ctx context.Context, call *Call) (*busv1.Result, erro
 		}
 	}
 	result, err := t.invoke(ctx, call, call.req.Arguments)
-	if own := asFailure(err); own != nil {
-		result, err = own.result()
-	}
 	if err == nil {
-		result.Replayed, result.CacheMs = call.replayed.Load(), call.cacheMs()
+		call.mark(result)
 	}
 	return result, err
+}
+
+// mark says in a result what the handler said of it.
+func (c *Call) mark(r *busv1.Result) {
+	if r != nil {
+		r.Replayed, r.CacheMs = c.replayed.Load(), c.cacheMs()
+	}
 }

@@ -31,7 +31,7 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	e, conn := start(t).join(t)
 	h := e.Handler(door.Guard{})
-	for path, want := range map[string]string{"/healthz": "200 ok\n", "/mcp/x": "404 404 page not found\n"} {
+	for path, want := range map[string]string{"/healthz": "200 ok\n", "/mcp/x/y": "404 404 page not found\n"} {
 		if status, body := get(t, h, path); fmt.Sprintf("%d %s", status, body) != want {
 			t.Errorf("%s: %d %q, want %q", path, status, body, want)
 		}

@@ -29,24 +29,29 @@ import (
 )
 
 // Handler is the edge's HTTP interface: /mcp, /sse with /messages, the paths of
-// rest.Roots, /v1, /graphql, /ws, /audit/, /access/limits, /healthz, /readyz, and
+// rest.Roots, /v1, /graphql, /ws, those of MCP, /v1, /graphql and /ws with the name of a
+// toolset after them, /audit/, /access/limits, /healthz, /readyz, and
 // for clients that log in identity.MetadataPath.
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", streamable.New(streamable.Config{
-		Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard,
-	}))
+	doors := map[string]http.Handler{
+		"/mcp":        streamable.New(streamable.Config{Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard}),
+		envelope.Path: envelope.New(envelope.Config{API: e.api, Guard: guard}),
+		graphql.Path: graphql.New(graphql.Config{
+			API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
+		}),
+		websocket.Path: websocket.New(websocket.Config{
+			API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
+		}),
+	}
 	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
-	mux.HandleFunc(sse.StreamPath, old.Stream)
+	doors[sse.StreamPath] = http.HandlerFunc(old.Stream)
+	for path, serves := range doors {
+		mux.Handle(path, serves)
+		mux.Handle(door.ThroughToolset(path), serves)
+	}
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
 	mux.Handle(trail.Path, trail.New(trail.Config{Gateway: e.gateway, Guard: guard, Token: e.cfg.Audit.Token}))
-	mux.Handle(envelope.Path, envelope.New(envelope.Config{API: e.api, Guard: guard}))
-	mux.Handle(graphql.Path, graphql.New(graphql.Config{
-		API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
-	}))
-	mux.Handle(websocket.Path, websocket.New(websocket.Config{
-		API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
-	}))
 	mux.HandleFunc("GET "+limitsPath, e.limitsLeft(guard))
 	web := rest.New(rest.Config{API: e.api, Guard: guard, Version: e.cfg.Version})
 	mux.HandleFunc("GET "+probe.HealthPath, probe.Health)

@@ -67,28 +67,35 @@ func TestLimitsLeft(t *testing.T) {
 		Principal string
 		Limits    []limit.Left
 	}
-	// Asking counts for nothing, however often.
-	code, _, body := ask(doors[0], "", "Authorization", "Bearer anna")
-	if err := json.Unmarshal([]byte(body), &said, json.MatchCaseInsensitiveNames(true)); err != nil || code != http.StatusOK || said.Principal != "anna" || len(said.Limits) != 2 {
-		t.Fatalf("%d %s %v", code, body, err)
+	// Asking counts for nothing, however often. What an edge has that answers too late counts
+	// as used, so on a slow machine one asks again.
+	all := func(at http.Handler, query string, header ...string) (body string) {
+		t.Helper()
+		bustest.Eventually(t, "all is left", func() bool {
+			var code int
+			code, _, body = ask(at, query, header...)
+			return code == http.StatusOK && strings.Contains(body, `"left":1`)
+		})
+		return body
+	}
+	if err := json.Unmarshal([]byte(all(doors[0], "", "Authorization", "Bearer anna")), &said, json.MatchCaseInsensitiveNames(true)); err != nil || said.Principal != "anna" || len(said.Limits) != 2 {
+		t.Fatalf("%+v %v", said, err)
 	}
 	if one := said.Limits[0]; one.Of != "principal" || one.Limit != "5/h" || one.Used != 0 || one.Left != 1 || one.ResetMS != 0 {
 		t.Errorf("%+v", one)
 	}
 	for i, at := range doors {
-		if code, _, body = ask(at, "", "Authorization", "Bearer anna"); code != http.StatusOK || !strings.Contains(body, `"left":1`) || strings.Contains(body, "bert") {
-			t.Errorf("edge %d: %d %s", i, code, body)
+		if body := all(at, "", "Authorization", "Bearer anna"); strings.Contains(body, "bert") {
+			t.Errorf("edge %d: %s", i, body)
 		}
-		if code, _, body = ask(at, "?as=anna&tenant=acme", "Busbar-Audit", "0perator"); code != http.StatusOK || !strings.Contains(body, `"left":1`) {
-			t.Errorf("edge %d, who runs it: %d %s", i, code, body)
-		}
-		if code, _, body = ask(at, "?as=anna&tenant=acme", "Authorization", "Bearer bert"); code != http.StatusForbidden {
+		all(at, "?as=anna&tenant=acme", "Busbar-Audit", "0perator")
+		if code, _, body := ask(at, "?as=anna&tenant=acme", "Authorization", "Bearer bert"); code != http.StatusForbidden {
 			t.Errorf("edge %d, another: %d %s", i, code, body)
 		}
-		if code, _, body = ask(at, "", "Authorization", "Bearer bert"); code != http.StatusOK || strings.Contains(body, "5/h") {
+		if code, _, body := ask(at, "", "Authorization", "Bearer bert"); code != http.StatusOK || strings.Contains(body, "5/h") {
 			t.Errorf("edge %d, without limits: %d %s", i, code, body)
 		}
-		if code, _, body = ask(at, ""); code != http.StatusUnauthorized {
+		if code, _, body := ask(at, ""); code != http.StatusUnauthorized {
 			t.Errorf("edge %d, nobody: %d %s", i, code, body)
 		}
 	}

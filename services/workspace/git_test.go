@@ -27,6 +27,17 @@ func git(t testing.TB, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// repository makes a repository of one commit in a directory.
+func repository(t testing.TB, elements ...string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(elements...)
+	put(t, dir, map[string]string{"a.txt": "mine\n"})
+	git(t, dir, "init", "-q", "-b", "main", "--template=")
+	git(t, dir, "add", ".")
+	git(t, dir, "commit", "-qm", "mine")
+	return dir
+}
+
 // project is a root with a repository of two commits and two branches.
 func project(t *testing.T) (dir string, b *servicetest.Bus) {
 	t.Helper()

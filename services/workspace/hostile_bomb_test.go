@@ -36,21 +36,14 @@ func indexOf(version uint32, names ...string) string {
 func TestSmallAndEndless(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
-	make := func(name string) (dir string) {
-		dir = filepath.Join(top, name)
-		put(t, dir, map[string]string{"a.txt": "mine\n"})
-		git(t, dir, "init", "-q", "-b", "main")
-		git(t, dir, "add", ".")
-		git(t, dir, "commit", "-qm", "mine")
-		return dir
-	}
+	make := func(name string) string { return repository(t, top, name) }
 	dir := make("trees")
 	// The directory has itself a hundred times, on each of twelve levels.
-	mode, tree := "100644", hashObject(t, dir, "x")
+	mode, tree, long := "100644", hashObject(t, dir, "x"), strings.Repeat("x", 200)
 	for range 12 {
 		var all strings.Builder
 		for i := range 100 {
-			all.WriteString(entry(mode, fmt.Sprintf("d%02d", i), tree))
+			all.WriteString(entry(mode, fmt.Sprintf("d%02d%s", i, long), tree))
 		}
 		mode, tree = "40000", raw(t, dir, all.String())
 	}

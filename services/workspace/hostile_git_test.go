@@ -106,14 +106,7 @@ func TestOutsideParts(t *testing.T) {
 	git(t, out, "commit", "-qm", secret)
 	blob := git(t, out, "rev-parse", "HEAD:a.txt")
 	root := filepath.Join(top, "root")
-	make := func(name string) (dir string) {
-		dir = filepath.Join(root, name)
-		put(t, dir, map[string]string{"a.txt": "mine\n"})
-		git(t, dir, "init", "-q", "-b", "main")
-		git(t, dir, "add", ".")
-		git(t, dir, "commit", "-qm", "mine")
-		return dir
-	}
+	make := func(name string) string { return repository(t, root, name) }
 	link := func(to, at string) {
 		t.Helper()
 		if err := os.RemoveAll(at); err != nil {
@@ -203,11 +196,7 @@ func TestCheckoutIntoGit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			top := t.TempDir()
-			dir := filepath.Join(top, "root")
-			put(t, dir, map[string]string{"a.txt": "one\n"})
-			git(t, dir, "init", "-q", "-b", "main")
-			git(t, dir, "add", ".")
-			git(t, dir, "commit", "-qm", "first")
+			dir := repository(t, top, "root")
 			put(t, dir, map[string]string{".git/refs/heads/evil": evil(t, dir) + "\n"})
 			r := start(t, "main="+dir).Call("git_checkout", args{"revision": "evil"})
 			if r.Err != nil {
@@ -263,14 +252,7 @@ func looseAs(t *testing.T, dir, header string, content io.Reader) string {
 func TestHostileObjects(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
-	make := func(name string) (dir string) {
-		dir = filepath.Join(top, name)
-		put(t, dir, map[string]string{"a.txt": "mine\n"})
-		git(t, dir, "init", "-q", "-b", "main")
-		git(t, dir, "add", ".")
-		git(t, dir, "commit", "-qm", "mine")
-		return dir
-	}
+	make := func(name string) string { return repository(t, top, name) }
 	zeros := func(n int64) io.Reader { return io.LimitReader(zero{}, n) }
 	dir := make("bomb")
 	put(t, dir, map[string]string{".git/refs/heads/main": looseAs(t, dir, "commit 100\x00", zeros(33<<20)) + "\n"})

@@ -18,7 +18,7 @@ var (
 )
 
 // TestOutside writes a module of the README's service, its test and its go.mod,
-// and of the Examples of libs/service, and has it vetted and tested. What is
+// of examples/orders and of the Examples of libs/service, and has it vetted and tested. What is
 // downloaded for this repository is enough for it, if not for go mod tidy, which
 // also looks at the tests of dependencies.
 func TestOutside(t *testing.T) {
@@ -64,13 +64,17 @@ func TestOutside(t *testing.T) {
 	write("go.mod", "module example.com/hello\n\ngo 1.26.0\n\n"+strings.ReplaceAll(module, "../busbar", root))
 	write("go.sum", read("libs/go.sum"))
 	n := 0
-	for _, name := range []string{"example_test.go", "example_build_test.go", "example_call_test.go", "example_resource_test.go"} {
+	for _, name := range []string{"example_test.go", "example_build_test.go", "example_call_test.go", "example_resource_test.go", "example_sdk_test.go"} {
 		// An Example's name is of what its own package has.
 		write(filepath.Join("examples", name), example.ReplaceAllStringFunc(read("libs/service/"+name), func(string) string {
 			n++
 			return fmt.Sprintf("func Example_e%d(", n)
 		}))
 	}
+	for _, name := range []string{"main.go", "store.go", "main_test.go"} {
+		write(filepath.Join("orders", name), read("examples/orders/"+name))
+	}
+	n++
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-count=1", "-v", "./..."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")

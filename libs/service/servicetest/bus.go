@@ -62,6 +62,7 @@ type Bus struct {
 
 // shared is what all callers of one bus have in common.
 type shared struct {
+	config   bus.Config
 	conn     *bus.Conn
 	caller   *bus.Caller
 	registry *registry.Registry
@@ -69,7 +70,7 @@ type shared struct {
 	changed  chan struct{} // has a value when the registry may have changed
 
 	mu        sync.Mutex
-	instances map[string][]*service.Running
+	instances map[string][]instance
 	stubs     map[string]Stubbed
 }
 
@@ -107,7 +108,7 @@ func Join(t TB, conn *bus.Conn, s *service.Service) (leave func()) {
 // failure to do so ends the test.
 func Start(t TB, services ...*service.Service) *Bus {
 	t.Helper()
-	b := &Bus{t: t, shared: &shared{changed: make(chan struct{}, 1), instances: map[string][]*service.Running{}, stubs: map[string]Stubbed{}}}
+	b := &Bus{t: t, shared: &shared{changed: make(chan struct{}, 1), instances: map[string][]instance{}, stubs: map[string]Stubbed{}}}
 	if err := b.start(services); err != nil {
 		t.Fatalf("servicetest: %v", err)
 	}
@@ -128,7 +129,8 @@ func (b *Bus) start(services []*service.Service) error {
 		return err
 	}
 	b.t.Cleanup(nats.Stop)
-	if s.conn, err = bus.Connect(ctx, bus.Config{URL: nats.URL(), Name: "servicetest", Logger: quiet}); err != nil {
+	s.config = bus.Config{URL: nats.URL(), Name: "servicetest", Logger: quiet}
+	if s.conn, err = bus.Connect(ctx, s.config); err != nil {
 		return err
 	}
 	b.t.Cleanup(s.conn.Close)
@@ -168,16 +170,28 @@ func (b *Bus) start(services []*service.Service) error {
 	return nil
 }
 
+// instance is one of a service, with a connection of its own, as a process has.
+type instance struct {
+	*service.Running
+	service *service.Service
+	conn    *bus.Conn
+}
+
 // add starts one more instance of a service.
 func (b *Bus) add(ctx context.Context, s *service.Service) error {
-	running, err := s.Start(ctx, b.shared.conn)
+	conn, err := bus.Connect(ctx, b.shared.config)
+	if err != nil {
+		return err
+	}
+	b.t.Cleanup(conn.Close)
+	running, err := s.Start(ctx, conn)
 	if err != nil {
 		return err
 	}
 	b.t.Cleanup(func() { _ = running.Stop(stopped()) })
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
-	b.shared.instances[s.Name()] = append(b.shared.instances[s.Name()], running)
+	b.shared.instances[s.Name()] = append(b.shared.instances[s.Name()], instance{running, s, conn})
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -245,5 +246,27 @@ func TestWhatEndsATest(t *testing.T) {
 				t.Errorf("said %q, want %q", said, c.want)
 			}
 		})
+	}
+}
+
+// A task whose instance is killed is taken over by another one.
+func TestKillInstance(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int32
+	began := make(chan struct{}, 1)
+	s := service.New("long", service.WithLogger(slog.New(slog.DiscardHandler)))
+	service.AddTool(s, service.Tool{Name: "long", Task: service.TaskRequired}, func(ctx context.Context, _ *service.Call, _ struct{}) (string, error) {
+		if runs.Add(1) == 1 {
+			began <- struct{}{}
+			<-ctx.Done() // its instance is killed
+			return "", ctx.Err()
+		}
+		return "at another instance", nil
+	})
+	task := servicetest.Start(t, s).Task("long", nil)
+	<-began
+	task.KillInstance()
+	if r := task.Wait(); r.Text != `"at another instance"` || runs.Load() != 2 {
+		t.Errorf("%+v after %d runs", r, runs.Load())
 	}
 }

@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -12,10 +13,10 @@ import (
 
 // Task is a call that goes on after its request.
 type Task struct {
-	b    *Bus
-	id   string
-	tool string
-	r    *Result
+	b             *Bus
+	id            string
+	tool, service string
+	r             *Result
 }
 
 // Task calls a tool whose call has to become a task; anything else ends the
@@ -46,7 +47,7 @@ func (b *Bus) Task(tool string, args any) *Task {
 	if err != nil {
 		b.t.Fatalf("servicetest: make the task: %v", err)
 	}
-	return &Task{b, rec.Request.Id, tool, r}
+	return &Task{b, rec.Request.Id, tool, svc, r}
 }
 
 // taskTime bounds how long Wait waits. An instance that is lost is noticed after
@@ -55,6 +56,34 @@ const taskTime = 2 * time.Minute
 
 // Wait answers what the task asks and returns how it ended.
 func (t *Task) Wait() *Result {
+	t.b.t.Helper()
+	t.follow("did not end", func(ctx context.Context, rec *busv1.TaskRecord) bool {
+		switch rec.Status {
+		case busv1.TaskStatus_TASK_STATUS_COMPLETED:
+			t.r.read(t.b, t.tool, rec.Result)
+			return true
+		case busv1.TaskStatus_TASK_STATUS_FAILED:
+			t.r.Err = task.Error(rec)
+			return true
+		case busv1.TaskStatus_TASK_STATUS_CANCELLED:
+			t.r.Err = fault.New(fault.Cancelled, "the task was cancelled")
+			return true
+		case busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED:
+			answers, err := t.b.answer(t.r, rec.InputRequests)
+			if err == nil {
+				err = t.b.shared.tasks.Answer(ctx, t.id, answers)
+			}
+			if err != nil {
+				t.b.t.Fatalf("servicetest: answer the task of %s: %v", t.tool, err)
+			}
+		}
+		return false
+	})
+	return t.r
+}
+
+// follow looks at each state of the task until there is one that will do.
+func (t *Task) follow(otherwise string, done func(context.Context, *busv1.TaskRecord) bool) {
 	t.b.t.Helper()
 	ctx, cancel := context.WithTimeout(t.b.t.Context(), taskTime)
 	defer cancel()
@@ -74,31 +103,45 @@ func (t *Task) Wait() *Result {
 		if err != nil {
 			t.b.t.Fatalf("servicetest: read the task of %s: %v", t.tool, err)
 		}
-		switch rec.Status {
-		case busv1.TaskStatus_TASK_STATUS_COMPLETED:
-			t.r.read(t.b, t.tool, rec.Result)
-			return t.r
-		case busv1.TaskStatus_TASK_STATUS_FAILED:
-			t.r.Err = task.Error(rec)
-			return t.r
-		case busv1.TaskStatus_TASK_STATUS_CANCELLED:
-			t.r.Err = fault.New(fault.Cancelled, "the task was cancelled")
-			return t.r
-		case busv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED:
-			answers, err := t.b.answer(t.r, rec.InputRequests)
-			if err == nil {
-				err = t.b.shared.tasks.Answer(ctx, t.id, answers)
-			}
-			if err != nil {
-				t.b.t.Fatalf("servicetest: answer the task of %s: %v", t.tool, err)
-			}
+		if done(ctx, rec) {
+			return
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.b.t.Fatalf("servicetest: the task of %s did not end in %v; its status is %v", t.tool, taskTime, rec.Status)
+			t.b.t.Fatalf("servicetest: the task of %s %s in %v; its status is %v", t.tool, otherwise, taskTime, rec.Status)
 		}
 	}
+}
+
+// KillInstance waits until an instance runs the task and has it end as a process that is
+// killed: without a word. Another instance of the service, which is started before, takes
+// the task over after the 3 s in which it is missed.
+func (t *Task) KillInstance() {
+	t.b.t.Helper()
+	var worker string
+	t.follow("was taken by no instance", func(_ context.Context, rec *busv1.TaskRecord) bool {
+		worker = rec.Worker
+		return worker != ""
+	})
+	shared := t.b.shared
+	shared.mu.Lock()
+	all := shared.instances[t.service]
+	i := slices.IndexFunc(all, func(one instance) bool { return one.Instance() == worker })
+	if i < 0 {
+		shared.mu.Unlock()
+		t.b.t.Fatalf("servicetest: instance %s, which runs the task of %s, is not here any more", worker, t.tool)
+	}
+	killed := all[i]
+	shared.instances[t.service] = slices.Delete(all, i, i+1)
+	shared.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.b.t.Context(), startTime)
+	defer cancel()
+	if err := t.b.add(ctx, killed.service); err != nil {
+		t.b.t.Fatalf("servicetest: %v", err)
+	}
+	killed.conn.Close()
+	_ = killed.Stop(stopped()) // what runs there ends, unheard
 }
 
 // ID is the task's, and that of the call in each of its runs.

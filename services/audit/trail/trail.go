@@ -58,6 +58,7 @@ type Details struct {
 	Instance       string    `json:"instance,omitzero"`
 	ServiceVersion string    `json:"serviceVersion,omitzero"`
 	Program        bool      `json:"program,omitzero"`
+	Toolset        string    `json:"toolset,omitzero"`
 }
 
 func (d *Details) text() string {
@@ -167,7 +168,7 @@ func FromWire(e *auditv1.AuditEvent) Event {
 		Details: Details{
 			Effect: e.Effect, Repeated: e.Repeated, Parent: clean(e.Parent),
 			Approval: clean(e.Approval), ApprovalBy: clean(e.ApprovalBy), ApprovalTime: timeOf(e.ApprovalTimeUnixNano), ApprovalDoor: clean(e.ApprovalDoor),
-			Instance: clean(e.Instance), ServiceVersion: clean(e.ServiceVersion), Program: e.Program,
+			Instance: clean(e.Instance), ServiceVersion: clean(e.ServiceVersion), Program: e.Program, Toolset: clean(e.Toolset),
 		},
 	}
 }

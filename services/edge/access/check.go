@@ -48,6 +48,7 @@ func (p *Policy) Check(known map[Kind][]string) []Problem {
 		}
 	}
 	c.services()
+	c.toolsets()
 	c.readers()
 	c.approvers()
 	slices.SortStableFunc(c.odds, func(a, b Problem) int { return a.Line - b.Line })

@@ -41,6 +41,7 @@ var facts = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("args", cel.DynType),
 		cel.Variable("name", cel.StringType),
 		cel.Variable("door", cel.StringType),
+		cel.Variable("toolset", cel.StringType),
 		cel.Variable("now", cel.TimestampType),
 		cel.Variable("principal.name", cel.StringType),
 		cel.Variable("principal.tenant", cel.StringType),
@@ -180,6 +181,8 @@ func (c *call) ResolveName(name string) (any, bool) {
 		return c.name, true
 	case "door":
 		return v.Door, true
+	case "toolset":
+		return v.Credentials.Toolset, true
 	case "now":
 		return c.now, true
 	case "principal.name":

@@ -38,6 +38,8 @@ type File struct {
 	// Services are the rights of services, by name; * is of those that have no entry.
 	// Without any, each may offer what it likes and has no power.
 	Services map[string]Service `json:"services,omitzero"`
+	// Toolsets are choices of what services offer, by name.
+	Toolsets map[string]Toolset `json:"toolsets,omitzero"`
 	// Pin is "strict" where tools are offered only as an operator has accepted them.
 	Pin string `json:"pin,omitzero"`
 }

@@ -17,10 +17,13 @@ const (
 	Resources
 	Prompts
 	Sampling
+	Toolsets
 	kinds
 )
 
-func (k Kind) String() string { return [kinds]string{"tools", "resources", "prompts", "sampling"}[k] }
+func (k Kind) String() string {
+	return [kinds]string{"tools", "resources", "prompts", "sampling", "toolsets"}[k]
+}
 
 func parseKind(s string) (Kind, bool) {
 	for k := range kinds {
@@ -57,7 +60,7 @@ func ParseTarget(s string) (Target, error) {
 	kind, name, _ := strings.Cut(s, "/")
 	k, ok := parseKind(kind)
 	if !ok || name == "" {
-		return Target{}, fmt.Errorf("%q is nothing to use: write tools/NAME, resources/URI, prompts/NAME or sampling/createMessage", s)
+		return Target{}, fmt.Errorf("%q is nothing to use: write tools/NAME, resources/URI, prompts/NAME, toolsets/NAME or sampling/createMessage", s)
 	}
 	return NewTarget(k, name), nil
 }
@@ -91,7 +94,7 @@ func parsePattern(s string) (pattern, error) {
 	case !ok && strings.Contains(word, "*"):
 		return pattern{}, fmt.Errorf("%q is no pattern: a kind has no *; \"*\" alone is everything", s)
 	case !ok:
-		return pattern{}, fmt.Errorf("%q is no pattern: write tools/NAME, resources/URI, prompts/NAME or sampling/createMessage, where * is any text, or \"*\" for everything", s)
+		return pattern{}, fmt.Errorf("%q is no pattern: write tools/NAME, resources/URI, prompts/NAME, toolsets/NAME or sampling/createMessage, where * is any text, or \"*\" for everything", s)
 	case name == "":
 		return pattern{}, fmt.Errorf("%q has no name: %s/* is all of them", s, word)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/yamljson"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/limit"
+	"github.com/busbar-mcp/busbar/services/edge/toolset"
 )
 
 // Policy is a policy file, ready to decide. It never changes.
@@ -31,6 +32,8 @@ type Policy struct {
 	services map[string]*service
 	offers   *index
 	by       map[string][]string
+	// toolsets are those of the file, by name.
+	toolsets map[string]*toolset.Set
 	// lines say where what is in the file.
 	lines yamljson.Lines
 }
@@ -143,6 +146,7 @@ func (c *compiler) policy(digest string) *Policy {
 	}
 	p.conditions, p.on = c.conditions(f.Conditions)
 	c.services(p)
+	c.toolsets(p)
 	return p
 }
 

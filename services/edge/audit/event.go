@@ -65,6 +65,7 @@ func (t *Trail) event(v gateway.View, suffix string, took time.Duration) *auditv
 	e.Id, e.DurationNano = v.ID+suffix, uint64(max(took, 0))
 	e.ClientName, e.ClientVersion = plain(v.Client.GetName(), maxWord), plain(v.Client.GetVersion(), maxWord)
 	e.Traceparent = clean(v.Traceparent, maxWord)
+	e.Toolset = plain(v.Credentials.Toolset, maxWord)
 	e.Effect, e.Parent = v.Writes(), clean(v.Parent, maxWord)
 	e.Instance, e.ServiceVersion = clean(v.Ran.Instance, maxWord), clean(v.Ran.Version, maxWord)
 	if a := v.Approval; a != nil {

@@ -78,7 +78,7 @@ func (s *Snapshot) serves(kind Kind, tenant, service, name string) bool {
 	if kind == Resources {
 		return s.reads(service, name)
 	}
-	target, ok := s.Prompt(tenant, name)
+	target, ok := s.prompt(tenant, name)
 	return ok && target.Service == service && len(name) <= MaxURI
 }
 
@@ -112,7 +112,7 @@ func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []
 	if limit <= 0 || limit > pageItems {
 		limit = pageItems
 	}
-	scope := listingScope + kind.member()
+	scope := listingScope + s.lists[kind].scope
 	p := listPage{kind: kind, tenant: tenant, limit: limit}
 	at, inService := position(cursor, scope)
 	service, at, _ := strings.Cut(at, "\n")
@@ -123,8 +123,10 @@ func (s *Snapshot) List(ctx context.Context, kind Kind, tenant string, cursor []
 			return nil, "", err
 		}
 		for ; i < len(own.items); i++ {
-			if kind == Prompts && s.isLister(kind, tenant, s.prompts[own.items[i].name].Service) {
-				continue
+			if kind == Prompts {
+				if name, _ := s.PromptName(own.items[i].name); s.isLister(kind, tenant, s.prompts[name].Service) {
+					continue
+				}
 			}
 			if p.full() {
 				return p.entries, own.cursor(own.items[i-1].name), nil
@@ -168,10 +170,12 @@ func (s *Snapshot) Listed(kind Kind, tenant, service, name string, raw []byte) (
 	if _, err := s.addPage(&p, service, "", raw); err != nil {
 		return nil, err
 	}
-	if len(p.entries) != 1 {
-		return nil, badPage(kind, service)
+	for _, entry := range p.entries { // several where a toolset shows it under several names
+		if entry, err := kind.entry(name, entry); err == nil {
+			return entry, nil
+		}
 	}
-	return kind.entry(name, p.entries[0])
+	return nil, badPage(kind, service)
 }
 
 func badPage(kind Kind, service string) *fault.Error {
@@ -216,7 +220,9 @@ func (s *Snapshot) addPage(p *listPage, service, at string, raw []byte) (next st
 			continue
 		}
 		if line, err := p.kind.entry(name, entry); err == nil {
-			p.add(line)
+			for _, it := range s.dressed(p.kind, item{name, line}) {
+				p.add(it.json)
+			}
 		}
 	}
 	return page.Next, nil

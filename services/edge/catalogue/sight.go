@@ -51,8 +51,23 @@ func (s *Snapshot) For(sight Sight) *Snapshot {
 func (s *Snapshot) seen(sight Sight) *Snapshot {
 	v := *s
 	v.sight = sight
+	if t, ok := sight.(*through); ok {
+		v.set = t.set
+	}
 	for k := range v.lists {
-		v.lists[k] = s.lists[k].only(func(it item) bool { return v.shows(Kind(k), it.name, s.owner(Kind(k), it.name)) })
+		shown := func(it item) bool { return v.shows(Kind(k), it.name, s.owner(Kind(k), it.name)) }
+		if v.set == nil {
+			v.lists[k] = s.lists[k].only(shown)
+			continue
+		}
+		var items []item
+		for _, it := range s.lists[k].items {
+			if shown(it) {
+				items = append(items, v.dressed(Kind(k), it)...)
+			}
+		}
+		// Cursors of a set are of no other list.
+		v.lists[k] = newList(s.lists[k].member, v.set.Name()+" "+s.lists[k].scope, items)
 	}
 	v.digest = digest(&v.lists)
 	return &v

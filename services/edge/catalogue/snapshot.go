@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/schema"
 	"github.com/busbar-mcp/busbar/services/edge/definition"
+	"github.com/busbar-mcp/busbar/services/edge/toolset"
 )
 
 // Target is what a call reaches.
@@ -98,9 +99,11 @@ type Snapshot struct {
 	// prompter has the prompts of tenants.
 	prompter Target
 
-	// sight is nil where everything is seen; views are what others see.
+	// sight is nil where everything is seen; views are what others see. set is the
+	// toolset through which they do; nil for none.
 	sight Sight
 	views *views
+	set   *toolset.Set
 }
 
 // Problems are the entries left out and why: a name that another service
@@ -117,7 +120,13 @@ func (s *Snapshot) Mended() []string { return s.mended }
 // ToolName is what a tool is called that somebody names. A name with slashes that no
 // tool has is read with underscores in their place: MCP recommends names without
 // slashes, and one of those that Busbar was asked for has one.
+// In a toolset it is the tool's own name, not the one that the set shows; empty for what
+// the set does not have.
 func (s *Snapshot) ToolName(said string) string {
+	if s.set != nil {
+		m, _ := s.set.Tool(said)
+		return m.Of
+	}
 	if strings.Contains(said, "/") {
 		if _, there := s.tools[said]; !there {
 			return strings.ReplaceAll(said, "/", "_")
@@ -136,6 +145,24 @@ func (s *Snapshot) Tool(said string) (Target, bool) {
 // Prompt returns the prompt of a name for a tenant; empty is that of who has none.
 // A name that is in no catalogue may be the tenant's own.
 func (s *Snapshot) Prompt(tenant, name string) (Target, bool) {
+	name, ok := s.PromptName(name)
+	if !ok {
+		return Target{}, false
+	}
+	return s.prompt(tenant, name)
+}
+
+// PromptName is the prompt's own name, not the one that a toolset shows.
+func (s *Snapshot) PromptName(shown string) (string, bool) {
+	if s.set == nil {
+		return shown, true
+	}
+	m, ok := s.set.Prompts.Find(shown)
+	return m.Of, ok
+}
+
+// prompt is Prompt by the prompt's own name.
+func (s *Snapshot) prompt(tenant, name string) (Target, bool) {
 	t, ok := s.prompts[name]
 	if !ok && s.prompting(tenant) {
 		t, ok = s.prompter, true

@@ -37,12 +37,19 @@ func CheckContent(h http.Header) error {
 	return nil
 }
 
+// Toolset is the wildcard of the patterns of paths that name a toolset.
+const Toolset = "toolset"
+
+// ThroughToolset is the pattern of a path for who names a toolset after it.
+func ThroughToolset(path string) string { return path + "/{" + Toolset + "}" }
+
 // Credentials are what a request shows of who makes it. Tokens outside of headers,
 // in the query above all, are not read.
 func Credentials(r *http.Request) gateway.Credentials {
 	const scheme = "bearer "
 	c := gateway.Credentials{
 		Address: hostOnly(r.RemoteAddr), Header: r.Header, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Secure: r.TLS != nil,
+		Toolset: r.PathValue(Toolset),
 	}
 	if c.Secure && len(r.TLS.PeerCertificates) > 0 {
 		c.Certificate = r.TLS.PeerCertificates[0]

@@ -57,7 +57,7 @@ func TestErrorTable(t *testing.T) {
 	rows := errorTable(t)
 	reasons := []fault.Reason{
 		fault.ParseError, fault.InvalidRequest, fault.TooLarge, fault.HeaderMismatch, fault.UnsupportedVersion, fault.MissingCapability,
-		fault.MethodNotFound, fault.InvalidParams, fault.UnknownTool, fault.UnknownPrompt, fault.UnknownResource, fault.UnknownTask, fault.UnknownSession,
+		fault.MethodNotFound, fault.InvalidParams, fault.UnknownTool, fault.UnknownPrompt, fault.UnknownResource, fault.UnknownTask, fault.UnknownSession, fault.UnknownToolset,
 		fault.Unauthenticated, fault.Forbidden, fault.ApprovalRequired, fault.UnknownApproval, fault.Conflict, fault.RateLimited, fault.Overloaded, fault.Unavailable,
 		fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.HistoryLost, fault.ResultTooLarge, fault.Internal,
 	}

@@ -58,6 +58,7 @@ var table = map[fault.Reason]Form{
 	fault.UnknownResource:    {RPC{200, mcp.CodeInvalidParams, 200, mcp.CodeLegacyNoResource}, 404, codes.NotFound, "NOT_FOUND"},
 	fault.UnknownTask:        {both(200, mcp.CodeInvalidParams), 404, codes.NotFound, "NOT_FOUND"},
 	fault.UnknownSession:     {both(404, mcp.CodeInvalidRequest), 404, codes.NotFound, "NOT_FOUND"},
+	fault.UnknownToolset:     {both(404, mcp.CodeInvalidRequest), 404, codes.NotFound, "NOT_FOUND"},
 	fault.Unauthenticated:    {both(401, mcp.CodeUnauthenticated), 401, codes.Unauthenticated, "UNAUTHENTICATED"},
 	fault.Forbidden:          {both(403, mcp.CodeForbidden), 403, codes.PermissionDenied, "FORBIDDEN"},
 	fault.ApprovalRequired:   {both(200, mcp.CodeApprovalRequired), 202, codes.FailedPrecondition, "APPROVAL_REQUIRED"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/toolset"
 )
 
 // Access decides who may do what.
@@ -28,6 +29,10 @@ type Access interface {
 	Approves(p Principal) bool
 	// ReadsTrail reports whether somebody may read the audit trail of its tenant.
 	ReadsTrail(p Principal) bool
+	// Toolset is the set of a name, for who may use it; nil for anybody else. Toolsets are
+	// the names of those that somebody may use, sorted.
+	Toolset(p Principal, name string) *toolset.Set
+	Toolsets(p Principal) []string
 	// Calls reports whether the tools of a service may call a tool, for whoever may
 	// call that.
 	Calls(service, tool string) bool
@@ -69,6 +74,12 @@ func (Open) Approves(Principal) bool { return false }
 // ReadsTrail implements Access.
 func (Open) ReadsTrail(Principal) bool { return false }
 
+// Toolset implements Access.
+func (Open) Toolset(Principal, string) *toolset.Set { return nil }
+
+// Toolsets implements Access.
+func (Open) Toolsets(Principal) []string { return nil }
+
 // Calls implements Access.
 func (Open) Calls(string, string) bool { return true }
 
@@ -85,7 +96,7 @@ func authorize(cfg *Config) link {
 			}
 			switch err := cfg.Access.Authorize(ctx, r.View); {
 			case errors.Is(err, ErrUnseen):
-				return nil, unknown(r.Call)
+				return nil, unknown(r)
 			case err != nil:
 				return nil, err
 			}

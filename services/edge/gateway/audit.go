@@ -204,6 +204,9 @@ func (l logged) line(ctx context.Context, r Record) {
 		slog.String("principal", r.Principal.Name),
 		slog.String("outcome", r.Outcome), slog.Duration("duration", r.Duration),
 	}
+	if r.Credentials.Toolset != "" {
+		attrs = append(attrs, slog.String("toolset", fault.Clip(r.Credentials.Toolset)))
+	}
 	if r.Err != nil {
 		attrs = append(attrs, slog.String("executed", string(r.Err.Executed)), slog.Any("error", r.Err))
 	}

@@ -119,6 +119,9 @@ type run struct {
 	ofApproval bool
 	// missing says why there is no target; nil where there is one.
 	missing error
+	// shown is the name that the client said, where a toolset shows another one than the
+	// tool's or prompt's own; empty elsewhere.
+	shown string
 	// begun says that it is in the audit trail that the call begins.
 	begun bool
 	// depth is how many calls of services stand above this one.

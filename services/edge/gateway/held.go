@@ -43,7 +43,7 @@ func (r *run) hold(ctx context.Context, cfg *Config) error {
 	}
 	held := &store.HeldCall{
 		ID: rand.Text(), Principal: r.Principal.ID(), Caller: caller, Payer: r.Payer,
-		Door: r.Door, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Tool: r.toolDigest(), Arguments: r.Arguments,
+		Door: r.Door, Toolset: r.Credentials.Toolset, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Tool: r.toolDigest(), Arguments: r.Arguments,
 		Capabilities: r.Client.GetCapabilities(), IdempotencyKey: r.IdempotencyKey, Expires: time.Now().Add(store.ApprovalLife).UTC(),
 	}
 	if e := r.Principal.Expires; !e.IsZero() && e.Before(held.Expires) {
@@ -209,6 +209,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 		address, _ := strings.CutPrefix(held.Payer, "@")
 		c.Credentials = Credentials{Address: address}
 	}
+	c.Credentials.Toolset = held.Toolset // for the record: the call is what the set made of it
 	r := newRun(c, onFrame)
 	r.approved, r.Approval = held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
 	if !yes {

@@ -19,7 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
-// Credentials are what a door knows of who calls.
+// Credentials are what a door knows of who calls, and how they see the fleet.
 type Credentials struct {
 	// Bearer is the token of the Authorization header with the scheme Bearer.
 	Bearer string
@@ -38,6 +38,10 @@ type Credentials struct {
 	Secure             bool
 	// Certificate is the client's, which the listener has verified; nil for none.
 	Certificate *x509.Certificate
+
+	// Toolset is the toolset through which the client sees what services offer; empty for
+	// none. It proves nothing.
+	Toolset string
 
 	// known is who that is, found out before; see Admit.
 	known *known

@@ -30,7 +30,7 @@ func (g *Gateway) List(ctx context.Context, kind catalogue.Kind, c *Call) (*List
 	if err != nil {
 		return nil, err
 	}
-	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.Access.Sight(p)), g, c, kind, p.Tenant}, nil
+	return &Listed{g.cfg.Catalogue.Now().For(g.cfg.sight(p, &c.Credentials)), g, c, kind, p.Tenant}, nil
 }
 
 // Asks reports whether services are asked for some of the list.
@@ -53,11 +53,12 @@ func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
 	if !ok {
 		return nil, UnknownPrompt(name)
 	}
+	own, _ := l.PromptName(name)
 	if _, asked := l.Lister(l.kind, l.tenant, target.Service); !asked {
 		entry, _ := l.Entry(l.kind, name)
 		return entry, nil
 	}
-	raw, err := l.ask(ctx, target.Service, question{Name: name, Limit: 1})
+	raw, err := l.ask(ctx, target.Service, question{Name: own, Limit: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -19,7 +20,13 @@ import (
 func find(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
-			r.Target, r.missing = target(cfg.Catalogue.Now(), r.Principal.Tenant, r.Call)
+			now := cfg.Catalogue.Now()
+			// A held call was found through its toolset when it was made.
+			if r.Credentials.Toolset == "" || r.approved != nil {
+				r.Target, r.missing = target(now, r.Principal.Tenant, r.Call)
+			} else {
+				r.Target, r.missing = r.through(cfg, now)
+			}
 			return next(ctx, r)
 		}
 	}
@@ -153,21 +160,23 @@ func findModel(now *catalogue.Snapshot, params []byte) (catalogue.Target, error)
 		"BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY set; docs/prompts.md tells more")
 }
 
-// unknown is the error of a call whose target is not there.
-func unknown(c *Call) error {
-	switch c.Method {
+// unknown is the error of a call whose target is not there, by the name that its client
+// says.
+func unknown(r *run) error {
+	name := cmp.Or(r.shown, r.Name)
+	switch r.Method {
 	case mcp.MethodToolsCall:
-		return UnknownTool(c.Name)
+		return UnknownTool(name)
 	case mcp.MethodPromptsGet:
-		return UnknownPrompt(c.Name)
+		return UnknownPrompt(name)
 	case mcp.MethodResourcesRead:
-		return UnknownResource(c.Name)
+		return UnknownResource(name)
 	case mcp.MethodComplete:
 		var p mcp.CompleteParams
-		if json.Unmarshal(c.Arguments, &p) == nil && p.Ref.Type == "ref/resource" {
+		if json.Unmarshal(r.Arguments, &p) == nil && p.Ref.Type == "ref/resource" {
 			return UnknownResource(p.Ref.URI)
 		}
-		return UnknownPrompt(p.Ref.Name)
+		return UnknownPrompt(cmp.Or(r.shown, p.Ref.Name))
 	case mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
 		return unknownTask()
 	}

@@ -22,6 +22,9 @@ func (g *Gateway) Admit(ctx context.Context, door string, c Credentials) (Creden
 	if err := r.authenticate(ctx, &g.cfg); err != nil {
 		return c, record(ctx, g.cfg.Auditor, r, nil, err)
 	}
+	if _, err := g.cfg.toolset(r.Principal, &c); err != nil {
+		return c, record(ctx, g.cfg.Auditor, r, nil, err)
+	}
 	return g.cfg.know(c, r.Principal, endings), nil
 }
 
@@ -59,6 +62,9 @@ func (g *Gateway) Enter(ctx context.Context, c *Call) error {
 func (g *Gateway) enter(ctx context.Context, c *Call) (Principal, error) {
 	r := newRun(c, nil)
 	_, err := g.entrance(ctx, r)
+	if err == nil {
+		_, err = g.cfg.toolset(r.Principal, &c.Credentials)
+	}
 	if err != nil {
 		err = record(ctx, g.cfg.Auditor, r, nil, err)
 	}
@@ -74,7 +80,7 @@ func (g *Gateway) See(ctx context.Context, c Credentials) (*catalogue.Snapshot, 
 	if err != nil {
 		return nil, err
 	}
-	return g.cfg.Catalogue.Now().For(g.cfg.Access.Sight(p)), nil
+	return g.cfg.Catalogue.Now().For(g.cfg.sight(p, &c)), nil
 }
 
 // Needs reports for who shows credentials whether somebody has to agree to a call of a
@@ -154,7 +160,7 @@ func (s *Stay) as(p Principal) Credentials {
 func (s *Stay) Tenant() string { return s.Who().Tenant }
 
 // Sight is what who is behind the stream may know of; nil for everything.
-func (s *Stay) Sight() catalogue.Sight { return s.g.cfg.Access.Sight(s.Who()) }
+func (s *Stay) Sight() catalogue.Sight { return s.g.cfg.sight(s.Who(), &s.credentials) }
 
 // Sees is what the services offer now to who is behind the stream.
 func (s *Stay) Sees() *catalogue.Snapshot { return s.g.cfg.Catalogue.Now().For(s.Sight()) }
@@ -207,6 +213,12 @@ func (s *Stay) look() {
 	ctx, cancel := context.WithTimeout(s.ctx, lookAgain)
 	defer cancel()
 	p, err := s.g.Authenticate(ctx, s.credentials)
+	if err == nil {
+		if _, gone := s.g.cfg.toolset(p, &s.credentials); gone != nil {
+			s.cancel(gone)
+			return
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	expired := !s.who.Expires.IsZero() && !time.Now().Before(s.who.Expires)

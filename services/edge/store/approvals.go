@@ -32,11 +32,13 @@ type HeldCall struct {
 	// For is who decides on it: Principal, where it is empty, or Approvers.
 	For string `json:"for,omitzero"`
 	// Payer is whose share of the room it takes.
-	Payer  string `json:"payer,omitzero"`
-	Door   string `json:"door"`
-	Method string `json:"method"`
-	Name   string `json:"name"`
-	Title  string `json:"title,omitzero"`
+	Payer string `json:"payer,omitzero"`
+	Door  string `json:"door"`
+	// Toolset is the one through which the call was made; empty for none.
+	Toolset string `json:"toolset,omitzero"`
+	Method  string `json:"method"`
+	Name    string `json:"name"`
+	Title   string `json:"title,omitzero"`
 	// Tool is the digest of what the name stood for when the call was held.
 	Tool []byte `json:"tool,omitzero"`
 	// Arguments are the bytes that came: they are part of what an idempotency key is for.

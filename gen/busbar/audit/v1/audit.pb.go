@@ -149,7 +149,10 @@ type AuditEvent struct {
 	ServiceVersion string `protobuf:"bytes,30,opt,name=service_version,json=serviceVersion,proto3" json:"service_version,omitempty"`
 	// The principal is a program on its own behalf, not for a person, as its
 	// credentials say.
-	Program       bool `protobuf:"varint,31,opt,name=program,proto3" json:"program,omitempty"`
+	Program bool `protobuf:"varint,31,opt,name=program,proto3" json:"program,omitempty"`
+	// The toolset through which the client made the call; name and arguments are the
+	// tool's own all the same. Empty for none.
+	Toolset       string `protobuf:"bytes,32,opt,name=toolset,proto3" json:"toolset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +404,13 @@ func (x *AuditEvent) GetProgram() bool {
 	return false
 }
 
+func (x *AuditEvent) GetToolset() string {
+	if x != nil {
+		return x.Toolset
+	}
+	return ""
+}
+
 var File_busbar_audit_v1_audit_proto protoreflect.FileDescriptor
 
 const file_busbar_audit_v1_audit_proto_rawDesc = "" +
@@ -408,7 +418,7 @@ const file_busbar_audit_v1_audit_proto_rawDesc = "" +
 	"\x1bbusbar/audit/v1/audit.proto\x12\x0fbusbar.audit.v1\"$\n" +
 	"\n" +
 	"AuditGroup\x12\x16\n" +
-	"\x06events\x18d \x03(\fR\x06events\"\xc2\a\n" +
+	"\x06events\x18d \x03(\fR\x06events\"\xdc\a\n" +
 	"\n" +
 	"AuditEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12$\n" +
@@ -444,7 +454,8 @@ const file_busbar_audit_v1_audit_proto_rawDesc = "" +
 	"\rapproval_door\x18\x1c \x01(\tR\fapprovalDoor\x12\x1a\n" +
 	"\binstance\x18\x1d \x01(\tR\binstance\x12'\n" +
 	"\x0fservice_version\x18\x1e \x01(\tR\x0eserviceVersion\x12\x18\n" +
-	"\aprogram\x18\x1f \x01(\bR\aprogramJ\x04\bd\x10eB\xb9\x01\n" +
+	"\aprogram\x18\x1f \x01(\bR\aprogram\x12\x18\n" +
+	"\atoolset\x18  \x01(\tR\atoolsetJ\x04\bd\x10eB\xb9\x01\n" +
 	"\x13com.busbar.audit.v1B\n" +
 	"AuditProtoP\x01Z8github.com/busbar-mcp/busbar/gen/busbar/audit/v1;auditv1\xa2\x02\x03BAX\xaa\x02\x0fBusbar.Audit.V1\xca\x02\x0fBusbar\\Audit\\V1\xe2\x02\x1bBusbar\\Audit\\V1\\GPBMetadata\xea\x02\x11Busbar::Audit::V1b\x06proto3"
 

@@ -382,14 +382,14 @@ func prune(t *testing.T, e Engine) {
 func untouched(t *testing.T, e Engine) {
 	s := open(t, e)
 	_, trusted := Key(t)
-	for n := range 10 { // as the writer does: an append has a time limit
+	for n := range 5 { // more than a page of verification, as the writer appends: with a time limit
 		Append(t, s, 500, Events("a", 500*n+1, 500*n+500)...)
 	}
 	// While rows are added, none is taken for a stranger's.
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := 5001; ctx.Err() == nil; n++ {
+		for n := 2501; ctx.Err() == nil; n++ {
 			_, _ = s.Append(context.WithoutCancel(ctx), []trail.Event{Event("a", n)})
 		}
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -59,24 +60,31 @@ func parts() []part {
 	}
 }
 
-// withoutFlag leaves services out of a whole system.
+// withoutFlag says which services of a whole system run.
 type withoutFlag struct {
-	Without []string `env:"BUSBAR_WITHOUT" placeholder:"NAME" help:"Services that do not run, such as weather."`
+	Services []string `env:"BUSBAR_SERVICES" placeholder:"NAME" help:"The only services that run besides audit, such as text,github. Default all."`
+	Without  []string `env:"BUSBAR_WITHOUT" placeholder:"NAME" help:"Services that do not run, such as weather."`
 }
 
-// system is what a whole system runs: every service but those left out, and the
-// model service only where a provider is set.
+// system is what a whole system runs: the services that are asked for, or every one, but
+// those left out, and the model service only where a provider is set.
 func (f withoutFlag) system(keepTrail service.Build[audit.Env], openWorkspace service.Build[workspace.Env]) ([]part, error) {
 	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
 	known := names(parts())
-	for _, name := range f.Without {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("--without %s: it is one of %s", name, strings.Join(known, ", "))
+	for flag, said := range map[string][]string{"--services": f.Services, "--without": f.Without} {
+		for _, name := range said {
+			if !slices.Contains(known, name) {
+				return nil, fmt.Errorf("%s %s: it is one of %s", flag, name, strings.Join(known, ", "))
+			}
 		}
+	}
+	hasModel := os.Getenv("BUSBAR_MODEL_PROVIDER") != ""
+	if slices.Contains(f.Services, "model") && !hasModel {
+		return nil, errors.New("--services model: the model service needs BUSBAR_MODEL_PROVIDER")
 	}
 	for _, p := range parts() {
 		switch {
-		case slices.Contains(f.Without, p.name), p.name == "model" && os.Getenv("BUSBAR_MODEL_PROVIDER") == "":
+		case len(f.Services) > 0 && !slices.Contains(f.Services, p.name), slices.Contains(f.Without, p.name), p.name == "model" && !hasModel:
 		case p.name == "workspace":
 			all = append(all, newPart(p.name, openWorkspace, p.powers...))
 		default:

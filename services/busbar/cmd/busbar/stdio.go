@@ -28,6 +28,7 @@ import (
 type stdioCommand struct {
 	Token string `env:"BUSBAR_TOKEN" secret:"" hidden:"" help:"API key or access token of who the client is."`
 	edge.PolicyFlags
+	Toolset string `env:"BUSBAR_TOOLSET" placeholder:"NAME" help:"Show the client the toolset of this name, of the policy file, in place of all there is."`
 	edge.TraceFlags
 	NATS string `name:"nats" env:"BUSBAR_NATS" secret:"password" placeholder:"URL" help:"Join this bus instead of running one."`
 	join.Proof
@@ -104,9 +105,11 @@ func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out 
 		return err
 	}
 	err = stdio.New(stdio.Config{
-		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: c.Token},
+		Server: e.Server(), In: os.Stdin, Out: out, Credentials: gateway.Credentials{Bearer: c.Token, Toolset: c.Toolset},
 	}).Run(ctx)
 	switch {
+	case fault.Is(err, fault.UnknownToolset):
+		return fmt.Errorf("--toolset: %w", err)
 	case !fault.Is(err, fault.Unauthenticated):
 		return err
 	case c.Token == "":

@@ -87,7 +87,7 @@ func showEvent(b *strings.Builder, e *trail.Row, s terminal.Style) {
 	}
 	for _, d := range []detail{
 		{"event", e.ID}, {"time", e.Time.Format(time.RFC3339Nano)}, {"tenant", e.Tenant}, {"principal", principal}, {"client", client},
-		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"service", strings.TrimSpace(e.Service + " " + e.ServiceVersion)}, {"instance", e.Instance}, {"arguments", arguments},
+		{"door", e.Door}, {"method", e.Method}, {"name", e.Name}, {"toolset", e.Toolset}, {"service", strings.TrimSpace(e.Service + " " + e.ServiceVersion)}, {"instance", e.Instance}, {"arguments", arguments},
 		{"outcome", e.Outcome}, {"executed", e.Executed}, {"repeated", repeated}, {"approval", approval}, {"made by", e.Parent}, {"took", eventTook(e)}, {"edge", e.Edge}, {"traceparent", e.Traceparent},
 		{"row", strconv.FormatInt(e.Seq, 10)}, {"hash", e.Hash.String()},
 	} {

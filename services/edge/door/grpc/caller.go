@@ -16,6 +16,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
+// toolset is the metadata that names a toolset.
+const toolset = "busbar-toolset"
+
 type callerKey struct{}
 
 // caller is who makes a call, with the key that it has.
@@ -68,6 +71,12 @@ func shown(ctx context.Context, method string) (gateway.Credentials, error) {
 				c.Certificate = certificates[0]
 			}
 		}
+	}
+	switch set := md.Get(toolset); {
+	case len(set) > 1:
+		return c, fault.New(fault.InvalidRequest, "metadata %s appears twice", toolset)
+	case len(set) == 1:
+		c.Toolset = set[0]
 	}
 	const scheme = "bearer "
 	switch v := md.Get("authorization"); {

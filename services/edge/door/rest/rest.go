@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,7 +35,13 @@ type Config struct {
 type Handler struct{ cfg Config }
 
 // Roots are the first segments of the paths that Handler serves; the empty one is /.
-var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs"}
+var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs", toolsets}
+
+// toolsets begins the paths of who names a toolset: /toolsets/NAME/tools. Below are those
+// of throughToolset.
+const toolsets = "toolsets"
+
+var throughToolset = []string{"tools", "tools:batch", "prompts", "resources"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
@@ -83,6 +90,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The path as it was sent: a name may hold an escaped slash.
 	root, rest, below := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	if root == toolsets {
+		root, rest, below = through(r, rest)
+	}
 	name, err := url.PathUnescape(rest)
 	known := collections[root]
 	if below {
@@ -109,6 +119,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		refuse(w, err)
 	}
+}
+
+// through reads what follows /toolsets/: the name of a set, which goes with the request,
+// and the path that is meant.
+func through(r *http.Request, path string) (root, rest string, below bool) {
+	set, path, _ := strings.Cut(path, "/")
+	root, rest, below = strings.Cut(path, "/")
+	name, err := url.PathUnescape(set)
+	if err != nil || name == "" || !slices.Contains(throughToolset, root) {
+		return toolsets, "", false // nothing is there
+	}
+	r.SetPathValue(door.Toolset, name)
+	return root, rest, below
 }
 
 func allowed(known route) string {

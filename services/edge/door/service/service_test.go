@@ -158,6 +158,9 @@ func TestM13NestedCallsDoNotDeadlock(t *testing.T) {
 	for i := range cap(done) {
 		go func() {
 			status, body := w.call(t.Context(), i%2, "relay", `{"name":"relay","arguments":{"name":"who"}}`)
+			for status == http.StatusServiceUnavailable && strings.Contains(body, "nothing was started: call again") && time.Since(begun) < bustest.Patience {
+				status, body = w.call(t.Context(), i%2, "relay", `{"name":"relay","arguments":{"name":"who"}}`) // the machine is slow
+			}
 			if status != http.StatusOK {
 				done <- body
 			} else {
@@ -170,7 +173,7 @@ func TestM13NestedCallsDoNotDeadlock(t *testing.T) {
 			t.Error(body)
 		}
 	}
-	if took := time.Since(begun); took > 20*time.Second {
+	if took := time.Since(begun); took > bustest.Patience {
 		t.Errorf("took %v", took)
 	}
 }

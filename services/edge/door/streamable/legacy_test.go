@@ -104,7 +104,7 @@ func TestLegacyMethods(t *testing.T) {
 				t.Fatalf("status %d, want %d with %s: %s", r.StatusCode, c.status, c.want, r.body)
 			}
 			if c.status != 202 {
-				if m := r.message(t); m.Code() != c.code {
+				if m := r.answer(t); m.Code() != c.code {
 					t.Errorf("code %d, want %d: %s", m.Code(), c.code, r.body)
 				}
 			}

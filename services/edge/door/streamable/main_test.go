@@ -148,6 +148,20 @@ func (r reply) message(t testing.TB) edgetest.Message {
 	return edgetest.Read(t, r.body)
 }
 
+// answer is the message that a call is answered with: as JSON, or in a stream when it takes
+// long, as every call does on a slow machine.
+func (r reply) answer(t testing.TB) edgetest.Message {
+	t.Helper()
+	if r.Header.Get("Content-Type") != "text/event-stream" {
+		return r.message(t)
+	}
+	var last edgetest.Message
+	for e := range events(t, bytes.NewReader(r.body)) {
+		last = e.Message
+	}
+	return last
+}
+
 // refused requires an HTTP status and a JSON-RPC error.
 func (r reply) refused(t testing.TB, status, code int, reason string) edgetest.Message {
 	t.Helper()

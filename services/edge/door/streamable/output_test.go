@@ -25,7 +25,7 @@ func TestResultsThatAreNoObjects(t *testing.T) {
 		if !strings.Contains(string(c.list.body), `"name":"number"`) || strings.Contains(string(c.list.body), schema) != c.shown {
 			t.Errorf("%s: list %s", name, c.list.body)
 		}
-		if c.call.message(t).Text() != "1.5" || strings.Contains(string(c.call.body), structured) != c.shown {
+		if c.call.answer(t).Text() != "1.5" || strings.Contains(string(c.call.body), structured) != c.shown {
 			t.Errorf("%s: call %s", name, c.call.body)
 		}
 	}

@@ -34,7 +34,7 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 		for range 18 {
 			receive(t, "a call runs", w.svc.Started)
 		}
-		w.svc.Release <- struct{}{}
+		w.release(t)
 		if m := edgetest.Read(t, receive(t, "one is answered", answers)); m.Text() != "released" {
 			t.Errorf("%s %+v", m.ID, m.Error)
 		}
@@ -57,7 +57,7 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 		for range 18 {
 			receive(t, "a call runs", w.svc.Started)
 		}
-		w.svc.Release <- struct{}{}
+		w.release(t)
 		if m := receive(t, "one is answered", answers); m.Type != "tool_response" {
 			t.Errorf("%+v", m)
 		}
@@ -95,7 +95,7 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 		if m := receive(t, "a call that brings nothing is answered", answers); m.Type != "tool_response" {
 			t.Errorf("%+v", m.Error)
 		}
-		w.svc.Release <- struct{}{}
+		w.release(t)
 		for end := time.Now().Add(time.Minute); ; {
 			ask(last, 8, "echo")
 			if m := receive(t, "an answer", answers); m.Type == "tool_response" {

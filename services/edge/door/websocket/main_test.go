@@ -200,6 +200,16 @@ func (s *socket) refused(id string, code int, reason, executed string) message {
 	return m
 }
 
+// release lets one call of hold return.
+func (w *world) release(t testing.TB) {
+	t.Helper()
+	select {
+	case w.svc.Release <- struct{}{}:
+	case <-time.After(bustest.Patience):
+		t.Fatalf("no call that runs was to be released in %v", bustest.Patience)
+	}
+}
+
 func receive[V any](t testing.TB, what string, c <-chan V) V {
 	t.Helper()
 	select {

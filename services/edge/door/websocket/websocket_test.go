@@ -120,7 +120,7 @@ func TestManyAtOnce(t *testing.T) {
 		s.refused("3", -32000, "invalid_request", "no")
 		var ids []string
 		for range websocket.MaxInFlight {
-			w.svc.Release <- struct{}{}
+			w.release(t)
 			m := s.message()
 			if m.Type != "tool_response" {
 				t.Errorf("%+v", m)
@@ -237,7 +237,7 @@ func TestEnd(t *testing.T) {
 		idle.closed(client.StatusServiceRestart)
 		s.send(`{"type":"initialize","id":2}`)
 		s.refused("2", -32000, "unavailable", "no")
-		w.svc.Release <- struct{}{}
+		w.release(t)
 		if m := s.message(); m.Type != "tool_response" {
 			t.Errorf("%+v", m)
 		}

@@ -225,6 +225,11 @@ var attempts = map[string]attempt{
 	}},
 }
 
+// alone are the attempts that change their process when they work.
+var alone = []string{
+	"be root", "be traced", "dump core", "keys", "more files", "more priority", "mount", "another root of /", "trace the service", "unmount a guard", "unshare mounts", "write again",
+}
+
 // isRefused makes a success of every error but that of a call that is refused as a whole.
 func isRefused(err error) error {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EACCES) {

@@ -1,0 +1,136 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
+)
+
+type tenantKey struct{}
+
+// Middleware stands around every handler, the first one outermost: it sees what is
+// called and how that ends, gives the context, and may refuse.
+func TestMiddleware(t *testing.T) {
+	t.Parallel()
+	var heard []string
+	s := quiet(t, "svc", service.WithNamespace("shop"), service.WithMiddleware(
+		func(ctx context.Context, c *service.Call, next func(context.Context) error) error {
+			if c.Name() == "shop_silent" {
+				return nil
+			}
+			err := next(context.WithValue(ctx, tenantKey{}, c.Tenant()))
+			text := "ok"
+			if err != nil {
+				text = err.Error()
+			}
+			heard = append(heard, c.Method()+" "+c.Name()+": "+text)
+			return err
+		},
+		func(ctx context.Context, c *service.Call, next func(context.Context) error) error {
+			if c.Tenant() == "evil" {
+				return service.Forbidden("not you")
+			}
+			return next(ctx)
+		}))
+	add := func(name string, err error) {
+		service.AddTool(s, service.Tool{Name: name, ReadOnly: true}, func(ctx context.Context, _ *service.Call, _ struct{}) (string, error) {
+			return ctx.Value(tenantKey{}).(string), err
+		})
+	}
+	add("who", nil)
+	add("lost", service.NotFound("it is lost"))
+	add("broken", errors.New("secret"))
+	add("silent", nil)
+	s.AddResource(mcp.Resource{URI: "x:1", Name: "one"}, func(ctx context.Context, _ *service.Call, _ string, _ map[string]string) ([]mcp.ResourceContents, error) {
+		return []mcp.ResourceContents{{Text: ctx.Value(tenantKey{}).(string)}}, nil
+	})
+	b := servicetest.Start(t, s).As("ada", "acme")
+	if r := b.Call("shop_who", nil); r.Text != `"acme"` {
+		t.Errorf("%+v", r)
+	}
+	if r := b.Call("shop_lost", nil); !r.IsError || r.Text != "it is lost" {
+		t.Errorf("%+v", r)
+	}
+	if r := b.Call("shop_broken", nil); !fault.Is(r.Err, fault.Internal) {
+		t.Errorf("%+v", r)
+	}
+	if r := b.Call("shop_silent", nil); !fault.Is(r.Err, fault.Internal) {
+		t.Errorf("a handler that was not called: %+v", r)
+	}
+	if got, err := b.Read("x:1"); err != nil || got[0].Text != "acme" {
+		t.Errorf("%v %v", got, err)
+	}
+	if r := b.As("bob", "evil").Call("shop_who", nil); !r.IsError || r.Text != "not you" {
+		t.Errorf("%+v", r)
+	}
+	if _, err := b.As("bob", "evil").Read("x:1"); !fault.Is(err, fault.Forbidden) {
+		t.Errorf("%v", err)
+	}
+	if want := []string{"tools/call shop_who: ok", "tools/call shop_lost: it is lost", "tools/call shop_broken: secret", "resources/read x:1: ok", "tools/call shop_who: not you", "resources/read x:1: not you"}; !slices.Equal(heard, want) {
+		t.Errorf("%q", heard)
+	}
+}
+
+// Several versions of a tool are there at once, whichever was added first; the newest has
+// the name.
+func TestVersionsOfATool(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc", service.WithNamespace("shop"))
+	version := func(name string, n int) {
+		service.AddTool(s, service.Tool{Name: name, Version: n, ReadOnly: true}, func(context.Context, *service.Call, struct{}) (int, error) { return n, nil })
+	}
+	for _, n := range []int{2, 1, 3} {
+		version("place", n)
+	}
+	b := servicetest.Start(t, s)
+	for name, want := range map[string]int{"shop_place": 3, "shop_place_v2": 2, "shop_place_v1": 1} {
+		if got, err := servicetest.Call[int](b, name, nil); err != nil || got != want {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+	}
+	if r := b.Call("shop_place_v3", nil); !fault.Is(r.Err, fault.UnknownTool) {
+		t.Errorf("%+v", r)
+	}
+	wrong := quiet(t, "wrong")
+	s = wrong
+	version("twice", 1)
+	version("twice", 1)
+	version("mixed", 1)
+	version("mixed", 0)
+	version("negative", -1)
+	_, err := wrong.Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
+	if want := "service wrong is not well formed: tool twice: added twice\ntool mixed: added twice\ntool negative: a version is 1 or more"; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	down.Store(true)
+	asked := make(chan struct{}, 16)
+	s := quiet(t, "svc", service.WithHealth(func(context.Context) error {
+		asked <- struct{}{}
+		if down.Load() {
+			return errors.New("the shop's database is away")
+		}
+		return nil
+	}))
+	if err := service.Health(s); err == nil || err.Error() != "it was not asked yet" {
+		t.Errorf("before it runs: %v", err)
+	}
+	run(t, s)
+	<-asked
+	bustest.Eventually(t, "the instance to be not ready", func() bool {
+		err := service.Health(s)
+		return err != nil && err.Error() == "the shop's database is away"
+	})
+}

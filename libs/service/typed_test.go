@@ -1,0 +1,207 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/libs/service/servicetest"
+)
+
+// letter are arguments of a prompt.
+type letter struct {
+	To    string `json:"to" jsonschema:"who gets it" schema:"minLength=2"`
+	Tone  string `json:"tone" schema:"enum=formal|friendly,default=formal,title=Tone"`
+	Lines int    `json:"lines,omitzero" schema:"maximum=40"`
+	Sign  *bool  `json:"sign"`
+}
+
+func text(s string) []mcp.PromptMessage {
+	return []mcp.PromptMessage{{Role: "user", Content: mcp.Text(s)}}
+}
+
+// What a struct says of a prompt's arguments is shown, asked for, completed and read.
+func TestTypedPrompt(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	service.AddPrompt(s, service.Prompt{Name: "letter", Title: "A letter", Complete: map[string]service.CompleteFunc{
+		"to": func(_ context.Context, _ *service.Call, typed string, _ map[string]string) ([]string, error) {
+			return []string{typed + "da"}, nil
+		},
+	}}, func(_ context.Context, _ *service.Call, in letter) ([]mcp.PromptMessage, error) {
+		return text(fmt.Sprintf("%s %s %d %v", in.To, in.Tone, in.Lines, in.Sign != nil && *in.Sign)), nil
+	})
+	b := servicetest.Start(t, s)
+	same(t, "shown", string(b.Services()[0].Catalogue.Prompts[0].Json), `{"name":"letter","title":"A letter","arguments":[{"name":"to","description":"who gets it","required":true},`+
+		`{"name":"tone","title":"Tone"},{"name":"lines"},{"name":"sign"}]}`)
+	for _, c := range []struct {
+		given map[string]string
+		want  string
+	}{
+		{map[string]string{"to": "Ada"}, "Ada formal 0 false"},
+		{map[string]string{"to": "12", "tone": "friendly", "lines": "40", "sign": "true"}, "12 friendly 40 true"},
+		{map[string]string{"to": "Ada", "tone": "", "lines": "", "sign": ""}, "Ada formal 0 false"},
+	} {
+		if got, err := b.Prompt("letter", c.given); err != nil || got[0].Text != c.want {
+			t.Errorf("%v: %v, %v", c.given, got, err)
+		}
+	}
+	for want, given := range map[string]map[string]string{
+		"arguments.to is required":        {"tone": "formal"},
+		"to: minLength: got 1, want 2":    {"to": "A"},
+		"tone: value must be one of":      {"to": "Ada", "tone": "rude"},
+		`lines: got "many", want integer`: {"to": "Ada", "lines": "many"},
+		"lines: maximum: got 41, want 40": {"to": "Ada", "lines": "41"},
+		"sign: got null, want boolean":    {"to": "Ada", "sign": "null"},
+		"from: there is no such argument": {"to": "Ada", "from": "Bob"},
+	} {
+		if _, err := b.Prompt("letter", given); !fault.Is(err, fault.InvalidParams) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", given, err, want)
+		}
+	}
+	for _, c := range []struct {
+		argument, typed string
+		want            []string
+	}{{"to", "A", []string{"Ada"}}, {"tone", "f", []string{"formal", "friendly"}}, {"tone", "fr", []string{"friendly"}}, {"sign", "t", []string{"true"}}, {"lines", "1", nil}} {
+		if got, err := b.CompletePrompt("letter", c.argument, c.typed, nil); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s %s: %q, %v", c.argument, c.typed, got, err)
+		}
+	}
+}
+
+func TestTypedTemplate(t *testing.T) {
+	t.Parallel()
+	shared := []mcp.ResourceContents{{Text: "one"}}
+	s := quiet(t, "svc")
+	service.AddTemplate(s, service.Template{URITemplate: "shop://{kind}/{id}", Name: "thing", MIMEType: "text/plain"},
+		func(_ context.Context, _ *service.Call, vars struct {
+			Kind string `json:"kind" schema:"enum=order|bill"`
+			ID   int    `json:"id" schema:"minimum=1"`
+		}) ([]mcp.ResourceContents, error) {
+			switch vars.ID {
+			case 404:
+				return nil, service.NotFound("there is no %s 404", vars.Kind)
+			case 1:
+				return shared, nil
+			}
+			return []mcp.ResourceContents{{URI: "shop://other", MIMEType: "text/html", Text: fmt.Sprint(vars)}}, nil
+		})
+	b := servicetest.Start(t, s)
+	if got, err := b.Read("shop://order/1"); err != nil || got[0].URI != "shop://order/1" || got[0].MIMEType != "text/plain" || shared[0].URI != "" {
+		t.Errorf("%+v, %v; the handler's own %+v", got, err, shared)
+	}
+	if got, err := b.Read("shop://bill/7"); err != nil || got[0].URI != "shop://other" || got[0].MIMEType != "text/html" || got[0].Text != "{bill 7}" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, uri := range []string{"shop://order/one", "shop://order/0", "shop://cart/1", "shop://order/404"} {
+		if _, err := b.Read(uri); !fault.Is(err, fault.UnknownResource) {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+	if got, err := b.CompleteResource("shop://{kind}/{id}", "kind", "", nil); err != nil || !slices.Equal(got, []string{"order", "bill"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestTypedThatAreWrong(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	none := func(context.Context, *service.Call, string, map[string]string) ([]string, error) { return nil, nil }
+	service.AddPrompt(s, service.Prompt{Name: "list"}, func(context.Context, *service.Call, struct{ V []string }) ([]mcp.PromptMessage, error) {
+		return nil, nil
+	})
+	service.AddPrompt(s, service.Prompt{Name: "text"}, func(context.Context, *service.Call, string) ([]mcp.PromptMessage, error) { return nil, nil })
+	service.AddPrompt(s, service.Prompt{Name: "completed", Complete: map[string]service.CompleteFunc{"w": none}}, func(context.Context, *service.Call, struct{ V string }) ([]mcp.PromptMessage, error) {
+		return nil, nil
+	})
+	service.AddTemplate(s, service.Template{URITemplate: "x://{a}/{b}", Name: "x"}, func(context.Context, *service.Call, struct {
+		A string `json:"a"`
+	}) ([]mcp.ResourceContents, error) {
+		return nil, nil
+	})
+	_, err := s.Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
+	if err == nil {
+		t.Fatal("started")
+	}
+	for _, want := range []string{
+		"prompt list: field V is neither text, a number, nor yes or no", "prompt text: arguments must be a struct", "prompt completed: w is completed, and no field",
+		"resource template x://{a}/{b}: the template has the variables a, b, and the struct a",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not said: %s\n%v", want, err)
+		}
+	}
+}
+
+// delivery is a form with a field of every kind.
+type delivery struct {
+	Note   string   `json:"note,omitzero" jsonschema:"for the driver" schema:"maxLength=20"`
+	Reason string   `json:"reason" schema:"enum=broken|wrong|late"`
+	Count  int      `json:"count" schema:"minimum=1,default=2"`
+	Weight *float64 `json:"weight"`
+	Fast   bool     `json:"fast"`
+	Extras []string `json:"extras,omitzero" schema:"enum=box|card"`
+}
+
+// A form has the fields of its type, in their order, and its answer is held to what
+// they say.
+func TestAskFor(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	askingTool(s, "t", func(c *service.Call) (string, error) {
+		d, action, err := service.AskFor[delivery](c, "how", "How?")
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s %+v", action, d), nil
+	})
+	askingTool(s, "deep", func(c *service.Call) (string, error) {
+		_, _, err := service.AskFor[struct{ V struct{ W int } }](c, "how", "How?")
+		return "", err
+	})
+	c := run(t, s)
+	frame, err := c.do(asking(tool("t", `{}`)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "asked", string(frame.GetInputRequired().GetInputRequests()), `{"how":{"method":"elicitation/create","params":{"message":"How?","mode":"form","requestedSchema":{"type":"object","properties":{`+
+		`"note":{"type":"string","description":"for the driver","maxLength":20},"reason":{"type":"string","enum":["broken","wrong","late"]},"count":{"type":"integer","default":2,"minimum":1},`+
+		`"weight":{"type":"number"},"fast":{"type":"boolean"},"extras":{"type":"array","items":{"type":"string","enum":["box","card"]}}},"required":["reason","fast"]}}}}`)
+	answered := func(answer string) *busv1.Request {
+		req := asking(tool("t", `{}`))
+		req.InputResponses = []byte(`{"how":` + answer + `}`)
+		return req
+	}
+	for answer, want := range map[string]string{
+		`{"action":"accept","content":{"reason":"late","fast":true}}`:                       `accept {Note: Reason:late Count:2 Weight:<nil> Fast:true Extras:[]}`,
+		`{"action":"accept","content":{"reason":"late","fast":false,"count":1,"note":"x"}}`: `accept {Note:x Reason:late Count:1 Weight:<nil> Fast:false Extras:[]}`,
+		`{"action":"decline"}`: `decline {Note: Reason: Count:0 Weight:<nil> Fast:false Extras:[]}`,
+		`{"action":"cancel"}`:  `cancel {Note: Reason: Count:0 Weight:<nil> Fast:false Extras:[]}`,
+	} {
+		if got := c.result(answered(answer)); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", answer, got)
+		}
+	}
+	for answer, want := range map[string]string{
+		`{"action":"accept"}`: "/reason: is required",
+		`{"action":"accept","content":{"reason":"dull","fast":true}}`: "/reason: value must be one of",
+	} {
+		if f := c.fails(answered(answer), fault.InvalidParams); !strings.Contains(f.Message, want) {
+			t.Errorf("%s: %s", answer, f.Message)
+		}
+	}
+	c.fails(asking(tool("deep", `{}`)), fault.Internal)
+}
+
+// asking is a request of a client that can be asked.
+func asking(req *busv1.Request) *busv1.Request {
+	req.Client = &busv1.Client{Capabilities: []byte(everyCapability)}
+	return req
+}

@@ -1,0 +1,45 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+// TestSDK holds every snippet of docs/sdk.md to what the Examples of libs/service and
+// examples/orders run, line for line.
+func TestSDK(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/sdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run []string
+	for _, pattern := range []string{"../../libs/service/example_*_test.go", "../../examples/orders/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		for _, f := range found {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run = append(run, string(text))
+		}
+	}
+	blocks := goBlock.FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 10 {
+		t.Fatalf("the page has %d snippets", len(blocks))
+	}
+	all := strings.Join(run, "\n")
+	for _, b := range blocks {
+		if !strings.Contains(all, b[1]) {
+			t.Errorf("this is in no Example:\n%s", b[1])
+		}
+	}
+}
