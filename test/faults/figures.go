@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -161,7 +160,7 @@ func killNATS(ctx context.Context, w *world) error {
 	if w.full {
 		outage = 3 * time.Minute
 	}
-	n, back, led := 0, time.Duration(0), time.Duration(0)
+	n, back := 0, time.Duration(0)
 	calls, err := w.under(ctx, load.Load{RetryFor: outage + 2*time.Minute}, func(ctx context.Context) (err error) {
 		whole := w.length
 		w.length -= outage + 15*time.Second
@@ -178,7 +177,7 @@ func killNATS(ctx context.Context, w *world) error {
 			return err
 		}
 		_ = pause(ctx, 10*time.Second)
-		back, led, err = w.blackout(ctx, outage)
+		back, err = w.blackout(ctx, outage)
 		return err
 	})
 	w.result.row("kills of a NATS server", "", "%d", n)
@@ -193,13 +192,12 @@ func killNATS(ctx context.Context, w *world) error {
 		}
 	}
 	w.result.row("a try took, p50 / p99 / p99.9 / worst", "p99.9 < 1 s", "%v / %v / %v / %v", quantile(tries, 0.5), quantile(tries, 0.99), quantile(tries, 0.999), quantile(tries, 1))
-	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v, of which NATS takes %v to vote", back.Round(100*time.Millisecond), led.Round(100*time.Millisecond))
+	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v", back.Round(100*time.Millisecond))
 	return err
 }
 
-// blackout kills all NATS servers, and says how long effects take when they are back, and
-// how long of that the streams that they need have no leader.
-func (w *world) blackout(ctx context.Context, d time.Duration) (back, led time.Duration, err error) {
+// blackout kills all NATS servers, and says how long effects take when they are back.
+func (w *world) blackout(ctx context.Context, d time.Duration) (back time.Duration, err error) {
 	all := []string{"nats-1", "nats-2", "nats-3"}
 	err = w.away("nats", func() error {
 		for _, part := range all {
@@ -214,22 +212,11 @@ func (w *world) blackout(ctx context.Context, d time.Duration) (back, led time.D
 			}
 		}
 		began := time.Now()
-		voted := make(chan error, 1)
-		go func() {
-			var err error
-			for _, name := range []string{"AUDIT", "outcomes"} {
-				if err == nil {
-					_, _, err = w.stream(ctx, name)
-				}
-			}
-			led = time.Since(began)
-			voted <- err
-		}()
 		err := w.usable(ctx)
 		back = time.Since(began)
-		return errors.Join(err, <-voted)
+		return err
 	})
-	return back, led, err
+	return back, err
 }
 
 func killPostgres(ctx context.Context, w *world) error {
