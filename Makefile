@@ -19,7 +19,7 @@ PROGRAMS := services/busbar/cmd/busbar services/edge/cmd/edge \
 	examples/hello test/conformance/cmd/conformance-service
 GO_ROOMS := deploy examples gen libs scripts services test
 
-BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "$$(scripts/version -ldflags)"
+BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $$(scripts/version -ldflags)"
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
 EACH := scripts/each-module
@@ -67,9 +67,17 @@ soak: build ## Mixed calls at all doors for DURATION (1h), while processes are k
 	@go test -c -o .tmp/soak ./test/soak
 	@cd test/soak && exec ../../.tmp/soak -test.run '^TestSoak$$' -test.timeout 0 -soak.for $(DURATION) $(ARGS)
 
+.PHONY: release
+release: ## Build archives, packages and checksums of this commit into .tmp/release (ARGS="-only linux/amd64")
+	@go run scripts/release/*.go $(ARGS)
+
 .PHONY: fleet
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
 	@test/fleet/smoke
+
+.PHONY: sight
+sight: ## Ask a real Prometheus all that the dashboards and alerts ask, of a fleet under calls
+	@go run ./test/sight
 
 .PHONY: faults
 faults: ## Take parts of a fleet away, and compare what was told, what ran and what was recorded (ARGS="--seed 7")

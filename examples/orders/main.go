@@ -27,7 +27,6 @@ type (
 	}
 	reason struct {
 		Reason string `json:"reason" jsonschema:"why it is cancelled" schema:"enum=late|wrong|changed my mind"`
-		Note   string `json:"note,omitzero" schema:"maxLength=200"`
 	}
 	complaint struct {
 		ID   int    `json:"id" jsonschema:"number of the order" schema:"minimum=1"`
@@ -73,16 +72,12 @@ func build(_ context.Context, env service.Env) (*service.Service, error) {
 	for uri, value := range map[string]func() any{"orders://open": func() any { return db.list("open") }, "orders://shipped": func() any { return db.list("shipped") }} {
 		s.AddResource(mcp.Resource{URI: uri, Name: uri, MIMEType: "application/json"},
 			func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
-				return asJSON(value())
+				return asJSON(value(), nil)
 			})
 	}
 	service.AddTemplate(s, service.Template{URITemplate: "orders://id/{id}", Name: "order", MIMEType: "application/json"},
 		func(_ context.Context, _ *service.Call, in which) ([]mcp.ResourceContents, error) {
-			o, err := db.get(in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return asJSON(o)
+			return asJSON(db.get(in.ID))
 		})
 	service.AddPrompt(s, service.Prompt{Name: "complaint", Description: "A letter about an order."},
 		func(_ context.Context, _ *service.Call, in complaint) ([]mcp.PromptMessage, error) {
@@ -90,13 +85,16 @@ func build(_ context.Context, env service.Env) (*service.Service, error) {
 			if err != nil {
 				return nil, err
 			}
-			text := fmt.Sprintf("Write a %s letter about order %d: %d of %q, which is %s.", in.Tone, o.ID, o.Quantity, o.Item, o.Status)
-			return []mcp.PromptMessage{{Role: "user", Content: mcp.Text(text)}}, nil
+			return []mcp.PromptMessage{{Role: "user", Content: mcp.Text(fmt.Sprintf(
+				"Write a %s letter about order %d: %d of %q, which is %s.", in.Tone, o.ID, o.Quantity, o.Item, o.Status))}}, nil
 		})
 	return s, nil
 }
 
-func asJSON(v any) ([]mcp.ResourceContents, error) {
+func asJSON(v any, err error) ([]mcp.ResourceContents, error) {
+	if err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal(v)
 	return []mcp.ResourceContents{{Text: string(text)}}, err
 }

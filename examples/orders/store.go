@@ -19,7 +19,7 @@ type order struct {
 // maxOrders bounds what callers can fill.
 const maxOrders = 10_000
 
-// store has the orders of one process; a real one is a database, see docs/sdk.md.
+// store has the orders of one process; a real one is a database.
 type store struct {
 	mu     sync.Mutex
 	orders map[int]order

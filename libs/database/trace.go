@@ -12,8 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/tracing"
 )
 
-// recorded is a database that counts its calls, with a span for each call of one that is being recorded. It has
-// the names of the owner and of the operation: no statement, and no value.
+// recorded is a database that counts its calls, with a span for each that is being
+// recorded. It has the names of the owner and of the operation: no statement, and no value.
 type recorded struct {
 	Database
 	system, owner attribute.KeyValue

@@ -57,7 +57,11 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 	if err != nil {
 		panic(err) // a tag of the grammar is wrong
 	}
-	command, err := parser.Parse(os.Args[1:])
+	arguments := os.Args[1:]
+	if len(arguments) == 0 && len(parser.Model.Children) > 0 && parser.Model.DefaultCmd == nil {
+		arguments = []string{"--help"} // who types the name alone wants to know what there is
+	}
+	command, err := parser.Parse(arguments)
 	if err == nil {
 		err = unseen(command)
 	}

@@ -164,12 +164,11 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-// Being found from its context, and a log that nobody asks for, cost a call nothing.
+// A context that has its call, and finding the call there, cost nothing.
 func TestCallAllocates(t *testing.T) {
-	s := quiet(t, "svc")
-	addPlain(s, "t")
-	req := tool("t", `{}`)
-	if n := testing.AllocsPerRun(100, func() { _, _ = service.Answer(s, t.Context(), req) }); n > 8 {
-		t.Errorf("%v allocations", n)
+	within := service.Within()
+	var found bool
+	if n := testing.AllocsPerRun(100, func() { _, found = service.FromContext(within(t.Context())) }); n > 0 || !found {
+		t.Errorf("%v allocations, found %v", n, found)
 	}
 }

@@ -1,17 +1,9 @@
 package service
 
-import (
-	"context"
+import "context"
 
-	"google.golang.org/protobuf/proto"
-
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-)
-
-// Answer has a service that does not run answer a request.
-func Answer(s *Service, ctx context.Context, req *busv1.Request) (proto.Message, error) {
-	return (&Running{service: s}).handle(ctx, req, nil)
-}
+// Within is how a call makes the context of its handler.
+func Within() func(context.Context) context.Context { return (&Call{}).within }
 
 // Health is what /readyz says of what WithHealth asks.
 func Health(s *Service) error {

@@ -143,7 +143,7 @@ func run(t *testing.T, program string, args ...string) string {
 // headers, an empty line, the body.
 func send(t *testing.T, address, text string) string {
 	t.Helper()
-	head, body, _ := strings.Cut(text, "\n\n")
+	head, body, _ := strings.Cut(strings.TrimSpace(text), "\n\n")
 	lines := strings.Split(head, "\n")
 	method, path, _ := strings.Cut(lines[0], " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body))

@@ -19,6 +19,7 @@ func TestSDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	var run []string
+	lines := 0
 	for _, pattern := range []string{"../../libs/service/example_*_test.go", "../../examples/orders/*.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
@@ -30,7 +31,13 @@ func TestSDK(t *testing.T) {
 				t.Fatal(err)
 			}
 			run = append(run, string(text))
+			if strings.Contains(f, "orders") {
+				lines += strings.Count(string(text), "\n")
+			}
 		}
+	}
+	if lines > 250 {
+		t.Errorf("examples/orders has %d lines, and is said to have at most 250", lines)
 	}
 	blocks := goBlock.FindAllStringSubmatch(string(page), -1)
 	if len(blocks) < 10 {

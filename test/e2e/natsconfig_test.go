@@ -72,7 +72,7 @@ func TestNATSConfigHandsOut(t *testing.T) {
 	if now, err := os.ReadFile(filepath.Join(out, "edge", "edge.secret")); err != nil || !bytes.Equal(now, before) {
 		t.Errorf("the edges have another secret: %v", err)
 	}
-	for at, mode := range map[string]fs.FileMode{"text/text.secret": 0o600, "edge/edge.secret": 0o600, "nats/nats-key.pem": 0o600, "nats/users.conf": 0o600, "metrics/metrics.token": 0o644} {
+	for at, mode := range map[string]fs.FileMode{"text/text.secret": 0o600, "edge/edge.secret": 0o600, "nats/nats-key.pem": 0o600, "nats/users.conf": 0o600, "metrics/metrics.token": 0o644, "text/metrics.token": 0o600} {
 		if info, err := os.Lstat(filepath.Join(out, at)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", at, info, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +43,7 @@ type world struct {
 	result           *result
 
 	fleet                 *fleet.Fleet
-	claim                 net.Listener
+	claim                 io.Closer
 	toBus, toLedger, toDB *link.Link
 
 	mu               sync.Mutex
@@ -55,14 +55,11 @@ func (w *world) up(ctx context.Context, f figure) error {
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return err
 	}
-	network := ""
-	for n := 20; n < 120 && w.claim == nil; n++ {
-		network = fmt.Sprintf("127.0.%d", n)
-		w.claim, _ = net.Listen("tcp", network+".250:1025")
+	network, claim, err := fleet.Network()
+	if err != nil {
+		return err
 	}
-	if w.claim == nil {
-		return errors.New("no network of loopback is free")
-	}
+	w.claim = claim
 	log, err := os.Create(filepath.Join(w.dir, "started.log"))
 	if err != nil {
 		return err

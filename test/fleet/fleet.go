@@ -234,6 +234,7 @@ func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 		}
 		f.built[path] = true
 		return append([]string{path}, args...), nil
+	case name == "prometheus":
 	case name == "haproxy":
 		args = []string{"-f", filepath.Join(f.place.root(part.Name), "usr/local/etc/haproxy/haproxy.cfg")}
 	default:
@@ -256,7 +257,11 @@ func (f *Fleet) environment(part types.ServiceConfig) (env []string) {
 	env = append(env, "BUSBAR_DATA_DIR="+filepath.Join(f.place.root(part.Name), "data"))
 	for name, value := range part.Environment {
 		if value != nil {
-			env = append(env, name+"="+f.place.here(part, *value))
+			text := f.place.here(part, *value)
+			if strings.HasPrefix(text, ":") { // all addresses of a container are those of the part
+				text = f.place.address(part) + text
+			}
+			env = append(env, name+"="+text)
 		}
 	}
 	return env

@@ -22,16 +22,9 @@ type place struct {
 // the compose file says.
 func newPlace(dir, network string, t *topology) *place {
 	p := &place{dir: dir, hosts: map[string]string{}}
-	for name, part := range t.project.AllServices() {
+	for _, part := range t.project.AllServices() {
 		if len(part.Expose) > 0 {
-			p.hosts[name] = ""
-		}
-		for _, network := range part.Networks {
-			if network != nil {
-				for _, alias := range network.Aliases {
-					p.hosts[alias] = ""
-				}
-			}
+			p.hosts[host(part)] = ""
 		}
 	}
 	// The number is the same in every profile.
@@ -41,15 +34,18 @@ func newPlace(dir, network string, t *topology) *place {
 	return p
 }
 
-// address is that of a part: its own, or that of the name it stands in for.
-func (p *place) address(part types.ServiceConfig) string {
+// host is what others call a part: its name, or the one that it stands in for.
+func host(part types.ServiceConfig) string {
 	for _, network := range part.Networks {
 		if network != nil && len(network.Aliases) > 0 {
-			return p.hosts[network.Aliases[0]]
+			return network.Aliases[0]
 		}
 	}
-	return p.hosts[part.Name]
+	return part.Name
 }
+
+// address is that of a part.
+func (p *place) address(part types.ServiceConfig) string { return p.hosts[host(part)] }
 
 // root is the directory of a part.
 func (p *place) root(name string) string { return filepath.Join(p.dir, "parts", name) }
@@ -117,8 +113,7 @@ func (p *place) here(part types.ServiceConfig, text string) string {
 		if i == 0 || !continues(text[i-1]) {
 			for _, n := range order {
 				rest, found := strings.CutPrefix(text[i:], n)
-				// nats:// is a scheme, and no host.
-				if found && !strings.HasPrefix(rest, "://") && (rest == "" || !continues(rest[0])) {
+				if found && (rest == "" || !continues(rest[0])) {
 					name = n
 					break
 				}

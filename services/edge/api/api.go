@@ -134,6 +134,9 @@ type Tool struct {
 	OutputSchema         jsontext.Value `json:"output_schema,omitzero"`
 	Annotations          jsontext.Value `json:"annotations,omitzero"`
 	RequiresUserApproval bool           `json:"requires_user_approval"`
+	// Service is whose tool it is, Version that of the service's code.
+	Service string `json:"service,omitzero"`
+	Version string `json:"version,omitzero"`
 }
 
 // FindTool returns the tool of a name, or a *fault.Error with reason UnknownTool.
@@ -167,6 +170,7 @@ func tool(now *catalogue.Snapshot, entry []byte, needs func(tool string, says bo
 		}
 	}
 	if t, ok := now.Tool(in.Name); ok {
+		out.Service, out.Version = t.Service, t.Version
 		out.RequiresUserApproval = needs(now.ToolName(in.Name), t.Tool.RequiresUserApproval)
 	}
 	return out, nil

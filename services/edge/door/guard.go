@@ -39,7 +39,8 @@ func (g Guard) Check(r *http.Request) error {
 		return fault.New(fault.InvalidRequest, "tokens belong in the Authorization header, not in the URL")
 	}
 	if !g.host(r.Host) {
-		return fault.New(fault.Forbidden, "this edge does not answer to the host name of this request")
+		name := fault.Clip(hostOnly(r.Host))
+		return fault.New(fault.Forbidden, "this edge does not answer to the host name %q; whoever runs it lets it in with --allow-host %[1]s", name)
 	}
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {

@@ -15,7 +15,7 @@ import (
 
 // auditCommands are what can be done with the audit trail.
 type auditCommands struct {
-	Ls     auditListCommand           `cmd:"" help:"List calls, newest first."`
+	Ls     auditListCommand           `cmd:"" help:"List calls; the newest are last on a terminal, first elsewhere."`
 	Show   auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
 	Verify auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
 	Export auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, newest first."`
@@ -100,12 +100,12 @@ func (c *auditListCommand) Run(ctx context.Context, out io.Writer) error {
 
 type auditShowCommand struct {
 	auditFlags
-	ID string `arg:"" help:"Of a call or an event, as listed."`
+	ID string `arg:"" help:"Of a call or an event, as listed; enough of its beginning does."`
 }
 
 // Help implements kong's HelpProvider.
 func (auditShowCommand) Help() string {
-	return `Example: busbar audit show K3J5V6Q2ZL4WBN7TYXC3M5R6DA`
+	return `Example: busbar audit show K3J5V6Q2`
 }
 
 func (c *auditShowCommand) Run(ctx context.Context, out io.Writer) error {

@@ -40,15 +40,24 @@ func (f *clientFlags) options() client.Options {
 	return o
 }
 
-type toolsCommand struct{ clientFlags }
+type toolsCommand struct {
+	clientFlags
+	Name    string `arg:"" optional:"" help:"Tool of which everything is shown."`
+	Service string `placeholder:"NAME" help:"Only the tools of this service."`
+}
 
 // Help implements kong's HelpProvider.
 func (toolsCommand) Help() string {
-	return `Example: busbar tools --url http://127.0.0.1:8000`
+	return `Examples:
+  busbar tools
+  busbar tools analyzeText
+  busbar tools --service text --json
+
+Where standard output is no terminal, a line is a name, a tab and a description.`
 }
 
 func (c *toolsCommand) Run(ctx context.Context, out io.Writer) error {
-	return exit(client.RunTools(ctx, client.ToolsOptions{Options: c.options()}, out, os.Stderr))
+	return exit(client.RunTools(ctx, client.ToolsOptions{Options: c.options(), Name: c.Name, Service: c.Service}, out, os.Stderr))
 }
 
 type readyCommand struct{ clientFlags }
@@ -67,16 +76,25 @@ func (c *readyCommand) Run(ctx context.Context, out io.Writer) error {
 
 type callCommand struct {
 	clientFlags
-	Name     string `arg:"" help:"Name of the tool."`
-	Argument string `arg:"" optional:"" name:"json" help:"Arguments as a JSON object, @FILE to read them from a file, or - from standard input."`
+	Name      string   `arg:"" help:"Name of the tool."`
+	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object, @FILE that has one, or - for standard input."`
+	Detach    bool     `help:"Let the call go on as a task, where the tool can, and print the task's id."`
 }
 
 // Help implements kong's HelpProvider.
 func (callCommand) Help() string {
-	return `Example: busbar call analyzeText '{"text":"One bus. Many circuits."}'
+	return `Examples:
+  busbar call analyzeText text="One bus. Many circuits."
+  busbar call analyzeText text=@report.txt
+  busbar call analyzeText '{"text":"One bus. Many circuits."}'
+
+The tool's schema says what type each value has. limits.size=3 is a member of an
+object, a name that comes again adds to an array, @FILE is what a file has in it,
+@- standard input, and @@ an @ that names no file.
 
 A call that needs a person's approval is shown on a terminal, and runs if you
-say yes. Without a terminal it is held, and "busbar approve" decides.
+say yes; what a tool asks is asked there too. Without a terminal the call is held,
+and "busbar approve" decides.
 
 Exit status: 0 done; 1 the tool reported an error; 2 wrong usage; 3 the edge
 refused the call, or you did; 4 the edge could not be reached, or what became of
@@ -84,7 +102,8 @@ the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
 func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
-	return exit(client.RunCall(ctx, client.CallOptions{Options: c.options(), Name: c.Name, Argument: c.Argument}, os.Stdin, out, os.Stderr))
+	o := client.CallOptions{Options: c.options(), Name: c.Name, Arguments: c.Arguments, Detach: c.Detach}
+	return exit(client.RunCall(ctx, o, os.Stdin, out, os.Stderr))
 }
 
 type approveCommand struct {

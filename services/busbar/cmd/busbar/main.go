@@ -22,8 +22,14 @@ type commandLine struct {
 	Dev        devCommand        `cmd:"" help:"Run the whole system in this process, on an embedded NATS server."`
 	Stdio      stdioCommand      `cmd:"" help:"Serve one MCP client on standard input and output."`
 	Edge       edge.Command      `cmd:"" help:"Run one edge of a fleet."`
-	Tools      toolsCommand      `cmd:"" help:"List the tools of an edge."`
+	Tools      toolsCommand      `cmd:"" help:"List the tools of an edge, or show all of one."`
 	Call       callCommand       `cmd:"" help:"Call a tool."`
+	Task       taskCommands      `cmd:"" help:"See, or end, a call that goes on as a task."`
+	Resources  resourcesCommand  `cmd:"" help:"List the resources of an edge."`
+	Read       readCommand       `cmd:"" help:"Print a resource."`
+	Prompts    promptsCommand    `cmd:"" help:"List the prompts of an edge."`
+	Prompt     promptCommand     `cmd:"" help:"Fill in a prompt and print it."`
+	Complete   completeCommand   `cmd:"" help:"Print what an argument may be."`
 	Batch      batchCommand      `cmd:"" help:"Make the calls of a file concurrently."`
 	Approve    approveCommand    `cmd:"" help:"Decide on calls that are held, or list them."`
 	Ready      readyCommand      `cmd:"" help:"Ask an edge whether it can carry calls."`
@@ -34,6 +40,8 @@ type commandLine struct {
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
 	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
 	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
+	Completion completionCommand `cmd:"" help:"Print what makes a shell complete this program."`
+	Suggest    suggestCommand    `cmd:"" name:"__complete" hidden:"" passthrough:""`
 	Audit      auditCommands     `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
 }
 

@@ -116,14 +116,14 @@ func (c *natsConfigCommand) handOut(users []permission.User, config string) erro
 	if err := replace(filepath.Join(c.HandOut, natsDir, "users.conf"), []byte(config), 0o600); err != nil {
 		return err
 	}
-	return c.handOutMetrics()
+	return c.handOutMetrics(slices.DeleteFunc(names, func(name string) bool { return name == permission.Operator }))
 }
 
-// metricsToken is the file with which Prometheus is let in by the edges.
+// metricsToken is the file with which Prometheus is let in by all programs.
 const metricsToken = "metrics.token"
 
-// handOutMetrics gives the edges and Prometheus, whose user is another, one token.
-func (c *natsConfigCommand) handOutMetrics() error {
+// handOutMetrics gives the programs and Prometheus, whose user is another, one token.
+func (c *natsConfigCommand) handOutMetrics(programs []string) error {
 	token, err := os.ReadFile(filepath.Join(c.Dir, metricsToken))
 	if errors.Is(err, fs.ErrNotExist) {
 		token = []byte(rand.Text())
@@ -139,7 +139,12 @@ func (c *natsConfigCommand) handOutMetrics() error {
 	if err := replace(filepath.Join(theirs, metricsToken), token, 0o644); err != nil {
 		return err
 	}
-	return replace(filepath.Join(c.HandOut, permission.Edge, metricsToken), token, 0o600)
+	for _, name := range programs {
+		if err := replace(filepath.Join(c.HandOut, name, metricsToken), token, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replace writes a file as one step. What is in its directory was maybe put there by the

@@ -28,8 +28,8 @@ func (topCommand) Help() string {
   busbar top
   busbar top --once --json --nats tls://nats.example:4222 --nats-nkey operator.secret
 
-Shows each instance on the bus: calls and errors of a second, how long a call
-took on average, slots that are taken, calls that wait for one. It asks each
+Shows each instance on the bus: calls and errors of a second, within what time
+half and 99 of 100 calls ended, slots that are taken, calls that wait for one. It asks each
 instance once for every look. Where standard output is no terminal, each look is
 printed below the one before. q ends.`
 }

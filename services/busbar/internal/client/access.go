@@ -78,11 +78,7 @@ func (r *run) offers(ctx context.Context) (map[access.Kind][]string, string) {
 		_, message, _ := explain(err, "", nil)
 		return nil, message
 	}
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i] = t.Name
-	}
-	return map[access.Kind][]string{access.Tools: names}, ""
+	return map[access.Kind][]string{access.Tools: toolNames(tools)}, ""
 }
 
 // AccessExplainOptions are the options of `busbar access explain`.
@@ -160,7 +156,7 @@ func RunAccessWho(ctx context.Context, o Options, stdout, stderr io.Writer) int 
 		return r.fail(err, "")
 	}
 	if o.JSON {
-		return r.print(oneLine(body)+"\n", ExitOK)
+		return r.printRaw(body, o, ExitOK)
 	}
 	var me struct {
 		Principal, Tenant, Credential string

@@ -195,11 +195,7 @@ func (r *run) listHeld(ctx context.Context, o Options) int {
 		if err != nil {
 			return r.fail(err, "")
 		}
-		text := string(raw)
-		if o.Terminal {
-			text = terminal.SafeJSON(text)
-		}
-		return r.print(text+"\n", ExitOK)
+		return r.printRaw(raw, o, ExitOK)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(r.stderr, "nothing waits for your approval")

@@ -137,16 +137,16 @@ func TestCallAsks(t *testing.T) {
 			code           int
 			stdout, stderr string
 		}{
-			{"yes", "y\n", ExitOK, "wiped disk\n", "run it? [y/N] "},
-			{"no", "no\n", ExitRefused, "", "run it? [y/N] denied: wipe will not run\n"},
-			{"gone away", "", ExitRefused, "", "run it? [y/N] \ndenied: wipe will not run\n"},
+			{"yes", "y\n", ExitOK, "wiped disk\n", "  Let it run? [y/N] "},
+			{"no", "no\n", ExitRefused, "", "  Let it run? [y/N] denied: wipe will not run\n"},
+			{"gone away", "", ExitRefused, "", "  Let it run? [y/N] \ndenied: wipe will not run\n"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				o := w.options()
 				o.InTerminal, o.ErrTerminal = true, true
-				got := w.constant(runCall(t, CallOptions{Options: o, Name: "wipe", Argument: `{"text":"disk"}`}, c.answer))
-				if got.code != c.code || got.stdout != c.stdout || !strings.HasSuffix(got.stderr, c.stderr) || !strings.Contains(got.stderr, `    "text": "disk"`) {
+				got := w.constant(runCall(t, CallOptions{Options: o, Name: "wipe", Arguments: []string{`{"text":"disk"}`}}, c.answer))
+				if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || !strings.Contains(got.stderr, `  "text": "disk"`) {
 					t.Errorf("%+v", got)
 				}
 			})
@@ -163,7 +163,7 @@ func TestHeldForOthers(t *testing.T) {
 		r.fail(w, http.StatusOK, `{"code":-32003,"message":"another person than its caller has to approve this call","data":{"reason":"approval_required","executed":"no","approval":"`+id+`","approver":"others"}}`)
 	}})
 	o := Options{URL: e.URL + "/mcp", InTerminal: true, ErrTerminal: true}
-	got := runCall(t, CallOptions{Options: o, Name: "wipe", Argument: `{}`}, "y\n")
+	got := runCall(t, CallOptions{Options: o, Name: "wipe", Arguments: []string{`{}`}}, "y\n")
 	if got.code != ExitHeld || strings.Contains(got.stderr, "[y/N]") || !strings.Contains(got.stderr, "ask somebody who may approve it to run `busbar approve "+id) {
 		t.Errorf("%+v", got)
 	}

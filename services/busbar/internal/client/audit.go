@@ -2,10 +2,14 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +59,7 @@ func (c *Client) audit(ctx context.Context, token, verb string, parameters url.V
 	if token != "" {
 		r.Header.Set(auditHeader, token)
 	}
+	defer c.waiting()()
 	resp, err := c.httpClient().Do(r)
 	if err != nil {
 		return nil, c.auditLost(ctx, err)
@@ -211,21 +216,60 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	return run.print(b.String(), ExitOK)
 }
 
+// Bounds of looking for an id by its beginning: characters of that, and events, the
+// newest first.
+const leastID, maxLookedAt = 4, 10_000
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// wholeID is the id of which the user gave the beginning: one call, or none and then
+// what was given.
+func (r *run) wholeID(ctx context.Context, o AuditOptions) (string, error) {
+	if len(o.ID) >= len(rand.Text()) || len(o.ID) < leastID {
+		return o.ID, nil // whole, or nobody's beginning
+	}
+	calls := map[string]bool{}
+	o.Filter, o.Most = url.Values{}, maxLookedAt
+	err := r.eachEvent(ctx, o, func(raw jsontext.Value) error {
+		var e trail.Row
+		if err := decode(raw, &e); err != nil {
+			return &ProtocolError{Message: "an event is malformed", Err: err}
+		}
+		if strings.HasPrefix(e.Call, strings.ToUpper(o.ID)) {
+			calls[e.Call] = true
+		}
+		if len(calls) > 1 {
+			return errFound
+		}
+		return nil
+	})
+	switch found := slices.Sorted(maps.Keys(calls)); {
+	case len(found) > 1:
+		return "", &UsageError{Message: fmt.Sprintf("%s begins the ids of several calls, such as %s; give more of it", o.ID, strings.Join(found, " and "))}
+	case err != nil:
+		return "", err
+	case len(found) == 1:
+		return found[0], nil
+	}
+	return o.ID, nil
+}
+
 // RunAuditShow is `busbar audit show`.
 func RunAuditShow(ctx context.Context, o AuditOptions, stdout, stderr io.Writer) int {
 	run := newRun(o.Options, stdout, stderr)
 	ctx, stop := run.within(ctx)
 	defer stop()
-	raw, err := run.edge.audit(ctx, o.Token, "show", url.Values{"id": {o.ID}})
+	id, err := run.wholeID(ctx, o)
+	if err != nil {
+		return run.failAudit(o, err)
+	}
+	raw, err := run.edge.audit(ctx, o.Token, "show", url.Values{"id": {id}})
 	if err != nil {
 		return run.failAudit(o, err)
 	}
 	if o.JSON {
-		text := oneLine(raw)
-		if o.Terminal {
-			text = terminal.SafeJSON(text)
-		}
-		return run.print(text+"\n", ExitOK)
+		return run.printRaw(raw, o.Options, ExitOK)
 	}
 	var page auditPage
 	if err := decode(raw, &page); err != nil {
@@ -264,11 +308,7 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 		code = ExitToolError
 	}
 	if o.JSON {
-		text := oneLine(raw)
-		if o.Terminal {
-			text = terminal.SafeJSON(text)
-		}
-		return run.print(text+"\n", code)
+		return run.printRaw(raw, o.Options, code)
 	}
 	var b strings.Builder
 	for _, c := range report.Chains {

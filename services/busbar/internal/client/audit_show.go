@@ -2,59 +2,81 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
-// auditTable lays events out for a terminal, newest first.
+// shortID is as much of a call's id as a list on a terminal shows.
+const shortID = 8
+
+// Columns of the table of events. What has no room is taken from the name, then from
+// who called.
+const (
+	columnTime = iota
+	columnWho
+	columnName
+	columnOutcome
+	columnRan
+	columnTook
+	columnCall
+)
+
+// auditTable lays events out for a terminal, newest last.
 func auditTable(events []trail.Row, width int, s terminal.Style) string {
-	head := []string{"TIME", "WHO", "METHOD", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
-	rows := make([][]string, len(events))
+	head := []string{"TIME", "WHO", "NAME", "OUTCOME", "RAN", "TOOK", "CALL"}
 	widths := make([]int, len(head))
 	for i, h := range head {
 		widths[i] = terminal.Cells(h)
 	}
-	for n, e := range events {
-		who := e.Principal
+	rows := make([][]string, len(events))
+	for n, e := range slices.Backward(events) {
+		who, name := e.Principal, e.Name
 		if e.Tenant != "" {
 			who = e.Tenant + "/" + who
 		}
-		rows[n] = []string{e.Time.Local().Format("01-02 15:04:05"), who, e.Method, e.Name, e.Outcome, e.Executed, eventTook(&e), e.Call}
-		for i, cell := range rows[n] {
-			rows[n][i] = terminal.Clip(terminal.SafeLine(cell), 2*maxColumn)
-			widths[i] = max(widths[i], min(terminal.Cells(rows[n][i]), maxColumn))
+		if e.Method != mcp.MethodToolsCall || name == "" { // which nearly all are
+			name = strings.TrimSpace(e.Method + " " + name)
 		}
+		row := []string{e.Time.Local().Format("01-02 15:04:05"), who, name, e.Outcome, e.Executed, eventTook(&e), e.Call[:min(shortID, len(e.Call))]}
+		for i, cell := range row {
+			row[i] = terminal.SafeLine(cell)
+			widths[i] = max(widths[i], min(terminal.Cells(row[i]), 2*maxColumn))
+		}
+		rows[len(events)-1-n] = row
 	}
-	// The call, which is wide, stays whole: it is what `show` takes. What is too
-	// much is taken from the name.
-	widths[len(head)-1] = 26
-	total := 2 * (len(head) - 1)
+	over := 2*(len(head)-1) - width
 	for _, w := range widths {
-		total += w
+		over += w
 	}
-	widths[3] = max(widths[3]-max(total-width, 0), 4)
+	for _, c := range []struct{ column, least int }{{columnName, 12}, {columnWho, 8}, {columnOutcome, 9}, {columnName, 4}} {
+		narrow := min(max(over, 0), max(widths[c.column]-c.least, 0))
+		widths[c.column] -= narrow
+		over -= narrow
+	}
 	var b strings.Builder
 	line := func(row []string, paint func(i int, text string) string) {
 		for i, cell := range row {
-			cell = terminal.Clip(cell, max(widths[i], 1))
+			cell = terminal.Clip(cell, widths[i])
+			b.WriteString(paint(i, cell))
 			if i < len(row)-1 {
-				b.WriteString(paint(i, cell) + pad(cell, widths[i]) + "  ")
-			} else {
-				b.WriteString(paint(i, cell) + "\n")
+				b.WriteString(pad(cell, widths[i]) + "  ")
 			}
 		}
+		b.WriteByte('\n')
 	}
 	line(head, func(_ int, text string) string { return s.Bold(text) })
 	for _, row := range rows {
 		line(row, func(i int, text string) string {
 			switch {
-			case i == 4 && row[4] != "ok" && row[4] != "task" && row[4] != "input_required":
+			case i == columnOutcome && text != "ok" && text != "task" && text != "input_required":
 				return s.Red(text)
-			case i == 0 || i == 7:
+			case i == columnTime || i == columnCall:
 				return s.Dim(text)
 			}
 			return text

@@ -8,9 +8,55 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
 const auditRow = `{"id":"C1-2","call":"C1","time":"2026-01-02T03:04:05Z","tenant":"acme","principal":"ada","method":"tools/call","name":"a\u001b[31mb","outcome":"forbidden","executed":"no","durationNano":1500000,"seq":7,"hash":"ff"}`
+
+// calls are events of calls.
+func calls(ids ...string) string {
+	rows := make([]string, len(ids))
+	for i, id := range ids {
+		rows[i] = strings.ReplaceAll(auditRow, "C1", id)
+	}
+	return strings.Join(rows, ",")
+}
+
+// A beginning that several calls have is refused, and says which.
+func TestAuditAmbiguousID(t *testing.T) {
+	t.Parallel()
+	s := auditEdge(t, map[string]string{"/audit/list?limit=1000": `{"events":[` + calls("ABCD1", "ABCD2", "ABCD3") + `]}`})
+	var out, errs bytes.Buffer
+	code := RunAuditShow(t.Context(), AuditOptions{Token: "t0ken", Options: Options{URL: s.URL + "/mcp"}, ID: "ABCD"}, &out, &errs)
+	outcome{code, out.String(), errs.String()}.check(t, ExitUsage, "", "ABCD begins the ids of several calls, such as ABCD1 and ABCD2; give more of it")
+}
+
+// On 80 columns the newest event is last, and no line is wider.
+func TestAuditTable(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
+	row := func(call, tenant, who, method, name, outcome string) trail.Row {
+		e := trail.Row{}
+		e.Call, e.Tenant, e.Principal, e.Method, e.Name, e.Outcome, e.Executed, e.Time, e.DurationNano = call, tenant, who, method, name, outcome, "unknown", at, 12345678
+		return e
+	}
+	got := auditTable([]trail.Row{
+		row("K3J5V6Q2ZL4WBN7TYXC3M5R6DA", "a-tenant-of-a-long-name", "somebody@example.com", "tools/call", "orders_place_with_a_name_that_is_long", "deadline_exceeded"),
+		row("Z3J5V6Q2ZL4WBN7TYXC3M5R6DA", "", "ada", "resources/read", "note://x", "ok"),
+	}, 80, terminal.Style{})
+	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], "Z3J5V6Q2") || !strings.HasSuffix(lines[2], "  K3J5V6Q2") || !strings.Contains(lines[2], "deadline") {
+		t.Errorf("got\n%s", got)
+	}
+	for _, l := range lines {
+		if terminal.Cells(l) > 80 {
+			t.Errorf("%d columns: %s", terminal.Cells(l), l)
+		}
+	}
+}
 
 // auditEdge answers by path and query.
 func auditEdge(t *testing.T, answers map[string]string) *httptest.Server {
@@ -40,6 +86,9 @@ func TestAuditCommands(t *testing.T) {
 		"/audit/list?all=true&limit=1000":     `{"events":[` + auditRow + `]}`,
 		"/audit/list?limit=1":                 `{"error":"not here","reason":"forbidden"}`,
 		"/audit/show?id=C1":                   `{"events":[` + auditRow + `]}`,
+		"/audit/list?limit=1000":              `{"events":[` + calls("ABCD1", "ABCD1", "ABCE2", "abcf") + `]}`,
+		"/audit/show?id=ABCD1":                `{"events":[` + auditRow + `]}`,
+		"/audit/show?id=WXYZ":                 `{"error":"no such call"}`,
 		"/audit/verify":                       `{"ok":false,"chains":[{"tenant":"","first":1,"last":2,"signed":2},{"tenant":"acme","problem":{"seq":7,"id":"C1-2","what":"changed"}}]}`,
 	})
 	line := "2026-01-02T03:04:05Z\tacme\tada\t\ttools/call\ta\\x1b[31mb\tforbidden\tno\t1.5ms\tC1\n"
@@ -62,6 +111,11 @@ func TestAuditCommands(t *testing.T) {
 		"error: not here\n  token: there is no /data/operator-1.token; name the edge's data directory with --data-dir\n")
 	check("export", RunAuditExport(t.Context(), opts(0, url.Values{}), &out, &errs), ExitOK, auditRow+"\n")
 	check("show", RunAuditShow(t.Context(), opts(0, nil), &out, &errs), ExitOK, "name:        a\\x1b[31mb\n")
+	short := opts(0, nil)
+	short.ID = "abcd"
+	check("show a beginning", RunAuditShow(t.Context(), short, &out, &errs), ExitOK, "name:        a\\x1b[31mb\n")
+	short.ID = "wxyz"
+	check("show nothing", RunAuditShow(t.Context(), AuditOptions{Token: "t0ken", Options: short.Options, ID: "WXYZ"}, &out, &errs), ExitRefused, "no such call")
 	check("verify", RunAuditVerify(t.Context(), opts(0, nil), &out, &errs), ExitToolError, "BAD tenant acme: row 7 C1-2: changed")
 	terminal := opts(2, url.Values{"name": {"x"}})
 	terminal.Terminal, terminal.Getenv = true, func(string) string { return "" }

@@ -38,15 +38,18 @@ func RunBatch(ctx context.Context, o BatchOptions, stdin io.Reader, stdout, stde
 		return r.fail(&UsageError{Message: err.Error()}, "")
 	}
 	defer func() { _ = in.Close() }()
-	bar := batchBar{began: time.Now(), total: total, line: progressLine{w: stderr, width: terminal.Columns(o.Width, r.getenv)}}
-	bar.on = o.ErrTerminal && r.getenv("TERM") != "dumb"
+	bar := batchBar{began: time.Now(), total: total, line: r.line}
+	safe := func(text string) string { return text }
+	if o.Terminal {
+		safe = terminal.SafeJSON
+	}
 	code := ExitOK
 	err = r.edge.Batch(ctx, in, func(outcome jsontext.Value, failed bool) error {
 		bar.add(failed)
 		if failed {
 			code = ExitToolError
 		}
-		if _, err := io.WriteString(stdout, string(outcome)+"\n"); err != nil {
+		if _, err := io.WriteString(stdout, safe(string(outcome))+"\n"); err != nil {
 			return fmt.Errorf("cannot write the output: %w", err)
 		}
 		return nil
@@ -166,8 +169,7 @@ func (c *Client) Batch(ctx context.Context, calls io.Reader, each func(jsontext.
 
 // batchBar shows how far a batch has come, and how fast.
 type batchBar struct {
-	line                progressLine
-	on                  bool
+	line                *progressLine
 	began, shown        time.Time
 	total, done, failed int
 }
@@ -177,7 +179,7 @@ func (b *batchBar) add(failed bool) {
 	if failed {
 		b.failed++
 	}
-	if now := time.Now(); b.on && now.Sub(b.shown) >= barEvery {
+	if now := time.Now(); b.line.on && now.Sub(b.shown) >= barEvery {
 		b.shown = now
 		p := Progress{Progress: float64(b.done), Message: fmt.Sprintf("%.0f/s, %d failed", float64(b.done)/now.Sub(b.began).Seconds(), b.failed)}
 		if b.total > 0 {

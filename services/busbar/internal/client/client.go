@@ -41,6 +41,9 @@ type Client struct {
 	Version string
 	// Warn hears why a tool of the list was left out. Nil means silence.
 	Warn func(message string)
+	// Waiting is called when a request is sent, and what it returns when the answer is
+	// there. Nil means that nobody wants to know.
+	Waiting func() (answered func())
 
 	// invalid is why nothing can be sent: what the user gave.
 	invalid error
@@ -95,53 +98,62 @@ func (c *Client) Tools(ctx context.Context) ([]Tool, error) {
 // list fetches all pages of the tool list and keeps it for calls.
 func (c *Client) list(ctx context.Context) (*listing, error) {
 	l := &listing{rejected: map[string]string{}}
+	err := c.each(ctx, mcp.MethodToolsList, "tools", func(raw jsontext.Value) error {
+		t, err := decodeTool(raw)
+		if err == nil {
+			l.tools = append(l.tools, t)
+			return nil
+		}
+		l.rejected[t.Name] = err.Error()
+		if c.Warn != nil {
+			c.Warn(fmt.Sprintf("tool %q left out: %v", t.Name, err))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.listed = l
+	c.mu.Unlock()
+	return l, nil
+}
+
+// each visits the entries of a list, which are a member of its pages.
+func (c *Client) each(ctx context.Context, method, entries string, visit func(jsontext.Value) error) error {
 	var cursor *string
 	for range maxPages {
-		page, err := c.page(ctx, cursor)
+		raw, err := c.do(ctx, request{method: method, params: params{Cursor: cursor}})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		for _, raw := range page.Tools {
-			t, err := decodeTool(raw)
-			if err != nil {
-				l.rejected[t.Name] = err.Error()
-				if c.Warn != nil {
-					c.Warn(fmt.Sprintf("tool %q left out: %v", t.Name, err))
-				}
-				continue
+		var (
+			page  map[string]jsontext.Value
+			found []jsontext.Value
+		)
+		if err = decode(raw, &page); err == nil && page[entries] != nil {
+			err = decode(page[entries], &found)
+		}
+		if cursor = nil; err == nil && page["nextCursor"] != nil {
+			err = decode(page["nextCursor"], &cursor)
+		}
+		if err != nil {
+			return &ProtocolError{Method: method, Message: "the list of " + entries + " is malformed", Err: err}
+		}
+		if typ := resultType(raw); typ != typeComplete {
+			return &ProtocolError{Method: method, Message: fmt.Sprintf("result type %q is not one of this method", typ)}
+		}
+		for _, entry := range found {
+			if err := visit(entry); err != nil {
+				return err
 			}
-			l.tools = append(l.tools, t)
 		}
 		// An empty cursor is a cursor (pagination, Implementation Guidelines).
-		if cursor = page.NextCursor; cursor == nil {
-			c.mu.Lock()
-			c.listed = l
-			c.mu.Unlock()
-			return l, nil
+		if cursor == nil {
+			return nil
 		}
 	}
-	return nil, &ProtocolError{Method: mcp.MethodToolsList, Message: fmt.Sprintf("the tool list has more than %d pages", maxPages)}
-}
-
-// toolPage is the result of one tools/list.
-type toolPage struct {
-	Tools      []jsontext.Value `json:"tools"`
-	NextCursor *string          `json:"nextCursor"`
-}
-
-func (c *Client) page(ctx context.Context, cursor *string) (toolPage, error) {
-	var page toolPage
-	raw, err := c.do(ctx, request{method: mcp.MethodToolsList, params: params{Cursor: cursor}})
-	if err != nil {
-		return page, err
-	}
-	if err := decode(raw, &page); err != nil {
-		return page, &ProtocolError{Method: mcp.MethodToolsList, Message: "the tool list is malformed", Err: err}
-	}
-	if typ := resultType(raw); typ != typeComplete {
-		return page, &ProtocolError{Method: mcp.MethodToolsList, Message: fmt.Sprintf("result type %q is not one of this method", typ)}
-	}
-	return page, nil
+	return &ProtocolError{Method: method, Message: fmt.Sprintf("the list of %s has more than %d pages", entries, maxPages)}
 }
 
 // Call calls a tool. arguments is a JSON object; nil means {}. onProgress, if
@@ -155,43 +167,70 @@ func (c *Client) Call(ctx context.Context, name string, arguments []byte, onProg
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	l := c.listed
-	c.mu.Unlock()
-	if l == nil {
-		if l, err = c.list(ctx); err != nil {
-			return nil, err
-		}
+	return c.call(ctx, request{params: params{Name: name, Arguments: args}, onProgress: onProgress})
+}
+
+// call makes the call of a request of which method and headers are still missing.
+func (c *Client) call(ctx context.Context, r request) (*Result, error) {
+	l, err := c.listedOnce(ctx)
+	if err != nil {
+		return nil, err
 	}
-	res, err := c.callWith(ctx, l, name, args, onProgress)
+	res, err := c.callWith(ctx, l, r)
 	var refused *RPCError
 	if errors.As(err, &refused) && refused.Reason == fault.HeaderMismatch {
 		// Nothing ran; the tool's schema may have changed since the list.
 		if l, err = c.list(ctx); err != nil {
 			return nil, err
 		}
-		res, err = c.callWith(ctx, l, name, args, onProgress)
+		res, err = c.callWith(ctx, l, r)
 	}
 	return res, err
 }
 
-func (c *Client) callWith(ctx context.Context, l *listing, name string, args jsontext.Value, onProgress func(Progress)) (*Result, error) {
-	var header http.Header
-	i := slices.IndexFunc(l.tools, func(t Tool) bool { return t.Name == name })
-	if why, out := l.rejected[name]; out && i < 0 {
+// listedOnce is the last tool list, or a first one.
+func (c *Client) listedOnce(ctx context.Context) (*listing, error) {
+	c.mu.Lock()
+	l := c.listed
+	c.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	return c.list(ctx)
+}
+
+func (c *Client) callWith(ctx context.Context, l *listing, r request) (*Result, error) {
+	name := r.params.Name
+	t := l.find(name)
+	if why, out := l.rejected[name]; out && t == nil {
 		return nil, &RejectedToolError{Name: name, Why: why}
 	}
-	if i >= 0 {
-		header = mirror(l.tools[i].mirrored, args)
+	r.method, r.progress = mcp.MethodToolsCall, true
+	if t != nil {
+		r.header = mirror(t.mirrored, r.params.Arguments)
 	}
-	raw, err := c.do(ctx, request{
-		method: mcp.MethodToolsCall, params: params{Name: name, Arguments: args},
-		header: header, onProgress: onProgress, progress: true,
-	})
+	raw, err := c.do(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return decodeResult(raw)
+}
+
+// find returns the tool of a name; nil for none.
+func (l *listing) find(name string) *Tool {
+	i := slices.IndexFunc(l.tools, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &l.tools[i]
+}
+
+// waiting says that a request was sent, and returns what says that it is answered.
+func (c *Client) waiting() (answered func()) {
+	if c.Waiting == nil {
+		return func() {}
+	}
+	return c.Waiting()
 }
 
 // known returns the tools of the last list.

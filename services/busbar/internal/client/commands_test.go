@@ -19,7 +19,7 @@ func TestTools(t *testing.T) {
 		says string
 	}{
 		"plain":         {Options{}, "say\tSays it again.\n"},
-		"on a terminal": {Options{Terminal: true, Width: 60}, "wipe\x1b[0m  \x1b[2m[destructive]"},
+		"on a terminal": {Options{Terminal: true, Width: 60}, "\x1b[2msvc\x1b[0m\n  \x1b[1m"},
 		"JSON":          {Options{JSON: true}, `{"name":"wipe","description":"Wipes it.",`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestCall(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := w.constant(runCall(t, CallOptions{Options: w.options(), Name: c.tool, Argument: c.arguments}, ""))
+			got := w.constant(runCall(t, CallOptions{Options: w.options(), Name: c.tool, Arguments: given(c.arguments)}, ""))
 			if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) || (c.stderr == "") != (got.stderr == "") {
 				t.Errorf("code %d, stdout %.200q, stderr %q", got.code, got.stdout, got.stderr)
 			}
@@ -67,7 +67,7 @@ func TestCall(t *testing.T) {
 	// Alone, since it keeps a machine busy.
 	t.Run("large", func(t *testing.T) {
 		const size = 4<<20 + 1000
-		got := runCall(t, CallOptions{Options: w.options(), Name: "big", Argument: fmt.Sprintf(`{"size":%d}`, size)}, "")
+		got := runCall(t, CallOptions{Options: w.options(), Name: "big", Arguments: []string{fmt.Sprintf(`{"size":%d}`, size)}}, "")
 		if got.code != ExitOK || len(got.stdout) != size+1 || got.stderr != "" {
 			t.Errorf("code %d, %d bytes, %q", got.code, len(got.stdout), got.stderr)
 		}
@@ -92,14 +92,14 @@ func TestCall(t *testing.T) {
 	})
 	t.Run("arguments that are too large", func(t *testing.T) {
 		t.Parallel()
-		got := runCall(t, CallOptions{Options: w.options(), Name: "say", Argument: "-"}, `{"text":"`+strings.Repeat("x", 2<<20)+`"}`)
+		got := runCall(t, CallOptions{Options: w.options(), Name: "say", Arguments: []string{"-"}}, `{"text":"`+strings.Repeat("x", 2<<20)+`"}`)
 		got.check(t, ExitRefused, "", "  reason: too_large\n  executed: no - nothing ran\n  next: send smaller arguments\n")
 	})
 	t.Run("JSON", func(t *testing.T) {
 		t.Parallel()
 		o := w.options()
 		o.JSON = true
-		got := runCall(t, CallOptions{Options: o, Name: "measure", Argument: `{"text":"four"}`}, "")
+		got := runCall(t, CallOptions{Options: o, Name: "measure", Arguments: []string{`{"text":"four"}`}}, "")
 		if got.code != ExitOK || !strings.Contains(got.stdout, `"content":[{"type":"text","text":"{\"length\":4}"}],"structuredContent":{"length":4}`) {
 			t.Errorf("%+v", got)
 		}

@@ -44,6 +44,10 @@ func newEdge(t *testing.T, h handlers) *fakeEdge {
 	e := &fakeEdge{}
 	ids := map[string]bool{}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/tools" { // as behind a proxy that passes MCP alone
+			http.NotFound(w, req)
+			return
+		}
 		r, err := receive(req)
 		if err != nil {
 			t.Errorf("bad request: %v", err)
@@ -91,7 +95,7 @@ func receive(req *http.Request) (received, error) {
 		"version header":       req.Header.Get("MCP-Protocol-Version") != "2026-07-28",
 		"version in _meta":     m.P.ProtocolVersion != "2026-07-28",
 		"clientInfo":           !strings.Contains(string(m.P.ClientInfo), `"name":"busbar"`),
-		"clientCapabilities":   string(m.P.ClientCapabilities) != "{}",
+		"clientCapabilities":   string(m.P.ClientCapabilities) != "{}" && string(m.P.ClientCapabilities) != `{"elicitation":{"form":{},"url":{}}}`,
 		"Mcp-Method":           req.Header.Get("Mcp-Method") != r.Method,
 		"Mcp-Name":             err != nil || name != r.Params.Name,
 		"session":              req.Header.Get("Mcp-Session-Id") != "",
@@ -196,7 +200,7 @@ func runTools(t *testing.T, o Options) outcome {
 		o.Getenv = noEnv
 	}
 	var out, err bytes.Buffer
-	code := RunTools(t.Context(), ToolsOptions{o}, &out, &err)
+	code := RunTools(t.Context(), ToolsOptions{Options: o}, &out, &err)
 	return outcome{code, out.String(), err.String()}
 }
 
@@ -208,6 +212,14 @@ func runCall(t *testing.T, o CallOptions, stdin string) outcome {
 	var out, err bytes.Buffer
 	code := RunCall(t.Context(), o, strings.NewReader(stdin), &out, &err)
 	return outcome{code, out.String(), err.String()}
+}
+
+// given are the arguments of a call; none for no text.
+func given(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
 }
 
 // newPlainEdge is the URL of an edge that is not asked over MCP.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -146,7 +147,7 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 	unknownTool := e.Reason == fault.UnknownTool ||
 		e.Reason == fault.InvalidParams && tool != "" && !slices.ContainsFunc(known, func(t Tool) bool { return t.Name == tool })
 	if unknownTool {
-		if near := nearest(tool, known); len(near) > 0 {
+		if near := nearest(tool, toolNames(known)); len(near) > 0 {
 			return "did you mean " + strings.Join(near, ", ") + "?"
 		}
 		return "see `busbar tools` for what there is"
@@ -158,6 +159,10 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 	switch e.Reason {
 	case fault.InvalidParams:
 		return "compare the arguments with `busbar tools`"
+	case fault.MissingCapability:
+		if bytes.Contains(e.Data, []byte(`"elicitation"`)) {
+			return "call it on a terminal: it asks you something"
+		}
 	case fault.MethodNotFound:
 		return "this server has no tools; give another --url"
 	case fault.Unauthenticated:

@@ -8,35 +8,29 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // readArgument returns the arguments that the command line's JSON, @FILE or -
 // stands for: a checked JSON object.
-func readArgument(ctx context.Context, argument string, stdin io.Reader) ([]byte, error) {
+func readArgument(ctx context.Context, argument string, stdin io.Reader) (jsontext.Value, error) {
 	text, from := []byte(argument), ""
 	var err error
 	switch {
 	case argument == "":
-		text = nil
+		return checkArguments(nil)
 	case argument == "-":
 		from = "stdin"
-		if text, err = readAll(ctx, stdin); err != nil {
-			if ctx.Err() != nil {
-				return nil, err
-			}
-			return nil, &UsageError{Message: "cannot read stdin: " + err.Error()}
-		}
+		text, err = readInput(ctx, stdin)
 	case strings.HasPrefix(argument, "@"):
 		from = argument[1:]
-		if text, err = os.ReadFile(from); err != nil {
-			var path *fs.PathError
-			if errors.As(err, &path) {
-				err = path.Err // without the name again
-			}
-			return nil, &UsageError{Message: fmt.Sprintf("cannot read %q: %v", from, err)}
-		}
+		text, err = readFile(from)
 	}
-	if text == nil && argument != "" {
+	if err != nil {
+		return nil, err
+	}
+	if text == nil {
 		text = []byte{} // empty input is a mistake, unlike no argument
 	}
 	args, err := checkArguments(text)
@@ -45,6 +39,41 @@ func readArgument(ctx context.Context, argument string, stdin io.Reader) ([]byte
 		return nil, &UsageError{Message: from + ": " + usage.Message}
 	}
 	return args, err
+}
+
+// readFile reads a file that the user named.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err == nil {
+		defer func() { _ = f.Close() }()
+		var text []byte
+		if text, err = readBounded(f); err == nil {
+			return text, nil
+		}
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // without the name again
+	}
+	return nil, &UsageError{Message: fmt.Sprintf("cannot read %q: %v", name, err)}
+}
+
+// readInput reads stdin.
+func readInput(ctx context.Context, stdin io.Reader) ([]byte, error) {
+	text, err := readAll(ctx, stdin)
+	if err != nil && ctx.Err() == nil {
+		err = &UsageError{Message: "cannot read stdin: " + err.Error()}
+	}
+	return text, err
+}
+
+// readBounded reads as much as a request may have, and refuses more.
+func readBounded(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxMessage+1))
+	if err == nil && len(text) > maxMessage {
+		err = fmt.Errorf("it is larger than %d MiB", maxMessage>>20)
+	}
+	return text, err
 }
 
 // readAll reads until the end or until ctx is done: a terminal may never end.
@@ -56,7 +85,7 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 	done := make(chan read, 1)
 	go func() {
-		text, err := io.ReadAll(r)
+		text, err := readBounded(r)
 		done <- read{text, err}
 	}()
 	select {

@@ -49,7 +49,7 @@ func RunAccessLimits(ctx context.Context, o AccessLimitsOptions, stdout, stderr 
 		return r.fail(err, "")
 	}
 	if o.JSON {
-		return r.print(oneLine(body)+"\n", ExitOK)
+		return r.printRaw(body, o.Options, ExitOK)
 	}
 	var said struct {
 		Principal string `json:"principal"`

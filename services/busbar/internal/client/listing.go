@@ -42,42 +42,98 @@ func title(t Tool) string {
 	return t.Title
 }
 
-// toolsTable is the list for people.
-func toolsTable(tools []Tool, limit int, s terminal.Style) string {
+// toolsOverview is the list for people: a line for each tool, below the service that it
+// is of where that is known.
+func toolsOverview(tools []Tool, of map[string]origin, limit int, s terminal.Style) string {
 	var b strings.Builder
-	marked := false
-	for i, t := range tools {
+	groups := map[string][]row{}
+	var services []string
+	for _, t := range tools {
+		service := of[t.Name].Service
+		if groups[service] == nil {
+			services = append(services, service)
+		}
+		about := terminal.SafeLine(about(t))
+		if hint := hints(t); hint == destructive {
+			about = strings.TrimSpace(hint + " " + about)
+		}
+		groups[service] = append(groups[service], row{terminal.SafeLine(t.Name), about})
+	}
+	slices.Sort(services)
+	for i, service := range services {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(heading(t, limit, s))
-		if t.Description != "" {
-			for _, line := range terminal.Wrap(terminal.SafeText(t.Description), limit-2) {
-				fmt.Fprintln(&b, strings.TrimRight("  "+line, " "))
-			}
+		indent := ""
+		if service != "" {
+			b.WriteString(s.Dim(terminal.SafeLine(service)) + "\n")
+			indent = "  "
 		}
-		rows := parameters(t.InputSchema)
-		marked = marked || slices.ContainsFunc(rows, func(p parameter) bool { return p.required })
-		writeParameters(&b, rows, limit, s)
-	}
-	if marked {
-		b.WriteString("\n" + s.Dim("* required") + "\n")
+		b.WriteString(tableRows(groups[service], limit, indent, s))
 	}
 	return b.String()
+}
+
+// toolDetails is all that is known of a tool.
+func toolDetails(t Tool, of origin, limit int, s terminal.Style) string {
+	var b strings.Builder
+	b.WriteString(heading(t, limit, s))
+	if t.Description != "" {
+		for _, line := range terminal.Wrap(terminal.SafeText(t.Description), limit-2) {
+			fmt.Fprintln(&b, strings.TrimRight("  "+line, " "))
+		}
+	}
+	b.WriteByte('\n')
+	facts := []row{{"service", strings.TrimSpace(terminal.SafeLine(of.Service + " " + of.Version))}}
+	if of.Approval {
+		facts = append(facts, row{"approval", "a person agrees to each call"})
+	}
+	if a := t.Annotations; a != nil {
+		for _, hint := range []struct {
+			name string
+			is   *bool
+		}{{"read-only", a.ReadOnlyHint}, {"destructive", a.DestructiveHint}, {"idempotent", a.IdempotentHint}, {"open world", a.OpenWorldHint}} {
+			if hint.is != nil {
+				facts = append(facts, row{hint.name, map[bool]string{true: "yes", false: "no"}[*hint.is]})
+			}
+		}
+	}
+	for _, f := range facts {
+		if f.about != "" {
+			fmt.Fprintf(&b, "  %s%s  %s\n", s.Dim(f.name), pad(f.name, len("destructive")), f.about)
+		}
+	}
+	rows := parameters(t.InputSchema)
+	if len(rows) > 0 {
+		b.WriteString("\n  " + s.Dim("takes") + "\n")
+		writeParameters(&b, rows, limit, s)
+	}
+	if out := parameters(t.OutputSchema); len(out) > 0 {
+		b.WriteString("\n  " + s.Dim("gives") + "\n")
+		writeParameters(&b, out, limit, s)
+	}
+	if slices.ContainsFunc(rows, func(p parameter) bool { return p.required }) {
+		b.WriteString("\n  " + s.Dim("* required") + "\n")
+	}
+	b.WriteString("\n  " + s.Dim("try") + "  " + example(t.Name, rows) + "\n")
+	return b.String()
+}
+
+// example is a command that calls a tool, with what it requires.
+func example(name string, rows []parameter) string {
+	command := "busbar call " + terminal.SafeLine(name)
+	for _, p := range rows {
+		if p.required {
+			command += " " + p.name + "=…"
+		}
+	}
+	return command
 }
 
 // heading is a tool's name, hints and title; the title has its own line where
 // it would not fit.
 func heading(t Tool, limit int, s terminal.Style) string {
-	name, hints := terminal.SafeLine(t.Name), ""
-	if a := t.Annotations; a != nil {
-		switch {
-		case a.ReadOnlyHint != nil && *a.ReadOnlyHint:
-			hints = "[read-only]"
-		case a.DestructiveHint != nil && *a.DestructiveHint:
-			hints = "[destructive]"
-		}
-	}
+	name, hints := terminal.SafeLine(t.Name), hints(t)
 	line, used := s.Bold(name), terminal.Cells(name)
 	if hints != "" {
 		line, used = line+"  "+s.Dim(hints), used+2+terminal.Cells(hints)
@@ -92,28 +148,34 @@ func heading(t Tool, limit int, s terminal.Style) string {
 	return line + "\n  " + strings.Join(terminal.Wrap(text, limit-2), "\n  ") + "\n"
 }
 
+const destructive = "[destructive]"
+
+// hints is what matters most of a tool's annotations.
+func hints(t Tool) string {
+	switch a := t.Annotations; {
+	case a == nil:
+	case a.ReadOnlyHint != nil && *a.ReadOnlyHint:
+		return "[read-only]"
+	case a.DestructiveHint != nil && *a.DestructiveHint:
+		return destructive
+	}
+	return ""
+}
+
 // parameter is one row of a tool's parameters.
 type parameter struct {
 	name, kind, description string
 	required                bool
 }
 
-// parameters reads the top level of an input schema, in its order. A schema
-// that says it differently has no rows.
-func parameters(input jsontext.Value) []parameter {
-	var top struct {
-		Properties jsontext.Value `json:"properties"`
-		Required   []string       `json:"required"`
-	}
-	if decode(input, &top) != nil {
-		return nil
-	}
+// parameters reads the top level of a schema, in its order. A schema that says it
+// differently has no rows.
+func parameters(schema jsontext.Value) []parameter {
+	f := newForm(schema)
 	var rows []parameter
-	// An error ends the rows early, as a schema of another shape does above.
-	_ = eachMember(top.Properties, func(name string, v jsontext.Value) error {
-		p := parameter{name: terminal.SafeLine(name), required: slices.Contains(top.Required, name), kind: "any"}
-		var s property
-		if decode(v, &s) == nil {
+	for _, name := range f.names() {
+		p := parameter{name: terminal.SafeLine(name), required: f.required(name), kind: "any"}
+		if s := f.field(name); s != nil {
 			word, inWords := s.kind()
 			p.kind, p.description = terminal.SafeLine(word), terminal.SafeLine(s.Description)
 			if inWords {
@@ -124,8 +186,7 @@ func parameters(input jsontext.Value) []parameter {
 			}
 		}
 		rows = append(rows, p)
-		return nil
-	})
+	}
 	return rows
 }
 

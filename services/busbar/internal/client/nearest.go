@@ -9,17 +9,16 @@ import (
 // maxNear is how many names are suggested.
 const maxNear = 3
 
-// nearest returns the tools whose names a mistyped name may have meant, the
-// likeliest first.
-func nearest(name string, tools []Tool) []string {
+// nearest returns the names that a mistyped one may have meant, the likeliest first.
+func nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string
 		distance int
 	}
 	var found []candidate
 	typed := strings.ToLower(name)
-	for _, t := range tools {
-		have := strings.ToLower(t.Name)
+	for _, k := range known {
+		have := strings.ToLower(k)
 		d := distance(typed, have)
 		part := len(typed) >= 3 && strings.Contains(have, typed) || len(have) >= 3 && strings.Contains(typed, have)
 		switch {
@@ -29,7 +28,7 @@ func nearest(name string, tools []Tool) []string {
 		default:
 			continue
 		}
-		found = append(found, candidate{t.Name, d})
+		found = append(found, candidate{k, d})
 	}
 	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var names []string

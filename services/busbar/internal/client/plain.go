@@ -44,6 +44,7 @@ func (c *Client) plain(ctx context.Context, method string, body io.Reader, path 
 // ask makes such a request and returns the answer's body, a JSON value. carries
 // is the method of MCP that the request has carried out; empty for none.
 func (c *Client) ask(ctx context.Context, carries string, r *http.Request) (jsontext.Value, error) {
+	defer c.waiting()()
 	var sent atomic.Bool
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	lost := func(err error) error {

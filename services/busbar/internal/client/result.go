@@ -13,6 +13,7 @@ import (
 const (
 	typeComplete      = "complete"
 	typeInputRequired = "input_required"
+	typeTask          = "task"
 )
 
 // Progress is how far a call has come.
@@ -36,6 +37,10 @@ type Result struct {
 	// InputRequests is what the server wants to know first. Not nil means that
 	// there is no result yet.
 	InputRequests []InputRequest `json:"-"`
+	// RequestState goes back to the server with the answers.
+	RequestState string `json:"requestState"`
+	// Task is what the call goes on as; empty for none. Then there is no result yet.
+	Task string `json:"-"`
 }
 
 // Content is one item of a result. Which fields are set depends on Type.
@@ -68,6 +73,8 @@ type InputRequest struct {
 	Message string
 	// URL is where to answer it, if it is to be answered there.
 	URL string
+	// Form is the schema of the answer, if it is a form; nil for none.
+	Form jsontext.Value
 }
 
 // resultType returns a result's type; absent means complete.
@@ -97,6 +104,15 @@ func decodeResult(raw jsontext.Value) (*Result, error) {
 			return nil, malformed("the server's question is malformed", err)
 		}
 		res.InputRequests = requests
+		if decode(raw, res) != nil { // content of another type than a list
+			return nil, malformed("the server's question is malformed", nil)
+		}
+	case typeTask:
+		t, err := decodeTask(raw)
+		if err != nil {
+			return nil, malformed(err.Error(), nil)
+		}
+		res.Task = t.ID
 	default:
 		return nil, malformed(fmt.Sprintf("unknown type of result %q", typ), nil)
 	}
@@ -117,8 +133,9 @@ func decodeInputRequests(raw []byte) ([]InputRequest, error) {
 		var r struct {
 			Method string `json:"method"`
 			Params struct {
-				Message  string `json:"message"`
-				URL      string `json:"url"`
+				Message  string         `json:"message"`
+				URL      string         `json:"url"`
+				Form     jsontext.Value `json:"requestedSchema"`
 				Messages []struct {
 					Content jsontext.Value `json:"content"`
 				} `json:"messages"`
@@ -127,7 +144,7 @@ func decodeInputRequests(raw []byte) ([]InputRequest, error) {
 		if err := decode(v, &r); err != nil {
 			return err
 		}
-		in := InputRequest{Key: key, Method: r.Method, Message: r.Params.Message, URL: r.Params.URL}
+		in := InputRequest{Key: key, Method: r.Method, Message: r.Params.Message, URL: r.Params.URL, Form: r.Params.Form}
 		if n := len(r.Params.Messages); in.Message == "" && n > 0 {
 			var c Content // of sampling; a list of contents has no one text
 			if decode(r.Params.Messages[n-1].Content, &c) == nil {

@@ -37,14 +37,45 @@ type request struct {
 	// progress asks for progress notifications, which onProgress hears.
 	progress   bool
 	onProgress func(Progress)
+	// asks declares that a person can be asked, tasks that the call may go on as a task.
+	asks, tasks bool
+}
+
+// capabilities are what the request declares.
+func (r *request) capabilities() map[string]any {
+	all := map[string]any{}
+	if r.asks {
+		all["elicitation"] = map[string]any{"form": struct{}{}, "url": struct{}{}}
+	}
+	if r.tasks {
+		all["extensions"] = map[string]any{mcp.ExtensionTasks: struct{}{}}
+	}
+	return all
+}
+
+// mirrored is the member of params that header Mcp-Name repeats; empty for none.
+func (r *request) mirrored() string {
+	switch r.method {
+	case mcp.MethodToolsCall, mcp.MethodPromptsGet:
+		return r.params.Name
+	case mcp.MethodResourcesRead:
+		return r.params.URI
+	}
+	return r.params.TaskID
 }
 
 // params of the methods this client uses.
 type params struct {
-	Name      string         `json:"name,omitzero"`
-	Arguments jsontext.Value `json:"arguments,omitzero"`
-	Cursor    *string        `json:"cursor,omitzero"`
-	Meta      map[string]any `json:"_meta"`
+	Name           string            `json:"name,omitzero"`
+	URI            string            `json:"uri,omitzero"`
+	Arguments      jsontext.Value    `json:"arguments,omitzero"`
+	InputResponses jsontext.Value    `json:"inputResponses,omitzero"`
+	RequestState   string            `json:"requestState,omitzero"`
+	TaskID         string            `json:"taskId,omitzero"`
+	Ref            map[string]string `json:"ref,omitzero"`
+	Argument       map[string]string `json:"argument,omitzero"`
+	Cursor         *string           `json:"cursor,omitzero"`
+	Meta           map[string]any    `json:"_meta"`
 }
 
 type envelope struct {
@@ -61,6 +92,7 @@ func (c *Client) do(ctx context.Context, r request) (jsontext.Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer c.waiting()()
 	x := exchange{client: c, request: r, id: id}
 	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { x.sent.Store(true) }}))
 	resp, err := c.httpClient().Do(req)
@@ -87,7 +119,7 @@ func (c *Client) newRequest(ctx context.Context, r request, id string) (*http.Re
 	r.params.Meta = map[string]any{
 		mcp.MetaProtocolVersion:    mcp.Modern,
 		mcp.MetaClientInfo:         mcp.Implementation{Name: "busbar", Title: "Busbar command line", Version: c.version()},
-		mcp.MetaClientCapabilities: struct{}{},
+		mcp.MetaClientCapabilities: r.capabilities(),
 	}
 	if r.progress {
 		r.params.Meta[mcp.MetaProgressToken] = jsontext.Value(id)
@@ -111,8 +143,8 @@ func (c *Client) newRequest(ctx context.Context, r request, id string) (*http.Re
 	req.Header.Set("User-Agent", "busbar/"+c.version())
 	req.Header.Set(mcp.HeaderProtocolVersion, mcp.Modern)
 	req.Header.Set(mcp.HeaderMethod, r.method)
-	if r.method == mcp.MethodToolsCall {
-		req.Header.Set(mcp.HeaderName, mcp.EncodeHeader(r.params.Name))
+	if name := r.mirrored(); name != "" {
+		req.Header.Set(mcp.HeaderName, mcp.EncodeHeader(name))
 	}
 	return req, nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
@@ -66,79 +69,13 @@ type Options struct {
 	HTTP *http.Client
 	// TLS of an edge at an https:// URL.
 	TLS TLS
+	// Quiet is how long an answer may take before a line on stderr, if that is a terminal,
+	// says what is waited for. 0 is a second.
+	Quiet time.Duration
 	// Version of the program, for clientInfo.
 	Version string
 	// Getenv reads NO_COLOR, TERM and COLUMNS; nil means os.Getenv.
 	Getenv func(string) string
-}
-
-// ToolsOptions are the options of `busbar tools`.
-type ToolsOptions struct{ Options }
-
-// CallOptions are the options of `busbar call`.
-type CallOptions struct {
-	Options
-	// Name of the tool.
-	Name string
-	// Argument is a JSON object, "@FILE", "-" for stdin, or "" for {}.
-	Argument string
-}
-
-// RunTools is `busbar tools`: it lists the tools of an edge and returns the
-// exit code.
-func RunTools(ctx context.Context, opts ToolsOptions, stdout, stderr io.Writer) int {
-	run := newRun(opts.Options, stdout, stderr)
-	ctx, stop := run.within(ctx)
-	defer stop()
-	tools, err := run.edge.Tools(ctx)
-	switch {
-	case err != nil:
-		return run.fail(err, "")
-	case opts.JSON && opts.Terminal:
-		return run.print(terminal.SafeJSON(toolsJSON(tools)), ExitOK)
-	case opts.JSON:
-		return run.print(toolsJSON(tools), ExitOK)
-	case len(tools) == 0:
-		fmt.Fprintf(stderr, "%s offers no tools\n", terminal.SafeLine(run.edge.shownURL()))
-		return ExitOK
-	case opts.Terminal:
-		return run.print(toolsTable(tools, terminal.Columns(opts.Width, run.getenv), run.style), ExitOK)
-	}
-	return run.print(toolsPlain(tools), ExitOK)
-}
-
-// RunCall is `busbar call`: it calls one tool and returns the exit code. Where a
-// person has to agree and can be asked, it asks.
-func RunCall(ctx context.Context, opts CallOptions, stdin io.Reader, stdout, stderr io.Writer) int {
-	run := newRun(opts.Options, stdout, stderr)
-	calling, stop := run.within(ctx)
-	defer stop()
-	arguments, err := readArgument(calling, opts.Argument, stdin)
-	if err != nil {
-		return run.fail(err, opts.Name)
-	}
-	bar := progressLine{w: stderr, width: terminal.Columns(opts.Width, run.getenv)}
-	var onProgress func(Progress)
-	if opts.ErrTerminal && run.getenv("TERM") != "dumb" {
-		onProgress = bar.show
-	}
-	res, err := run.edge.Call(calling, opts.Name, arguments, onProgress)
-	bar.clear()
-	if held := heldBy(err); held != nil && held.Approver != byOthers && opts.asks() {
-		held.Name, held.Parameters = opts.Name, arguments
-		yes, err := run.confirm(ctx, held, stdin)
-		switch {
-		case err != nil:
-			return run.fail(err, "")
-		case !yes:
-			return run.deny(ctx, held, ExitRefused)
-		}
-		return run.agree(ctx, held, opts.Options)
-	}
-	if err != nil {
-		return run.fail(err, opts.Name)
-	}
-	return run.show(res, opts.Options)
 }
 
 // show prints a result and returns the exit code.
@@ -152,10 +89,8 @@ func (r *run) show(res *Result, o Options) int {
 		code = ExitToolError
 	}
 	switch {
-	case o.JSON && o.Terminal:
-		return r.print(terminal.SafeJSON(oneLine(res.Raw))+"\n", code)
 	case o.JSON:
-		return r.print(oneLine(res.Raw)+"\n", code)
+		return r.printRaw(res.Raw, o, code)
 	case code == ExitToolError:
 		text := resultText(res, true)
 		if text == "" {
@@ -178,16 +113,23 @@ type run struct {
 	getenv          func(string) string
 	// certificate is whether one is shown to the edge.
 	certificate bool
+	// asks is whether there is a person to ask.
+	asks bool
+	// line shows how far the command has come.
+	line *progressLine
 }
 
 func newRun(o Options, stdout, stderr io.Writer) *run {
 	getenv := environment(o.Getenv)
 	r := &run{
-		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv, certificate: o.TLS.Cert != "",
+		timeout: o.Timeout, stdout: stdout, stderr: stderr, getenv: getenv, certificate: o.TLS.Cert != "", asks: o.asks(),
 		style: terminal.NewStyle(o.Terminal, getenv), errStyle: terminal.NewStyle(o.ErrTerminal, getenv),
 	}
+	r.line = &progressLine{w: stderr, width: terminal.Columns(o.Width, getenv), quiet: cmp.Or(o.Quiet, time.Second)}
+	r.line.on = o.ErrTerminal && getenv("TERM") != "dumb"
 	client, err := o.TLS.client(o.HTTP)
 	r.edge = &Client{URL: o.URL, HTTP: client, invalid: err, Header: o.Header, Version: o.Version, Warn: func(message string) { fmt.Fprintln(stderr, "warning: "+terminal.SafeLine(message)) }}
+	r.edge.Waiting = func() func() { return r.line.wait("waiting for " + r.edge.shownURL()) }
 	return r
 }
 
@@ -196,6 +138,15 @@ func (r *run) within(ctx context.Context) (context.Context, context.CancelFunc) 
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, r.timeout)
+}
+
+// printRaw writes JSON as received, on a line.
+func (r *run) printRaw(raw jsontext.Value, o Options, code int) int {
+	text := oneLine(raw)
+	if o.Terminal {
+		text = terminal.SafeJSON(text)
+	}
+	return r.print(text+"\n", code)
 }
 
 // print writes the command's output.

@@ -51,7 +51,7 @@ func TestRunCallShowsResults(t *testing.T) {
 		{"tool error", `{"content":[{"type":"text","text":"no such city\u001b"}],"isError":true}`, Options{}, ExitToolError, "", []string{"tool error: no such city\\x1b\n"}},
 		{"tool error without words", `{"content":[],"isError":true}`, Options{}, ExitToolError, "", []string{"did not say why"}},
 		{"tool error as json", `{"content":[],"isError":true}`, Options{JSON: true}, ExitToolError, `{"content":[],"isError":true}` + "\n", nil},
-		{"unknown type of result", `{"resultType":"task","content":[]}`, Options{}, ExitTransport, "", []string{`unknown type of result "task"`, "executed: unknown"}},
+		{"unknown type of result", `{"resultType":"other","content":[]}`, Options{}, ExitTransport, "", []string{`unknown type of result "other"`, "executed: unknown"}},
 		{"malformed result", `{"content":"x"}`, Options{}, ExitTransport, "", []string{"the result is malformed"}},
 	}
 	for _, tt := range tests {
@@ -157,7 +157,7 @@ func TestRunCallArguments(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := newEdge(t, handlers{"tools/list": lists(echo), "tools/call": answers(`{"content":[]}`)})
-			o := runCall(t, CallOptions{Options: Options{URL: e.URL}, Name: "echo", Argument: tt.argument}, tt.stdin)
+			o := runCall(t, CallOptions{Options: Options{URL: e.URL}, Name: "echo", Arguments: given(tt.argument)}, tt.stdin)
 			if tt.sent == "" {
 				o.check(t, ExitUsage, "", tt.stderr)
 				if len(e.got("tools/list"))+len(e.got("tools/call")) > 0 {
@@ -221,7 +221,7 @@ func TestRunCallInterrupted(t *testing.T) {
 		defer end.Close()
 		interrupt()
 		var out, errs bytes.Buffer
-		code := RunCall(ctx, CallOptions{Options: Options{URL: "http://x"}, Name: "echo", Argument: "-"}, in, &out, &errs)
+		code := RunCall(ctx, CallOptions{Options: Options{URL: "http://x"}, Name: "echo", Arguments: []string{"-"}}, in, &out, &errs)
 		outcome{code, out.String(), errs.String()}.check(t, ExitInterrupted, "", "interrupted")
 	})
 }
@@ -234,7 +234,7 @@ func TestRunToolsCannotWrite(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t, handlers{"tools/list": lists(echo)})
 	var errs bytes.Buffer
-	if code := RunTools(t.Context(), ToolsOptions{Options{URL: e.URL}}, fullDisk{}, &errs); code != ExitTransport || !strings.Contains(errs.String(), "disk full") {
+	if code := RunTools(t.Context(), ToolsOptions{Options: Options{URL: e.URL}}, fullDisk{}, &errs); code != ExitTransport || !strings.Contains(errs.String(), "disk full") {
 		t.Errorf("exit code %d: %s", code, errs.String())
 	}
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,41 +32,10 @@ func TestRunTools(t *testing.T) {
 		{"json on a terminal", []string{"{\"name\":\"a\u009b\",\"inputSchema\":{}}"}, Options{JSON: true, Terminal: true}, `[{"name":"a\u009b","inputSchema":{}}]` + "\n"},
 		{"table", []string{entities, drop}, Options{Terminal: true, Width: 60, Getenv: func(k string) string {
 			return map[string]string{"NO_COLOR": "1"}[k]
-		}}, `extract_entities  [read-only]  Extract entities
-  Finds people, places and organisations in a text.
-  Keeps their order.
-    text*      string          The text to read, in any of
-                               the languages that the
-                               service knows.
-    language   en|pl|ru        (default "en")
-    limits     integer[]|null  世界
-    extra      any
-
-drop  [destructive]  Drop it
-
-* required
+		}}, `extract_entities  Finds people, places and organisations in…
+drop              [destructive] Drop it
 `},
-		{"narrow table", []string{entities}, Options{Terminal: true, Getenv: func(k string) string {
-			return map[string]string{"TERM": "dumb", "COLUMNS": "36"}[k]
-		}}, `extract_entities  [read-only]
-  Extract entities
-  Finds people, places and
-  organisations in a text.
-  Keeps their order.
-    text*      string
-        The text to read, in any of
-        the languages that the
-        service knows.
-    language   en|pl|ru
-        (default "en")
-    limits     integer[]|null
-        世界
-    extra      any
-
-* required
-`},
-		{"colour", []string{`{"name":"a\u001b[2J","inputSchema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}}`}, colour,
-			"\x1b[1ma\\x1b[2J\x1b[0m\n    x\x1b[31m*\x1b[0m  \x1b[2mstring\x1b[0m\n\n\x1b[2m* required\x1b[0m\n"},
+		{"colour", []string{`{"name":"a\u001b[2J","description":"\u009bb","inputSchema":{}}`}, colour, "\x1b[1ma\\x1b[2J\x1b[0m  \\u009bb\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,6 +65,42 @@ drop  [destructive]  Drop it
 	})
 }
 
+func TestRunToolsOne(t *testing.T) {
+	t.Parallel()
+	one := func(o ToolsOptions, tools ...string) outcome {
+		o.URL, o.Getenv = newEdge(t, handlers{"tools/list": lists(tools...)}).URL, noEnv
+		var out, errs bytes.Buffer
+		code := RunTools(t.Context(), o, &out, &errs)
+		return outcome{code, out.String(), errs.String()}
+	}
+	const details = `extract_entities  [read-only]  Extract entities
+  Finds people, places and organisations in a text.
+  Keeps their order.
+
+  read-only    yes
+
+  takes
+    text*      string          The text to read, in any of
+                               the languages that the
+                               service knows.
+    language   en|pl|ru        (default "en")
+    limits     integer[]|null  世界
+    extra      any
+
+  * required
+
+  try  busbar call extract_entities text=…
+`
+	one(ToolsOptions{Options: Options{Width: 60}, Name: "extract_entities"}, entities, drop).check(t, ExitOK, details)
+	narrow := one(ToolsOptions{Options: Options{Width: 36}, Name: "extract_entities"}, entities)
+	if narrow.code != ExitOK || !strings.Contains(narrow.stdout, "    text*      string\n        The text to read, in any of\n") {
+		t.Errorf("%+v", narrow)
+	}
+	one(ToolsOptions{Options: Options{JSON: true}, Name: "drop"}, entities, drop).check(t, ExitOK, drop+"\n")
+	one(ToolsOptions{Name: "dorp"}, entities, drop).check(t, ExitRefused, "", "there is no tool \"dorp\"; did you mean drop?")
+	one(ToolsOptions{Service: "text"}, drop).check(t, ExitRefused, "", "HTTP 404")
+}
+
 func TestRunToolsWithoutMCP(t *testing.T) {
 	t.Parallel()
 	page := func(status int, contentType, body string) func(http.ResponseWriter, received) {
@@ -121,7 +127,7 @@ func TestRunToolsWithoutMCP(t *testing.T) {
 		{"gateway", page(502, "text/html", ""), ExitTransport, []string{"HTTP 502 Bad Gateway"}},
 		{"broken JSON", page(200, "application/json", `{"jsonrpc":"2.0",`), ExitTransport, []string{"not a JSON-RPC response"}},
 		{"other id", page(200, "application/json", `{"jsonrpc":"2.0","id":77,"result":{}}`), ExitTransport, []string{"the answer is to request 77, not 1"}},
-		{"malformed list", answers(`{"tools":{}}`), ExitTransport, []string{"the tool list is malformed"}},
+		{"malformed list", answers(`{"tools":{}}`), ExitTransport, []string{"the list of tools is malformed"}},
 		{"question instead of a list", answers(`{"resultType":"input_required"}`), ExitTransport, []string{`result type "input_required"`}},
 		{"error without a code", fails(200, `{"message":"x"}`), ExitTransport, []string{"the error has no code"}},
 		{"error without an id", page(403, "application/json", `{"jsonrpc":"2.0","error":{"code":1403,"message":"no"}}`), ExitRefused, []string{"error: no\n", "reason: forbidden"}},

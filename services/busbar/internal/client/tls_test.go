@@ -34,7 +34,7 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			exit := RunCall(t.Context(), CallOptions{Options: Options{URL: w.url, TLS: c.tls}, Name: "measure", Argument: `{"text":"abc"}`}, strings.NewReader(""), &out, &errs)
+			exit := RunCall(t.Context(), CallOptions{Options: Options{URL: w.url, TLS: c.tls}, Name: "measure", Arguments: []string{"text=abc"}}, strings.NewReader(""), &out, &errs)
 			if exit != c.exit || !strings.Contains(errs.String(), c.says) {
 				t.Errorf("%d %s %s", exit, &out, &errs)
 			}
@@ -54,7 +54,7 @@ func TestWrongScheme(t *testing.T) {
 		strings.Replace(plain.url, "http://", "https://", 1):   "next: give the --url with http://",
 	} {
 		var out, errs bytes.Buffer
-		if exit := RunTools(t.Context(), ToolsOptions{Options{URL: url}}, &out, &errs); exit == ExitOK || !strings.Contains(errs.String(), says) {
+		if exit := RunTools(t.Context(), ToolsOptions{Options: Options{URL: url}}, &out, &errs); exit == ExitOK || !strings.Contains(errs.String(), says) {
 			t.Errorf("%s: %d %s", url, exit, &errs)
 		}
 	}

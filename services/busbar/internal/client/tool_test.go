@@ -80,7 +80,7 @@ func TestNearest(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := nearest(tt.typed, tools); !slices.Equal(got, tt.want) {
+			if got := nearest(tt.typed, toolNames(tools)); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -115,6 +118,42 @@ func (w *world) service(t *testing.T) *service.Service {
 		_, err := c.Ask(service.Elicit("name", "Who?", map[string]any{"type": "object", "properties": map[string]any{}}))
 		return nil, err
 	})
+	service.AddTool(s, service.Tool{Name: "order"}, func(_ context.Context, c *service.Call, _ input) (*service.Result, error) {
+		const form = `{"type":"object","properties":{"drink":{"type":"string","title":"What","enum":["tea","coffee"]},"cups":{"type":"integer","default":1},"milk":{"type":"boolean"},"note":{"type":"string"}},"required":["drink"]}`
+		said, err := c.Ask(service.Elicit("order", "What\u009b will it be?", jsontext.Value(form)))
+		if err != nil {
+			return nil, err
+		}
+		var got struct {
+			Drink string `json:"drink"`
+			Note  string `json:"note"`
+			Cups  int    `json:"cups"`
+			Milk  bool   `json:"milk"`
+		}
+		action, err := said.Elicited("order", &got)
+		if err != nil {
+			return nil, err
+		}
+		return text(fmt.Sprint(action, " ", got))
+	})
+	service.AddTool(s, service.Tool{Name: "long", Task: service.TaskRequired}, func(_ context.Context, _ *service.Call, in input) (*service.Result, error) {
+		if in.Text == "fail" {
+			return nil, service.Errorf("no luck")
+		}
+		return text("done " + in.Text)
+	})
+	s.AddPrompt(mcp.Prompt{Name: "greet", Description: "Greets.", Arguments: []mcp.PromptArgument{{Name: "who", Required: true}}},
+		func(_ context.Context, _ *service.Call, a map[string]string) ([]mcp.PromptMessage, error) {
+			return []mcp.PromptMessage{{Role: "user", Content: mcp.Text("Hello\u009b " + a["who"])}}, nil
+		}, map[string]service.CompleteFunc{"who": func(_ context.Context, _ *service.Call, typed string, _ map[string]string) ([]string, error) {
+			return []string{typed + "nna", typed + "da\u009b"}, nil
+		}})
+	s.AddResource(mcp.Resource{URI: "svc://logo", Name: "logo", MIMEType: "image/png"}, func(_ context.Context, _ *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
+		return []mcp.ResourceContents{{URI: uri, MIMEType: "image/png", Blob: []byte("\x89PNG")}}, nil
+	})
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "svc://notes/{id}", Name: "notes"}, func(_ context.Context, _ *service.Call, uri string, vars map[string]string) ([]mcp.ResourceContents, error) {
+		return []mcp.ResourceContents{{URI: uri, Text: "note\u009b " + vars["id"]}}, nil
+	}, nil)
 	service.AddTool(s, service.Tool{Name: "big"}, func(_ context.Context, _ *service.Call, in input) (*service.Result, error) {
 		return text(strings.Repeat("x", in.Size))
 	})

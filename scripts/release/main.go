@@ -1,0 +1,229 @@
+// Command release builds what is given out of a version: for each system an archive and
+// a bill of materials, a Debian package, a Homebrew formula, checksums and a statement
+// of where all of it comes from. It publishes nothing. See docs/releasing.md.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	program = "busbar"
+	source  = "services/busbar/cmd/busbar"
+	home    = "https://github.com/busbar-mcp/busbar"
+	about   = "Serves the Model Context Protocol from services on a NATS bus"
+)
+
+// systems are those that a release is built for.
+var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+
+// semver is what a version looks like (semver.org), without the v of its tag.
+var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+
+// release is one that is being built.
+type release struct {
+	version, commit string
+	// time of the commit, which everything in the release bears: a second build gives
+	// the same bytes.
+	time time.Time
+	dir  string
+	// files are names in dir with their SHA-256.
+	files map[string]string
+}
+
+func main() {
+	out := flag.String("out", ".tmp/release", "directory to write to; what is in it is removed")
+	only := flag.String("only", strings.Join(systems, ","), "systems to build for")
+	tag := flag.String("tag", "", "make this tag, such as v1.2.3, first: of a clean tree, and not pushed")
+	flag.Parse()
+	if err := run(*out, strings.Split(*only, ","), *tag); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string, only []string, tag string) error {
+	for _, s := range only {
+		if !slices.Contains(systems, s) {
+			return fmt.Errorf("-only %s: it is one of %s", s, strings.Join(systems, ", "))
+		}
+	}
+	if tag != "" {
+		if err := makeTag(tag); err != nil {
+			return err
+		}
+	}
+	r := &release{dir: out, files: map[string]string{}}
+	if err := r.identify(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for _, s := range only {
+		if err := r.build(s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	if err := r.formula(); err != nil {
+		return err
+	}
+	if err := r.provenance(); err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, name := range r.names() {
+		fmt.Fprintf(&sums, "%s  %s\n", r.files[name], name)
+	}
+	if err := os.WriteFile(filepath.Join(out, "checksums.txt"), []byte(sums.String()), 0o644); err != nil {
+		return err
+	}
+	fmt.Print(sums.String())
+	return nil
+}
+
+// makeTag tags the commit that is checked out.
+func makeTag(tag string) error {
+	version, ok := strings.CutPrefix(tag, "v")
+	if !ok || !semver.MatchString(version) {
+		return fmt.Errorf("-tag %s: a tag is v and a version such as 1.2.3", tag)
+	}
+	dirty, err := git("status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if dirty != "" {
+		return errors.New("-tag: the tree has changes that are not committed")
+	}
+	_, err = git("tag", "--annotate", "--message", program+" "+version, tag)
+	return err
+}
+
+// identify finds out what is built.
+func (r *release) identify() error {
+	version, err := command("scripts/version")
+	if err != nil {
+		return err
+	}
+	if !semver.MatchString(version) {
+		return fmt.Errorf("scripts/version says %q, which is no version", version)
+	}
+	commit, err := git("rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	at, err := git("show", "--no-patch", "--format=%ct", "HEAD")
+	if err != nil {
+		return err
+	}
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	r.version, r.commit, r.time = version, commit, time.Unix(seconds, 0).UTC()
+	return err
+}
+
+// build makes the program of a system, and what it travels in.
+func (r *release) build(system string) error {
+	goos, arch, _ := strings.Cut(system, "/")
+	name := program
+	if goos == "windows" {
+		name += ".exe"
+	}
+	scratch, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	binary := filepath.Join(scratch, name)
+	flags, err := command("scripts/version", "-ldflags")
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w "+flags, "-o", binary, "./"+source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	bill, err := r.bill(binary)
+	if err != nil {
+		return err
+	}
+	base := fmt.Sprintf("%s_%s_%s_%s", program, r.version, goos, arch)
+	if err := r.write(base+".cdx.json", bill); err != nil {
+		return err
+	}
+	entries := []entry{{name: name, from: binary, mode: 0o755}, {name: "LICENSE", from: "LICENSE", mode: 0o644}, {name: "README.md", from: "README.md", mode: 0o644}, {name: "CHANGELOG.md", from: "CHANGELOG.md", mode: 0o644}}
+	if goos == "windows" {
+		b, err := r.zipped(entries)
+		if err != nil {
+			return err
+		}
+		return r.write(base+".zip", b)
+	}
+	b, err := r.tarred(entries)
+	if err != nil {
+		return err
+	}
+	if err := r.write(base+".tar.gz", b); err != nil || goos != "linux" {
+		return err
+	}
+	deb, err := r.deb(arch, binary)
+	if err != nil {
+		return err
+	}
+	return r.write(fmt.Sprintf("%s_%s_%s.deb", program, debVersion(r.version), arch), deb)
+}
+
+// write adds a file to the release.
+func (r *release) write(name string, b []byte) error {
+	sum := sha256.Sum256(b)
+	r.files[name] = hex.EncodeToString(sum[:])
+	return os.WriteFile(filepath.Join(r.dir, name), b, 0o644)
+}
+
+func (r *release) writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return r.write(name, append(b, '\n'))
+}
+
+// names are those of the files, in order.
+func (r *release) names() []string {
+	names := make([]string, 0, len(r.files))
+	for name := range r.files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func git(arguments ...string) (string, error) { return command("git", arguments...) }
+
+// command runs a program and returns what it prints.
+func command(name string, arguments ...string) (string, error) {
+	cmd := exec.Command(name, arguments...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(arguments, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

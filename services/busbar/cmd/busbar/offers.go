@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
+)
+
+type resourcesCommand struct{ clientFlags }
+
+// Help implements kong's HelpProvider.
+func (resourcesCommand) Help() string { return `Example: busbar resources` }
+
+func (c *resourcesCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunResources(ctx, c.options(), out, os.Stderr))
+}
+
+type readCommand struct {
+	clientFlags
+	URI string `arg:"" name:"uri" help:"Of the resource."`
+}
+
+// Help implements kong's HelpProvider.
+func (readCommand) Help() string {
+	return `Example: busbar read weather://logs > logs.txt
+
+Where standard output is no terminal, bytes are written as they are. Exit status
+as for "busbar call".`
+}
+
+func (c *readCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunRead(ctx, client.ReadOptions{Options: c.options(), URI: c.URI}, os.Stdin, out, os.Stderr))
+}
+
+type promptsCommand struct{ clientFlags }
+
+// Help implements kong's HelpProvider.
+func (promptsCommand) Help() string { return `Example: busbar prompts` }
+
+func (c *promptsCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunPrompts(ctx, c.options(), out, os.Stderr))
+}
+
+type promptCommand struct {
+	clientFlags
+	Name      string   `arg:"" help:"Name of the prompt."`
+	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments; @FILE as a value is what a file has in it."`
+}
+
+// Help implements kong's HelpProvider.
+func (promptCommand) Help() string {
+	return `Example: busbar prompt weather_analysis location=Sacramento
+
+Exit status as for "busbar call".`
+}
+
+func (c *promptCommand) Run(ctx context.Context, out io.Writer) error {
+	o := client.PromptOptions{Options: c.options(), Name: c.Name, Arguments: c.Arguments}
+	return exit(client.RunPrompt(ctx, o, os.Stdin, out, os.Stderr))
+}
+
+type completeCommand struct {
+	clientFlags
+	Of       string `arg:"" help:"Name of a prompt, or template of a resource's URI."`
+	Argument string `arg:"" help:"Name of the argument."`
+	Typed    string `arg:"" optional:"" help:"What is typed of it."`
+}
+
+// Help implements kong's HelpProvider.
+func (completeCommand) Help() string {
+	return `Example: busbar complete 'custom://config/{config_name}' config_name a`
+}
+
+func (c *completeCommand) Run(ctx context.Context, out io.Writer) error {
+	o := client.CompleteOptions{Options: c.options(), Of: c.Of, Argument: c.Argument, Typed: c.Typed}
+	return exit(client.RunComplete(ctx, o, out, os.Stderr))
+}
+
+// taskCommands are for calls that go on without their requests.
+type taskCommands struct {
+	Get    taskGetCommand    `cmd:"" help:"Say how a task is doing, and print its result."`
+	Cancel taskCancelCommand `cmd:"" help:"Ask a task to end."`
+}
+
+type taskGetCommand struct {
+	clientFlags
+	ID   string `arg:"" help:"Of the task, as \"busbar call --detach\" prints it."`
+	Wait bool   `help:"Wait for its end."`
+}
+
+// Help implements kong's HelpProvider.
+func (taskGetCommand) Help() string {
+	return `Examples:
+  busbar task get K3J5V6Q2ZL4WBN7TYXC3M5R6DA
+  busbar task get --wait $(busbar call --detach ci_run command=test)
+
+Exit status: 0 it goes on, or is completed; 1 it failed; 3 it was cancelled;
+other as for "busbar call".`
+}
+
+func (c *taskGetCommand) Run(ctx context.Context, out io.Writer) error {
+	o := client.TaskOptions{Options: c.options(), ID: c.ID, Wait: c.Wait}
+	return exit(client.RunTaskGet(ctx, o, os.Stdin, out, os.Stderr))
+}
+
+type taskCancelCommand struct {
+	clientFlags
+	ID string `arg:"" help:"Of the task."`
+}
+
+// Help implements kong's HelpProvider.
+func (taskCancelCommand) Help() string {
+	return `Example: busbar task cancel K3J5V6Q2ZL4WBN7TYXC3M5R6DA`
+}
+
+func (c *taskCancelCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunTaskCancel(ctx, client.TaskOptions{Options: c.options(), ID: c.ID}, out, os.Stderr))
+}

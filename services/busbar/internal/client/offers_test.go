@@ -1,0 +1,154 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// run runs a command of the package and returns what it did.
+func (w *world) run(command func(o Options, stdin io.Reader, stdout, stderr io.Writer) int, o Options, stdin string) outcome {
+	base := w.options()
+	base.JSON, base.Terminal, base.ErrTerminal, base.InTerminal, base.Quiet = o.JSON, o.Terminal, o.ErrTerminal, o.InTerminal, o.Quiet
+	var out, errs bytes.Buffer
+	code := command(base, strings.NewReader(stdin), &out, &errs)
+	return outcome{code, out.String(), errs.String()}
+}
+
+// What an edge offers besides tools is listed, read and filled in; what services said
+// cannot steer a terminal.
+func TestOffers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	type command = func(Options, io.Reader, io.Writer, io.Writer) int
+	resources := func(o Options, _ io.Reader, out, errs io.Writer) int { return RunResources(ctx, o, out, errs) }
+	prompts := func(o Options, _ io.Reader, out, errs io.Writer) int { return RunPrompts(ctx, o, out, errs) }
+	read := func(uri string) command {
+		return func(o Options, in io.Reader, out, errs io.Writer) int {
+			return RunRead(ctx, ReadOptions{o, uri}, in, out, errs)
+		}
+	}
+	prompt := func(arguments ...string) command {
+		return func(o Options, in io.Reader, out, errs io.Writer) int {
+			return RunPrompt(ctx, PromptOptions{o, "greet", arguments}, in, out, errs)
+		}
+	}
+	complete := func(of, argument string) command {
+		return func(o Options, _ io.Reader, out, errs io.Writer) int {
+			return RunComplete(ctx, CompleteOptions{o, of, argument, "A"}, out, errs)
+		}
+	}
+	for name, c := range map[string]struct {
+		run    command
+		o      Options
+		code   int
+		stdout string
+		stderr []string
+	}{
+		"resources":                {resources, Options{}, ExitOK, "svc://logo\tlogo (image/png)\nsvc://notes/{id}\tnotes\n", nil},
+		"resources on a terminal":  {resources, Options{Terminal: true}, ExitOK, "\x1b[1msvc://logo\x1b[0m        logo (image/png)\n\x1b[1msvc://notes/{id}\x1b[0m  notes\n", nil},
+		"prompts":                  {prompts, Options{}, ExitOK, "greet\twho=…  Greets.\n", nil},
+		"prompts as JSON":          {prompts, Options{JSON: true}, ExitOK, `[{"name":"greet","description":"Greets.","arguments":[{"name":"who","required":true}]}]` + "\n", nil},
+		"bytes":                    {read("svc://logo"), Options{}, ExitOK, "\x89PNG", nil},
+		"bytes on a terminal":      {read("svc://logo"), Options{Terminal: true}, ExitOK, "[svc://logo (image/png), 4 bytes; write it to a file with >]\n", nil},
+		"text":                     {read("svc://notes/7"), Options{}, ExitOK, "note\u009b 7", nil},
+		"text on a terminal":       {read("svc://notes/7"), Options{Terminal: true}, ExitOK, "note\\u009b 7\n", nil},
+		"no such resource":         {read("svc://nothing"), Options{}, ExitRefused, "", []string{"unknown_resource"}},
+		"prompt":                   {prompt("who=Anna=B"), Options{Terminal: true}, ExitOK, "\x1b[2muser:\x1b[0m\nHello\\u009b Anna=B\n", nil},
+		"prompt without":           {prompt(), Options{}, ExitRefused, "", []string{"invalid_params"}},
+		"prompt, no value":         {prompt("Anna"), Options{}, ExitUsage, "", []string{`"Anna": write name=value`}},
+		"completion":               {complete("greet", "who"), Options{}, ExitOK, "Anna\nAda\\u009b\n", nil},
+		"completion of a template": {complete("svc://notes/{id}", "id"), Options{}, ExitOK, "", nil},
+		"completion of nothing":    {complete("nothing", "who"), Options{}, ExitRefused, "", []string{"error:"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w.run(c.run, c.o, "").check(t, c.code, c.stdout, c.stderr...)
+		})
+	}
+}
+
+// Who calls on a terminal is asked what the tool asks, field by field.
+func TestCallElicits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	person := Options{InTerminal: true, ErrTerminal: true}
+	order := func(o Options, in io.Reader, out, errs io.Writer) int {
+		return RunCall(t.Context(), CallOptions{Options: o, Name: "order"}, in, out, errs)
+	}
+	for name, c := range map[string]struct {
+		o             Options
+		typed, stdout string
+		code          int
+		stderr        string
+	}{
+		"everything":         {person, "coffee\n3\ny\n sweet \n", "accept {coffee sweet 3 true}\n", ExitOK, "What\\u009b will it be?"},
+		"what is needed":     {person, "tea\n\n\n\n", "accept {tea  1 false}\n", ExitOK, "  What (tea, coffee): "},
+		"mistakes":           {person, "\nbeer\ntea\nmany\n2\nperhaps\nno\n\n", "accept {tea  2 false}\n", ExitOK, `"beer" is not one of tea, coffee`},
+		"gone":               {person, "tea\n", "cancel {  0 false}\n", ExitOK, "  cups (integer) [1]: \n"},
+		"nobody to be asked": {Options{}, "tea\n", "", ExitRefused, "next: call it on a terminal: it asks you something\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := w.run(order, c.o, c.typed)
+			if got.code != c.code || got.stdout != c.stdout || !strings.Contains(got.stderr, c.stderr) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A call that has to be a task is one, and is waited for unless nobody wants to.
+func TestCallTask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	call := func(text string, detach bool) outcome {
+		return w.run(func(o Options, in io.Reader, out, errs io.Writer) int {
+			return RunCall(t.Context(), CallOptions{Options: o, Name: "long", Arguments: []string{"text=" + text}, Detach: detach}, in, out, errs)
+		}, Options{}, "")
+	}
+	get := func(id string, wait bool) outcome {
+		return w.run(func(o Options, in io.Reader, out, errs io.Writer) int {
+			return RunTaskGet(t.Context(), TaskOptions{o, id, wait}, in, out, errs)
+		}, Options{}, "")
+	}
+	call("x", false).check(t, ExitOK, "done x\n")
+	detached := call("y", true)
+	id := strings.TrimSpace(detached.stdout)
+	if detached.code != ExitOK || !regexp.MustCompile(`^\S{20,}$`).MatchString(id) || !strings.Contains(detached.stderr, "busbar task get "+id) {
+		t.Fatalf("%+v", detached)
+	}
+	get(id, true).check(t, ExitOK, "done y\n")
+	get(id, false).check(t, ExitOK, "done y\n")
+	get("nothing", true).check(t, ExitRefused, "", "unknown_task")
+	failed := call("fail", false)
+	if failed.code != ExitToolError || !strings.Contains(failed.stderr, "no luck") {
+		t.Errorf("%+v", failed)
+	}
+	cancelled := w.run(func(o Options, _ io.Reader, out, errs io.Writer) int {
+		return RunTaskCancel(t.Context(), TaskOptions{Options: o, ID: id}, out, errs)
+	}, Options{}, "")
+	if cancelled.code != ExitOK || !strings.Contains(cancelled.stderr, "asked to end") {
+		t.Errorf("%+v", cancelled)
+	}
+}
+
+// Who waits at a terminal is told what for.
+func TestWaitingIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	o := w.options()
+	o.ErrTerminal, o.Quiet = true, 10*time.Millisecond
+	var out bytes.Buffer
+	said := &watched{until: "waiting for " + w.url + ", ", found: interrupt}
+	if code := RunCall(ctx, CallOptions{Options: o, Name: "watch"}, nil, &out, said); code != ExitInterrupted || !strings.HasSuffix(said.String(), eraseLine+"interrupted\n") {
+		t.Errorf("%d %q", code, said.String())
+	}
+}
