@@ -51,6 +51,8 @@ type answer struct {
 	probed, stalled bool
 	// gap says that frames were lost.
 	gap bool
+	// full says that the attempt before found no room.
+	full bool
 }
 
 // send makes the request and waits for its answer: of the instance with the
@@ -98,14 +100,14 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 
 // choose returns the instance for this attempt, nil for none in particular.
 func (a *answer) choose() *member {
-	members := &a.caller.conn.members
+	members, from := &a.caller.conn.members, origin{a.caller.conn.Region(), a.full}
 	if a.options.Only == nil {
-		return members.take(a.service, a.tried)
+		return members.take(a.service, from, a.tried)
 	}
-	if one := members.takeOf(a.service, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
+	if one := members.takeOf(a.service, from, a.options.Only, a.tried); one != nil || len(a.tried) == 0 {
 		return one
 	}
-	return members.takeOf(a.service, a.options.Only, nil) // rather than none
+	return members.takeOf(a.service, from, a.options.Only, nil) // rather than none
 }
 
 // ran tells the caller which instance has the call.

@@ -148,8 +148,9 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	id := req.Id
 	ctx, span := sent(ctx, service, req)
 	var tried []string
+	full := false
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried}
+		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full}
 		frame, err := a.attempt(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)
@@ -159,7 +160,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 			answered(span, o.Ran, n, err)
 			return nil, err
 		}
-		tried = a.tried
+		tried, full = a.tried, err.Reason == fault.Overloaded
 		req.Id = id + "-" + strconv.Itoa(n+1)
 	}
 }

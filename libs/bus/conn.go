@@ -278,7 +278,11 @@ func (c *Conn) Trace(t trace.Tracer) { c.tracer = t }
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // Clustered reports whether the server connected to is one of a cluster.
-func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
+func (c *Conn) Clustered() bool { return c.Region() != "" }
+
+// Region is the name of the NATS cluster connected to; empty for a server alone, and
+// while there is no connection.
+func (c *Conn) Region() string { return c.nc.ConnectedClusterName() }
 
 // URL is the server connected to, without credentials.
 func (c *Conn) URL() string { return hosts(c.nc.ConnectedUrl()) }

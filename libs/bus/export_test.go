@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -28,4 +29,14 @@ func Sealed(t testing.TB, keys bool) func(*busv1.Request) {
 // FromLeader is what the server that takes a bucket's writes says of a key.
 func (b *Bucket) FromLeader(ctx context.Context, key string) ([]byte, uint64, bool, error) {
 	return b.fromLeader(ctx, key)
+}
+
+// Choose is the instance for a call from the region "near", of some that have calls:
+// those whose names begin with the region's are in it.
+func Choose(calls map[string]int, full bool) string {
+	m := &members{services: map[string][]*member{}}
+	for name, n := range calls {
+		m.services["svc"] = append(m.services["svc"], &member{instance: name, calls: n, region: strings.TrimRight(name, "0123456789")})
+	}
+	return m.take("svc", origin{"near", full}, nil).instance
 }

@@ -29,6 +29,31 @@ type member struct {
 	silent bool
 	// asks says that it begins calls with an effect only when permitted.
 	asks bool
+	// region is where it is; empty for one that does not say, as those of earlier releases.
+	region string
+}
+
+// distance is how many calls more than one elsewhere an instance of the caller's region
+// carries before the other is called: half of the slots that one has by default, so
+// that two edges fill it before either looks further.
+const distance = 32
+
+// origin is where a call comes from. full says that it found no room in that region.
+type origin struct {
+	region string
+	full   bool
+}
+
+func (m *member) elsewhere(from origin) bool {
+	return m.region != from.region && m.region != "" && from.region != ""
+}
+
+// load is by how much an instance is worse than one without calls next to the caller.
+func (m *member) load(from origin) int {
+	if m.elsewhere(from) != from.full {
+		return m.calls + distance
+	}
+	return m.calls
 }
 
 // SetInstances says what instances there are, by service, to the calls on this
@@ -44,7 +69,7 @@ func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
 			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == ann.Instance }); i >= 0 {
 				one = m.services[service][i]
 			}
-			one.version, one.asks = ann.Version, ann.SentUnixNano != 0
+			one.version, one.asks, one.region = ann.Version, ann.SentUnixNano != 0, ann.Region
 			services[service] = append(services[service], one)
 		}
 	}
@@ -72,12 +97,12 @@ func (m *members) ask(service string) bool {
 	return !slices.ContainsFunc(m.services[service], func(one *member) bool { return !one.asks })
 }
 
-// Of more instances than fewMembers, a call looks at triedMembers by chance.
+// Of more instances than fewMembers, a call looks at triedMembers of its region by chance.
 const fewMembers, triedMembers = 16, 4
 
-// take returns the instance for a call, none of those tried before, or nil to
-// leave that to the queue group. Give it back with done.
-func (m *members) take(service string, tried []string) *member {
+// take returns the instance for a call, none of those tried before, or nil
+// to leave that to the queue group. Give it back with done.
+func (m *members) take(service string, from origin, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.services[service]
@@ -85,17 +110,20 @@ func (m *members) take(service string, tried []string) *member {
 	if n < 2 {
 		return nil // nothing to choose from
 	}
-	looked, step := n, 1
+	looked := n
 	if n > fewMembers {
-		looked, step = triedMembers, 1+rand.IntN(n-1)
+		looked = triedMembers
 	}
 	var best *member
-	for i, at := 0, rand.IntN(n); i < looked; i, at = i+1, (at+step)%n {
+	for i, at := 0, rand.IntN(n); i < n && looked > 0; i, at = i+1, (at+1)%n {
 		one := all[at]
+		if !one.elsewhere(from) {
+			looked--
+		}
 		if one.gone || one.silent || slices.Contains(tried, one.instance) {
 			continue
 		}
-		if best == nil || one.calls < best.calls {
+		if best == nil || one.load(from) < best.load(from) {
 			best = one
 		}
 	}
@@ -119,7 +147,7 @@ func (m *members) version(service, instance string) string {
 
 // takeOf is take for a call that only some instances understand. One that hangs
 // is called if there is no other; nil means no instance.
-func (m *members) takeOf(service string, only, tried []string) *member {
+func (m *members) takeOf(service string, from origin, only, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member
@@ -127,7 +155,7 @@ func (m *members) takeOf(service string, only, tried []string) *member {
 		if a.silent != b.silent {
 			return a.silent
 		}
-		return a.calls > b.calls
+		return a.load(from) > b.load(from)
 	}
 	all := m.services[service]
 	for i, at := 0, rand.IntN(max(len(all), 1)); i < len(all); i, at = i+1, (at+1)%len(all) {

@@ -21,6 +21,15 @@ type Cluster struct {
 // NewCluster starts a cluster of n servers for the test.
 func NewCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
+	c := prepare(t, n)
+	c.startAll()
+	c.Ready()
+	return c
+}
+
+// prepare makes the options of a cluster.
+func prepare(t testing.TB, n int) *Cluster {
+	t.Helper()
 	c := &Cluster{t: t, nodes: make([]*server.Server, n)}
 	var routes []*url.URL
 	for i := range n {
@@ -34,15 +43,20 @@ func NewCluster(t testing.TB, n int) *Cluster {
 	}
 	for i := range n {
 		c.options[i].Routes = routes
-		c.Start(i)
 	}
 	t.Cleanup(func() {
 		for i := range c.nodes {
 			c.Stop(i)
 		}
 	})
-	c.Ready()
 	return c
+}
+
+func (c *Cluster) startAll() {
+	c.t.Helper()
+	for i := range c.nodes {
+		c.Start(i)
+	}
 }
 
 // Start starts a server that is not running, with the data it had.

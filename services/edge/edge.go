@@ -44,6 +44,8 @@ type Config struct {
 	Client func(*gateway.Credentials) string
 	// Access says who may do what; nil: everybody everything.
 	Access gateway.Access
+	// ListTools: see gateway.Config.
+	ListTools int
 	// Limiter admits calls; nil: gateway.DefaultInFlight at once.
 	Limiter gateway.Limiter
 	// Limits are those of principals, tenants and tools, held by all edges together;
@@ -186,7 +188,7 @@ func (e *Edge) newGateway(ctx context.Context, tasks *task.Store) (*gateway.Gate
 	return gateway.New(gateway.Config{
 		Caller: e.caller, Catalogue: e.live, Tasks: tasks, Approvals: store.NewApprovals(e.conn), Cache: cache, Budget: held,
 		Authenticator: e.bounded(), Client: e.cfg.Client, Access: e.cfg.Access, Limiter: limiter, Deduplicator: gateway.NewKeys(store.NewOutcomes(e.conn), e.caller, tasks),
-		Tracer:  e.cfg.Tracer,
+		Tracer: e.cfg.Tracer, ListTools: e.cfg.ListTools,
 		Auditor: e.metrics.Auditor(auditor), Sealer: store.NewSealer(store.SharedKeys(e.storage)), CheckResults: e.cfg.CheckResults, Logger: e.cfg.Logger,
 	}), nil
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -11,11 +12,15 @@ import (
 
 // PolicyFlags say which policy holds. The tags are read by kong.
 type PolicyFlags struct {
-	Access string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file, which says who may do what; read again when it changes. Without it, everybody may do everything."`
+	ListTools int    `name:"list-tools" env:"BUSBAR_LIST_TOOLS" placeholder:"N" help:"How many tools a list for MCP clients may have; for a longer one, search_tools and describe_tools stand in. Default 0, any number."`
+	Access    string `env:"BUSBAR_ACCESS" placeholder:"FILE" help:"Policy file, which says who may do what; read again when it changes. Without it, everybody may do everything."`
 }
 
 // OpenPolicy has the policy of the flags hold for an edge, until closed.
 func (f *PolicyFlags) OpenPolicy(cfg *Config) (closed func(), err error) {
+	if cfg.ListTools = f.ListTools; f.ListTools < 0 {
+		return nil, errors.New("--list-tools is a number of tools, or 0 for any")
+	}
 	if f.Access == "" {
 		return func() {}, nil
 	}

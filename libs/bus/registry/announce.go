@@ -195,7 +195,7 @@ func (a *Announcer) beat() error {
 			a.mu.Unlock()
 		}
 	}
-	ann.SentUnixNano = uint64(a.conn.Now().UnixNano())
+	ann.SentUnixNano, ann.Region = uint64(a.conn.Now().UnixNano()), a.conn.Region()
 	data, err := proto.Marshal(ann)
 	if err != nil {
 		return err

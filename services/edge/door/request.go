@@ -54,6 +54,9 @@ func Credentials(r *http.Request) gateway.Credentials {
 	if c.Secure && len(r.TLS.PeerCertificates) > 0 {
 		c.Certificate = r.TLS.PeerCertificates[0]
 	}
+	if r.URL.RawQuery != "" {
+		c.Search = r.URL.Query().Get("tools") == "search"
+	}
 	if v := r.Header.Get("Authorization"); len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
 		c.Bearer = strings.TrimSpace(v[len(scheme):])
 	}

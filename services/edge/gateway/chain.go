@@ -111,6 +111,11 @@ type Config struct {
 	// CheckResults logs where a tool's result is not what its output schema says.
 	CheckResults bool
 
+	// ListTools is how many tools a list for models may have before two tools that search
+	// stand in for it; 0 for any number.
+	ListTools int
+
+	finder *finder
 	// endings counts the credentials that ended before their time.
 	endings *atomic.Int64
 }
@@ -148,7 +153,7 @@ func New(cfg Config) *Gateway {
 		cfg.Sealer = store.NewSealer(store.OwnKeys())
 	}
 	cfg.Auditor = logged{cfg.Logger, cfg.Auditor}
-	cfg.endings = &atomic.Int64{}
+	cfg.endings, cfg.finder = &atomic.Int64{}, &finder{}
 	g := &Gateway{cfg: cfg, stays: map[*Stay]struct{}{}}
 	g.entrance = authenticate(&g.cfg)(limit(&g.cfg)(entered))
 	for i := len(order) - 1; i >= 0; i-- {

@@ -40,6 +40,9 @@ func dispatch(cfg *Config) link {
 	shares := quota.New("tasks", maxTasksOfPayer, maxTaskBytes)
 	return func(handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
+			if r.isOwn() {
+				return r.search(cfg)
+			}
 			if r.Target.Service == "" {
 				return r.useTask(ctx, cfg)
 			}

@@ -42,6 +42,8 @@ type Credentials struct {
 	// Toolset is the toolset through which the client sees what services offer; empty for
 	// none. It proves nothing.
 	Toolset string
+	// Search: the client wants tools that search in place of the list of tools.
+	Search bool
 
 	// known is who that is, found out before; see Admit.
 	known *known

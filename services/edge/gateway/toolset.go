@@ -52,6 +52,9 @@ func (r *run) through(cfg *Config, now *catalogue.Snapshot) (catalogue.Target, e
 	switch r.Method {
 	case mcp.MethodToolsCall:
 		m, ok := set.Tool(r.Name)
+		if t, is := own(r.Name); is && !ok {
+			return t, nil
+		}
 		if !ok {
 			return catalogue.Target{}, UnknownTool(r.Name)
 		}

@@ -84,6 +84,9 @@ func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, 
 			c.Name = now.ToolName(c.Name) // the only one that policy, limits and trail see
 			return t, nil
 		}
+		if t, ok := own(c.Name); ok {
+			return t, nil
+		}
 		return catalogue.Target{}, UnknownTool(c.Name)
 	case mcp.MethodPromptsGet:
 		if t, ok := now.Prompt(tenant, c.Name); ok {

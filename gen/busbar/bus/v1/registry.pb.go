@@ -41,7 +41,10 @@ type Announcement struct {
 	CatalogueUnixNano uint64 `protobuf:"fixed64,6,opt,name=catalogue_unix_nano,json=catalogueUnixNano,proto3" json:"catalogue_unix_nano,omitempty"`
 	// Nanoseconds since the Unix epoch when this was written, by the instance's
 	// clock. An instance that sets it sends Ready where Request.ask_first is set.
-	SentUnixNano  uint64 `protobuf:"fixed64,7,opt,name=sent_unix_nano,json=sentUnixNano,proto3" json:"sent_unix_nano,omitempty"`
+	SentUnixNano uint64 `protobuf:"fixed64,7,opt,name=sent_unix_nano,json=sentUnixNano,proto3" json:"sent_unix_nano,omitempty"`
+	// Name of the NATS cluster that the instance is connected to, empty for a server
+	// alone. Edges of the same one call it first.
+	Region        string `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -123,6 +126,13 @@ func (x *Announcement) GetSentUnixNano() uint64 {
 		return x.SentUnixNano
 	}
 	return 0
+}
+
+func (x *Announcement) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
 }
 
 // Catalogue is everything a service offers.
@@ -691,7 +701,7 @@ var File_busbar_bus_v1_registry_proto protoreflect.FileDescriptor
 
 const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"\x1cbusbar/bus/v1/registry.proto\x12\rbusbar.bus.v1\"\x8b\x02\n" +
+	"\x1cbusbar/bus/v1/registry.proto\x12\rbusbar.bus.v1\"\xa3\x02\n" +
 	"\fAnnouncement\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -699,7 +709,8 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x11started_unix_nano\x18\x04 \x01(\x06R\x0fstartedUnixNano\x12)\n" +
 	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\x12.\n" +
 	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\x12$\n" +
-	"\x0esent_unix_nano\x18\a \x01(\x06R\fsentUnixNano\"\xcb\x03\n" +
+	"\x0esent_unix_nano\x18\a \x01(\x06R\fsentUnixNano\x12\x16\n" +
+	"\x06region\x18\b \x01(\tR\x06region\"\xcb\x03\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12)\n" +
 	"\x05tools\x18\x02 \x03(\v2\x13.busbar.bus.v1.ToolR\x05tools\x125\n" +
