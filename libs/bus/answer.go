@@ -59,11 +59,11 @@ type answer struct {
 // fewest calls, or of any where none is known. An instance that is not there any
 // more has not run it, so that another one gets it.
 func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
-	nc, members := a.caller.conn.nc, &a.caller.conn.members
+	conn, members := a.caller.conn, &a.caller.conn.members
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
-		if err := nc.PublishRequest(subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
+		if err := conn.publish(ctx, subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
 			members.done(one, memberAnswered)
 			return nil, wire.NotSent(err)
 		}
@@ -92,7 +92,7 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
-	if err := nc.PublishRequest(a.caller.to(a.service, a.method), a.reply, data); err != nil {
+	if err := conn.publish(ctx, a.caller.to(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
 	return a.wait(ctx, x, MaxSilence)

@@ -74,6 +74,17 @@ func (s *Server) known(req *busv1.Request) (all []*keptCalls) {
 	return all
 }
 
+// became is what a call has come to that was made to this instance lately.
+func (s *Server) became(id string) *busv1.Outcome {
+	s.mu.Lock()
+	live := s.live[id] != nil
+	s.mu.Unlock()
+	if live { // it may wait for a slot, or have no effect
+		return &busv1.Outcome{State: busv1.Outcome_STATE_RUNNING}
+	}
+	return s.begun.outcome(id)
+}
+
 // FirstID is the id of a call's first attempt: each of the next has a number
 // behind it. The id of a task, which begins with its service, is the same in
 // every attempt.

@@ -57,6 +57,11 @@ func TestPostIsRefused(t *testing.T) {
 	holder, other := newCaller(t, url), newCaller(t, url)
 	ctx := within(t, 20*time.Second)
 	edge, _, _ := strings.Cut(holder.OpenMailbox(nil).Address, ".")
+	bustest.Eventually(t, "the holder is heard of", func() bool {
+		s := holder.OpenMailbox(nil)
+		defer s.Close()
+		return other.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("x")}) == nil
+	})
 	t.Run("what is no address", func(t *testing.T) {
 		for _, address := range []string{"", ".", "x", "a.", ".b", "a.b.c", "*.>", ">.a", "a b.c", "a.b\r\nPUB x", edge + ".*", strings.Repeat("x", 65) + ".y", "edge.x"} {
 			fails(t, other.Post(ctx, address, nil, edges.Posted{Body: []byte("x")}), fault.InvalidRequest, fault.No)

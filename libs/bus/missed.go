@@ -24,10 +24,15 @@ func (a *answer) has() string {
 	switch {
 	case a.instance != "":
 		return a.instance
-	case a.from != "" || len(a.tried) == 0:
+	case a.from != "":
 		return a.from
+	case len(a.tried) > 0:
+		return a.tried[len(a.tried)-1]
 	}
-	return a.tried[len(a.tried)-1]
+	if all := a.others(""); len(all) == 1 {
+		return all[0] // who else
+	}
+	return ""
 }
 
 // askable reports whether what the instance says is of use: it remembers calls that asked,

@@ -112,3 +112,39 @@ func TestAnswersOfALostConnection(t *testing.T) {
 		})
 	}
 }
+
+// A call without an effect whose answer was lost is made again, also where there is one
+// instance alone.
+func TestReadsOfALostConnection(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	n, conn := through(t, url)
+	var runs atomic.Int32
+	s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		if runs.Add(1)%2 == 1 {
+			n.Mute()
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Drain(context.Background()) })
+	known(t, url, s.Instance())
+	caller := knowing(t, url, 1)
+	rounds(t, conn, func() error {
+		before := runs.Load()
+		over := make(chan error, 1)
+		go func() {
+			_, err := caller.CallWith(t.Context(), "svc", toolCall(`{}`), bus.Options{Harmless: true})
+			over <- err
+		}()
+		bustest.Eventually(t, "it has run", func() bool { return runs.Load() > before })
+		swap(t, n, conn)
+		err := await(t, "the call ends", over)
+		if ran := runs.Load() - before; err == nil && ran != 2 {
+			t.Errorf("it ran %d times", ran)
+		}
+		return err
+	})
+}

@@ -281,7 +281,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		out.end(s.kept.outcome(req.Name))
 		return
 	case callAnswer:
-		out.end(s.begun.outcome(req.Name))
+		out.end(s.became(req.Name))
 		return
 	}
 	out.keep(req)

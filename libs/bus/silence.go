@@ -181,11 +181,7 @@ func (a *answer) unheard(instance string) time.Duration {
 // is not worth waiting for: the call can be made again at another one.
 func (a *answer) probe() bool {
 	conn, instance := a.caller.conn, a.has()
-	others := a.others(instance)
-	if instance == "" && len(others) == 1 {
-		instance, others = others[0], nil // who else
-	}
-	if len(others) > 0 && a.repeatable() || !conn.Connected() {
+	if others := a.others(instance); len(others) > 0 && a.repeatable() || !conn.Connected() {
 		return false
 	}
 	// A word on no call: nothing but whether it arrives matters.

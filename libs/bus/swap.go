@@ -42,20 +42,42 @@ func (c *Conn) Settle(ctx context.Context) {
 	}
 }
 
+// answerTime is how long a request that may be made again waits for its answer before it
+// is. A server that is about to stop, and leads what is asked for, has taken it along.
+const answerTime = 700 * time.Millisecond
+
 // twice makes a request that may be made again, and does so when the server went away
-// before it answered. To wait for that answer would take all the time there is.
+// before it answered, or whoever was asked behind it did. To wait for that answer would take
+// all the time there is.
 func (c *Conn) twice(ctx context.Context, request func(context.Context) error) (err error) {
-	for range 2 {
+	for last := range 2 {
 		c.Settle(ctx)
 		server := c.server.Load()
-		asking, cancel := context.WithCancel(ctx)
+		var asking context.Context
+		var cancel context.CancelFunc
+		if last == 0 {
+			asking, cancel = context.WithTimeout(ctx, answerTime)
+		} else {
+			asking, cancel = context.WithCancel(ctx)
+		}
 		stop := context.AfterFunc(server.ctx, cancel)
 		err = request(asking)
+		again := asking.Err() != nil && ctx.Err() == nil
 		stop()
 		cancel()
-		if err == nil || server.ctx.Err() == nil || ctx.Err() != nil {
+		if err == nil || !again {
 			break
 		}
+	}
+	return err
+}
+
+// publish sends a request, after another server was found where this one has just gone.
+func (c *Conn) publish(ctx context.Context, subject, reply string, data []byte) error {
+	err := c.nc.PublishRequest(subject, reply, data)
+	if err != nil && !c.nc.IsClosed() {
+		c.Settle(ctx)
+		err = c.nc.PublishRequest(subject, reply, data)
 	}
 	return err
 }

@@ -24,9 +24,10 @@ type Command struct {
 	join.Flags
 	StorageFlags
 	TraceFlags
-	DataDir              string `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
-	AuditSpool           string `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
-	AllowUnauthenticated bool   `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody: a proxy in front lets nobody else pass."`
+	DataDir              string        `placeholder:"DIR" help:"Directory for the token that lets users of this machine read the audit trail. Default BUSBAR_DATA_DIR, $XDG_STATE_HOME/busbar/edge or ~/.local/state/busbar/edge."`
+	AuditSpool           string        `env:"BUSBAR_AUDIT_SPOOL" placeholder:"DIR" help:"Where the records of calls wait while the bus does not take them. Without it they wait in memory, and are lost when that is full."`
+	LeaveTime            time.Duration `default:"3s" env:"BUSBAR_LEAVE_TIME" placeholder:"TIME" help:"How long an edge that is told to stop takes requests on, and says at /readyz that it will stop, where somebody has asked there in the last 30 s; 0 for not at all (default ${default})."`
+	AllowUnauthenticated bool          `env:"BUSBAR_ALLOW_UNAUTHENTICATED" help:"Listen on a public address although this edge authenticates nobody: a proxy in front lets nobody else pass."`
 }
 
 // StorageFlags say how the bus keeps what it is given. The tags are read by kong.
@@ -49,6 +50,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer l.Close()
+	l.LeaveTime = c.LeaveTime
 	cfg := c.Config(lifecycle.Version())
 	closed, err := c.OpenPolicy(&cfg)
 	if err != nil {

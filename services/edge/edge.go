@@ -95,6 +95,7 @@ type Edge struct {
 	looks    chan struct{}  // a place for each who looks at limits
 	metrics  *metrics.Metrics
 	tls      *listener.TLS // of ServeAll; nil for none
+	leaving  leaving
 
 	// cleanups undo what New did, the last first.
 	cleanups []func()

@@ -86,7 +86,11 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 		e.metrics.Gauge("busbar_tls_certificate_expires_seconds", "When the certificate in use expires, in seconds since 1970.", func() float64 { return float64(e.tls.Expires().Unix()) })
 	}
 	p := pool.New().WithErrors().WithContext(ctx).WithCancelOnError()
-	p.Go(func(ctx context.Context) error { return e.Serve(ctx, l.http()) })
+	p.Go(func(ctx context.Context) error {
+		lingering, end := e.leaving.linger(ctx, l.LeaveTime)
+		defer end()
+		return e.Serve(lingering, l.http())
+	})
 	if l.GRPC != nil {
 		s := grpc.New(grpc.Config{
 			API: e.api, Logger: e.cfg.Logger, Reflection: isLoopback(l.GRPC),
@@ -121,7 +125,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
 	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
-		Handler:           unambiguous(patient(door.Multiplexed(e.Handler(guard)))),
+		Handler:           unambiguous(patient(door.Multiplexed(e.leaving.parting(e.Handler(guard))))),
 		ConnContext:       connContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of short answers; the door sets its own for each write of long ones.

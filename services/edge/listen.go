@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/listener"
 	"github.com/busbar-mcp/busbar/libs/probe"
@@ -41,6 +42,9 @@ type Listeners struct {
 	TLS                 *listener.TLS
 	// MetricsToken opens the metrics, besides the operator's; empty for none.
 	MetricsToken token.Token
+	// LeaveTime is how long an edge that is told to stop serves on, for those who
+	// have asked for /readyz lately to see that it will.
+	LeaveTime time.Duration
 }
 
 // Open opens the listeners. On a public address clients are served only if

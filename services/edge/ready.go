@@ -23,7 +23,7 @@ func (e *Edge) checks() []probe.Check {
 	if e.policy() != nil {
 		all = append(all, probe.Check{Name: "access", Look: e.policyReady})
 	}
-	return all
+	return append(all, probe.Check{Name: "requests", Look: e.leaving.look})
 }
 
 func (e *Edge) busReady() (string, error) {

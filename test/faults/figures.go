@@ -34,6 +34,8 @@ var figures = []figure{
 	{name: "network", what: "connections are cut, held and slow", short: 60 * time.Second, long: 5 * time.Minute, run: disturbNetwork},
 	{name: "rolling", what: "every process is stopped and started, clients do not retry", short: 30 * time.Second, long: 30 * time.Second, run: rolling},
 	{name: "releases", what: "the previous release and this one side by side, and an update under load", short: 20 * time.Second, long: time.Minute, prepare: startPrevious, run: releases},
+	{name: "twice", what: "an edge sends everything twice", short: 15 * time.Second, long: time.Minute, run: unnoticed(sendsTwice)},
+	{name: "clock", what: "the clocks of an edge and of a service are off", short: 15 * time.Second, long: time.Minute, run: unnoticed(behind, ahead)},
 	{name: "h7", what: "idle streams, and readers that do not read", short: 30 * time.Second, long: 2 * time.Minute, run: streams},
 	{name: "proof", what: "bugs are planted, each of which an oracle has to find", run: prove},
 	{name: "h10", what: "the audit trail is tampered with", short: 10 * time.Second, long: 30 * time.Second, run: tamper},
@@ -180,6 +182,16 @@ func killNATS(ctx context.Context, w *world) error {
 	})
 	w.result.row("kills of a NATS server", "", "%d", n)
 	w.recovery(calls)
+	var tries []time.Duration
+	for _, c := range calls {
+		if slices.Contains([]history.Kind{history.Impatient, history.Overdue}, c.Kind) {
+			continue
+		}
+		for _, t := range c.Tries {
+			tries = append(tries, t.Ended.Sub(t.Began))
+		}
+	}
+	w.result.row("a try took, p50 / p99 / p99.9 / worst", "p99.9 < 1 s", "%v / %v / %v / %v", quantile(tries, 0.5), quantile(tries, 0.99), quantile(tries, 0.999), quantile(tries, 1))
 	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v", back.Round(100*time.Millisecond))
 	return err
 }

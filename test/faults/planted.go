@@ -33,6 +33,8 @@ type planted struct {
 	program string
 	edits   []edit
 	calls   history.Kind
+	// beside is the world in which it shows, at one edge, which has all calls then.
+	beside []variant
 	// kills has the instances of the ledger killed meanwhile.
 	kills bool
 	// seen are oracles of which one has to find it.
@@ -67,6 +69,10 @@ var bugs = []planted{
 			{busDir + "server.go", "context.WithDeadline(s.ctx, deadline)", "context.WithDeadline(s.ctx, deadline.Add(time.Hour))"},
 			{busDir + "server.go", "		call.abort()\n", "		_ = call.abort\n"},
 		}},
+	{name: "a copy of a request runs", program: ledgerProgram, calls: history.Write, beside: []variant{sendsTwice}, seen: []oracle.Name{oracle.Doubled},
+		edits: []edit{{busDir + "server.go", "if s.live[id] != nil || !s.recent.add(id, deadline) {", "if false {"}}},
+	{name: "deadlines are told by the clock of the caller", program: ledgerProgram, calls: history.Read, beside: []variant{behind}, seen: []oracle.Name{oracle.Refused},
+		edits: []edit{{busDir + "server.go", "if req.RemainingNano != 0 {", "if false {"}}},
 	{name: "the beginning of a call is not recorded", program: busbarProgram, calls: history.Write, seen: []oracle.Name{oracle.Begun},
 		edits: []edit{{auditDir + "audit.go", "		err = t.append(ctx, record)\n	}\n	if err != nil {\n		return refused(v, err)", "		_ = record\n	}\n	if err != nil {\n		return refused(v, err)"}}},
 	{name: "the end of a call is not recorded", program: busbarProgram, calls: history.Write, seen: []oracle.Name{oracle.Ended},

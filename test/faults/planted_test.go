@@ -20,4 +20,9 @@ func TestPlanted(t *testing.T) {
 			t.Errorf("%q: nobody runs it, or nobody has to find it", bug.name)
 		}
 	}
+	for _, v := range []variant{sendsTwice, behind, ahead} {
+		if _, err := (planted{name: v.name, edits: v.edits}).change(root); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -62,8 +62,13 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 			return err
 		}
 	}
-	if err := w.usable(ctx); err != nil {
+	if err := w.become(ctx, bug.beside...); err != nil {
 		return err
+	}
+	if len(bug.beside) == 0 { // beside a variant the bug may let nothing through
+		if err := w.usable(ctx); err != nil {
+			return err
+		}
 	}
 	w.length = 4 * time.Second
 	if bug.kills {
@@ -71,6 +76,9 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 	}
 	w.seed++ // keys of their own
 	l := load.Load{Only: []history.Kind{bug.calls}, RetryFor: 10 * time.Second, HeardFor: 5 * time.Second}
+	if len(bug.beside) > 0 {
+		l.Edges = w.addresses()[1:]
+	}
 	_, err := w.under(ctx, l, func(ctx context.Context) error {
 		if !bug.kills {
 			return nil
@@ -81,7 +89,11 @@ func (w *world) run(ctx context.Context, bug planted, program string) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range runs[bug.program] {
+	parts := slices.Clone(runs[bug.program])
+	for _, v := range bug.beside {
+		parts = append(parts, v.part)
+	}
+	for _, part := range parts {
 		w.fleet.Use(part, "")
 		if err := w.again(ctx, part); err != nil {
 			return err

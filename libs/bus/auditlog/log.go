@@ -31,8 +31,9 @@ const (
 	// What one message holds, unless one event alone is larger.
 	groupEvents = 128
 	groupBytes  = 128 << 10
-	// ackTime is how long a message waits for its acknowledgement.
-	ackTime = 2 * time.Second
+	// ackTime is how long a message waits for its acknowledgement before it is sent again:
+	// a stream's leader that is about to stop may have taken it along.
+	ackTime = 900 * time.Millisecond
 	// A message that no server takes, since the stream's leader is about to be another,
 	// is sent again so often, so much later.
 	moveTries = 10
@@ -161,12 +162,12 @@ func (l *Log) send() {
 	}
 }
 
-// publish sends a group, and once more where the server went before it said that it has
-// it: what is in the trail twice counts once.
+// publish sends a group, and once more where nobody has said in time that it is stored:
+// what is in the trail twice counts once.
 func (l *Log) publish(g *group) error {
 	data := g.message()
 	err := l.try(data)
-	if errors.Is(err, nats.ErrDisconnected) {
+	if errors.Is(err, nats.ErrDisconnected) || errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
 		err = l.try(data)
 	}
 	return err

@@ -22,6 +22,8 @@ import (
 const (
 	// appendTime bounds how long a call waits for its record.
 	appendTime = 2 * time.Second
+	// lookAgain bounds a look at a trail that did not answer the last one.
+	lookAgain = 700 * time.Millisecond
 	// checkEvery is how often the trail is looked at: whether it has room, and
 	// whether it takes events again. While it is rather full that is more often.
 	checkEvery   = 500 * time.Millisecond
@@ -87,6 +89,7 @@ type Trail struct {
 	failing error // why the trail took no event last; nil when it did
 	away    error // why it could not be looked at last; nil when it could
 	looked  time.Time
+	taken   time.Time // when it took an event last
 }
 
 // New begins to record. Close the trail before the connection.
@@ -234,7 +237,9 @@ func (t *Trail) append(ctx context.Context, records ...[]byte) error {
 func (t *Trail) appended(err error) error {
 	t.mu.Lock()
 	before := t.failing
-	t.failing = err
+	if t.failing = err; err == nil {
+		t.taken = time.Now()
+	}
 	t.mu.Unlock()
 	switch {
 	case err != nil && before == nil:

@@ -37,8 +37,12 @@ func (t *Trail) run() {
 		case <-tick.C:
 			t.check()
 			t.counted(false)
-			t.forward()
-			t.inherit()
+			if t.gone() {
+				t.spill() // to wait for an answer would only delay the next look
+			} else {
+				t.forward()
+				t.inherit()
+			}
 			if lost := t.Stats().Dropped; lost > reported {
 				t.cfg.Logger.Error("audit events were dropped: the trail cannot be written and no more is kept here", "events", lost-reported, "spool", t.cfg.SpoolDir)
 				reported = lost
@@ -65,13 +69,35 @@ func (t *Trail) Close() {
 	}
 }
 
-// check asks how full the trail is.
+// gone reports whether the trail could not be looked at last.
+func (t *Trail) gone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.away != nil
+}
+
+// took reports whether the trail has taken an event since.
+func (t *Trail) took(since time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken.After(since)
+}
+
+// check asks how full the trail is. A stream whose servers vote for a leader answers
+// nothing, and one that has just got one has not heard the question: it is asked again soon.
 func (t *Trail) check() {
-	ctx, cancel := context.WithTimeout(context.Background(), appendTime)
+	limit := appendTime
+	if t.gone() {
+		limit = lookAgain
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	began := time.Now()
 	err := t.log.Look(ctx)
 	if err == nil {
 		err = t.log.Room(auditlog.Begin) // for the log below
+	} else if t.took(began) {
+		err = t.log.Room(auditlog.Begin) // nobody answers the question, and events are stored
 	}
 	t.looked = time.Now()
 	t.mu.Lock()

@@ -85,7 +85,20 @@ type changeStream struct {
 	resumable Resumable // out, or nil
 	stay      *gateway.Stay
 	session   func(context.Context) *store.Session
+	// unheard are resources that changed, and when, to which the session did not
+	// subscribe as far as this edge knew: another edge may just have taken the
+	// subscription, and the word of that comes on a way of its own. They are looked at
+	// once more when again fires.
+	unheard map[string]time.Time
+	again   <-chan time.Time
 }
+
+const (
+	// subscribedWithin is by when an edge knows what another one wrote into a session.
+	subscribedWithin = 3 * time.Second
+	// maxUnheard bounds what one stream looks at again.
+	maxUnheard = 1000
+)
 
 func (c *changeStream) run(ctx context.Context, open func()) {
 	sub := c.stay.Subscribe(func(string) bool { return true })
@@ -100,6 +113,13 @@ func (c *changeStream) run(ctx context.Context, open func()) {
 			}
 			changed, updated := sub.Take()
 			c.send(changed, updated, now)
+			c.lookAgain(updated, now)
+		case <-c.again:
+			now := c.session(ctx)
+			if now == nil {
+				return
+			}
+			c.send(0, c.settled(time.Now()), now)
 		case <-c.server.closing:
 			return
 		case <-c.stay.Context().Done():
@@ -108,6 +128,40 @@ func (c *changeStream) run(ctx context.Context, open func()) {
 			return
 		}
 	}
+}
+
+// lookAgain keeps for a moment the resources to which a session does not subscribe.
+func (c *changeStream) lookAgain(uris []string, now *store.Session) {
+	for _, uri := range uris {
+		if slices.Contains(now.Subscribed, uri) {
+			delete(c.unheard, uri) // told just now
+			continue
+		}
+		if c.unheard == nil {
+			c.unheard = map[string]time.Time{}
+		}
+		if _, ok := c.unheard[uri]; ok || len(c.unheard) < maxUnheard {
+			c.unheard[uri] = time.Now()
+		}
+		if c.again == nil {
+			c.again = time.After(subscribedWithin)
+		}
+	}
+}
+
+// settled takes the resources that changed long enough ago, and looks again for the rest.
+func (c *changeStream) settled(now time.Time) (uris []string) {
+	c.again = nil
+	for uri, at := range c.unheard {
+		if now.Sub(at) >= subscribedWithin {
+			uris = append(uris, uri)
+			delete(c.unheard, uri)
+		}
+	}
+	if len(c.unheard) > 0 {
+		c.again = time.After(subscribedWithin)
+	}
+	return uris
 }
 
 func (c *changeStream) send(changed catalogue.Change, uris []string, now *store.Session) {

@@ -89,6 +89,9 @@ type cachedSession struct {
 }
 
 const (
+	// createTime bounds the making of a session: a bucket whose servers vote for a
+	// leader answers nothing, and its client may try again.
+	createTime = 2 * time.Second
 	// settleTime is how long after a write is heard what is read is not remembered;
 	// cacheTime, how long it is: a write may be stored later still.
 	settleTime = 2 * time.Second
@@ -121,6 +124,8 @@ func (s *Sessions) Create(ctx context.Context, n *Session) error {
 	if err := s.makeRoom(ctx, n, len(raw)); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, createTime)
+	defer cancel()
 	return s.bucket.Put(ctx, n.ID, raw)
 }
 

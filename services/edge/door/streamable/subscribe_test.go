@@ -1,9 +1,11 @@
 package streamable_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -64,4 +66,47 @@ func TestResourceUpdates(t *testing.T) {
 	if m := stream.await(); m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"_meta":{"io.modelcontextprotocol/subscriptionId":9},"uri":"`+two+`"}` {
 		t.Errorf("modern client: %+v", m)
 	}
+}
+
+// The edge with the stream may hear of an update before it hears of the subscription that
+// another edge took.
+func TestUpdateIsHeardBeforeTheSubscription(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	_, other := w.join(t)
+	h := w.initialize(t, mcp.V20251125)
+	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, other.URL+"/mcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	get.Header.Set("Accept", "text/event-stream")
+	for name, v := range h {
+		get.Header.Set(name, v)
+	}
+	stream := w.open(t, get)
+	const tries = 20
+	var uris []string
+	for n := range tries {
+		uris = append(uris, fmt.Sprintf("note:///by/%d", n))
+	}
+	heard := w.open(t, w.request(t.Context(), t, other.URL, modern(mcp.MethodListen, ""), strings.NewReader(listen("9", `{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`))))
+	heard.await() // acknowledged
+	for _, uri := range uris {
+		began := time.Now()
+		w.svc.ResourceUpdated(uri)
+		heard.await()
+		if m := w.post(t, h, edgetest.Legacy("5", mcp.MethodSubscribe, `"uri":"`+uri+`"`)).message(t); m.Error != nil {
+			t.Fatalf("subscribe: %+v", m)
+		}
+		if time.Since(began) > 2*time.Second {
+			continue // too slow for the edge to wait for it
+		}
+		for m := stream.await(); m.Param("uri") != `"`+uri+`"`; m = stream.await() {
+			if m.Method != mcp.NotifyResourceUpdated {
+				t.Fatalf("got %+v", m)
+			}
+		}
+		return
+	}
+	t.Fatal("no subscription within 2 s of an update")
 }
