@@ -72,7 +72,7 @@ func CheckNotification(f *busv1.Frame) error {
 var edgesOnly = map[fault.Reason]bool{
 	fault.ParseError: true, fault.HeaderMismatch: true, fault.UnsupportedVersion: true, fault.UnknownSession: true,
 	fault.Unauthenticated: true, fault.ApprovalRequired: true, fault.UnknownApproval: true, fault.UnknownTask: true,
-	fault.HistoryLost: true,
+	fault.HistoryLost: true, fault.UnknownToolset: true,
 }
 
 var executedToWire = map[fault.Executed]busv1.Executed{
