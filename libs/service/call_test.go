@@ -130,7 +130,7 @@ func TestWhoCalls(t *testing.T) {
 		if found, ok := service.FromContext(below); !ok || found != c {
 			t.Errorf("found %v, %v", found, ok)
 		}
-		if c.Logger() != c.Logger() {
+		if first, again := c.Logger(), c.Logger(); first != again {
 			t.Error("two loggers for one call")
 		}
 		seen = c.Identity()
