@@ -64,7 +64,7 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 		a.ran(one.instance)
 		a.tried = append(a.tried, one.instance)
 		if err := conn.publish(ctx, subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
-			members.done(one, memberAnswered)
+			members.done(one, memberTold)
 			return nil, wire.NotSent(err)
 		}
 		frame, err := a.wait(ctx, x, a.unheard(one.instance))
@@ -82,6 +82,9 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 		case err != nil && err.Reason == fault.PeerLost && !a.terminal:
 			members.done(one, memberSilent)
 			return nil, err
+		case a.seq == 0:
+			members.done(one, memberTold)
+			return frame, err
 		default:
 			members.done(one, memberAnswered)
 			return frame, err

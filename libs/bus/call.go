@@ -31,6 +31,9 @@ const (
 	maxAttempts = 3
 	// attemptPause comes before each but the first.
 	attemptPause = 20 * time.Millisecond
+	// reconnectPause comes before the second one where NATS knew no instance, and the
+	// registry does: they may all be on their way from a server that stops to another.
+	reconnectPause = 150 * time.Millisecond
 )
 
 // Options say how a call is made. The zero value is that of Call.
@@ -156,7 +159,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 			answered(span, o.Ran, n, nil)
 			return frame, nil
 		}
-		if n == maxAttempts || !a.again(err, n) || !pause(ctx, deadline) {
+		if n == maxAttempts || !a.again(err, n) || !pause(ctx, deadline, a.pause(err)) {
 			answered(span, o.Ran, n, err)
 			return nil, err
 		}
@@ -183,19 +186,34 @@ func (a *answer) again(err *fault.Error, n int) bool {
 		return unrun && n == 1 && (a.asks || a.options.Harmless)
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
+	case fault.Unavailable:
+		return n == 1 && a.swapping(err)
 	case fault.PeerLost:
 		return !a.stalled && (unrun || a.options.Harmless) // who is stalled would get it again
 	}
 	return false
 }
 
+// swapping reports whether NATS knew no instance of a service that the registry knows.
+func (a *answer) swapping(err *fault.Error) bool {
+	return errors.Is(err, ErrNoInstance) && a.options.Only == nil && a.caller.conn.members.known(a.service)
+}
+
+// pause is how long the next attempt waits.
+func (a *answer) pause(err *fault.Error) time.Duration {
+	if err.Reason == fault.Unavailable {
+		return reconnectPause
+	}
+	return attemptPause
+}
+
 // pause waits before another attempt; false when there is no time for one.
-func pause(ctx context.Context, deadline time.Time) bool {
-	if time.Until(deadline) < MinRemaining+attemptPause {
+func pause(ctx context.Context, deadline time.Time, d time.Duration) bool {
+	if time.Until(deadline) < MinRemaining+d {
 		return false
 	}
 	select {
-	case <-time.After(attemptPause):
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -201,6 +201,9 @@ func TestMailboxMindsItsReply(t *testing.T) {
 	if err := nc.PublishRequest(subject, "mcp.reply.edge.a.b", []byte("\xff")); err != nil {
 		t.Fatal(err)
 	}
+	if err := nc.Flush(); err != nil { // before the answer to the last is on its way
+		t.Fatal(err)
+	}
 	ctx := within(t, 10*time.Second)
 	if err := c.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("last")}); err != nil {
 		t.Fatal(err)

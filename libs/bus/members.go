@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 )
@@ -24,9 +25,10 @@ type member struct {
 	// gone says that nobody takes calls there; its next announcement, that
 	// somebody may.
 	gone bool
-	// silent says that it gave no sign of life; until its next announcement it is
-	// called only if there is no other.
+	// silent says that it gave no sign of life to a call; until it gives one to another,
+	// or announces itself, it is called only if there is no other. heard is when it did.
 	silent bool
+	heard  time.Time
 	// asks says that it begins calls with an effect only when permitted.
 	asks bool
 	// region is where it is; empty for one that does not say, as those of earlier releases.
@@ -84,7 +86,7 @@ func (c *Conn) InstanceAnnounced(service, instance string) {
 	defer m.mu.Unlock()
 	for _, one := range m.services[service] {
 		if one.instance == instance {
-			one.gone, one.silent = false, false
+			one.gone, one.silent, one.heard = false, false, time.Now()
 		}
 	}
 }
@@ -114,18 +116,25 @@ func (m *members) take(service string, from origin, tried []string) *member {
 	if n > fewMembers {
 		looked = triedMembers
 	}
-	var best *member
+	var best, silent *member
 	for i, at := 0, rand.IntN(n); i < n && looked > 0; i, at = i+1, (at+1)%n {
 		one := all[at]
 		if !one.elsewhere(from) {
 			looked--
 		}
-		if one.gone || one.silent || slices.Contains(tried, one.instance) {
-			continue
-		}
-		if best == nil || one.load(from) < best.load(from) {
+		switch {
+		case one.gone || slices.Contains(tried, one.instance):
+		case one.silent:
+			// The queue group would give it to any, and so to one that hangs.
+			if silent == nil || one.heard.After(silent.heard) {
+				silent = one
+			}
+		case best == nil || one.load(from) < best.load(from):
 			best = one
 		}
+	}
+	if best == nil {
+		best = silent
 	}
 	if best != nil {
 		best.calls++
@@ -155,6 +164,9 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 		if a.silent != b.silent {
 			return a.silent
 		}
+		if a.silent {
+			return a.heard.Before(b.heard)
+		}
 		return a.load(from) > b.load(from)
 	}
 	all := m.services[service]
@@ -173,6 +185,13 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 	return best
 }
 
+// known reports whether the registry knows an instance of a service.
+func (m *members) known(service string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.services[service]) > 0
+}
+
 // others are the instances that a call may go to besides some; nil for only means any.
 func (m *members) others(service string, only, besides []string) (all []string) {
 	m.mu.Lock()
@@ -189,7 +208,8 @@ func (m *members) others(service string, only, besides []string) (all []string) 
 type memberSaid uint8
 
 const (
-	memberAnswered memberSaid = iota
+	memberTold memberSaid = iota // which says nothing of whether it lives
+	memberAnswered
 	memberSilent
 	memberGone
 )
@@ -199,6 +219,8 @@ func (m *members) done(one *member, said memberSaid) {
 	defer m.mu.Unlock()
 	one.calls--
 	switch said {
+	case memberAnswered:
+		one.silent, one.heard = false, time.Now()
 	case memberGone:
 		one.gone = true
 	case memberSilent:

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -181,32 +182,42 @@ func (s *Schema) validateValue(v any) error {
 var english = message.NewPrinter(language.English)
 
 // collect takes the leaves: they name the place and the rule. A parameter that
-// is missing or unknown is named as the place.
+// is missing or unknown is named as the place. The validator goes through members in no
+// order; of many problems the first ones by place are kept, in that order.
 func collect(e *jsonschema.ValidationError, out *InvalidError) {
 	at := ""
 	for _, token := range e.InstanceLocation {
 		at += pointer(token)
 	}
-	add := func(path, message string) {
-		if len(out.Problems) < maxProblems {
-			out.Problems = append(out.Problems, Problem{Path: path, Message: message})
-		}
-	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			add(at+pointer(name), "is required")
+			out.add(at+pointer(name), func() string { return "is required" })
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			add(at+pointer(name), "is not a known parameter")
+			out.add(at+pointer(name), func() string { return "is not a known parameter" })
 		}
 	default:
 		if len(e.Causes) == 0 {
-			add(at, e.ErrorKind.LocalizedString(english))
+			out.add(at, func() string { return e.ErrorKind.LocalizedString(english) })
 		}
 	}
 	for _, c := range e.Causes {
 		collect(c, out)
 	}
+}
+
+func (e *InvalidError) add(path string, message func() string) {
+	at, _ := slices.BinarySearchFunc(e.Problems, path, func(p Problem, path string) int {
+		if p.Path <= path { // after those of the same place
+			return -1
+		}
+		return 1
+	})
+	if at == maxProblems {
+		return
+	}
+	e.Problems = slices.Insert(e.Problems, at, Problem{Path: path, Message: message()})
+	e.Problems = e.Problems[:min(len(e.Problems), maxProblems)]
 }
