@@ -40,3 +40,26 @@ func Choose(calls map[string]int, full bool) string {
 	}
 	return m.take("svc", origin{"near", full}, nil).instance
 }
+
+// Chosen is the instance that each of some calls is given to, one after the other; ends
+// says whether the instance was silent to it.
+func Chosen(instances []string, ends func(instance string) (silent bool), calls int) (all []string) {
+	m := &members{services: map[string][]*member{}}
+	for _, name := range instances {
+		m.services["svc"] = append(m.services["svc"], &member{instance: name})
+	}
+	for range calls {
+		one := m.take("svc", origin{}, nil)
+		if one == nil {
+			all = append(all, "")
+			continue
+		}
+		all = append(all, one.instance)
+		said := memberAnswered
+		if ends(one.instance) {
+			said = memberSilent
+		}
+		m.done(one, said)
+	}
+	return all
+}

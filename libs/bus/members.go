@@ -26,7 +26,8 @@ type member struct {
 	// somebody may.
 	gone bool
 	// silent says that it gave no sign of life to a call; until it gives one to another,
-	// or announces itself, it is called only if there is no other. heard is when it did.
+	// or announces itself, it is called only if there is no other. heard is when it last
+	// did, zero if it has been silent since.
 	silent bool
 	heard  time.Time
 	// asks says that it begins calls with an effect only when permitted.
@@ -224,6 +225,6 @@ func (m *members) done(one *member, said memberSaid) {
 	case memberGone:
 		one.gone = true
 	case memberSilent:
-		one.silent = true
+		one.silent, one.heard = true, time.Time{}
 	}
 }

@@ -224,3 +224,63 @@ func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 		t.Errorf("%d permits for an instance that was given up", len(denied))
 	}
 }
+
+// Once all instances were silent to a call, the one that answers again gets the calls, and
+// none is left to the queue group, which would give it to any.
+func TestAnInstanceThatAnswersIsNotSilent(t *testing.T) {
+	t.Parallel()
+	slow := true
+	chosen := bus.Chosen([]string{"hung", "slow"}, func(instance string) bool {
+		if instance == "slow" && slow {
+			slow = false
+			return true
+		}
+		return instance == "hung"
+	}, 40)
+	// By chance, until slow has answered once.
+	answered := 0
+	for i, one := range chosen {
+		if one == "" || one == "hung" && answered > 1 {
+			t.Fatalf("call %d goes to %q: %q", i, one, chosen)
+		}
+		if one == "slow" {
+			answered++
+		}
+	}
+	if answered < 2 {
+		t.Errorf("never called again: %q", chosen)
+	}
+}
+
+// The instances of a service may all be between two NATS servers for a moment: NATS says
+// that nobody is there, and a little later somebody is.
+func TestCallOfAServiceWhoseInstancesChangeServers(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	known(t, url, "one") // which takes no calls yet
+	var asked atomic.Int32
+	peer(t, url, func(nc *nats.Conn, msg *nats.Msg) {
+		if asked.Add(1) == 2 {
+			sendFrames(t, nc, msg.Reply, resultFrame(1, `{}`))
+		} else if err := nc.PublishMsg(&nats.Msg{Subject: msg.Reply, Header: nats.Header{"Status": {"503"}}}); err != nil {
+			t.Error(err)
+		}
+	})
+	caller := knowing(t, url, 1)
+	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil || asked.Load() != 2 {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
+	}
+	_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
+	if f := fault.From(err); f.Reason != fault.Unavailable || f.Executed != fault.No || asked.Load() != 4 {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
+	}
+	// Nobody waits for a service that has left.
+	stranger, err := bus.NewCaller(bustest.Connect(t, url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stranger.Close() })
+	if _, err := stranger.Call(t.Context(), "svc", toolCall(`{}`), nil); !fault.Is(err, fault.Unavailable) || asked.Load() != 5 {
+		t.Errorf("asked %d times: %v", asked.Load(), err)
+	}
+}
