@@ -52,7 +52,7 @@ func everyRequest(t *testing.T) (all []request) {
 		roots[root] = true
 		for _, method := range []string{"get", "post", "put", "patch", "delete"} {
 			if _, ok := methods[method]; ok {
-				all = append(all, request{method: strings.ToUpper(method), path: strings.NewReplacer("{name}", "look", "{uri}", "x%3Ay", "{id}", "x").Replace(path), body: `{}`})
+				all = append(all, request{method: strings.ToUpper(method), path: strings.NewReplacer("{name}", "look", "{uri}", "x%3Ay", "{id}", "x", "{toolset}", "x").Replace(path), body: `{}`})
 			}
 		}
 	}
