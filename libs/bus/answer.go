@@ -55,8 +55,8 @@ type answer struct {
 	probed, stalled bool
 	// gap says that frames were lost.
 	gap bool
-	// full says that the attempt before found no room.
-	full bool
+	// full says that the attempt before found no room, last that this is the last one.
+	full, last bool
 }
 
 // send makes the request and waits for its answer: of the instance with the

@@ -3,6 +3,8 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -218,4 +220,48 @@ func TestServicesAskNothingOfCalls(t *testing.T) {
 			t.Errorf("%s: %v, %v", method, f, err)
 		}
 	}
+}
+
+// Where all instances are slow, a call does not fail for it: the last one that is tried has
+// the time of one that lives.
+func TestAllInstancesAreSlow(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	const instances = 5 // more than are tried
+	var answers sync.WaitGroup
+	defer answers.Wait()
+	for n := range instances {
+		name := fmt.Sprint("slow", n)
+		nc := instanceOf(t, url, name, func(nc *nats.Conn, msg *nats.Msg) {
+			req := &busv1.Request{}
+			if err := proto.Unmarshal(msg.Data, req); err != nil || req.Method == "busbar/answer" {
+				return // it is slow
+			}
+			answers.Add(1)
+			time.AfterFunc(2*bus.MaxSilence, func() {
+				defer answers.Done()
+				sendFrames(t, nc, msg.Reply, readyFrame(name), resultFrame(1, `{}`))
+			})
+		})
+		_, err := nc.Subscribe("mcp.ctl.svc.permit."+name, func(*nats.Msg) {})
+		if err == nil {
+			err = nc.Flush()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var calls sync.WaitGroup
+	for _, harmless := range []bool{true, false} {
+		caller, req := knowing(t, url, instances), effect("x")
+		if harmless {
+			req = toolCall(`{}`)
+		}
+		calls.Go(func() {
+			if _, err := caller.CallWith(t.Context(), "svc", req, bus.Options{Harmless: harmless}); err != nil {
+				t.Errorf("without an effect %v: %v", harmless, err)
+			}
+		})
+	}
+	calls.Wait()
 }
