@@ -380,6 +380,9 @@ func (w *world) searches(t *testing.T) {
 	if a := ask(ada, "/mcp/desk?tools=search", "find_order", `{"key":"7"}`); !a.says("ran lookup") {
 		t.Errorf("a tool that is not listed is not called: %s", a.body)
 	}
+	if a := ask(ada, "/mcp", "search_tools", `{"query":"lookup orders","limit":1.0}`); strings.Count(a.body, "own words") != 1 {
+		t.Errorf("a limit of 1.0: %s", a.body)
+	}
 	for _, arguments := range []string{`{}`, `{"query":""}`, `{"query":"x","limit":11}`, `{"query":"` + strings.Repeat("x", 513) + `"}`, `{"names":["x"]}`} {
 		if a := ask(ada, "/mcp", "search_tools", arguments); !a.says(`"isError":true`) {
 			t.Errorf("%s: %s", arguments, a.body)
