@@ -40,3 +40,12 @@ func Choose(calls map[string]int, full bool) string {
 	}
 	return m.take("svc", origin{"near", full}, nil).instance
 }
+
+// Leaving is what the instance says of a call whose last frame is about to leave.
+func (s *Server) Leaving(id string) busv1.Outcome_State {
+	s.mu.Lock()
+	s.live[id] = &liveCall{}
+	s.mu.Unlock()
+	defer s.finish(id)
+	return s.became(id).State
+}

@@ -99,10 +99,10 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
 		case m := <-missed:
 			missed = nil
-			switch m.state {
-			case CallRunning:
+			switch {
+			case m.state == CallRunning:
 				quietUntil, checked, a.stalled = time.Now().Add(MaxSilence), false, false
-			case CallUnknown: // it may be slow
+			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
 			default:
 				return a.found(m)
 			}
