@@ -23,8 +23,10 @@ type answer struct {
 	deadline  time.Time
 	id, reply string
 	method    string
-	// tried are the instances that this attempt and those before it went to.
+	// tried are the instances that this attempt and those before it went to; at is the one
+	// that has it now, empty for any.
 	tried []string
+	at    string
 
 	seq uint32
 	// pieces are the chunks so far, size is what they have together.
@@ -40,6 +42,8 @@ type answer struct {
 	// the one that is, from the one whose frames come.
 	asks, permitted bool
 	instance, from  string
+	// words are the permits that may have been heard.
+	words int
 	// consented is the instance that Options.Permit agreed to, refused says that it
 	// did not.
 	consented *string
@@ -51,8 +55,8 @@ type answer struct {
 	probed, stalled bool
 	// gap says that frames were lost.
 	gap bool
-	// full says that the attempt before found no room.
-	full bool
+	// full says that the attempt before found no room, last that this is the last one.
+	full, last bool
 }
 
 // send makes the request and waits for its answer: of the instance with the
@@ -62,7 +66,7 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 	conn, members := a.caller.conn, &a.caller.conn.members
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
-		a.tried = append(a.tried, one.instance)
+		a.at, a.tried = one.instance, append(a.tried, one.instance)
 		if err := conn.publish(ctx, subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
 			members.done(one, memberTold)
 			return nil, wire.NotSent(err)
@@ -95,6 +99,7 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
+	a.at = ""
 	if err := conn.publish(ctx, a.caller.to(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
@@ -127,12 +132,16 @@ func (a *answer) ran(instance string) {
 func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Error) {
 	msg := got.msg
 	if len(msg.Data) == 0 && msg.Header.Get("Status") == "503" {
+		if a.words > 1 && !a.probed {
+			a.words-- // it may have heard another one
+			return nil, nil
+		}
 		a.terminal = true // nothing runs
 		if a.probed {
 			a.stalled = false
 			return nil, a.lost().Because(ErrNoInstance)
 		}
-		if a.asks && a.permitted {
+		if a.words > 0 {
 			a.permitted = false // it was there to ask, and not to hear
 			return nil, a.lost().Because(ErrNoInstance)
 		}
@@ -242,6 +251,9 @@ func (a *answer) keep(b []byte) *fault.Error {
 func (a *answer) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
 	var err error
 	switch body := frame.GetBody().(type) {
+	case *busv1.Frame_Task, *busv1.Frame_Outcome:
+	default:
+		err = errors.New("an answer ends with no such frame")
 	case *busv1.Frame_Result:
 		err = wire.CheckResult(a.method, body.Result)
 	case *busv1.Frame_InputRequired:

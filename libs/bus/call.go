@@ -153,7 +153,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	var tried []string
 	full := false
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full}
+		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full, last: n == maxAttempts}
 		frame, err := a.attempt(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)

@@ -63,3 +63,12 @@ func Chosen(instances []string, ends func(instance string) (silent bool), calls 
 	}
 	return all
 }
+
+// Leaving is what the instance says of a call whose last frame is about to leave.
+func (s *Server) Leaving(id string) busv1.Outcome_State {
+	s.mu.Lock()
+	s.live[id] = &liveCall{}
+	s.mu.Unlock()
+	defer s.finish(id)
+	return s.became(id).State
+}

@@ -79,10 +79,11 @@ func (s *Server) became(id string) *busv1.Outcome {
 	s.mu.Lock()
 	live := s.live[id] != nil
 	s.mu.Unlock()
-	if live { // it may wait for a slot, or have no effect
+	o := s.begun.outcome(id)
+	if live && o.State != busv1.Outcome_STATE_ENDED { // it may wait for a slot, or have no effect
 		return &busv1.Outcome{State: busv1.Outcome_STATE_RUNNING}
 	}
-	return s.begun.outcome(id)
+	return o
 }
 
 // FirstID is the id of a call's first attempt: each of the next has a number
@@ -241,8 +242,11 @@ const outcomeTime = 250 * time.Millisecond
 type CallState int
 
 const (
-	// CallUnknown: nobody answers, or the instance does not know any more.
+	// CallUnknown: nobody answers, or not with what was asked.
 	CallUnknown CallState = iota
+	// CallForgotten: it does not run there; whether it did, the instance does not know
+	// any more.
+	CallForgotten
 	// CallGone: the instance is not there, and its memory with it.
 	CallGone
 	// CallRunning: it waits for its permit, or runs.
@@ -256,10 +260,20 @@ const (
 // Outcome asks the instance of a service what became of a call with an idempotency key:
 // frame or err is how it ended, of one that has. It takes 250 ms at most.
 func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
-	return c.outcome(ctx, callOutcome, service, instance, call)
+	state, frame, err = c.outcome(ctx, callOutcome, service, instance, call)
+	if err != nil || state != CallEnded {
+		return state, nil, err
+	}
+	a := &answer{caller: c, service: service, id: call, from: instance}
+	frame, failed := a.checked(frame)
+	if failed != nil {
+		return CallEnded, nil, failed
+	}
+	return CallEnded, frame, nil
 }
 
-func (c *Caller) outcome(ctx context.Context, method, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
+// outcome is Outcome by either question. What the service says of the call is not checked.
+func (c *Caller) outcome(ctx context.Context, method, service, instance, call string) (CallState, *busv1.Frame, error) {
 	if !subject.Token(service) || !subject.Token(instance) {
 		return CallUnknown, nil, nil
 	}
@@ -290,11 +304,10 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 		return CallRunning, nil, nil
 	case busv1.Outcome_STATE_NEVER_BEGUN:
 		return CallNeverBegun, nil, nil
+	case busv1.Outcome_STATE_FORGOTTEN:
+		return CallForgotten, nil, nil
 	case busv1.Outcome_STATE_ENDED:
-		if frame, failed = a.checked(o.Answer); failed != nil {
-			return CallEnded, nil, failed
-		}
-		return CallEnded, frame, nil
+		return CallEnded, o.Answer, nil
 	}
 	return CallUnknown, nil, nil
 }

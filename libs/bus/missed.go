@@ -16,7 +16,6 @@ import (
 type missing struct {
 	state CallState
 	frame *busv1.Frame
-	err   error
 }
 
 // has is the instance that the call was given to; empty while that is not known.
@@ -26,8 +25,8 @@ func (a *answer) has() string {
 		return a.instance
 	case a.from != "":
 		return a.from
-	case len(a.tried) > 0:
-		return a.tried[len(a.tried)-1]
+	case a.at != "":
+		return a.at
 	}
 	if all := a.others(""); len(all) == 1 {
 		return all[0] // who else
@@ -46,7 +45,7 @@ func (a *answer) ask(ctx context.Context) <-chan missing {
 	said, instance := make(chan missing, 1), a.has()
 	go func() {
 		var m missing
-		m.state, m.frame, m.err = a.caller.outcome(ctx, callAnswer, a.service, instance, a.id)
+		m.state, m.frame, _ = a.caller.outcome(ctx, callAnswer, a.service, instance, a.id)
 		said <- m
 	}()
 	return said
@@ -55,20 +54,20 @@ func (a *answer) ask(ctx context.Context) <-chan missing {
 // found is how the call ended, as its instance says.
 func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
 	a.terminal = true
-	switch m.state {
-	case CallEnded:
-		if m.err != nil {
-			return nil, fault.From(m.err)
-		}
+	switch {
+	case m.state == CallEnded:
 		a.size, a.pieces = 0, nil
 		if err := a.keep(m.frame.GetResult().GetJson()); err != nil {
 			return nil, err
 		}
 		return a.checked(m.frame)
-	case CallNeverBegun: // and never will: it may be made again
+	case m.state == CallNeverBegun && !(a.asks && a.heard), m.state == CallForgotten && a.repeatable():
+		// And never will: it may be made again.
 		a.permitted, a.stalled = false, false
+		a.caller.cancel(a.service, a.id, string(fault.PeerLost)) // should it come yet
 		return nil, a.lost()
-	case CallGone:
+	case m.state == CallGone:
+		a.stalled = false
 		return nil, a.lost().Because(ErrNoInstance)
 	}
 	return nil, a.torn()

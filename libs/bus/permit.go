@@ -32,7 +32,11 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 			a.instance = instance
 		}
 		// The first word was lost, or crossed the question.
-		a.say(instance, instance == a.instance, "", turn)
+		if instance == a.instance {
+			a.permit(turn)
+		} else {
+			a.say(instance, false, "", turn)
+		}
 		return nil
 	}
 	if f := a.consent(ctx, instance); f != nil {
@@ -40,9 +44,17 @@ func (a *answer) asked(ctx context.Context, instance string, turn uint32) *fault
 		a.terminal = true
 		return f
 	}
-	// With the reply subject NATS tells when nobody is there to hear.
-	a.permitted, a.instance = a.say(instance, true, a.reply, turn), instance
+	a.instance = instance
+	a.permit(turn)
+	a.permitted = a.words > 0
 	return nil
+}
+
+// permit says yes. With the reply subject NATS tells when nobody is there to hear.
+func (a *answer) permit(turn uint32) {
+	if a.say(a.instance, true, a.reply, turn) {
+		a.words++
+	}
 }
 
 // begun notes that the service carries the call out unasked. It is older than its

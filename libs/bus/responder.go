@@ -211,7 +211,9 @@ func (r *Responder) deliver(f *busv1.Frame) {
 	r.mu.Unlock()
 	r.server.conn.Settle(context.Background())
 	r.mu.Lock()
-	r.publish(f)
+	if !r.publish(f) {
+		r.seq++ // what is missing must show
+	}
 }
 
 // chunks sends all of a large result but its last piece, which it returns. It

@@ -276,11 +276,12 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 		}
 	}
 	req.Id = ofSender(out.sender, req.Id)
-	switch req.Method { // of another call, so it needs no slot
-	case callOutcome:
+	switch { // of another call, so it needs no slot; services ask nothing
+	case out.sender != "":
+	case req.Method == callOutcome:
 		out.end(s.kept.outcome(req.Name))
 		return
-	case callAnswer:
+	case req.Method == callAnswer:
 		out.end(s.became(req.Name))
 		return
 	}

@@ -99,10 +99,10 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
 		case m := <-missed:
 			missed = nil
-			switch m.state {
-			case CallRunning:
+			switch {
+			case m.state == CallRunning:
 				quietUntil, checked, a.stalled = time.Now().Add(MaxSilence), false, false
-			case CallUnknown: // it may be slow
+			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
 			default:
 				return a.found(m)
 			}
@@ -165,11 +165,17 @@ func (a *answer) others(instance string) []string {
 // repeatable reports whether the call can be made again, whatever becomes of this attempt.
 func (a *answer) repeatable() bool { return a.options.Harmless || a.asks && !a.permitted }
 
+// moves reports whether the call goes to another instance when this one is silent. The last
+// attempt does not: its instance has the time of one that may be slow.
+func (a *answer) moves(instance string) bool {
+	return !a.last && a.repeatable() && len(a.others(instance)) > 0
+}
+
 // unheard is how long an instance may take for its first frame. A call that another one
 // can have goes there long before it is certain that this one hangs: without a permit it
 // cannot run at both.
 func (a *answer) unheard(instance string) time.Duration {
-	if a.repeatable() && len(a.others(instance)) > 0 {
+	if a.moves(instance) {
 		return maxUnheard
 	}
 	return MaxSilence
@@ -181,7 +187,7 @@ func (a *answer) unheard(instance string) time.Duration {
 // is not worth waiting for: the call can be made again at another one.
 func (a *answer) probe() bool {
 	conn, instance := a.caller.conn, a.has()
-	if others := a.others(instance); len(others) > 0 && a.repeatable() || !conn.Connected() {
+	if a.moves(instance) || !conn.Connected() {
 		return false
 	}
 	// A word on no call: nothing but whether it arrives matters.

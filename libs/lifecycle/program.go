@@ -50,12 +50,9 @@ func (c ExitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) 
 // which is standard output. The exit status is 2 for a wrong command line and 1
 // for any other error, unless that is an ExitCode.
 func Main(name, description string, grammar any, options ...kong.Option) {
-	parser, err := kong.New(grammar, append([]kong.Option{
-		kong.Name(name), kong.Description(description), kong.Vars{"version": version},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), Secrets(),
-	}, options...)...)
+	parser, err := Parser(name, description, grammar, options...)
 	if err != nil {
-		panic(err) // a tag of the grammar is wrong
+		panic(err)
 	}
 	arguments := os.Args[1:]
 	if len(arguments) == 0 && len(parser.Model.Children) > 0 && parser.Model.DefaultCmd == nil {
@@ -88,6 +85,15 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+// Parser is what Main reads the command line with. Its error is a mistake in a tag of
+// grammar.
+func Parser(name, description string, grammar any, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(grammar, append([]kong.Option{
+		kong.Name(name), kong.Description(description), kong.Vars{"version": version},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), Secrets(),
+	}, options...)...)
 }
 
 // DataDir is where a program keeps its files unless it is told otherwise:

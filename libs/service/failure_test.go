@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -74,6 +76,26 @@ func toolName(s string) string {
 		}
 	}
 	return string(name)
+}
+
+// What the schema takes for an integer and Go does not is refused by name.
+func TestArgumentsThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	service.AddTool(s, service.Tool{Name: "count", ReadOnly: true}, func(_ context.Context, _ *service.Call, in struct {
+		Of struct {
+			N int `json:"n"`
+		} `json:"of"`
+	}) (int, error) {
+		return in.Of.N, nil
+	})
+	b := servicetest.Start(t, s)
+	for _, n := range []string{"5.0", "1e2", "99999999999999999999"} {
+		r := b.Call("count", map[string]any{"of": map[string]any{"n": jsontext.Value(n)}})
+		if want := "Invalid arguments: /of/n: got " + n + ", want a whole number of at most 64 bits, without a point or an exponent"; !fault.Is(r.Err, fault.InvalidParams) || r.Err.Error() != want {
+			t.Errorf("%s: %v", n, r.Err)
+		}
+	}
 }
 
 // A failure of a tool that another one calls is one of the same kind there.

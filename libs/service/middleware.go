@@ -27,7 +27,7 @@ func (c *Call) Method() string { return c.req.Method }
 // Name is the tool or the prompt that is called, or the URI that is read.
 func (c *Call) Name() string { return c.req.Name }
 
-var errNotCalled = errors.New("middleware returned no error and did not call the handler")
+var errNoResult = errors.New("middleware returned no error, but there is no result: the handler failed, or was not called")
 
 // handled runs the handler of a call within the middleware.
 func (s *Service) handled(ctx context.Context, call *Call) (*busv1.Result, error) {
@@ -45,7 +45,7 @@ func (s *Service) handled(ctx context.Context, call *Call) (*busv1.Result, error
 	}
 	err := next(ctx)
 	if err == nil && result == nil {
-		err = errNotCalled
+		err = errNoResult
 	}
 	return result, err
 }

@@ -106,8 +106,15 @@ func TestVersionsOfATool(t *testing.T) {
 	version("mixed", 1)
 	version("mixed", 0)
 	version("negative", -1)
+	version("taken_v1", 0)
+	version("taken", 1)
+	version("taken", 2)
+	version("older", 1)
+	version("older", 2)
+	version("older_v1", 3)
 	_, err := wrong.Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
-	if want := "service wrong is not well formed: tool twice: added twice\ntool mixed: added twice\ntool negative: a version is 1 or more"; err == nil || err.Error() != want {
+	if want := "service wrong is not well formed: tool twice: added twice\ntool mixed: added twice\ntool negative: a version is 1 or more\n" +
+		"tool taken: version 1 needs the name taken_v1, which another tool has\ntool older_v1: added twice"; err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }

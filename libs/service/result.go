@@ -41,9 +41,24 @@ func decode[In any](arguments []byte, d defaults) (In, error) {
 	}
 	d.of(&in)
 	if err := json.Unmarshal(arguments, &in, durations); err != nil {
-		return in, fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
+		return in, misread(err)
 	}
 	return in, nil
+}
+
+// misread refuses arguments that the schema allows and their type does not: to a schema
+// 1.0 and 1e30 are integers.
+func misread(err error) error {
+	at := (*json.SemanticError)(nil)
+	if !errors.As(err, &at) || at.JSONPointer == "" {
+		return fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
+	}
+	want := "a value that the service can read"
+	if at.GoType != nil && at.GoType.Kind() >= reflect.Int && at.GoType.Kind() <= reflect.Uint64 {
+		want = "a whole number of at most 64 bits, without a point or an exponent"
+	}
+	got := fault.Clip(string(at.JSONValue))
+	return fault.New(fault.InvalidParams, "Invalid arguments: %s: got %s, want %s", fault.Clip(string(at.JSONPointer)), got, want).Because(err)
 }
 
 func encode(out any, options json.Options) (*busv1.Result, error) {

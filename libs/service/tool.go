@@ -138,18 +138,23 @@ func (s *Service) addTool(name string, version int, as func(name string) (*tool,
 			return errors.New("added twice")
 		}
 	default:
-		renamed, err := newest.as(older(newest.version))
+		of := older(newest.version)
+		if s.tools[of] != nil {
+			return fmt.Errorf("version %d needs the name %s, which another tool has", newest.version, of)
+		}
+		renamed, err := newest.as(of)
 		if err != nil {
 			return err
 		}
-		renamed.version, renamed.as = newest.version, newest.as
-		s.tools[older(newest.version)] = renamed
+		s.tools[of] = renamed
 	}
 	t, err := as(at)
 	if err != nil {
 		return err
 	}
-	t.version, t.as = version, as
+	if at == name { // an older one's name has no versions of its own
+		t.version, t.as = version, as
+	}
 	s.tools[at] = t
 	return nil
 }

@@ -59,7 +59,9 @@ func shop() *service.Service {
 	s.AddPrompt(mcp.Prompt{Name: "greet", Arguments: []mcp.PromptArgument{{Name: "name"}, {Name: "tone"}}},
 		func(_ context.Context, _ *service.Call, in map[string]string) ([]mcp.PromptMessage, error) {
 			return []mcp.PromptMessage{{Role: "user", Content: mcp.Text("greet " + in["name"] + " in a " + in["tone"] + " tone")}}, nil
-		}, nil)
+		}, map[string]service.CompleteFunc{"name": func(_ context.Context, _ *service.Call, _ string, known map[string]string) ([]string, error) {
+			return []string{"who is " + known["tone"]}, nil
+		}})
 	for _, name := range []string{"open", "hidden"} {
 		s.AddResource(mcp.Resource{URI: "shop://" + name, Name: name}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
 			return []mcp.ResourceContents{{Text: "hello"}}, nil
@@ -236,6 +238,8 @@ func atDoor(t *testing.T, w *world, call func(t *testing.T, w *world, token, set
 	for tool, arguments := range map[string][]string{
 		// By its own name, hidden, renamed away, of another set, denied, of nobody.
 		"lookup": {`{"table":"x"}`}, "orders_export": {`{"table":"x"}`}, "secret_lookup": {`{"table":"x"}`}, "peek": {`{"table":"x"}`},
+		// Hidden and fixed, with the slash that is read as an underscore.
+		"orders/export": {`{"table":"x"}`}, "orders/list": {`{"table":"x"}`},
 		"approved": {`{"key":"x"}`}, "who": {`{}`}, "nosuch": {`{}`}, "misfit": {`{"table":"x"}`},
 		"find_order": {
 			`{"table":"customers"}`, `{"Table":"customers"}`, `{"TABLE":"customers"}`, `{"ta_ble":"customers"}`, `{"tab-le":"customers"}`, `{"tab\u006ce":"customers"}`,
@@ -277,6 +281,17 @@ func (w *world) rest(t *testing.T) {
 	}
 	if a := desk("completion/complete", "", `"ref":{"type":"ref/prompt","name":"greet"},"argument":{"name":"name","value":""},`); !a.says("Unknown prompt: greet") {
 		t.Error(a.body)
+	}
+	name := `"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"name","value":""}`
+	for _, known := range []string{``, `"context":null,`, `"context":{"arguments":null},`, `"context":{"arguments":{"other":"x"}},`} {
+		if a := desk("completion/complete", "", name+","+known); !a.says("who is kind") {
+			t.Errorf("completed with %s: %s", known, a.body)
+		}
+	}
+	for _, known := range []string{`{"tone":"rude"}`, `{"Tone":"rude"}`, `{"tone":"rude","tone":"kind"}`} {
+		if a := desk("completion/complete", "", name+`,"context":{"arguments":`+known+`},`); !a.says(`"error"`) || a.says("who is") {
+			t.Errorf("completed with %s: %s", known, a.body)
+		}
 	}
 	if a := desk("resources/list", "", ""); !a.says("shop://open") || a.says("shop://hidden") {
 		t.Error(a.body)
@@ -364,6 +379,9 @@ func (w *world) searches(t *testing.T) {
 	}
 	if a := ask(ada, "/mcp/desk?tools=search", "find_order", `{"key":"7"}`); !a.says("ran lookup") {
 		t.Errorf("a tool that is not listed is not called: %s", a.body)
+	}
+	if a := ask(ada, "/mcp", "search_tools", `{"query":"lookup orders","limit":1.0}`); strings.Count(a.body, "own words") != 1 {
+		t.Errorf("a limit of 1.0: %s", a.body)
 	}
 	for _, arguments := range []string{`{}`, `{"query":""}`, `{"query":"x","limit":11}`, `{"query":"` + strings.Repeat("x", 513) + `"}`, `{"names":["x"]}`} {
 		if a := ask(ada, "/mcp", "search_tools", arguments); !a.says(`"isError":true`) {

@@ -124,15 +124,19 @@ func (s *Snapshot) Mended() []string { return s.mended }
 // the set does not have.
 func (s *Snapshot) ToolName(said string) string {
 	if s.set != nil {
-		m, _ := s.set.Tool(said)
+		m, _ := s.set.Tool(said, s.HasTool)
 		return m.Of
 	}
-	if strings.Contains(said, "/") {
-		if _, there := s.tools[said]; !there {
-			return strings.ReplaceAll(said, "/", "_")
-		}
+	if strings.Contains(said, "/") && !s.HasTool(said) {
+		return strings.ReplaceAll(said, "/", "_")
 	}
 	return said
+}
+
+// HasTool reports whether a service has a tool of this very name, whoever sees it.
+func (s *Snapshot) HasTool(own string) bool {
+	_, there := s.tools[own]
+	return there
 }
 
 // Tool returns the tool that somebody names: see ToolName.

@@ -97,7 +97,7 @@ const (
 	// subscribedWithin is by when an edge knows what another one wrote into a session.
 	subscribedWithin = 3 * time.Second
 	// maxUnheard bounds what one stream looks at again.
-	maxUnheard = 1000
+	maxUnheard = 256
 )
 
 func (c *changeStream) run(ctx context.Context, open func()) {

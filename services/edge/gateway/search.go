@@ -99,7 +99,7 @@ func (r *run) search(cfg *Config) (*Answer, error) {
 	sees := now.For(cfg.sight(r.Principal, &r.Credentials))
 	var in struct {
 		Query string   `json:"query"`
-		Limit int      `json:"limit"`
+		Limit float64  `json:"limit"` // 5.0 is an integer to the schema
 		Names []string `json:"names"`
 	}
 	if err := json.Unmarshal(r.Arguments, &in); err != nil {
@@ -109,7 +109,7 @@ func (r *run) search(cfg *Config) (*Answer, error) {
 		if in.Limit == 0 {
 			in.Limit = defaultFound
 		}
-		return textAnswer(found(cfg.finder.at(now), sees, in.Query, min(in.Limit, maxFound)))
+		return textAnswer(found(cfg.finder.at(now), sees, in.Query, min(int(in.Limit), maxFound)))
 	}
 	return textAnswer(described(sees, in.Names))
 }

@@ -51,7 +51,7 @@ func (r *run) through(cfg *Config, now *catalogue.Snapshot) (catalogue.Target, e
 	}
 	switch r.Method {
 	case mcp.MethodToolsCall:
-		m, ok := set.Tool(r.Name)
+		m, ok := set.Tool(r.Name, now.HasTool)
 		if t, is := own(r.Name); is && !ok {
 			return t, nil
 		}
@@ -80,7 +80,7 @@ func (r *run) through(cfg *Config, now *catalogue.Snapshot) (catalogue.Target, e
 		return t, unknown(r)
 	}
 	if err == nil && t.Tool != nil {
-		err = r.fixable(&t, set)
+		err = r.fixable(&t, set, now)
 	}
 	return t, err
 }
@@ -94,8 +94,8 @@ func (r *run) become(m *toolset.Member) (err error) {
 
 // fixable refuses a call whose tool does not have the arguments that the set fixes: one
 // that the client gives in their place would count.
-func (r *run) fixable(t *catalogue.Target, set *toolset.Set) error {
-	m, _ := set.Tool(r.shown)
+func (r *run) fixable(t *catalogue.Target, set *toolset.Set, now *catalogue.Snapshot) error {
+	m, _ := set.Tool(r.shown, now.HasTool)
 	for name := range m.Fixed {
 		if !t.Tool.Schema.Has(name) {
 			return fault.New(fault.Unavailable, "Toolset %s fixes an argument that the tool behind %s does not have; who runs this edge has to mend its policy file", set.Name(), fault.Clip(r.shown))
@@ -104,7 +104,8 @@ func (r *run) fixable(t *catalogue.Target, set *toolset.Set) error {
 	return nil
 }
 
-// complete has a completion be about the prompt's own name.
+// complete has a completion be about the prompt's own name, and the arguments that are
+// known be those of a call: the fixed ones too, as the set has them.
 func (r *run) complete(set *toolset.Set) error {
 	var p mcp.CompleteParams
 	if json.Unmarshal(r.Arguments, &p) != nil {
@@ -124,15 +125,22 @@ func (r *run) complete(set *toolset.Set) error {
 		return toolset.Fixed(p.Argument.Name, p.Argument.Name)
 	}
 	r.shown = p.Ref.Name
-	if m.Of == p.Ref.Name {
+	if m.Of == p.Ref.Name && len(m.Fixed) == 0 {
 		return nil
 	}
-	var params map[string]jsontext.Value
-	if err := json.Unmarshal(r.Arguments, &params); err != nil {
-		return nil
+	p.Ref.Name = m.Of
+	known, err := json.Marshal(p.Context.Arguments, json.FormatNilMapAsNull(false))
+	if err != nil {
+		return fault.From(err)
 	}
-	params["ref"] = append(append([]byte(`{"type":"ref/prompt","name":`), quote(m.Of)...), '}')
-	said, err := json.Marshal(params, json.Deterministic(true))
-	r.said.Arguments = said
+	if known, err = m.Arguments(known); err != nil {
+		return err
+	}
+	params, err := json.Marshal(struct {
+		Ref      any `json:"ref"`
+		Argument any `json:"argument"`
+		Context  any `json:"context"`
+	}{p.Ref, p.Argument, map[string]jsontext.Value{"arguments": known}}, json.Deterministic(true))
+	r.said.Arguments = params
 	return err
 }

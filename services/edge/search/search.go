@@ -7,6 +7,7 @@ package search
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of what is read of one tool and of one query, bytes.
+// Bounds of what is read of one tool, all its texts together, and of one query, bytes.
 const (
 	maxText  = 8 << 10
 	MaxQuery = 512
@@ -151,8 +152,11 @@ func read(t Tool, seen map[string][]string) (weights map[string]int32, length in
 	}
 	_ = json.Unmarshal(t.Entry, &said) // what cannot be read is found by its name
 	weights = map[string]int32{}
+	left := maxText
 	add := func(text string, weight int32) {
-		terms(text[:min(len(text), maxText)], seen, func(all []string) {
+		text = text[:min(len(text), left)]
+		left -= len(text)
+		terms(text, seen, func(all []string) {
 			for _, term := range all {
 				weights[term] += weight
 			}
@@ -162,12 +166,15 @@ func read(t Tool, seen map[string][]string) (weights map[string]int32, length in
 	add(t.Name, inName)
 	add(said.Title, inTitle)
 	add(said.Description, inDescription)
-	for name, raw := range said.Input.Properties {
+	for _, name := range slices.Sorted(maps.Keys(said.Input.Properties)) { // every edge reads the same part of many
+		if left == 0 {
+			break
+		}
 		var parameter struct {
 			Description string `json:"description"`
 		}
 		add(name, inParameter)
-		if json.Unmarshal(raw, &parameter) == nil {
+		if json.Unmarshal(said.Input.Properties[name], &parameter) == nil {
 			add(parameter.Description, inParameter)
 		}
 	}

@@ -129,6 +129,27 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// A tool is found by its first texts, and costs an index no more than those, however many
+// parameters it describes at length.
+func TestLongTool(t *testing.T) {
+	t.Parallel()
+	properties := map[string]any{}
+	for i := range 100 {
+		properties[fmt.Sprintf("p%02d", i)] = map[string]any{"description": fmt.Sprintf("%s only%02d", strings.Repeat(fmt.Sprintf("word%02d ", i), 100), i)}
+	}
+	entry, err := json.Marshal(map[string]any{"description": "pays an invoice", "inputSchema": map[string]any{"properties": properties}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &Index{}
+	x.Update([]Tool{{"pay", entry}})
+	for query, want := range map[string]int{"invoice": 1, "only00": 1, "only09": 1, "only20": 0, "only99": 0} {
+		if got := x.Search(query, 5, everything); len(got) != want {
+			t.Errorf("%s finds %v", query, got)
+		}
+	}
+}
+
 func FuzzSearch(f *testing.F) {
 	for _, seed := range []string{"", "send an invoice", "wyślij FakturęDo", "отправь счёт", "发票abc发", "a_b-c.d/e", "\xff\xfe", "ß", "İ", "ﬁ́"} {
 		f.Add(seed, "invoice_send")

@@ -96,14 +96,15 @@ func (n *Names) Find(shown string) (Member, bool) {
 	return Member{}, false
 }
 
-// Tool is Find for the name of a tool that somebody says: one with slashes that the
-// set does not have is read with underscores in their place, as it is without a set.
-func (s *Set) Tool(said string) (Member, bool) {
-	m, ok := s.Tools.Find(said)
-	if !ok && strings.Contains(said, "/") {
-		m, ok = s.Tools.Find(strings.ReplaceAll(said, "/", "_"))
+// Tool is Find for the name of a tool that somebody says; there reports whether any
+// service has a tool of that own name. One with slashes that neither the set nor a
+// service has is read with underscores in their place, as it is without a set: only so
+// do its patterns and members see the name that is called.
+func (s *Set) Tool(said string, there func(own string) bool) (Member, bool) {
+	if strings.Contains(said, "/") && s.Tools.members[said] == nil && !there(said) {
+		said = strings.ReplaceAll(said, "/", "_")
 	}
-	return m, ok
+	return s.Tools.Find(said)
 }
 
 // Has reports whether the set shows a tool or prompt of this own name. One whose name a

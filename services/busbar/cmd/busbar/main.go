@@ -40,6 +40,7 @@ type commandLine struct {
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
 	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
 	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
+	Init       initCommand       `cmd:"" help:"Write a service to start from."`
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete this program."`
 	Suggest    suggestCommand    `cmd:"" name:"__complete" hidden:"" passthrough:""`
 	Audit      auditCommands     `cmd:"" help:"Read the audit trail, or run the service that keeps it."`
@@ -50,12 +51,16 @@ const description = `Busbar serves the Model Context Protocol from independent s
 Start with "busbar dev", then "busbar tools" in a second terminal.`
 
 func main() {
-	cl := commandLine{Audit: auditCommands{Serve: *service.NewCommand("audit", audit.New)}}
+	cl, options := grammar()
+	lifecycle.Main("busbar", description, cl, options...)
+}
+
+func grammar() (*commandLine, []kong.Option) {
 	options := []kong.Option{kong.Vars{"default_url": client.DefaultURL}, kong.UsageOnError(), kong.PostBuild(examples)}
 	for _, p := range parts() {
 		options = append(options, kong.DynamicCommand(p.command, p.help+".", "Services:", p.program))
 	}
-	lifecycle.Main("busbar", description, &cl, options...)
+	return &commandLine{Audit: auditCommands{Serve: *service.NewCommand("audit", audit.New)}}, options
 }
 
 // examples gives each command that runs a service an example, with its name.

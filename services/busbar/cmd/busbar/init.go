@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/services/busbar/internal/scaffold"
+)
+
+type initCommand struct {
+	Name   string `arg:"" help:"Name of the service: letters, digits, - and _."`
+	Dir    string `placeholder:"DIR" help:"Directory that is made (default NAME)."`
+	Module string `placeholder:"PATH" help:"Path of its Go module (default example.com/NAME)."`
+	Busbar string `placeholder:"DIR" help:"Clone of Busbar that it takes the modules from. By default one that this directory is in or beside, or that this program was built in."`
+}
+
+// Help implements kong's HelpProvider.
+func (initCommand) Help() string {
+	return `Example: busbar init orders --module git.example.com/shop/orders
+
+Writes a service with a tool, its test, a Dockerfile and a README into a new
+directory: all of it, or nothing. Nothing is overwritten. Busbar's modules are
+not published yet, so its go.mod says where a clone of Busbar is.
+
+Exit status: 0 written; 1 it could not be written; 2 wrong usage.`
+}
+
+func (c *initCommand) Run(out io.Writer) error {
+	refuse := func(err error) error {
+		fmt.Fprintf(os.Stderr, "busbar: %v; nothing was written\n", err)
+		return lifecycle.ExitCode(2)
+	}
+	clone := c.Busbar
+	if clone == "" {
+		here, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		program, err := os.Executable()
+		if err != nil {
+			program = here
+		}
+		if clone = scaffold.Guess(here, program); clone == "" {
+			return refuse(fmt.Errorf("no version of Busbar's modules is published, so a service takes them from a clone of it, and %s is neither in one nor beside one; say where one is with --busbar DIR", here))
+		}
+	}
+	s, err := scaffold.New(scaffold.Options{Name: c.Name, Module: c.Module, Dir: c.Dir, Clone: clone, Taken: append(names(parts()), "audit")})
+	if err != nil {
+		return refuse(err)
+	}
+	if err := s.Write(); err != nil {
+		return fmt.Errorf("write %s: %w; nothing was written", s.Dir, err)
+	}
+	_, err = fmt.Fprintf(out, `%s is there, with Busbar's modules from %s. Test and run it, while "busbar dev" runs in another terminal:
+  cd %s
+  go test ./...
+  go run . --nats nats://127.0.0.1:4222
+and call it from a third one:
+  busbar call %s_price item=lamp quantity=2
+`, s.Dir, s.Clone, scaffold.Quote(s.Dir), c.Name)
+	return err
+}

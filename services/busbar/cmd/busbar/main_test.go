@@ -1,0 +1,34 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
+)
+
+// A mistake in a tag ends the program when it starts, whichever command is asked for; and
+// each command says what it takes, by example.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	cl, options := grammar()
+	k, err := lifecycle.Parser("busbar", description, cl, append(options, kong.Exit(func(int) {}))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves := k.Model.Leaves(true)
+	if len(leaves) < 30 {
+		t.Errorf("there are %d commands", len(leaves))
+	}
+	for _, leaf := range leaves {
+		var out strings.Builder
+		k.Stdout, k.Stderr = &out, io.Discard
+		_, _ = k.Parse(append(strings.Fields(leaf.FullPath())[1:], "--help")) // goes on where help ends the program
+		if !strings.HasPrefix(out.String(), "Usage: "+leaf.FullPath()) || !strings.Contains(out.String(), "Example") {
+			t.Errorf("%s --help:\n%s", leaf.FullPath(), out.String())
+		}
+	}
+}

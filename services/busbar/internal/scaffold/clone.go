@@ -1,0 +1,113 @@
+package scaffold
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// example is the service outside the workspace that a clone has: its go.mod requires what
+// this one does, so nothing has to be resolved, and nothing downloaded that the clone has.
+const (
+	example       = "examples/hello"
+	exampleModule = "github.com/busbar-mcp/busbar/" + example
+)
+
+// clone is a clone of Busbar, from which a service takes the modules while none is
+// published.
+type clone struct {
+	dir     string // without symbolic links
+	mod     *modfile.File
+	sums    []byte
+	modules []part // that the example takes from the clone
+}
+
+// part is a module of a clone.
+type part struct{ Path, Dir string }
+
+// Guess finds a clone that a directory is in or beside, or that a program was built in;
+// empty for none.
+func Guess(dir, program string) string {
+	tried := []string{dir, filepath.Join(dir, "busbar"), filepath.Join(filepath.Dir(dir), "busbar")}
+	for _, from := range []string{dir, program} {
+		for at := from; filepath.Dir(at) != at; at = filepath.Dir(at) {
+			tried = append(tried, filepath.Dir(at))
+		}
+	}
+	for _, at := range tried {
+		if _, err := open(at); err == nil {
+			return at
+		}
+	}
+	return ""
+}
+
+func open(dir string) (*clone, error) {
+	c, err := read(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no clone of Busbar: %w", dir, err)
+	}
+	return c, nil
+}
+
+func read(dir string) (*clone, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(dir, example, "go.mod")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	mod, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	if mod.Module == nil || mod.Module.Mod.Path != exampleModule || mod.Go == nil {
+		return nil, fmt.Errorf("%s is of another module than %s", name, exampleModule)
+	}
+	sums, err := os.ReadFile(filepath.Join(dir, example, "go.sum"))
+	if err != nil {
+		return nil, err
+	}
+	c := &clone{dir: dir, mod: mod, sums: sums}
+	for _, r := range mod.Replace {
+		c.modules = append(c.modules, part{r.Old.Path, path.Join(example, r.New.Path)})
+	}
+	return c, nil
+}
+
+// goMod is the example's go.mod for a module whose way to the clone is another.
+func (c *clone) goMod(module, toClone string) ([]byte, error) {
+	for _, r := range c.mod.Require {
+		if strings.HasPrefix(module+"/", r.Mod.Path+"/") {
+			return nil, fmt.Errorf("--module %s: that is what the service depends on", module)
+		}
+	}
+	if err := c.mod.AddModuleStmt(module); err != nil {
+		return nil, err
+	}
+	for _, m := range c.modules {
+		if err := c.mod.AddReplace(m.Path, "", path.Join(toClone, m.Dir), ""); err != nil {
+			return nil, err
+		}
+	}
+	return c.mod.Format()
+}
+
+// wayFrom is the way to the clone from a directory without symbolic links.
+func (c *clone) wayFrom(dir string) string {
+	way, err := filepath.Rel(dir, c.dir)
+	if err != nil {
+		way = c.dir // on another drive
+	}
+	return filepath.ToSlash(way)
+}

@@ -1,0 +1,143 @@
+// Package scaffold makes a service to start from: a Go module with a tool, its test, and
+// what it takes to ship it.
+package scaffold
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+
+	"golang.org/x/mod/module"
+
+	"github.com/busbar-mcp/busbar/libs/bus"
+)
+
+//go:embed template
+var embedded embed.FS
+
+var templates = template.Must(template.New("").Option("missingkey=error").ParseFS(embedded, "template/*.tmpl"))
+
+// Options say what is made.
+type Options struct {
+	Name   string // of the service
+	Module string // path of its Go module; example.com/Name if empty
+	Dir    string // directory that is made; Name if empty
+	Clone  string // directory of a clone of Busbar
+	// Taken are names that other services have: one more of the same name would be taken
+	// for an instance of them.
+	Taken []string
+}
+
+// Service is a service that can be written.
+type Service struct {
+	Dir   string // directory that it will be in
+	Clone string // directory of the clone, without symbolic links
+	files map[string][]byte
+}
+
+// New checks what is asked for, and writes nothing.
+func New(o Options) (*Service, error) {
+	if err := bus.ValidName(o.Name); err != nil {
+		return nil, err
+	}
+	if first := o.Name[0] | 0x20; first < 'a' || first > 'z' {
+		return nil, fmt.Errorf("name %q: begin with a letter", o.Name)
+	}
+	if slices.Contains(o.Taken, o.Name) {
+		return nil, fmt.Errorf("name %q is that of a service of Busbar; choose another one", o.Name)
+	}
+	o.Module = cmp.Or(o.Module, "example.com/"+o.Name)
+	if err := module.CheckPath(o.Module); err != nil {
+		return nil, fmt.Errorf("--module: %w", err)
+	}
+	o.Dir = filepath.Clean(cmp.Or(o.Dir, o.Name))
+	c, err := open(o.Clone)
+	if err != nil {
+		return nil, err
+	}
+	place, err := c.vacant(o)
+	if err != nil {
+		return nil, err
+	}
+	toClone := c.wayFrom(place)
+	goMod, err := c.goMod(o.Module, toClone)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{Dir: o.Dir, Clone: c.dir, files: map[string][]byte{"go.mod": goMod, "go.sum": c.sums}}
+	version, _, _ := strings.Cut(strings.TrimPrefix(c.mod.Go.Version, "1."), ".")
+	values := map[string]any{"Name": o.Name, "Go": "1." + version, "Modules": c.modules, "Clone": Quote(toClone), "Image": strings.ToLower(o.Name)}
+	for _, t := range templates.Templates() {
+		var text bytes.Buffer
+		if err := t.Execute(&text, values); err != nil {
+			return nil, fmt.Errorf("fill in %s: %w", t.Name(), err)
+		}
+		name := strings.TrimSuffix(t.Name(), ".tmpl")
+		if name == "gitignore" { // git would obey it here
+			name = ".gitignore"
+		}
+		s.files[name] = text.Bytes()
+	}
+	return s, nil
+}
+
+// vacant is where the directory of the service will be, without symbolic links: what is
+// relative in go.mod begins there.
+func (c *clone) vacant(o Options) (string, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return "", fmt.Errorf("%s is there already, and nothing is overwritten; name a new directory with --dir", o.Dir)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", fmt.Errorf("the directory that %s would be in: %w", o.Dir, err)
+	}
+	if rel, err := filepath.Rel(c.dir, parent); err == nil && filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is inside the clone of Busbar, whose go.work does not know it; write it beside: --dir %s",
+			o.Dir, filepath.Join(filepath.Dir(c.dir), o.Name))
+	}
+	return filepath.Join(parent, filepath.Base(dir)), nil
+}
+
+// Write makes the directory with all files, or nothing.
+func (s *Service) Write() (err error) {
+	stage, err := os.MkdirTemp(filepath.Dir(s.Dir), ".busbar-init-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	made := filepath.Join(stage, "service") // a directory of MkdirTemp is its owner's alone
+	if err := os.Mkdir(made, 0o755); err != nil {
+		return err
+	}
+	for name, text := range s.files {
+		if err := os.WriteFile(filepath.Join(made, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Rename(made, s.Dir) // fails where something has come meanwhile
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:-]+$`)
+
+// Quote writes a path as a shell has to be given it.
+func Quote(path string) string {
+	if plain.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,217 @@
+package scaffold_test
+
+import (
+	"go/format"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+
+	"github.com/busbar-mcp/busbar/services/busbar/internal/scaffold"
+)
+
+// top is this repository, the clone of these tests.
+func top(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../../../..")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func read(t *testing.T, elements ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(elements...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func list(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	clone, home := top(t), t.TempDir()
+	// The directory's parent is reached by a link: what is relative in go.mod is not.
+	if err := os.MkdirAll(filepath.Join(home, "far", "away"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(home, "far", "away"), filepath.Join(home, "here")); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "here", "shop") + "/"
+	s, err := scaffold.New(scaffold.Options{Name: "Shop-1", Module: "git.example.com/shop/v2", Dir: dir, Clone: clone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := list(t, dir), []string{".gitignore", "Dockerfile", "README.md", "go.mod", "go.sum", "main.go", "main_test.go"}; !slices.Equal(got, want) {
+		t.Errorf("there are %v", got)
+	}
+	for _, name := range []string{"main.go", "main_test.go"} {
+		text := read(t, dir, name)
+		if good, err := format.Source([]byte(text)); err != nil || string(good) != text || !strings.Contains(text, `"Shop-1`) {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+	mod, err := modfile.Parse("go.mod", []byte(read(t, dir, "go.mod")), nil)
+	if err != nil || mod.Module.Mod.Path != "git.example.com/shop/v2" || len(mod.Replace) != 2 {
+		t.Fatal(err, mod)
+	}
+	for _, r := range mod.Replace {
+		if found := read(t, home, "far", "away", "shop", r.New.Path, "go.mod"); !strings.HasPrefix(found, "module "+r.Old.Path+"\n") {
+			t.Errorf("%s is not at %s", r.Old.Path, r.New.Path)
+		}
+	}
+	// An image is made as ours are.
+	ours, theirs := read(t, clone, "deploy", "Dockerfile"), read(t, dir, "Dockerfile")
+	for _, line := range []string{"FROM --platform=", "\tCGO_ENABLED=0", "\t-ldflags", "FROM scratch", "USER ", "ENTRYPOINT"} {
+		if line := beginning(ours, line); line == "" || !strings.Contains(theirs, line) {
+			t.Errorf("deploy/Dockerfile has %q, the service's has not:\n%s", line, theirs)
+		}
+	}
+	if !strings.Contains(theirs, "-t shop-1 .") {
+		t.Error("an image has no capitals in its name:", theirs)
+	}
+	if got := list(t, filepath.Join(home, "here")); !slices.Equal(got, []string{"shop"}) {
+		t.Errorf("something is left: %v", got)
+	}
+}
+
+// beginning is the line that begins so, up to what is after "-o" or "PROGRAM".
+func beginning(text, with string) string {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, with) {
+			line, _, _ = strings.Cut(line, " -o ")
+			return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "./$PROGRAM \\")
+		}
+	}
+	return ""
+}
+
+func TestNothingIsOverwritten(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	o := scaffold.Options{Name: "shop", Dir: filepath.Join(home, "shop"), Clone: top(t)}
+	s, err := scaffold.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Somebody was faster.
+	if err := os.Mkdir(o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Write(); err == nil {
+		t.Error("a directory was written into")
+	}
+	if got := list(t, o.Dir); len(got) != 0 {
+		t.Errorf("there are %v", got)
+	}
+	if got := list(t, home); !slices.Equal(got, []string{"shop"}) {
+		t.Errorf("something is left: %v", got)
+	}
+	for _, there := range []string{"shop", "file", "link"} {
+		o.Dir = filepath.Join(home, there)
+		switch there {
+		case "file":
+			err = os.WriteFile(o.Dir, nil, 0o600)
+		case "link":
+			err = os.Symlink("nowhere", o.Dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := scaffold.New(o); err == nil || !strings.Contains(err.Error(), "there already") {
+			t.Errorf("%s: %v", there, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	home, clone := t.TempDir(), top(t)
+	for want, o := range map[string]scaffold.Options{
+		`name "": use`:              {},
+		`name "../x": use`:          {Name: "../x"},
+		`name "edge" is taken`:      {Name: "edge"},
+		`name "-x": begin with`:     {Name: "-x"},
+		`name "text" is that of`:    {Name: "text"},
+		"missing dot":               {Name: "shop", Module: "fmt"},
+		"malformed module path":     {Name: "shop", Module: "example.com/a b"},
+		"what the service depends":  {Name: "shop", Module: "github.com/busbar-mcp/busbar/libs/shop"},
+		"is no clone of Busbar":     {Name: "shop", Clone: home},
+		"that %/none/shop would be": {Name: "shop", Dir: filepath.Join(home, "none", "shop")},
+		"is inside the clone":       {Name: "shop", Dir: filepath.Join(clone, "services", "shop")},
+	} {
+		if o.Dir == "" {
+			o.Dir = filepath.Join(home, "shop")
+		}
+		if o.Clone == "" {
+			o.Clone = clone
+		}
+		o.Taken = []string{"text"}
+		if _, err := scaffold.New(o); err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "%", home)) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+	if got := list(t, home); len(got) != 0 {
+		t.Errorf("there are %v", got)
+	}
+}
+
+func TestGuess(t *testing.T) {
+	t.Parallel()
+	clone, home := top(t), t.TempDir()
+	with := filepath.Join(home, "with")
+	for _, dir := range []string{filepath.Join(with, "shop"), filepath.Join(home, "without")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beside := filepath.Join(with, "busbar")
+	if err := os.Symlink(clone, beside); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(home, "busbar-1.0", "busbar")
+	for _, c := range []struct{ dir, program, want string }{
+		{clone, elsewhere, clone},
+		{filepath.Join(clone, "docs", "adr"), elsewhere, clone},
+		{with, elsewhere, beside},
+		{filepath.Join(with, "shop"), elsewhere, beside},
+		{filepath.Join(home, "without"), filepath.Join(clone, "bin", "busbar"), clone},
+		{filepath.Join(home, "without"), elsewhere, ""},
+	} {
+		if got := scaffold.Guess(c.dir, c.program); got != c.want {
+			t.Errorf("from %s by %s: %q, want %q", c.dir, c.program, got, c.want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{"../shop-1": "../shop-1", "my shop": "'my shop'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
+		if got := scaffold.Quote(path); got != want {
+			t.Errorf("%q is written %s", path, got)
+		}
+	}
+}
