@@ -27,8 +27,7 @@ type commandLine struct {
 	Task       taskCommands      `cmd:"" help:"See, or end, a call that goes on as a task."`
 	Resources  resourcesCommand  `cmd:"" help:"List the resources of an edge."`
 	Read       readCommand       `cmd:"" help:"Print a resource."`
-	Prompts    promptsCommand    `cmd:"" help:"List the prompts of an edge."`
-	Prompt     promptCommand     `cmd:"" help:"Fill in a prompt and print it."`
+	Prompts    promptsCommand    `cmd:"" help:"List the prompts of an edge, or fill one in and print it."`
 	Complete   completeCommand   `cmd:"" help:"Print what an argument may be."`
 	Batch      batchCommand      `cmd:"" help:"Make the calls of a file concurrently."`
 	Approve    approveCommand    `cmd:"" help:"Decide on calls that are held, or list them."`

@@ -23,7 +23,12 @@ func TestHelp(t *testing.T) {
 	if len(leaves) < 30 {
 		t.Errorf("there are %d commands", len(leaves))
 	}
+	seen := map[string]bool{}
 	for _, leaf := range leaves {
+		if seen[leaf.FullPath()] {
+			t.Errorf("two commands are called %s", leaf.FullPath())
+		}
+		seen[leaf.FullPath()] = true
 		var out strings.Builder
 		k.Stdout, k.Stderr = &out, io.Discard
 		_, _ = k.Parse(append(strings.Fields(leaf.FullPath())[1:], "--help")) // goes on where help ends the program

@@ -34,29 +34,25 @@ func (c *readCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunRead(ctx, client.ReadOptions{Options: c.options(), URI: c.URI}, os.Stdin, out, os.Stderr))
 }
 
-type promptsCommand struct{ clientFlags }
-
-// Help implements kong's HelpProvider.
-func (promptsCommand) Help() string { return `Example: busbar prompts` }
-
-func (c *promptsCommand) Run(ctx context.Context, out io.Writer) error {
-	return exit(client.RunPrompts(ctx, c.options(), out, os.Stderr))
-}
-
-type promptCommand struct {
+type promptsCommand struct {
 	clientFlags
-	Name      string   `arg:"" help:"Name of the prompt."`
+	Name      string   `arg:"" optional:"" help:"Name of a prompt, to fill it in; without one, all are listed."`
 	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments; @FILE as a value is what a file has in it."`
 }
 
 // Help implements kong's HelpProvider.
-func (promptCommand) Help() string {
-	return `Example: busbar prompt weather_analysis location=Sacramento
+func (promptsCommand) Help() string {
+	return `Examples:
+  busbar prompts
+  busbar prompts weather_analysis location=Sacramento
 
 Exit status as for "busbar call".`
 }
 
-func (c *promptCommand) Run(ctx context.Context, out io.Writer) error {
+func (c *promptsCommand) Run(ctx context.Context, out io.Writer) error {
+	if c.Name == "" {
+		return exit(client.RunPrompts(ctx, c.options(), out, os.Stderr))
+	}
 	o := client.PromptOptions{Options: c.options(), Name: c.Name, Arguments: c.Arguments}
 	return exit(client.RunPrompt(ctx, o, os.Stdin, out, os.Stderr))
 }
