@@ -21,10 +21,19 @@ type Cluster struct {
 // NewCluster starts a cluster of n servers for the test.
 func NewCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
-	c := prepare(t, n)
-	c.startAll()
-	c.Ready()
-	return c
+	// A port that was free may have been given to somebody else meanwhile.
+	for range 2 {
+		c := prepare(t, n)
+		c.startAll()
+		if c.led() {
+			return c
+		}
+		for i := range c.nodes {
+			c.Stop(i)
+		}
+	}
+	t.Fatal("two NATS clusters have no leader after 30 s each")
+	return nil
 }
 
 // prepare makes the options of a cluster.
@@ -82,18 +91,21 @@ func (c *Cluster) Stop(i int) {
 // Ready waits until the servers that run have a leader.
 func (c *Cluster) Ready() {
 	c.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	if !c.led() {
+		c.t.Fatal("the NATS cluster has no leader after 30 s")
+	}
+}
+
+// led is Ready, and reports whether it came to that.
+func (c *Cluster) led() bool {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for _, s := range c.nodes {
 			if s != nil && s.ReadyForConnections(time.Second) && s.JetStreamIsLeader() {
-				return
+				return true
 			}
 		}
-		if time.Now().After(deadline) {
-			c.t.Fatal("the NATS cluster has no leader after 30 s")
-		}
-		time.Sleep(20 * time.Millisecond)
 	}
+	return false
 }
 
 // Holds returns the server that holds a stream of one replica, -1 for none.
