@@ -59,6 +59,18 @@ func (m *member) load(from origin) int {
 	return m.calls
 }
 
+// worse reports whether another one is to be called instead: one that is not silent, or of
+// two that are, the one heard of last; else the one with less to do.
+func (m *member) worse(than *member, from origin) bool {
+	switch {
+	case m.silent != than.silent:
+		return m.silent
+	case m.silent:
+		return m.heard.Before(than.heard)
+	}
+	return m.load(from) > than.load(from)
+}
+
 // SetInstances says what instances there are, by service, to the calls on this
 // connection. A registry does so.
 func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
@@ -117,25 +129,19 @@ func (m *members) take(service string, from origin, tried []string) *member {
 	if n > fewMembers {
 		looked = triedMembers
 	}
-	var best, silent *member
+	var best *member
 	for i, at := 0, rand.IntN(n); i < n && looked > 0; i, at = i+1, (at+1)%n {
 		one := all[at]
 		if !one.elsewhere(from) {
 			looked--
 		}
-		switch {
-		case one.gone || slices.Contains(tried, one.instance):
-		case one.silent:
-			// The queue group would give it to any, and so to one that hangs.
-			if silent == nil || one.heard.After(silent.heard) {
-				silent = one
-			}
-		case best == nil || one.load(from) < best.load(from):
+		if one.gone || slices.Contains(tried, one.instance) {
+			continue
+		}
+		// One that is silent too: the queue group would give the call to any that hangs.
+		if best == nil || best.worse(one, from) {
 			best = one
 		}
-	}
-	if best == nil {
-		best = silent
 	}
 	if best != nil {
 		best.calls++
@@ -161,22 +167,13 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member
-	worse := func(a, b *member) bool { // a than b
-		if a.silent != b.silent {
-			return a.silent
-		}
-		if a.silent {
-			return a.heard.Before(b.heard)
-		}
-		return a.load(from) > b.load(from)
-	}
 	all := m.services[service]
 	for i, at := 0, rand.IntN(max(len(all), 1)); i < len(all); i, at = i+1, (at+1)%len(all) {
 		one := all[at]
 		if one.gone || !slices.Contains(only, one.instance) || slices.Contains(tried, one.instance) {
 			continue
 		}
-		if best == nil || worse(best, one) {
+		if best == nil || best.worse(one, from) {
 			best = one
 		}
 	}

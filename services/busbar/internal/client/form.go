@@ -104,7 +104,7 @@ func (s *shape) is(kind string) bool { return len(s.types) == 1 && s.types[0] ==
 
 func (s *shape) may(kind string) bool { return slices.Contains(s.types, kind) }
 
-// member is the shape of a member; nil if there is none of that name.
+// member is the shape of a member; nil for a name that it does not have.
 func (s *shape) member(name string) *shape {
 	if v := at(s.Properties, []string{name}); v != nil {
 		return newShape(v, s.root, 0)

@@ -14,8 +14,8 @@ import (
 // eraseLine goes to the start of the line and clears it.
 const eraseLine = "\r\x1b[K"
 
-// progressLine is a line of a terminal that each progress replaces, and that says what
-// is waited for where there is none.
+// progressLine is a line of a terminal that each progress replaces. Without progress it says
+// what is waited for.
 type progressLine struct {
 	w     io.Writer
 	width int
