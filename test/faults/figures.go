@@ -22,6 +22,8 @@ type figure struct {
 	// short is how long calls are made by default, long with --full.
 	short, long time.Duration
 	without     []string
+	// file is one more of this directory that the fleet is made of.
+	file string
 	// prepare comes before the fleet starts.
 	prepare, run func(context.Context, *world) error
 }
@@ -34,6 +36,8 @@ var figures = []figure{
 	{name: "network", what: "connections are cut, held and slow", short: 60 * time.Second, long: 5 * time.Minute, run: disturbNetwork},
 	{name: "rolling", what: "every process is stopped and started, clients do not retry", short: 30 * time.Second, long: 30 * time.Second, run: rolling},
 	{name: "releases", what: "the previous release and this one side by side, and an update under load", short: 20 * time.Second, long: time.Minute, prepare: startPrevious, run: releases},
+	{name: "disks", what: "the disks of Postgres and NATS are full, and have room again", short: 60 * time.Second, long: 3 * time.Minute, prepare: mount(serverDisks), run: fillDisks(serverDisks)},
+	{name: "sqlite", what: "the disk of a service with SQLite is full, and has room again", short: 30 * time.Second, long: time.Minute, without: []string{"resource-2"}, file: "sqlite.yml", prepare: mount(sqliteDisk), run: fillDisks(sqliteDisk)},
 	{name: "twice", what: "an edge sends everything twice", short: 15 * time.Second, long: time.Minute, run: unnoticed(sendsTwice)},
 	{name: "clock", what: "the clocks of an edge and of a service are off", short: 15 * time.Second, long: time.Minute, run: unnoticed(behind, ahead)},
 	{name: "h7", what: "idle streams, and readers that do not read", short: 30 * time.Second, long: 2 * time.Minute, run: streams},
