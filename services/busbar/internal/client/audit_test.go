@@ -45,10 +45,10 @@ func TestAuditTable(t *testing.T) {
 	}
 	got := auditTable([]trail.Row{
 		row("K3J5V6Q2ZL4WBN7TYXC3M5R6DA", "a-tenant-of-a-long-name", "somebody@example.com", "tools/call", "orders_place_with_a_name_that_is_long", "deadline_exceeded"),
-		row("Z3J5V6Q2ZL4WBN7TYXC3M5R6DA", "", "ada", "resources/read", "note://x", "ok"),
+		row("K3J5V6Q2ZL4WBN7TYXZ3M5R6DB", "", "ada", "resources/read", "note://x", "ok"),
 	}, 80, terminal.Style{})
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[1], "Z3J5V6Q2") || !strings.HasSuffix(lines[2], "  K3J5V6Q2") || !strings.Contains(lines[2], "deadline") {
+	if len(lines) != 3 || !strings.HasSuffix(lines[1], "  Z3M5R6DB") || !strings.HasSuffix(lines[2], "  C3M5R6DA") || !strings.Contains(lines[2], "deadline") {
 		t.Errorf("got\n%s", got)
 	}
 	for _, l := range lines {
