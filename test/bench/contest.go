@@ -20,7 +20,7 @@ const (
 type contender struct {
 	name    string
 	system  *system
-	clients *load.Clients
+	clients load.Clients
 	cost    cost
 }
 
@@ -35,23 +35,29 @@ type sample struct {
 // enter opens the connections of a contender, and warms it up. There is one target for each
 // connection, or one for all.
 func (b *bench) enter(ctx context.Context, name string, s *system, targets ...*load.Target) (*contender, error) {
-	for len(targets) < b.connections {
-		targets = append(targets, targets[0])
-	}
 	if err := await(ctx, targets[0]); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	clients, err := load.Dial(targets...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	return b.enterAs(ctx, name, s, b.connections, func(n int) (load.Caller, error) { return load.Connect(targets[n%len(targets)]) })
+}
+
+// enterAs is enter with callers of any kind.
+func (b *bench) enterAs(ctx context.Context, name string, s *system, callers int, connect func(n int) (load.Caller, error)) (*contender, error) {
+	var clients load.Clients
 	b.later(func() error { clients.Close(); return nil })
+	for n := range callers {
+		one, err := connect(n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		clients = append(clients, one)
+	}
 	c := &contender{name: name, system: s, clients: clients, cost: cost{Name: name}}
 	for _, p := range s.processes {
 		c.cost.Process = append(c.cost.Process, p.Name)
 	}
 	c.cost.CPU = make([][]float64, len(s.processes))
-	_, err = c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.round, 500*time.Millisecond)) })
+	_, err := c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.turn, 500*time.Millisecond)) })
 	return c, err
 }
 
@@ -122,7 +128,7 @@ func (b *bench) contest(ctx context.Context, group string, contenders ...*conten
 		// Each begins once in a while, so that none always follows the same other.
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)]
-			s, err := c.measure(ctx, func() (load.Result, error) { return c.clients.Closed(ctx, b.round) })
+			s, err := c.measure(ctx, func() (load.Result, error) { return c.clients.Closed(ctx, b.turn) })
 			if err != nil {
 				return err
 			}
@@ -157,6 +163,37 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func us(d time.Duration, calls int) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(calls)
 }
+
+// pace measures contenders in turns at rates that do not depend on them, and returns what
+// each took in each round.
+func (b *bench) pace(ctx context.Context, group string, rate func(*contender) float64, contenders ...*contender) (map[*contender][]load.Result, error) {
+	found := map[*contender][]load.Result{}
+	for round := range b.rounds {
+		for i := range contenders {
+			c := contenders[(i+round)%len(contenders)]
+			s, err := c.measure(ctx, func() (load.Result, error) { return c.clients.Open(ctx, rate(c), b.turn) })
+			if err != nil {
+				return nil, err
+			}
+			found[c] = append(found[c], s.Result)
+		}
+	}
+	for _, c := range contenders {
+		q := curve{Group: group, Name: c.name, Rate: rate(c)}
+		for _, at := range quantiles {
+			var all []float64
+			for _, r := range found[c] {
+				all = append(all, ms(r.Quantile(at)))
+			}
+			q.Quantiles = append(q.Quantiles, median(all))
+		}
+		b.curves = append(b.curves, q)
+	}
+	return found, nil
+}
+
+// quantiles are those of a curve.
+var quantiles = []float64{0, 0.5, 0.9, 0.99, 0.999}
 
 // rates are the calls a second of one as a multiple of another's, round by round.
 func rates(of, beside *contender) []float64 { return ratios(of.cost.Rate, beside.cost.Rate) }

@@ -6,10 +6,6 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/load"
 )
 
-var groups = []group{
-	{"core", "small calls, beside the floor and other servers", (*bench).core},
-}
-
 // core is the small call: Busbar as one process and as several, with and without a chain,
 // beside the floor, the official SDK and mcp-go.
 func (b *bench) core(ctx context.Context) error {
@@ -97,5 +93,29 @@ func (b *bench) core(ctx context.Context) error {
 	add("full chain, of the official SDK in process", rates(full, sdk), 6, false)
 	add("full chain, legacy, of the official SDK in process", rates(fullOld, sdkOld), 5, false)
 	add("full chain, of mcp-go in process", rates(full, mcpGo), 1.5, false)
+	return b.halves(ctx, one, floor)
+}
+
+// halves is latency at half of each one's own peak, and of both at half of the first's.
+func (b *bench) halves(ctx context.Context, one, floor *contender) error {
+	p99 := func(rate func(*contender) float64) ([]float64, error) {
+		found, err := b.pace(ctx, "core", rate, one, floor)
+		var all [2][]float64
+		for i, c := range []*contender{one, floor} {
+			for _, r := range found[c] {
+				all[i] = append(all[i], ms(r.Quantile(0.99)))
+			}
+		}
+		return ratios(all[0], all[1]), err
+	}
+	of, err := p99(func(c *contender) float64 { return median(c.cost.Rate) / 2 })
+	if err != nil {
+		return err
+	}
+	b.add(row{Group: "core", What: "p99 at half of the own peak, of the floor's", Of: of, Want: 1.5, AtMost: true})
+	if of, err = p99(func(*contender) float64 { return median(one.cost.Rate) / 2 }); err != nil {
+		return err
+	}
+	b.add(row{Group: "core", What: "p99 at half of dev's peak, of the floor's at the same rate", Of: of})
 	return nil
 }

@@ -26,7 +26,8 @@ turns, and prints ratios: the median of the rounds, with the lowest and the high
 Flags:
   --only NAME,...   some groups of rows:
 %s  --rounds N        how often each is measured (default 5)
-  --seconds N       how long one is under load in a round (default 2)
+  --seconds N       how long one is under load in a round of "core" (default 2);
+                    half of it in others
   --connections N   how many clients call at once (default 32)
   --out FILE        write the figures into this page, between its markers
   --smoke           as short as it can be: fails on errors, never on a figure
