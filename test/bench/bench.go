@@ -93,6 +93,7 @@ type cost struct {
 	P50, P99    []float64 // in ms
 	Process     []string
 	CPU         [][]float64 // of each process, in µs a call
+	Memory      []float64   // of each process before the rounds, in MiB
 	Caller      []float64   // of this process, in µs a call
 	// Stored is how long after the last answer processes were busy, in seconds.
 	Stored []float64
@@ -173,7 +174,7 @@ func (b *bench) print(w io.Writer, took time.Duration) {
 	fmt.Fprintln(w)
 	_, _ = fmt.Fprintln(t, "CONTENDER\tCALLS/S\tP50 MS\tP99 MS\tSTORED AFTER S\tCALLER µS\tCPU OF A CALL µS\t")
 	for _, c := range b.costs {
-		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.0f\t%s\t\n", c.Name, median(c.Rate), median(c.P50), median(c.P99), median(c.Stored), median(c.Caller), c.shares())
+		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.0f\t%s\t\n", c.Name, median(c.Rate), median(c.P50), median(c.P99), median(c.Stored), median(c.Caller), c.cpu())
 	}
 	_ = t.Flush()
 	if len(b.curves) == 0 {
@@ -187,25 +188,31 @@ func (b *bench) print(w io.Writer, took time.Duration) {
 	_ = t.Flush()
 }
 
-// shares are what each program uses, all its processes together, and all of them.
-func (c cost) shares() string {
-	used, all := map[string]float64{}, 0.0
+func (c cost) cpu() string {
+	return c.shares(func(i int) float64 { return median(c.CPU[i]) })
+}
+
+func (c cost) memory() string { return c.shares(func(i int) float64 { return c.Memory[i] }) }
+
+// shares are what each program has, all its processes together, and all of them.
+func (c cost) shares(of func(process int) float64) string {
+	each, all := map[string]float64{}, 0.0
 	var names []string
 	for i, name := range c.Process {
-		us := median(c.CPU[i])
-		if _, known := used[name]; !known {
+		if _, known := each[name]; !known {
 			names = append(names, name)
 		}
-		used[name] += us
-		all += us
+		each[name] += of(i)
+		all += of(i)
 	}
 	text := ""
-	for _, name := range names {
-		if len(names) > 1 {
-			text += fmt.Sprintf("%s %.0f, ", name, used[name])
-		}
-	}
 	if len(names) > 1 {
+		for _, name := range names {
+			if each[name] < 0.5 {
+				continue
+			}
+			text += fmt.Sprintf("%s %.0f, ", name, each[name])
+		}
 		text += "all "
 	}
 	return text + fmt.Sprintf("%.0f", all)

@@ -9,13 +9,6 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
-const (
-	// quietTime is how long what a system does after its last answer is waited for.
-	quietTime = time.Minute
-	// look is how often is looked whether a system still works.
-	look = 200 * time.Millisecond
-)
-
 // contender is one system under one kind of call.
 type contender struct {
 	name    string
@@ -57,7 +50,11 @@ func (b *bench) enterAs(ctx context.Context, name string, s *system, callers int
 		c.cost.Process = append(c.cost.Process, p.Name)
 	}
 	c.cost.CPU = make([][]float64, len(s.processes))
-	_, err := c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.turn, 500*time.Millisecond)) })
+	err := s.rests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.turn, 500*time.Millisecond)) })
 	return c, err
 }
 
@@ -79,51 +76,44 @@ func await(ctx context.Context, t *load.Target) error {
 
 // measure puts a contender under a load, and then waits until it is quiet: what it does
 // later, such as writing the audit trail, belongs to its calls and not to the next turn.
+// What it does at rest too does not.
 func (c *contender) measure(ctx context.Context, run func() (load.Result, error)) (s sample, err error) {
 	before, err := c.system.used()
 	if err != nil {
 		return s, err
 	}
 	own := process.Self()
+	begun := time.Now()
 	if s.Result, err = run(); err != nil {
 		return s, fmt.Errorf("%s: %w", c.name, err)
 	}
 	s.caller = process.Self() - own
+	c.system.calls += s.Calls
 	answered := time.Now()
-	last, err := c.system.used()
-	for err == nil {
-		select {
-		case <-time.After(look):
-		case <-ctx.Done():
-			return s, ctx.Err()
-		}
-		var now []time.Duration
-		if now, err = c.system.used(); err != nil {
-			break
-		}
-		busy := time.Duration(0)
-		for i := range now {
-			busy += now[i] - last[i]
-		}
-		last = now
-		// What runs at rest, such as heartbeats, is less than a twentieth of a processor.
-		if busy <= look/20 {
-			s.stored = max(time.Since(answered)-look, 0)
-			break
-		}
-		if time.Since(answered) > quietTime {
-			err = fmt.Errorf("%s still works %v after its last answer", c.name, quietTime)
-		}
+	after, err := c.system.quiet(ctx)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", c.name, err)
 	}
-	for i := range last {
-		s.cpu = append(s.cpu, last[i]-before[i])
+	s.stored = max(time.Since(answered)-look, 0)
+	for i := range after {
+		rest := time.Duration(c.system.rest[i] * float64(time.Since(begun)))
+		s.cpu = append(s.cpu, max(after[i]-before[i]-rest, 0))
 	}
-	return s, err
+	return s, nil
 }
 
-// rounds measures contenders in turns, so that a machine that is noisy is noisy for all.
+// contest measures contenders in turns, so that a machine that is noisy is noisy for all.
 // Their costs are kept under the group's name.
 func (b *bench) contest(ctx context.Context, group string, contenders ...*contender) error {
+	for _, c := range contenders {
+		for _, p := range c.system.processes {
+			bytes, err := p.Memory()
+			if err != nil {
+				return err
+			}
+			c.cost.Memory = append(c.cost.Memory, float64(bytes)/(1<<20))
+		}
+	}
 	for round := range b.rounds {
 		// Each begins once in a while, so that none always follows the same other.
 		for i := range contenders {

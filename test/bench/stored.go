@@ -21,7 +21,11 @@ func (b *bench) stored(ctx context.Context) error {
 	}
 	text := strings.Repeat("x", 1024)
 	var contenders []*contender
-	for name, s := range map[string]*system{"SQLite": dev, "Postgres": fleet} {
+	for _, store := range []struct {
+		name   string
+		system *system
+	}{{"SQLite", dev}, {"Postgres", fleet}} {
+		s := store.system
 		var reads, writes []*load.Target
 		for i := range b.connections {
 			uri := fmt.Sprintf("bench:%d", i)
@@ -35,11 +39,11 @@ func (b *bench) stored(ctx context.Context) error {
 			reads = append(reads, &load.Target{Address: s.address, Request: rpc(s, "resources/read", uri, fmt.Sprintf(`"uri":%q,`, uri), ""), Want: []byte(text)})
 			writes = append(writes, call{tool: "update_resource", arguments: arguments, want: uri}.modern(s))
 		}
-		r, err := b.enter(ctx, "reads, "+name, s, reads...)
+		r, err := b.enter(ctx, "reads, "+store.name, s, reads...)
 		if err != nil {
 			return err
 		}
-		w, err := b.enter(ctx, "writes, "+name, s, writes...)
+		w, err := b.enter(ctx, "writes, "+store.name, s, writes...)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/test/bench/process"
@@ -22,20 +21,14 @@ type system struct {
 	key       string // API key; empty where anybody may call
 	dir       string // where it keeps its data
 	nats      string
+	// trail is the directory with the token that opens the audit trail; calls are those that
+	// have to be in it.
+	trail string
+	calls int
+	rest  []float64 // see rests
 	// Of a fleet: the addresses of its edges, and the URL of its Postgres.
 	edges    []string
 	database string
-}
-
-func (s *system) used() ([]time.Duration, error) {
-	all := make([]time.Duration, len(s.processes))
-	for i, p := range s.processes {
-		var err error
-		if all[i], err = p.Used(); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }
 
 // start runs one program of a system, and ends it with the group.
@@ -121,7 +114,7 @@ func (b *bench) natsServer(s *system, dir, users, payload string) error {
 		return err
 	}
 	_, err = b.start(s, process.Command{
-		Name: "nats-server", Path: b.programs.nats, Args: []string{"-c", name}, Silent: true,
+		Name: "nats-server", Path: b.programs.nats, Args: []string{"-c", name},
 		ReadyAt: func() error {
 			c, err := net.Dial("tcp", at)
 			if err != nil {
@@ -140,7 +133,7 @@ func (b *bench) dev(args ...string) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &system{dir: dir}
+	s := &system{dir: dir, trail: dir}
 	p, err := b.start(s, process.Command{
 		Name: "busbar", Path: b.programs.path("busbar"),
 		Args: append([]string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dir}, args...),
@@ -211,7 +204,7 @@ func (b *bench) fleet(edges int, parts ...part) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &system{dir: dir}
+	s := &system{dir: dir, trail: filepath.Join(dir, "edge")}
 	parts = append([]part{{name: "audit", service: "audit:audit+store", stores: true}}, parts...)
 	if err := b.users(s, parts); err != nil {
 		return nil, err
@@ -220,12 +213,12 @@ func (b *bench) fleet(edges int, parts ...part) (*system, error) {
 		return nil, err
 	}
 	for n := range edges {
-		name := "edge"
+		data := filepath.Join(dir, "edge")
 		if n > 0 {
-			name = fmt.Sprintf("edge-%d", n+1)
+			data += fmt.Sprint(n + 1)
 		}
-		p, err := b.start(s, process.Command{Name: name, Path: b.programs.path("edge"), Args: []string{
-			"--listen", "127.0.0.1:0", "--nats", s.nats, "--nats-nkey", s.secret("edge"), "--data-dir", filepath.Join(dir, name), "--audit-spool", filepath.Join(dir, name, "spool"),
+		p, err := b.start(s, process.Command{Name: "edge", Path: b.programs.path("edge"), Args: []string{
+			"--listen", "127.0.0.1:0", "--nats", s.nats, "--nats-nkey", s.secret("edge"), "--data-dir", data, "--audit-spool", filepath.Join(data, "spool"),
 		}})
 		if err != nil {
 			return nil, err
