@@ -54,6 +54,10 @@ bench: ## Measure Busbar beside the bare floor and other servers, as processes (
 	@go build -o .tmp/bench ./test/bench
 	@exec .tmp/bench $(ARGS)
 
+.PHONY: bench-smoke
+bench-smoke: ## The same as short as it can be: fails on errors, never on a figure
+	@$(MAKE) --no-print-directory bench ARGS=--smoke
+
 .PHONY: bench-micro
 bench-micro: ## Run the benchmarks of Go (BENCH=<regexp> for some)
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem ./libs/... ./test/bench/micro
