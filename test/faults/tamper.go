@@ -149,7 +149,7 @@ func tamper(ctx context.Context, w *world) error {
 // alone makes changes while the service does not write: who holds rows of the one table and
 // waits for the other would be in its way, and it in theirs.
 func alone(ctx context.Context, db *pgx.Conn, change func() error) error {
-	_, err := db.Exec(ctx, `BEGIN; LOCK TABLE audit_chain, audit_event IN SHARE ROW EXCLUSIVE MODE`)
+	_, err := db.Exec(ctx, `BEGIN; LOCK TABLE audit_chain, audit_event IN EXCLUSIVE MODE`)
 	if err == nil {
 		err = change()
 	}
