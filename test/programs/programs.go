@@ -29,7 +29,7 @@ func Build(root string, packages ...string) (programs []string, err error) {
 	if err := lock.Lock(); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-trimpath", "-o", dir + "/"}, packages...)...)
+	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-trimpath", "-ldflags=-s", "-o", dir + "/"}, packages...)...)
 	build.Dir = root
 	build.Env = append(os.Environ(), "GOWORK="+filepath.Join(root, "go.work"), "GOFLAGS=", "CGO_ENABLED=0")
 	out, failed := build.CombinedOutput()
