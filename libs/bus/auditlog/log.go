@@ -38,7 +38,7 @@ const (
 	ackTime   = 1200 * time.Millisecond
 	// A message that no server takes, since the stream's leader is about to be another,
 	// is sent again so often, so much later.
-	moveTries = 10
+	moveTries = 8
 	moveWait  = 150 * time.Millisecond
 )
 
