@@ -90,7 +90,7 @@ sight: ## Ask a real Prometheus all that the dashboards and alerts ask, of a fle
 
 .PHONY: faults
 faults: ## Take parts of a fleet away, and compare what was told, what ran and what was recorded (ARGS="--seed 7")
-	@go run ./test/faults h1 h2 h3 h4 network rolling twice clock h7 h10 $(ARGS)
+	@go run ./test/faults h1 h2 h3 h4 network rolling releases disks twice clock h7 h10 $(ARGS)
 
 .PHONY: faults-smoke
 faults-smoke: ## The same in two minutes
