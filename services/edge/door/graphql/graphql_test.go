@@ -163,6 +163,35 @@ func TestApproval(t *testing.T) {
 	}
 }
 
+func TestElicitation(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e := w.do(t, `mutation { executeTool(input: {name: "color"}) { is_error } }`, nil).refused(t, 200, "INPUT_REQUIRED", "input_required", "no")
+	held := fmt.Sprint(e.Extensions["elicitation"])
+	if requests := fmt.Sprint(e.Extensions["requests"]); !strings.Contains(requests, "Which color?") {
+		t.Error(requests)
+	}
+	if got := w.do(t, `{ getElicitations { elicitation name requests } getApprovals { approval } }`, nil).data(t); got != `{"getApprovals":[],"getElicitations":[{"elicitation":"`+held+`","name":"color","requests":null}]}` {
+		t.Error(got)
+	}
+	if got := w.do(t, `{ getElicitation(id: "`+held+`") { title requests } }`, nil).data(t); !strings.Contains(got, `"requests":{"color":{"message":"Which color?","requested_schema":{`) {
+		t.Error(got)
+	}
+	answer := func(with string) string {
+		return `mutation { answerElicitation(id: "` + held + `", responses: ` + with + `) { content { text } } }`
+	}
+	w.do(t, answer(`{color: {action: "accept", content: {color: "mud"}}}`), nil).refused(t, 200, "BAD_USER_INPUT", "invalid_params", "no")
+	if got := w.do(t, answer(`{color: {action: "accept", content: {color: "green"}}}`), nil).data(t); got != `{"answerElicitation":{"content":[{"text":"accept green"}]}}` {
+		t.Error(got)
+	}
+	w.do(t, answer(`{color: {action: "decline"}}`), nil).refused(t, 200, "NOT_FOUND", "unknown_elicitation", "no")
+	// Approvals are found here, too.
+	e = w.do(t, `mutation { executeTool(input: {name: "approved"}) { is_error } }`, nil).refused(t, 200, "APPROVAL_REQUIRED", "approval_required", "no")
+	if got := w.do(t, `{ getApprovals { name shown } getApproval(id: "`+fmt.Sprint(e.Extensions["approval"])+`") { principal shown } }`, nil).data(t); got != `{"getApproval":{"principal":"anonymous","shown":"{}"},"getApprovals":[{"name":"approved","shown":null}]}` {
+		t.Error(got)
+	}
+}
+
 func TestCreateResource(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -73,6 +73,7 @@ func TestOpenAPI(t *testing.T) {
 	is("Problem", w.do(t, "POST", "/tools/nope", `{}`, nil).body)
 	is("Problem", w.do(t, "POST", "/tools/approved", `{}`, nil).body)
 	is("Held", w.do(t, "GET", w.do(t, "POST", "/tools/approved", `{"a":1}`, nil).Header.Get("Location"), "", nil).body)
+	is("Elicitation", w.do(t, "GET", w.do(t, "POST", "/tools/ask", `{}`, nil).Header.Get("Location"), "", nil).body)
 	is("Contents", w.do(t, "GET", "/resources/note:%2F%2F%2Fone", "", nil).body)
 	is("Contents", w.do(t, "GET", "/resources?uri=note:///by/7", "", nil).body)
 	var batch struct {

@@ -35,7 +35,7 @@ type Config struct {
 type Handler struct{ cfg Config }
 
 // Roots are the first segments of the paths that Handler serves; the empty one is /.
-var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs", toolsets}
+var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "elicitations", "access", "openapi.json", "docs", toolsets}
 
 // toolsets begins the paths of who names a toolset: /toolsets/NAME/tools. Below are those
 // of throughToolset.
@@ -64,6 +64,7 @@ var (
 		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
 		"sampling":     {http.MethodPost: (*Handler).sample},
 		"approvals":    {http.MethodGet: (*Handler).listHeld},
+		"elicitations": {http.MethodGet: (*Handler).listElicitations},
 		"access":       {http.MethodGet: (*Handler).access},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
 		"docs":         {http.MethodGet: (*Handler).docs},
@@ -75,7 +76,8 @@ var (
 			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
 			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
 		},
-		"approvals": {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
+		"approvals":    {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
+		"elicitations": {http.MethodGet: (*Handler).getElicitation, http.MethodPost: (*Handler).answer},
 	}
 )
 

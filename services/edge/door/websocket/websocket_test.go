@@ -206,6 +206,30 @@ func TestApproval(t *testing.T) {
 	}
 }
 
+func TestElicitation(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	s := w.dial(t)
+	s.send(`{"type":"tool_request","id":"t","data":{"name":"color"}}`)
+	m := s.refused(`"t"`, -32000, "input_required", "no")
+	if q := m.Error.Data.Requests["color"]; q.Message != "Which color?" || m.Error.Data.Elicitation == "" {
+		t.Fatalf("%+v", m.Error)
+	}
+	// Whoever made the call answers, on whichever connection.
+	other := w.dial(t)
+	answer := func(with string) string {
+		return `{"type":"elicitation_response","id":"a","data":{"elicitation":"` + m.Error.Data.Elicitation + `","responses":` + with + `}}`
+	}
+	other.send(answer(`{"color":{"action":"accept","content":{"color":7}}}`))
+	other.refused(`"a"`, -32000, "invalid_params", "no")
+	other.send(answer(`[]`))
+	other.refused(`"a"`, -32000, "invalid_request", "no")
+	other.send(answer(`{"color":{"action":"decline"}}`))
+	other.expect(`{"type":"tool_response","id":"a","data":{"content":[{"type":"text","text":"decline "}],"is_error":false}}`)
+	s.send(answer(`{"color":{"action":"decline"}}`))
+	s.refused(`"a"`, -32000, "unknown_elicitation", "no")
+}
+
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	w := start(t, nil)
