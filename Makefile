@@ -6,7 +6,7 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-# Settings, for example: make bench BENCH=Call
+# Settings, for example: make bench-micro BENCH=Call
 ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 30s
@@ -49,9 +49,14 @@ eval: ## Print how good the services' answers are on labelled texts and tasks
 	@go test -count=1 -v -run '^TestEval' ./test/eval/...
 
 .PHONY: bench
-bench: ## Run the benchmarks (BENCH=<regexp> for some)
-	@rooms=./libs/...; [ ! -d test/bench ] || rooms="$$rooms ./test/bench/..."; \
-	go test -run '^$$' -bench '$(BENCH)' -benchmem $$rooms
+bench: ## Measure Busbar beside the bare floor and other servers, as processes (ARGS="--only core"; --help)
+	@mkdir -p .tmp
+	@go build -o .tmp/bench ./test/bench
+	@exec .tmp/bench $(ARGS)
+
+.PHONY: bench-micro
+bench-micro: ## Run the benchmarks of Go (BENCH=<regexp> for some)
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem ./libs/... ./test/bench/micro
 
 .PHONY: path
 path: ## Print which files and functions one tools/call passes
@@ -123,6 +128,7 @@ lint-modules: $(TOOLS) ## go.mod files are in step, and each module builds witho
 	@go run scripts/modsync/main.go check
 	@echo "== each module by itself"
 	@$(EACH) env GOWORK=off bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'
+	@cd test/bench/peers && GOWORK=off go vet ./... && GOWORK=off go mod tidy -diff
 
 .PHONY: lint-vet
 lint-vet: ## go vet
@@ -183,6 +189,7 @@ tidy: ## Bring go.mod and go.sum files in step
 	@$(EACH) env GOWORK=off go mod tidy
 	@cd tools && GOWORK=off go mod tidy
 	@cd deploy/helm && GOWORK=off go mod tidy
+	@cd test/bench/peers && GOWORK=off go mod tidy
 	@go run scripts/modsync/main.go check
 
 .PHONY: clean

@@ -23,9 +23,10 @@ type answer struct {
 	deadline  time.Time
 	id, reply string
 	method    string
-	// tried are the instances that this attempt and those before it went to; at is the one
-	// that has it now, empty for any.
+	// tried are the instances that this attempt and those before it went to, first its place
+	// for some; at is the one that has it now, empty for any.
 	tried []string
+	first [2]string
 	at    string
 
 	seq uint32
@@ -64,6 +65,9 @@ type answer struct {
 // more has not run it, so that another one gets it.
 func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Frame, *fault.Error) {
 	conn, members := a.caller.conn, &a.caller.conn.members
+	if a.tried == nil {
+		a.tried = a.first[:0]
+	}
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.at, a.tried = one.instance, append(a.tried, one.instance)

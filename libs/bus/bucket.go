@@ -88,7 +88,7 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 		defer cancel()
 	}
 	var msg *nats.Msg
-	err = b.conn.twice(ctx, func(ctx context.Context) (err error) {
+	err = b.conn.repeated(ctx, func(ctx context.Context) (err error) {
 		msg, err = b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
 		return err
 	})
@@ -170,7 +170,7 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	}
 	var err error
 	if len(expect) == 0 {
-		err = b.conn.twice(ctx, store)
+		err = b.conn.repeated(ctx, store)
 	} else { // a second one could find what the first has written
 		b.conn.Settle(ctx)
 		err = store(ctx)

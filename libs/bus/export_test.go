@@ -72,3 +72,9 @@ func (s *Server) Leaving(id string) busv1.Outcome_State {
 	defer s.finish(id)
 	return s.became(id).State
 }
+
+// Became is what an instance says of a call that it was given lately.
+func (c *Caller) Became(ctx context.Context, service, instance, call string) (CallState, error) {
+	state, _, err := c.outcome(ctx, callAnswer, service, instance, call)
+	return state, err
+}

@@ -35,26 +35,36 @@ const (
 	maxRecentCalls = 16_384
 )
 
-// keptCalls are calls that an instance began.
+// keptCalls are calls that an instance began, by who they count for: who fills them forgets
+// its own.
 type keptCalls struct {
 	life               time.Duration
 	maxBytes, maxCalls int
 	// whole has nothing kept of an answer that is not kept as it was given.
 	whole bool
 
-	mu    sync.Mutex
-	calls map[string]*keptCall
-	// order has those that are over, the oldest first, in two parts: of the first
-	// forgotten ones only the names are left.
-	order     []*keptCall
-	forgotten int
-	bytes     int
+	mu     sync.Mutex
+	calls  map[string]*keptCall
+	shares map[shareName]*keptShare
+	// ended and bytes are those of all shares.
+	ended, bytes int
+	swept        time.Time
 	// lost says that some call is not even known any more.
 	lost bool
 }
 
+// keptShare are the calls of one tenant, or of a caller without one, that are over.
+type keptShare struct {
+	name shareName
+	// order has the oldest first, in two parts: of the first forgotten ones only the names
+	// are left.
+	order            []*keptCall
+	forgotten, bytes int
+}
+
 type keptCall struct {
 	id string
+	of shareName
 	// attempts are those that have begun and not ended.
 	attempts int
 	answer   *busv1.Frame // nil until one has ended, and once it is forgotten
@@ -98,15 +108,18 @@ func FirstID(id string) string {
 }
 
 // begin notes that an attempt of a call is about to run.
-func (k *keptCalls) begin(id string) {
+func (k *keptCalls) begin(id string, of shareName) {
+	if of.tenant != "" {
+		of.payer = ""
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.calls == nil {
-		k.calls = map[string]*keptCall{}
+		k.calls, k.shares = map[string]*keptCall{}, map[shareName]*keptShare{}
 	}
 	c := k.calls[FirstID(id)]
 	if c == nil {
-		c = &keptCall{id: FirstID(id)}
+		c = &keptCall{id: FirstID(id), of: of}
 		k.calls[c.id] = c
 	}
 	c.attempts++
@@ -135,7 +148,7 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 	}
 	c.attempts--
 	if c.ended { // an earlier attempt, whose answer this one takes the place of
-		c = &keptCall{id: c.id, attempts: c.attempts}
+		c = &keptCall{id: c.id, of: c.of, attempts: c.attempts}
 		k.calls[c.id] = c
 	}
 	c.answer, c.ended, c.at = keptFrame(body, f), true, time.Now()
@@ -143,28 +156,74 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 		c.answer = wholeFrame(body, c.answer)
 	}
 	c.size = proto.Size(c.answer)
-	k.bytes += c.size
-	k.order = append(k.order, c)
-	for k.forgotten < len(k.order) {
-		oldest := k.order[k.forgotten]
-		if k.bytes <= k.maxBytes && time.Since(oldest.at) <= k.life {
-			break
-		}
-		k.bytes -= oldest.size
-		oldest.answer = nil
-		k.forgotten++
+	own := k.shares[c.of]
+	if own == nil {
+		own = &keptShare{name: c.of}
+		k.shares[c.of] = own
 	}
-	for len(k.order) > k.maxCalls {
-		if oldest := k.order[0]; k.calls[oldest.id] == oldest {
-			delete(k.calls, oldest.id)
+	own.order = append(own.order, c)
+	own.bytes += c.size
+	k.bytes += c.size
+	k.ended++
+	k.expire(own)
+	if k.bytes > k.maxBytes && time.Since(k.swept) > time.Second {
+		k.swept = time.Now()
+		for _, s := range k.shares {
+			k.expire(s)
 		}
-		if k.forgotten > 0 {
-			k.forgotten--
-		} else {
-			k.bytes -= k.order[0].size
+	}
+	for k.bytes > k.maxBytes {
+		k.forget(k.most(own, k.bytes, func(s *keptShare) int { return s.bytes }))
+	}
+	for k.ended > k.maxCalls {
+		k.drop(k.most(own, k.ended, func(s *keptShare) int { return len(s.order) }))
+	}
+}
+
+// most is a share that has as much as the average, or more: own, if it does, else the one
+// that has most.
+func (k *keptCalls) most(own *keptShare, all int, of func(*keptShare) int) *keptShare {
+	if of(own)*len(k.shares) >= all {
+		return own
+	}
+	for _, s := range k.shares {
+		if of(s) > of(own) {
+			own = s
 		}
-		k.order[0], k.lost = nil, true
-		k.order = k.order[1:]
+	}
+	return own
+}
+
+// expire forgets the answers of a share that are too old.
+func (k *keptCalls) expire(s *keptShare) {
+	for s.forgotten < len(s.order) && time.Since(s.order[s.forgotten].at) > k.life {
+		k.forget(s)
+	}
+}
+
+// forget forgets the oldest answer of a share.
+func (k *keptCalls) forget(s *keptShare) {
+	oldest := s.order[s.forgotten]
+	s.bytes -= oldest.size
+	k.bytes -= oldest.size
+	oldest.answer = nil
+	s.forgotten++
+}
+
+// drop forgets the oldest call of a share.
+func (k *keptCalls) drop(s *keptShare) {
+	if s.forgotten == 0 {
+		k.forget(s)
+	}
+	if oldest := s.order[0]; k.calls[oldest.id] == oldest {
+		delete(k.calls, oldest.id)
+	}
+	s.order[0], k.lost = nil, true
+	s.order = s.order[1:]
+	s.forgotten--
+	k.ended--
+	if len(s.order) == 0 {
+		delete(k.shares, s.name)
 	}
 }
 
@@ -310,37 +369,4 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 		return CallEnded, o.Answer, nil
 	}
 	return CallUnknown, nil, nil
-}
-
-// recentCalls remembers the ids of calls until their deadlines, after which a
-// copy of the request is refused for being late, and longer than that no more
-// than maxRecent. Two generations replace a timer per call: an id is forgotten
-// at the second turn after its deadline, or when that many came after it.
-type recentCalls struct {
-	young, old map[string]struct{}
-	// until is the latest deadline in each generation.
-	youngUntil, oldUntil time.Time
-}
-
-// generation is how many ids are kept at least, maxRecent at most, in bytes some
-// 20 MiB.
-const generation, maxRecent = 4096, 128 << 10
-
-// add reports whether the id is new.
-func (r *recentCalls) add(id string, deadline time.Time) bool {
-	if _, seen := r.young[id]; seen {
-		return false
-	}
-	if _, seen := r.old[id]; seen {
-		return false
-	}
-	if len(r.young) >= generation && time.Now().After(r.oldUntil) || len(r.young) >= maxRecent/2 || r.young == nil {
-		r.old, r.oldUntil = r.young, r.youngUntil
-		r.young, r.youngUntil = make(map[string]struct{}, generation), time.Time{}
-	}
-	r.young[id] = struct{}{}
-	if deadline.After(r.youngUntil) {
-		r.youngUntil = deadline
-	}
-	return true
 }

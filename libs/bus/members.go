@@ -121,16 +121,15 @@ func (m *members) take(service string, from origin, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.services[service]
+	// One that is the only one known is named too: the queue group would give the call to any
+	// that hangs, and was forgotten for that.
 	n := len(all)
-	if n < 2 {
-		return nil // nothing to choose from
-	}
 	looked := n
 	if n > fewMembers {
 		looked = triedMembers
 	}
 	var best *member
-	for i, at := 0, rand.IntN(n); i < n && looked > 0; i, at = i+1, (at+1)%n {
+	for i, at := 0, rand.IntN(max(n, 1)); i < n && looked > 0; i, at = i+1, (at+1)%n {
 		one := all[at]
 		if !one.elsewhere(from) {
 			looked--

@@ -141,6 +141,22 @@ func TestHungInstanceIsLeftAlone(t *testing.T) {
 	}
 }
 
+// An instance that hangs for longer than it is remembered is still in the queue group of its
+// service, and gets no calls from there while another one is known.
+func TestH2AForgottenInstanceIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
+	announce(t, bustest.Connect(t, url), "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
+	peer(t, url, func(_ *nats.Conn, msg *nats.Msg) { t.Errorf("the forgotten one has a call: %s", msg.Subject) })
+	caller := knowing(t, url, 1)
+	for range 40 {
+		if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Calls that came to an instance that hangs go to another one before it is clear that it
 // does: they succeed, and what may have an effect runs once, also when the instance goes on.
 func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {

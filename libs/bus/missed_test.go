@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -147,4 +148,41 @@ func TestReadsOfALostConnection(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// What an instance remembers for callers is bounded, and a tenant that fills it forgets its
+// own calls.
+func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	large := []byte(`{"x":"` + strings.Repeat("x", 90<<10) + `"}`)
+	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		if req.Identity.Tenant == "large" {
+			return &busv1.Result{Json: large}, nil
+		}
+		return &busv1.Result{Json: []byte(`{}`)}, nil
+	}})
+	caller := newCaller(t, url)
+	call := func(tenant string) string {
+		req := effect("x")
+		req.Id, req.Identity = bus.NewID(), &busv1.Identity{Tenant: tenant}
+		id := req.Id
+		if _, err := caller.CallWith(t.Context(), "svc", req, bus.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	is := func(id string, want bus.CallState) {
+		t.Helper()
+		if state, err := caller.Became(t.Context(), "svc", server.Instance(), id); err != nil || state != want {
+			t.Errorf("the call is %v, %v, and not %v", state, err, want)
+		}
+	}
+	small, first, last := call("small"), call("large"), ""
+	for range 8 << 20 / len(large) {
+		last = call("large")
+	}
+	is(small, bus.CallEnded)
+	is(last, bus.CallEnded)
+	is(first, bus.CallForgotten)
 }

@@ -305,7 +305,8 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	defer tracing.End(span, nil)
 
 	slots := s.slots[min(req.GetShare().GetDepth(), maxDepths-1)]
-	share := slots.take(ctx, shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())})
+	who := shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())}
+	share := slots.take(ctx, who)
 	if share != nil {
 		defer slots.release(share)
 	} else if ctx.Err() == nil {
@@ -331,7 +332,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	if call.permit != nil {
 		known := s.known(req)
 		for _, k := range known {
-			k.begin(req.Id)
+			k.begin(req.Id, who)
 		}
 		if f := s.permitted(ctx, call, out); f != nil {
 			for _, k := range known {

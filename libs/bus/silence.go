@@ -20,9 +20,13 @@ const (
 	// maxUnheard is how long an instance may say nothing of a call at all that another
 	// one can have: two times as long as it has for its first sign of life.
 	maxUnheard = 2 * FirstAlive
-	// maxStall is how long an instance may be silent that is connected: its machine may
-	// be slow, and nobody else can have the call.
-	maxStall = 4 * MaxSilence
+	// maxStall is how long an instance may be silent that is connected, and whose call nobody
+	// else can have.
+	maxStall = MaxSilence + 150*time.Millisecond
+	// maxSlow is the same where more than the instance is slow: time is late here too, by
+	// late, or another instance was silent to the call before.
+	maxSlow = 4 * MaxSilence
+	late    = 50 * time.Millisecond
 )
 
 // catchUp sends how long it took until everything that the bus had for this
@@ -57,7 +61,13 @@ func (c *Caller) pending() uint64 {
 // wait returns the terminal frame, or why there will be none. unheard is how long the
 // first frame may take.
 func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (*busv1.Frame, *fault.Error) {
-	quietUntil := time.Now().Add(unheard)
+	heard := time.Now()
+	quietUntil := heard.Add(unheard)
+	// patience is how long the instance may be silent in all.
+	patience := maxStall
+	if len(a.tried) > 1 {
+		patience = maxSlow
+	}
 	// checked says that nothing has come since the bus was asked whether anything
 	// is on its way; caughtUp, not nil meanwhile, answers that.
 	checked := false
@@ -65,7 +75,6 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 	// received is what had come from the bus at the last look, while that question
 	// waits; due, after it, what is delivered before silence means anything.
 	var received, due uint64
-	var stalledUntil time.Time
 	// missed, not nil meanwhile, says what the instance knows of a call that was silent:
 	// what it said may have been lost with a NATS server.
 	var missed <-chan missing
@@ -93,15 +102,20 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			if overflow {
 				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 			}
-			quietUntil, checked, caughtUp, due, a.stalled = time.Now().Add(MaxSilence), false, nil, 0, false
+			heard = time.Now()
+			quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false
 		case took := <-caughtUp:
+			if took > late {
+				patience = maxSlow
+			}
 			// What came before this has still to be handed over.
 			quietUntil, caughtUp, due = time.Now().Add(max(minGrace, took)), nil, a.caller.delivered.Load()+a.caller.pending()
 		case m := <-missed:
 			missed = nil
 			switch {
 			case m.state == CallRunning:
-				quietUntil, checked, a.stalled = time.Now().Add(MaxSilence), false, false
+				heard = time.Now()
+				quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false
 			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
 			default:
 				return a.found(m)
@@ -110,6 +124,9 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			return nil, a.over(ctx)
 		case <-x.timer.C:
 			now := time.Now() // the timer says when it was due, not when this ran
+			if now.Sub(next) > late {
+				patience = maxSlow
+			}
 			switch {
 			case !now.Before(a.deadline):
 				return nil, wire.TimedOut(a.service)
@@ -122,19 +139,21 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				stop()
 				caughtUp, stop = a.caller.conn.catchUp(a.deadline)
 				checked, received, quietUntil = true, a.caller.conn.received(), now.Add(maxCatchUp)
+				if missed == nil && a.askable() && !a.moves(a.has()) {
+					missed = a.ask(asking)
+				}
 			case caughtUp != nil && a.caller.conn.received() != received:
 				// What is on its way is more than came in that time.
 				received, quietUntil = a.caller.conn.received(), now.Add(maxCatchUp)
 			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
 				quietUntil = now.Add(minGrace)
-			case (!a.stalled || now.Before(stalledUntil)) && a.probe():
-				if !a.stalled {
-					a.stalled, stalledUntil = true, now.Add(maxStall-MaxSilence)
-				}
+			case (!a.stalled || now.Before(heard.Add(patience))) && a.probe():
+				a.stalled = true
 				if missed == nil && a.askable() {
 					missed = a.ask(asking)
 				}
-				quietUntil = earlier(stalledUntil, now.Add(AliveEvery))
+				// At least as long as NATS takes to say that it is not connected.
+				quietUntil = now.Add(max(late, min(heard.Add(patience).Sub(now), AliveEvery)))
 			default:
 				return nil, a.lost()
 			}

@@ -43,33 +43,27 @@ func (c *Conn) Settle(ctx context.Context) {
 }
 
 // answerTime is how long a request that may be made again waits for its answer before it
-// is. A server that is about to stop, and leads what is asked for, has taken it along.
-const answerTime = 700 * time.Millisecond
+// is; then twice as long, and so on, for a disk may be slow. A server that is about to stop,
+// and leads what is asked for, has taken it along.
+const answerTime = 300 * time.Millisecond
 
-// twice makes a request that may be made again, and does so when the server went away
+// repeated makes a request that may be made again, and does so when the server went away
 // before it answered, or whoever was asked behind it did. To wait for that answer would take
 // all the time there is.
-func (c *Conn) twice(ctx context.Context, request func(context.Context) error) (err error) {
-	for last := range 2 {
+func (c *Conn) repeated(ctx context.Context, request func(context.Context) error) error {
+	for wait := answerTime; ; wait *= 2 {
 		c.Settle(ctx)
 		server := c.server.Load()
-		var asking context.Context
-		var cancel context.CancelFunc
-		if last == 0 {
-			asking, cancel = context.WithTimeout(ctx, answerTime)
-		} else {
-			asking, cancel = context.WithCancel(ctx)
-		}
+		asking, cancel := context.WithTimeout(ctx, wait)
 		stop := context.AfterFunc(server.ctx, cancel)
-		err = request(asking)
+		err := request(asking)
 		again := asking.Err() != nil && ctx.Err() == nil
 		stop()
 		cancel()
 		if err == nil || !again {
-			break
+			return err
 		}
 	}
-	return err
 }
 
 // publish sends a request, after another server was found where this one has just gone.

@@ -33,7 +33,7 @@ const (
 	groupBytes  = 128 << 10
 	// ackTime is how long a message waits for its acknowledgement before it is sent again:
 	// a stream's leader that is about to stop may have taken it along.
-	ackTime = 900 * time.Millisecond
+	ackTime = 400 * time.Millisecond
 	// A message that no server takes, since the stream's leader is about to be another,
 	// is sent again so often, so much later.
 	moveTries = 10

@@ -36,6 +36,15 @@ func Own(t testing.TB, settings ...string) *Server {
 	return s
 }
 
+// Run starts a server for a program that is not a test, and has to Close it.
+func Run(settings ...string) (*Server, error) { return newServer(settings...) }
+
+// Close stops the server and deletes what it stored.
+func (s *Server) Close() { s.remove() }
+
+// PID is its process, whose children serve its connections.
+func (s *Server) PID() int { return s.run.Process.Pid }
+
 // URL is that of its one database.
 func (s *Server) URL() string { return s.url("postgres") }
 

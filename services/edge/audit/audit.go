@@ -20,10 +20,14 @@ import (
 )
 
 const (
-	// appendTime bounds how long a call waits for its record.
+	// beginTime bounds how long a call waits for the record that it begins, and where there
+	// is a spool endTime for how it ended: while the servers of the stream vote for a
+	// leader its client is told so within a second.
+	beginTime, endTime = 800 * time.Millisecond, 500 * time.Millisecond
+	// appendTime bounds what no call waits for, or has no other place.
 	appendTime = 2 * time.Second
-	// lookAgain bounds a look at a trail that did not answer the last one.
-	lookAgain = 700 * time.Millisecond
+	// lookTime bounds a look at the trail.
+	lookTime = 700 * time.Millisecond
 	// checkEvery is how often the trail is looked at: whether it has room, and
 	// whether it takes events again. While it is rather full that is more often.
 	checkEvery   = 500 * time.Millisecond
@@ -143,7 +147,7 @@ func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 	}
 	record, err := t.begun(v)
 	if err == nil {
-		err = t.append(ctx, record)
+		err = t.append(ctx, beginTime, record)
 	}
 	if err != nil {
 		return refused(v, err)
@@ -165,8 +169,11 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 	case err != nil:
 		t.drop()
 	case r.Effect():
-		err = t.append(ctx, record)
-		if err != nil {
+		within := appendTime
+		if t.ends != nil {
+			within = endTime
+		}
+		if err = t.append(ctx, within, record); err != nil {
 			err = t.postpone(item{payer, record}, err)
 		}
 	case r.Begun:
@@ -225,12 +232,17 @@ func (t *Trail) unready() error {
 
 var errBusAway = errors.New("the bus is not reachable")
 
-// append sends records and waits until they are safe, whether or not the client
-// still does.
-func (t *Trail) append(ctx context.Context, records ...[]byte) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
+// append sends records and waits for so long until they are safe, whether or not the
+// client still does.
+func (t *Trail) append(ctx context.Context, within time.Duration, records ...[]byte) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	return t.appended(t.log.AppendRecords(ctx, records...))
+	began := time.Now()
+	err := t.log.AppendRecords(ctx, records...)
+	if errors.Is(err, context.DeadlineExceeded) && t.took(began) {
+		return err // its disk is slow: the next ones may do better
+	}
+	return t.appended(err)
 }
 
 // appended notes whether records were taken.

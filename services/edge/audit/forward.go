@@ -86,11 +86,7 @@ func (t *Trail) took(since time.Time) bool {
 // check asks how full the trail is. A stream whose servers vote for a leader answers
 // nothing, and one that has just got one has not heard the question: it is asked again soon.
 func (t *Trail) check() {
-	limit := appendTime
-	if t.gone() {
-		limit = lookAgain
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
 	began := time.Now()
 	err := t.log.Look(ctx)
@@ -136,7 +132,7 @@ func (t *Trail) forward() {
 				}
 				return true
 			}
-			if t.append(context.Background(), records(batch)...) != nil {
+			if t.append(context.Background(), appendTime, records(batch)...) != nil {
 				t.back(use, batch)
 				t.spill()
 				return false

@@ -46,10 +46,10 @@ const (
 	// maxOutcome bounds a result that is kept, bytes.
 	maxOutcome = 96 << 10
 	// beginTime bounds the making of a record, for which an instance waits.
-	beginTime = 2 * time.Second
+	beginTime = 600 * time.Millisecond
 	// outcomeTime bounds the writing of an outcome, which goes on when the client
-	// has left.
-	outcomeTime = 2 * time.Second
+	// has left. What is not written by then the instance knows.
+	outcomeTime = 600 * time.Millisecond
 	// outcomeMargin is how long after a call's time limit its edge may still
 	// write how it ended.
 	outcomeMargin = 5 * time.Second

@@ -89,9 +89,9 @@ type cachedSession struct {
 }
 
 const (
-	// createTime bounds the making of a session: a bucket whose servers vote for a
-	// leader answers nothing, and its client may try again.
-	createTime = 2 * time.Second
+	// writeTime bounds the making of a session, and its end: a bucket whose servers vote
+	// for a leader answers nothing, and its client may try again.
+	writeTime = 800 * time.Millisecond
 	// settleTime is how long after a write is heard what is read is not remembered;
 	// cacheTime, how long it is: a write may be stored later still.
 	settleTime = 2 * time.Second
@@ -124,7 +124,7 @@ func (s *Sessions) Create(ctx context.Context, n *Session) error {
 	if err := s.makeRoom(ctx, n, len(raw)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, createTime)
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	return s.bucket.Put(ctx, n.ID, raw)
 }
@@ -227,6 +227,8 @@ func (s *Sessions) Delete(ctx context.Context, id string) error {
 	}
 	// After it is gone: a Get on the way might else remember it again.
 	defer s.forget(id)
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	s.Quota.Release(n.Payer, id)
 	return s.bucket.Delete(ctx, id)
 }

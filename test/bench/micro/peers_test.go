@@ -1,6 +1,6 @@
-// Package bench measures Busbar beside what it could be measured against: the
+// Package micro measures Busbar beside what it could be measured against: the
 // bare floor of HTTP and NATS, and the official SDK's server.
-package bench
+package micro
 
 import (
 	"bufio"

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// bench is one run: what it may use, and what it has found.
+type bench struct {
+	options
+	root     string
+	programs built
+	machine  machine
+	dir      string // of the group that runs
+	closers  []func() error
+	rows     []row
+	costs    []cost
+	curves   []curve
+}
+
+// group is rows that are measured together, on processes of their own.
+type group struct {
+	name, about string
+	run         func(*bench, context.Context) error
+}
+
+// row is one figure: of each round, a ratio or a quantity.
+type row struct {
+	Group, What string
+	// Unit is empty for a ratio.
+	Unit string
+	// Of are the figures of the rounds, in order of size.
+	Of []float64
+	// Want is what is to be reached: at least that, or at most. 0: it is only shown.
+	Want   float64
+	AtMost bool
+	// Note says what else there is to know.
+	Note string
+}
+
+func (r row) median() float64 { return r.Of[len(r.Of)/2] }
+
+// reached says in a word whether the figure is what it should be.
+func (r row) reached() string {
+	switch {
+	case r.Want == 0:
+		return ""
+	case r.AtMost && r.median() <= r.Want, !r.AtMost && r.median() >= r.Want:
+		return "yes"
+	}
+	return "no"
+}
+
+func (r row) wanted() string {
+	switch {
+	case r.Want == 0:
+		return ""
+	case r.AtMost:
+		return "at most " + quantity(r.Want, r.Unit)
+	}
+	return "at least " + quantity(r.Want, r.Unit)
+}
+
+// cost is what a call of a contender costs the processes of its system.
+type cost struct {
+	Group, Name string
+	Rate        []float64 // calls a second
+	P50, P99    []float64 // in ms
+	Process     []string
+	CPU         [][]float64 // of each process, in µs a call
+	Caller      []float64   // of this process, in µs a call
+	// Stored is how long after the last answer processes were busy, in seconds.
+	Stored []float64
+}
+
+// curve is latency by quantile at a rate, for the plots.
+type curve struct {
+	Name      string
+	Rate      float64
+	Quantiles []float64 // in ms, by the quantiles of the plot
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
+}
+
+// group runs one in a directory that is its own, and ends what it has started.
+func (b *bench) group(ctx context.Context, g group) (err error) {
+	b.say("%s: %s", g.name, g.about)
+	if b.dir, err = os.MkdirTemp("", "busbar-bench-"); err != nil {
+		return err
+	}
+	defer func() {
+		for _, end := range slices.Backward(b.closers) {
+			err = errors.Join(err, end())
+		}
+		b.closers = nil
+		err = errors.Join(err, os.RemoveAll(b.dir))
+	}()
+	return g.run(b, ctx)
+}
+
+// later has something done at the end of the group, the last first.
+func (b *bench) later(end func() error) { b.closers = append(b.closers, end) }
+
+// add keeps a row and shows it.
+func (b *bench) add(r row) {
+	slices.Sort(r.Of)
+	b.rows = append(b.rows, r)
+	b.say("%s: %s: %s", r.Group, r.What, quantity(r.median(), r.Unit))
+}
+
+// quantity is a figure for people.
+func quantity(v float64, unit string) string {
+	text := fmt.Sprintf("%.2f", v)
+	switch {
+	case v >= 1000:
+		text = fmt.Sprintf("%.0f", v)
+	case v >= 100 || unit == "":
+		text = fmt.Sprintf("%.3g", v)
+		if unit == "" {
+			text = fmt.Sprintf("%.2f", v)
+		}
+	}
+	if unit != "" {
+		text += " " + unit
+	}
+	return text
+}
+
+func (b *bench) print(w io.Writer, took time.Duration) {
+	m := b.machine
+	fmt.Fprintf(w, "\nBusbar %s, %d processors, %s, %s, %s; load of the machine %s before, %s after; %d rounds of %v, %d connections; %v in all.\n\n",
+		m.Version, m.Processors, m.Processor, m.System, m.Go, m.LoadBefore, m.LoadAfter, b.rounds, b.round, b.connections, took.Round(time.Second))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "ROW\tMEDIAN\tFROM\tTO\tWANTED\tREACHED\t")
+	for _, r := range b.rows {
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.What, quantity(r.median(), r.Unit), quantity(r.Of[0], ""), quantity(r.Of[len(r.Of)-1], ""), r.wanted(), r.reached(), r.Note)
+	}
+	_ = t.Flush()
+	if len(b.costs) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	_, _ = fmt.Fprintln(t, "CONTENDER\tCALLS/S\tP50 MS\tP99 MS\tSTORED AFTER S\tCALLER µS\tCPU OF A CALL µS\t")
+	for _, c := range b.costs {
+		_, _ = fmt.Fprintf(t, "%s\t%.0f\t%.2f\t%.2f\t%.1f\t%.0f\t%s\t\n", c.Name, median(c.Rate), median(c.P50), median(c.P99), median(c.Stored), median(c.Caller), c.shares())
+	}
+	_ = t.Flush()
+}
+
+// shares are what each process uses, and all of them.
+func (c cost) shares() string {
+	text, all := "", 0.0
+	for i, name := range c.Process {
+		us := median(c.CPU[i])
+		all += us
+		if len(c.Process) > 1 {
+			text += fmt.Sprintf("%s %.0f, ", name, us)
+		}
+	}
+	if len(c.Process) > 1 {
+		return text + fmt.Sprintf("all %.0f", all)
+	}
+	return fmt.Sprintf("%.0f", all)
+}
+
+func median(x []float64) float64 {
+	x = slices.Clone(x)
+	slices.Sort(x)
+	return x[len(x)/2]
+}

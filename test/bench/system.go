@@ -1,0 +1,260 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/busbar-mcp/busbar/libs/database/databasetest"
+	"github.com/busbar-mcp/busbar/test/bench/process"
+)
+
+// system is what answers calls: one process, or several.
+type system struct {
+	processes []*process.Process
+	address   string // of MCP over HTTP
+	key       string // API key; empty where anybody may call
+	dir       string // where it keeps its data
+	nats      string
+}
+
+func (s *system) used() ([]time.Duration, error) {
+	all := make([]time.Duration, len(s.processes))
+	for i, p := range s.processes {
+		var err error
+		if all[i], err = p.Used(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// start runs one program of a system, and ends it with the group.
+func (b *bench) start(s *system, c process.Command) (*process.Process, error) {
+	c.Dir = b.dir
+	p, err := process.Start(c)
+	if err != nil {
+		return nil, err
+	}
+	b.later(p.Stop)
+	s.processes = append(s.processes, p)
+	if url := p.Ready["mcp"]; url != "" && s.address == "" {
+		s.address = strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
+	}
+	return p, nil
+}
+
+// peer starts a program of the module of peers. answer is what the floor answers.
+func (b *bench) peer(name string, answer []byte) (*system, error) {
+	s := &system{}
+	_, err := b.start(s, process.Command{Name: name, Path: b.programs.peers, Args: []string{name}, Env: []string{"ANSWER=" + b.file("answer", answer)}})
+	return s, err
+}
+
+// file writes a file of the group and returns its path.
+func (b *bench) file(name string, data []byte) string {
+	f, err := os.CreateTemp(b.dir, name+"-*")
+	if err == nil {
+		_, err = f.Write(data)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		b.later(func() error { return err })
+		return ""
+	}
+	return f.Name()
+}
+
+// folder makes a directory of the group.
+func (b *bench) folder(name string) (string, error) { return os.MkdirTemp(b.dir, name+"-*") }
+
+// floorApart is the floor as three processes.
+func (b *bench) floorApart(answer []byte) (*system, error) {
+	s := &system{}
+	dir, err := b.folder("floor")
+	if err != nil {
+		return nil, err
+	}
+	if err := b.natsServer(s, dir, ""); err != nil {
+		return nil, err
+	}
+	env := []string{"ANSWER=" + b.file("answer", answer)}
+	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.peers, Args: []string{"floor-service", s.nats}, Env: env}); err != nil {
+		return nil, err
+	}
+	_, err = b.start(s, process.Command{Name: "edge", Path: b.programs.peers, Args: []string{"floor-edge", s.nats}})
+	return s, err
+}
+
+// natsServer runs one as deploy/compose/nats.conf configures it, but for TLS and HTTP.
+func (b *bench) natsServer(s *system, dir, users string) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	at := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	config := fmt.Sprintf("server_name: bench\nlisten: %q\nmax_payload: 1MB\njetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 8GB }\n", at, filepath.Join(dir, "nats"))
+	if users != "" {
+		config += "include " + users + "\n"
+	}
+	name := filepath.Join(dir, "nats.conf")
+	if err := os.WriteFile(name, []byte(config), 0o600); err != nil {
+		return err
+	}
+	_, err = b.start(s, process.Command{
+		Name: "nats-server", Path: b.programs.nats, Args: []string{"-c", name}, Silent: true,
+		ReadyAt: func() error {
+			c, err := net.Dial("tcp", at)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		},
+	})
+	s.nats = "nats://" + at
+	return err
+}
+
+// dev starts "busbar dev".
+func (b *bench) dev(args ...string) (*system, error) {
+	dir, err := b.folder("dev")
+	if err != nil {
+		return nil, err
+	}
+	s := &system{dir: dir}
+	p, err := b.start(s, process.Command{
+		Name: "busbar", Path: b.programs.path("busbar"),
+		Args: append([]string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dir}, args...),
+	})
+	if err == nil {
+		s.nats = p.Ready["nats"]
+	}
+	return s, err
+}
+
+// access has what every call is asked about: roles that allow and deny, and limits of each
+// kind.
+const access = `
+tenants: {acme: {limits: {rate: 1000000/s, concurrent: 100000}}}
+roles:
+  analyst: {allow: ["tools/*", "resources/*"], deny: ["tools/delete_*"], limits: {rate: 1000000/s, concurrent: 100000}}
+principals: {anna: {tenant: acme, roles: [analyst]}}
+tools: {text_processor: {rate: 1000000/s}}
+`
+
+// guarded starts "busbar dev" with a policy, limits, and a client with an API key.
+func (b *bench) guarded() (*system, error) {
+	s, err := b.dev("--access", b.file("access.yaml", []byte(access)))
+	if err != nil {
+		return nil, err
+	}
+	// On the machine of "busbar dev" the directory says how to join.
+	c := exec.Command(b.programs.path("busbar"), "key", "create", "bench", "--principal", "anna", "--nats", s.nats, "--nats-nkey", filepath.Join(s.dir, "users", "operator.secret"))
+	c.Env = process.Environment()
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("create an API key: %w\n%s", err, out)
+	}
+	for f := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(f, "bb_") {
+			s.key = f
+		}
+	}
+	if s.key == "" {
+		return nil, fmt.Errorf("no API key in %q", out)
+	}
+	return s, nil
+}
+
+// bare starts Busbar without what can be left out.
+func (b *bench) bare() (*system, error) {
+	dir, err := b.folder("bare")
+	if err != nil {
+		return nil, err
+	}
+	s := &system{dir: dir}
+	_, err = b.start(s, process.Command{Name: "bare", Path: b.programs.path("bare"), Args: []string{"--listen", "127.0.0.1:0", "--data-dir", dir}})
+	return s, err
+}
+
+// part is a service of a fleet.
+type part struct {
+	name    string // of its program
+	service string // as nats-config has it, with its powers
+	stores  bool
+	env     []string
+}
+
+// fleet is a Busbar as separate processes: a NATS server that knows its users, edges,
+// services, the audit service and Postgres that syncs its commits.
+func (b *bench) fleet(edges int, parts ...part) (*system, error) {
+	dir, err := b.folder("fleet")
+	if err != nil {
+		return nil, err
+	}
+	s := &system{dir: dir}
+	parts = append([]part{{name: "audit", service: "audit:audit+store", stores: true}}, parts...)
+	users := filepath.Join(dir, "users")
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.service)
+	}
+	config := exec.Command(b.programs.path("busbar"), "nats-config", "--services", strings.Join(names, ","), "--dir", users)
+	config.Env = process.Environment()
+	conf, err := config.Output()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "users.conf"), conf, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("nats-config: %w", err)
+	}
+	if err := b.natsServer(s, dir, "users.conf"); err != nil {
+		return nil, err
+	}
+	for n := range edges {
+		name := "edge"
+		if n > 0 {
+			name = fmt.Sprintf("edge-%d", n+1)
+		}
+		if _, err := b.start(s, process.Command{Name: name, Path: b.programs.path("edge"), Args: []string{
+			"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--nats", s.nats, "--nats-nkey", filepath.Join(users, "edge.secret"), "--data-dir", filepath.Join(dir, name),
+			"--audit-spool", filepath.Join(dir, name, "spool"),
+		}}); err != nil {
+			return nil, err
+		}
+	}
+	database, err := b.postgres(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		service, _, _ := strings.Cut(p.service, ":")
+		env := append([]string{"BUSBAR_NATS=" + s.nats, "BUSBAR_NATS_NKEY=" + filepath.Join(users, service+".secret"), "BUSBAR_DATA_DIR=" + filepath.Join(dir, service)}, p.env...)
+		if p.stores {
+			env = append(env, "BUSBAR_DATABASE_URL="+database)
+		}
+		if _, err := b.start(s, process.Command{Name: service, Path: b.programs.path(p.name), Env: env}); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// postgres starts a server that syncs its commits.
+func (b *bench) postgres(s *system) (url string, err error) {
+	server, err := databasetest.Run("fsync=on", "shared_buffers=256MB")
+	if err != nil {
+		return "", fmt.Errorf("no Postgres to measure with: %w; install it (on Debian: postgresql)", err)
+	}
+	b.later(func() error { server.Close(); return nil })
+	s.processes = append(s.processes, process.Adopt("postgres", server.PID()))
+	return server.URL(), nil
+}
