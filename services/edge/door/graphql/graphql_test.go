@@ -123,7 +123,7 @@ func TestFailures(t *testing.T) {
 		"a defect":              {call("panics", ""), "INTERNAL", "internal", "unknown"},
 		"a hidden cause":        {call("broken", ""), "INTERNAL", "internal", "unknown"},
 		"a lost service":        {call("lost-effect", ""), "TIMEOUT", "peer_lost", "unknown"},
-		"a tool that asks":      {call("ask", ""), "BAD_USER_INPUT", "missing_capability", "no"},
+		"a tool that asks":      {call("ask", ""), "INPUT_REQUIRED", "input_required", "no"},
 		"one held for approval": {call("approved", ""), "APPROVAL_REQUIRED", "approval_required", "no"},
 		"an unknown approval":   {`mutation { approve(id: "AAAAAAAAAAAAAAAAAAAAAAAAAA", approve: true) { is_error } }`, "NOT_FOUND", "unknown_approval", "no"},
 		"no tool that creates":  {`mutation { createResource(input: {uri: "example://document1", name: "x", content: "y", mime_type: "text/plain"}) { uri } }`, "UNAVAILABLE", "unavailable", "no"},

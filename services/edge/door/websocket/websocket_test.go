@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 		"bad parameters":             {`{"type":"tool_request","id":1,"data":{"name":"strict","parameters":{"text":1}}}`, "1", -32000, "invalid_params", "no"},
 		"a defect":                   {`{"type":"tool_request","id":1,"data":{"name":"panics"}}`, "1", -32000, "internal", "unknown"},
 		"a lost service":             {`{"type":"tool_request","id":1,"data":{"name":"lost-effect"}}`, "1", -32000, "peer_lost", "unknown"},
-		"a tool that asks":           {`{"type":"tool_request","id":1,"data":{"name":"ask"}}`, "1", -32000, "missing_capability", "no"},
+		"a tool that asks":           {`{"type":"tool_request","id":1,"data":{"name":"ask"}}`, "1", -32000, "input_required", "no"},
 		"no data":                    {`{"type":"tool_request","id":1}`, "1", -32000, "invalid_request", "no"},
 		"data that is no object":     {`{"type":"tool_request","id":1,"data":[]}`, "1", -32000, "invalid_request", "no"},
 		"a member nobody knows":      {`{"type":"tool_request","id":1,"data":{"name":"echo","params":{}}}`, "1", -32000, "invalid_request", "no"},
