@@ -208,6 +208,11 @@ func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) 
 	return tools, next, nil
 }
 
+// Revision is the same, and comparable, for as long as a caller sees the same tools.
+func (s *Server) Revision(ctx context.Context, c Caller) (any, error) {
+	return s.enter(ctx, c, mcp.MethodToolsList, "")
+}
+
 // Prompts returns the prompts after a cursor, as MCP has them.
 func (s *Server) Prompts(ctx context.Context, c Caller, cursor string, limit int) (prompts []jsontext.Value, next string, err error) {
 	return s.list(ctx, catalogue.Prompts, c.Call(mcp.MethodPromptsList, "", nil, nil), cursor, limit)

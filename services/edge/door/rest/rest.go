@@ -32,23 +32,26 @@ type Config struct {
 }
 
 // Handler serves the paths of Roots and what is below them.
-type Handler struct{ cfg Config }
+type Handler struct {
+	cfg       Config
+	documents documents
+}
 
 // Roots are the first segments of the paths that Handler serves; the empty one is /.
-var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "elicitations", "access", "openapi.json", "docs", toolsets}
+var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "elicitations", "access", "openapi.json", "llms.txt", "docs", toolsets}
 
 // toolsets begins the paths of who names a toolset: /toolsets/NAME/tools. Below are those
 // of throughToolset.
 const toolsets = "toolsets"
 
-var throughToolset = []string{"tools", "tools:batch", "prompts", "resources"}
+var throughToolset = []string{"tools", "tools:batch", "prompts", "resources", "openapi.json"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
 	if cfg.Limits.Bytes == 0 {
 		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
 	}
-	return &Handler{cfg}
+	return &Handler{cfg: cfg}
 }
 
 // route is what serves one kind of path, by method.
@@ -67,6 +70,7 @@ var (
 		"elicitations": {http.MethodGet: (*Handler).listElicitations},
 		"access":       {http.MethodGet: (*Handler).access},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
+		"llms.txt":     {http.MethodGet: (*Handler).llms},
 		"docs":         {http.MethodGet: (*Handler).docs},
 	}
 	members = map[string]route{
