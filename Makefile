@@ -54,6 +54,10 @@ bench: ## Measure Busbar beside the bare floor and other servers, as processes (
 	@go build -o .tmp/bench ./test/bench
 	@exec .tmp/bench $(ARGS)
 
+.PHONY: bench-smoke
+bench-smoke: ## The same as short as it can be: fails on errors, never on a figure
+	@$(MAKE) --no-print-directory bench ARGS=--smoke
+
 .PHONY: bench-micro
 bench-micro: ## Run the benchmarks of Go (BENCH=<regexp> for some)
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem ./libs/... ./test/bench/micro
@@ -86,7 +90,7 @@ sight: ## Ask a real Prometheus all that the dashboards and alerts ask, of a fle
 
 .PHONY: faults
 faults: ## Take parts of a fleet away, and compare what was told, what ran and what was recorded (ARGS="--seed 7")
-	@go run ./test/faults h1 h2 h3 h4 network rolling twice clock h7 h10 $(ARGS)
+	@go run ./test/faults h1 h2 h3 h4 network rolling releases disks twice clock h7 h10 $(ARGS)
 
 .PHONY: faults-smoke
 faults-smoke: ## The same in two minutes

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	podsecurity "k8s.io/pod-security-admission/policy"
 	gateway "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // "helm lint" has nothing to say but that there is no icon.
@@ -230,22 +232,28 @@ const startTime = 30
 
 // A pod has the time that its program takes to end calls in flight: docs/reference/limits.md.
 func TestStopping(t *testing.T) {
-	var service, edge int64
+	var service, edge, leave int64
 	for line := range strings.Lines(read(t, root+"/docs/reference/limits.md")) {
 		if _, said, ok := strings.Cut(line, "| calls in flight get, when a process is told to stop |"); ok {
 			if _, err := fmt.Sscanf(said, " %d s at a service, %d s at an edge", &service, &edge); err != nil {
 				t.Fatal(err)
 			}
 		}
+		// The probes of a pod ask for /readyz, so its edge takes requests on for a while.
+		if left, said, ok := strings.Cut(line, "/readyz` in the last 30 s |"); ok && strings.Contains(left, "told to stop takes requests on for") {
+			if _, err := fmt.Sscanf(said, " %d s", &leave); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if service == 0 || edge == 0 {
+	if service == 0 || edge == 0 || leave == 0 {
 		t.Fatal("docs/reference/limits.md does not say how long calls in flight get")
 	}
 	each(t, func(t *testing.T, r release) {
 		for _, w := range workloads(r) {
 			need := service
 			if w.component == "edge" {
-				need = edge
+				need = leave + edge
 				if w.pod.Spec.Containers[0].Lifecycle == nil {
 					t.Fatal("an edge closes its port before everybody knows that it leaves")
 				}
@@ -315,6 +323,21 @@ func TestWayIn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The alerts of the compose file are those of the cluster, where somebody is to be told.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	var want monitoring.PrometheusRuleSpec
+	if err := yaml.UnmarshalStrict([]byte(read(t, root+"/deploy/compose/alerts.yml")), &want); err != nil || len(want.Groups) == 0 {
+		t.Fatalf("%d groups: %v", len(want.Groups), err)
+	}
+	for env, told := range map[string]bool{"dev": false, "staging": true, "production": true, "everything": true} {
+		rules := of[*monitoring.PrometheusRule](objects(t, valuesOf(t, environments[env])))
+		if told != (len(rules) == 1) || told && !reflect.DeepEqual(rules[0].Spec, want) {
+			t.Errorf("%s has %d objects with alerts, or others than deploy/compose/alerts.yml", env, len(rules))
+		}
+	}
 }
 
 // Values that nobody means are refused, and said where.

@@ -146,7 +146,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 		return nil, fault.New(fault.DeadlineExceeded, "less than %v left; nothing was started", MinRemaining).Ran(fault.No)
 	}
 	if req.Id == "" {
-		req.Id = NewID()
+		req.Id = NewCallID()
 	}
 	id := req.Id
 	ctx, span := sent(ctx, service, req)

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"sync"
@@ -41,10 +40,6 @@ const (
 	// it progress and logs are dropped; beyond twice as many, the call.
 	maxQueued = 1024
 )
-
-// NewID returns an unguessable token of 26 letters and digits that fits a
-// subject: of a call, a task, an edge.
-func NewID() string { return rand.Text() }
 
 // Caller makes calls and collects their answers: one subscription for all of
 // them, and a table of who waits for what.

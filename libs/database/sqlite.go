@@ -302,8 +302,9 @@ func lists(args []any) ([]any, error) {
 	return args, nil
 }
 
-// together is how many rows one statement of Insert adds.
-const together = 16
+// together is how many rows one statement of Insert adds. The driver looks for each value
+// among all of them, so more rows cost more than they save.
+const together = 4
 
 func (t sqliteTx) Insert(ctx context.Context, table string, columns []string, n int, row func(i int) []any) error {
 	one := "(?" + strings.Repeat(", ?", len(columns)-1) + ")"

@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 		Main("program", "waits for what never comes", &waits{})
 		return
 	}
+	if os.Getenv(making) != "" {
+		makeGarbage()
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

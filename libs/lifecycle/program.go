@@ -66,6 +66,7 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 		fmt.Fprintf(os.Stderr, "%s: %v\nTry \"%[1]s --help\".\n", name, err)
 		os.Exit(2)
 	}
+	setHeap()
 	ctx, stop := Context(context.Background())
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.BindTo(os.Stdout, (*io.Writer)(nil))

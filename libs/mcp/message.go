@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -95,16 +94,15 @@ func Parse(b []byte, limits Limits) (Message, error) {
 	if len(b) > limits.Bytes {
 		return Message{}, fault.New(fault.TooLarge, "message is %d bytes; the limit is %d", len(b), limits.Bytes)
 	}
-	s := scanners.Get().(*scanner)
-	*s = scanner{b: b, lim: limits, m: &s.own}
-	err := s.message()
-	m := s.own
-	*s = scanner{} // hold nothing of the message
-	scanners.Put(s)
+	var m Message
+	err := scan(scanner{b: b, lim: limits}, func(s *scanner) error {
+		s.m = &s.own
+		err := s.message()
+		m = s.own
+		return err
+	})
 	return m, err
 }
-
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
 // Limits bound one message. A zero field means the default.
 type Limits struct {

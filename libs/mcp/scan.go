@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"slices"
+	"sync"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -40,7 +41,6 @@ type scanner struct {
 }
 
 func (s *scanner) message() error {
-	s.names = s.room[:0]
 	s.space()
 	if s.i < len(s.b) && s.b[s.i] == '[' {
 		if err := s.value(1, elsewhere); err != nil {
@@ -70,17 +70,17 @@ func Valid(b []byte, limits Limits) error {
 	if len(b) > limits.Bytes {
 		return fault.New(fault.TooLarge, "value is %d bytes; the limit is %d", len(b), limits.Bytes)
 	}
-	s := scanner{b: b, lim: limits}
-	s.names = s.room[:0]
-	s.space()
-	if err := s.value(1, elsewhere); err != nil {
-		return err
-	}
-	s.space()
-	if s.i < len(s.b) {
-		return s.syntax("more bytes after the value")
-	}
-	return nil
+	return scan(scanner{b: b, lim: limits}, func(s *scanner) error {
+		s.space()
+		if err := s.value(1, elsewhere); err != nil {
+			return err
+		}
+		s.space()
+		if s.i < len(s.b) {
+			return s.syntax("more bytes after the value")
+		}
+		return nil
+	})
 }
 
 // Object is Valid for a value that must be an object, without certain members.
@@ -89,20 +89,35 @@ func Object(b []byte, limits Limits, without ...string) error {
 	if len(b) > limits.Bytes {
 		return fault.New(fault.TooLarge, "object is %d bytes; the limit is %d", len(b), limits.Bytes)
 	}
-	s := scanner{b: b, lim: limits, without: without}
+	return scan(scanner{b: b, lim: limits, without: without}, func(s *scanner) error {
+		s.space()
+		if s.i >= len(s.b) || s.b[s.i] != '{' {
+			return s.syntax("expected an object")
+		}
+		if err := s.object(1, elsewhere); err != nil {
+			return err
+		}
+		s.space()
+		if s.i < len(s.b) {
+			return s.syntax("more bytes after the object")
+		}
+		return nil
+	})
+}
+
+// scanners are readers that nobody uses: they are too large for the stack, and one is
+// needed for every message.
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+// scan has f read with a scanner that begins as from.
+func scan(from scanner, f func(*scanner) error) error {
+	s := scanners.Get().(*scanner)
+	*s = from
 	s.names = s.room[:0]
-	s.space()
-	if s.i >= len(b) || b[s.i] != '{' {
-		return s.syntax("expected an object")
-	}
-	if err := s.object(1, elsewhere); err != nil {
-		return err
-	}
-	s.space()
-	if s.i < len(b) {
-		return s.syntax("more bytes after the object")
-	}
-	return nil
+	err := f(s)
+	*s = scanner{} // hold nothing of what was read
+	scanners.Put(s)
+	return err
 }
 
 func (s *scanner) syntax(what string) error {

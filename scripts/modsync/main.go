@@ -25,13 +25,22 @@ import (
 	"strings"
 )
 
-// toolsDir holds a module outside the workspace: its dependencies are those
-// of programs we run, not of what we ship.
-const (
-	toolsDir = "tools"
-	unbound  = "v0.0.0"
-	protobuf = "google.golang.org/protobuf"
-)
+const unbound = "v0.0.0"
+
+// outside are the modules outside of the workspace, whose dependencies are those of
+// programs that we run and not of what we ship, with those of them that count: what a
+// tool generates must fit the library it is compiled with, and what Busbar is measured
+// beside must be of the release that Busbar has.
+var outside = map[string][]string{
+	"tools":            {"google.golang.org/protobuf"},
+	"test/bench/peers": {"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/modelcontextprotocol/go-sdk"},
+}
+
+// counts reports whether the module's version of another has to be that of the workspace.
+func (m *module) counts(path string) bool {
+	some, is := outside[m.dir]
+	return !is || slices.Contains(some, path)
+}
 
 type goMod struct {
 	Module  struct{ Path string }
@@ -125,7 +134,7 @@ func load() (goLine string, modules map[string]*module, err error) {
 		return "", nil, err
 	}
 	modules = map[string]*module{}
-	dirs := []string{toolsDir}
+	dirs := slices.Sorted(maps.Keys(outside))
 	for _, u := range work.Use {
 		dirs = append(dirs, filepath.Clean(u.DiskPath))
 	}
@@ -243,9 +252,7 @@ func compareThirdParty(modules map[string]*module) ([]difference, error) {
 	versions := map[string]map[string]bool{}
 	for _, m := range modules {
 		for _, r := range m.Require {
-			// Of the tools only the generator counts: its output must fit the
-			// library it is compiled with.
-			if modules[r.Path] != nil || m.dir == toolsDir && r.Path != protobuf {
+			if modules[r.Path] != nil || !m.counts(r.Path) {
 				continue
 			}
 			if versions[r.Path] == nil {
@@ -266,7 +273,7 @@ func compareThirdParty(modules map[string]*module) ([]difference, error) {
 		want := strings.TrimSpace(string(out))
 		for _, name := range slices.Sorted(maps.Keys(modules)) {
 			m := modules[name]
-			if v := m.version(path); v != "" && v != want && (m.dir != toolsDir || path == protobuf) {
+			if v := m.version(path); v != "" && v != want && m.counts(path) {
 				found = append(found, difference{m.dir, fmt.Sprintf("requires %s at %s, the workspace uses %s", path, v, want), "-require=" + path + "@" + want})
 			}
 		}

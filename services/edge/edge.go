@@ -60,7 +60,8 @@ type Config struct {
 	// read them yet; 0: budget.DefaultLimit.
 	ResultBytes int64
 	Audit       Audit
-	// CheckResults logs where a tool's result is not what its output schema says.
+	// CheckResults logs where a tool's result is not what its output schema says; in a
+	// flood of calls, of some.
 	// It is for development and tests: each result is read once more.
 	CheckResults bool
 	// Tracer records calls; nil records none. See otlp.Traces.Edge.

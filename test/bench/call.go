@@ -64,6 +64,14 @@ func (c call) target(s *system, request []byte) *load.Target {
 	return &load.Target{Address: s.address, Request: request, Want: []byte(c.want), Never: []byte(`"isError":true`), Size: c.size}
 }
 
+// beside is the same request to another server, for its answer n; of the floor, that is.
+func beside(s *system, t *load.Target, n int) *load.Target {
+	other := *t
+	other.Address = s.address
+	other.Request = bytes.Replace(t.Request, []byte("POST /mcp HTTP"), fmt.Appendf(nil, "POST /mcp/%d HTTP", n), 1)
+	return &other
+}
+
 // rpc is a modern request of any method. name is that of what is asked for; params are its
 // members before _meta, and more is put into that.
 func rpc(s *system, method, name, params, more string) []byte {

@@ -9,18 +9,11 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
-const (
-	// quietTime is how long what a system does after its last answer is waited for.
-	quietTime = time.Minute
-	// look is how often is looked whether a system still works.
-	look = 200 * time.Millisecond
-)
-
 // contender is one system under one kind of call.
 type contender struct {
 	name    string
 	system  *system
-	clients *load.Clients
+	clients load.Clients
 	cost    cost
 }
 
@@ -35,23 +28,33 @@ type sample struct {
 // enter opens the connections of a contender, and warms it up. There is one target for each
 // connection, or one for all.
 func (b *bench) enter(ctx context.Context, name string, s *system, targets ...*load.Target) (*contender, error) {
-	for len(targets) < b.connections {
-		targets = append(targets, targets[0])
-	}
 	if err := await(ctx, targets[0]); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	clients, err := load.Dial(targets...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	return b.enterAs(ctx, name, s, b.connections, func(n int) (load.Caller, error) { return load.Connect(targets[n%len(targets)]) })
+}
+
+// enterAs is enter with callers of any kind.
+func (b *bench) enterAs(ctx context.Context, name string, s *system, callers int, connect func(n int) (load.Caller, error)) (*contender, error) {
+	var clients load.Clients
 	b.later(func() error { clients.Close(); return nil })
+	for n := range callers {
+		one, err := connect(n)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		clients = append(clients, one)
+	}
 	c := &contender{name: name, system: s, clients: clients, cost: cost{Name: name}}
 	for _, p := range s.processes {
 		c.cost.Process = append(c.cost.Process, p.Name)
 	}
 	c.cost.CPU = make([][]float64, len(s.processes))
-	_, err = c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.round, 500*time.Millisecond)) })
+	err := s.rests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.turn, 500*time.Millisecond)) })
 	return c, err
 }
 
@@ -73,56 +76,49 @@ func await(ctx context.Context, t *load.Target) error {
 
 // measure puts a contender under a load, and then waits until it is quiet: what it does
 // later, such as writing the audit trail, belongs to its calls and not to the next turn.
+// What it does at rest too does not.
 func (c *contender) measure(ctx context.Context, run func() (load.Result, error)) (s sample, err error) {
 	before, err := c.system.used()
 	if err != nil {
 		return s, err
 	}
 	own := process.Self()
+	begun := time.Now()
 	if s.Result, err = run(); err != nil {
 		return s, fmt.Errorf("%s: %w", c.name, err)
 	}
 	s.caller = process.Self() - own
+	c.system.calls += s.Calls
 	answered := time.Now()
-	last, err := c.system.used()
-	for err == nil {
-		select {
-		case <-time.After(look):
-		case <-ctx.Done():
-			return s, ctx.Err()
-		}
-		var now []time.Duration
-		if now, err = c.system.used(); err != nil {
-			break
-		}
-		busy := time.Duration(0)
-		for i := range now {
-			busy += now[i] - last[i]
-		}
-		last = now
-		// What runs at rest, such as heartbeats, is less than a twentieth of a processor.
-		if busy <= look/20 {
-			s.stored = max(time.Since(answered)-look, 0)
-			break
-		}
-		if time.Since(answered) > quietTime {
-			err = fmt.Errorf("%s still works %v after its last answer", c.name, quietTime)
-		}
+	after, err := c.system.quiet(ctx)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", c.name, err)
 	}
-	for i := range last {
-		s.cpu = append(s.cpu, last[i]-before[i])
+	s.stored = max(time.Since(answered)-look, 0)
+	for i := range after {
+		rest := time.Duration(c.system.rest[i] * float64(time.Since(begun)))
+		s.cpu = append(s.cpu, max(after[i]-before[i]-rest, 0))
 	}
-	return s, err
+	return s, nil
 }
 
-// rounds measures contenders in turns, so that a machine that is noisy is noisy for all.
+// contest measures contenders in turns, so that a machine that is noisy is noisy for all.
 // Their costs are kept under the group's name.
 func (b *bench) contest(ctx context.Context, group string, contenders ...*contender) error {
+	for _, c := range contenders {
+		for _, p := range c.system.processes {
+			bytes, err := p.Memory()
+			if err != nil {
+				return err
+			}
+			c.cost.Memory = append(c.cost.Memory, float64(bytes)/(1<<20))
+		}
+	}
 	for round := range b.rounds {
 		// Each begins once in a while, so that none always follows the same other.
 		for i := range contenders {
 			c := contenders[(i+round)%len(contenders)]
-			s, err := c.measure(ctx, func() (load.Result, error) { return c.clients.Closed(ctx, b.round) })
+			s, err := c.measure(ctx, func() (load.Result, error) { return c.clients.Closed(ctx, b.turn) })
 			if err != nil {
 				return err
 			}
@@ -157,6 +153,37 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func us(d time.Duration, calls int) float64 {
 	return float64(d) / float64(time.Microsecond) / float64(calls)
 }
+
+// pace measures contenders in turns at rates that do not depend on them, and returns what
+// each took in each round.
+func (b *bench) pace(ctx context.Context, group string, rate func(*contender) float64, contenders ...*contender) (map[*contender][]load.Result, error) {
+	found := map[*contender][]load.Result{}
+	for round := range b.rounds {
+		for i := range contenders {
+			c := contenders[(i+round)%len(contenders)]
+			s, err := c.measure(ctx, func() (load.Result, error) { return c.clients.Open(ctx, rate(c), b.turn) })
+			if err != nil {
+				return nil, err
+			}
+			found[c] = append(found[c], s.Result)
+		}
+	}
+	for _, c := range contenders {
+		q := curve{Group: group, Name: c.name, Rate: rate(c)}
+		for _, at := range quantiles {
+			var all []float64
+			for _, r := range found[c] {
+				all = append(all, ms(r.Quantile(at)))
+			}
+			q.Quantiles = append(q.Quantiles, median(all))
+		}
+		b.curves = append(b.curves, q)
+	}
+	return found, nil
+}
+
+// quantiles are those of a curve.
+var quantiles = []float64{0, 0.5, 0.9, 0.99, 0.999}
 
 // rates are the calls a second of one as a multiple of another's, round by round.
 func rates(of, beside *contender) []float64 { return ratios(of.cost.Rate, beside.cost.Rate) }

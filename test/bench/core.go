@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
 
 	"github.com/busbar-mcp/busbar/test/bench/load"
+	"github.com/busbar-mcp/busbar/test/bench/process"
 )
-
-var groups = []group{
-	{"core", "small calls, beside the floor and other servers", (*bench).core},
-}
 
 // core is the small call: Busbar as one process and as several, with and without a chain,
 // beside the floor, the official SDK and mcp-go.
@@ -97,5 +97,61 @@ func (b *bench) core(ctx context.Context) error {
 	add("full chain, of the official SDK in process", rates(full, sdk), 6, false)
 	add("full chain, legacy, of the official SDK in process", rates(fullOld, sdkOld), 5, false)
 	add("full chain, of mcp-go in process", rates(full, mcpGo), 1.5, false)
+	if err := b.halves(ctx, one, floor); err != nil {
+		return err
+	}
+	for _, c := range []*contender{one, apart, full} {
+		if err := b.recorded(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recorded fails unless each call of a system is in its audit trail, whose signatures hold.
+func (b *bench) recorded(ctx context.Context, c *contender) error {
+	s := c.system
+	verify := exec.CommandContext(ctx, b.programs.path("busbar"), "audit", "verify", "--json", "--timeout", "5m", "--url", "http://"+s.address, "--data-dir", s.trail)
+	verify.Env = process.Environment()
+	out, err := verify.Output()
+	var found struct {
+		OK     bool
+		Chains []struct{ First, Last int }
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &found)
+	}
+	rows := 0
+	for _, chain := range found.Chains {
+		rows += chain.Last - chain.First + 1
+	}
+	if err != nil || !found.OK || rows < s.calls {
+		return fmt.Errorf("%s: %d of %d calls are in the audit trail: %w\n%s", c.name, rows, s.calls, err, out)
+	}
+	b.say("core: %s: all %d calls are in the audit trail", c.name, s.calls)
+	return nil
+}
+
+// halves is latency at half of each one's own peak, and of both at half of the first's.
+func (b *bench) halves(ctx context.Context, one, floor *contender) error {
+	p99 := func(rate func(*contender) float64) ([]float64, error) {
+		found, err := b.pace(ctx, "core", rate, one, floor)
+		var all [2][]float64
+		for i, c := range []*contender{one, floor} {
+			for _, r := range found[c] {
+				all[i] = append(all[i], ms(r.Quantile(0.99)))
+			}
+		}
+		return ratios(all[0], all[1]), err
+	}
+	of, err := p99(func(c *contender) float64 { return median(c.cost.Rate) / 2 })
+	if err != nil {
+		return err
+	}
+	b.add(row{Group: "core", What: "p99 at half of the own peak, of the floor's", Of: of, Want: 1.5, AtMost: true})
+	if of, err = p99(func(*contender) float64 { return median(one.cost.Rate) / 2 }); err != nil {
+		return err
+	}
+	b.add(row{Group: "core", What: "p99 at half of dev's peak, of the floor's at the same rate", Of: of})
 	return nil
 }

@@ -26,9 +26,11 @@ turns, and prints ratios: the median of the rounds, with the lowest and the high
 Flags:
   --only NAME,...   some groups of rows:
 %s  --rounds N        how often each is measured (default 5)
-  --seconds N       how long one is under load in a round (default 2)
+  --seconds N       how long one is under load in a round of "core" (default 2);
+                    half of it in others
   --connections N   how many clients call at once (default 32)
-  --out FILE        write the figures into this page, between its markers
+  --out FILE        write all figures into this page, between its markers, and
+                    plots into a directory of its name
   --smoke           as short as it can be: fails on errors, never on a figure
   --help            this
 
@@ -65,6 +67,11 @@ func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.out != "" { // before a quarter of an hour is spent
+		if _, _, err := byHand(o.out); err != nil {
+			return err
+		}
 	}
 	root, err := top()
 	if err != nil {
@@ -120,6 +127,8 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--rounds is from 1 to 1000")
 	case seconds < 0.1 || seconds > 3600:
 		return o, errors.New("--seconds is from 0.1 to 3600")
+	case o.out != "" && only != "":
+		return o, errors.New("--out writes all figures: leave --only out")
 	case o.connections < 1 || o.connections > 10_000:
 		return o, errors.New("--connections is from 1 to 10000")
 	}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/test/bench/process"
@@ -21,17 +21,14 @@ type system struct {
 	key       string // API key; empty where anybody may call
 	dir       string // where it keeps its data
 	nats      string
-}
-
-func (s *system) used() ([]time.Duration, error) {
-	all := make([]time.Duration, len(s.processes))
-	for i, p := range s.processes {
-		var err error
-		if all[i], err = p.Used(); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	// trail is the directory with the token that opens the audit trail; calls are those that
+	// have to be in it.
+	trail string
+	calls int
+	rest  []float64 // see rests
+	// Of a fleet: the addresses of its edges, and the URL of its Postgres.
+	edges    []string
+	database string
 }
 
 // start runs one program of a system, and ends it with the group.
@@ -49,11 +46,19 @@ func (b *bench) start(s *system, c process.Command) (*process.Process, error) {
 	return p, nil
 }
 
-// peer starts a program of the module of peers. answer is what the floor answers.
-func (b *bench) peer(name string, answer []byte) (*system, error) {
+// peer starts a program of the module of peers. Answers are what the floor answers.
+func (b *bench) peer(name string, answers ...[]byte) (*system, error) {
 	s := &system{}
-	_, err := b.start(s, process.Command{Name: name, Path: b.programs.peers, Args: []string{name}, Env: []string{"ANSWER=" + b.file("answer", answer)}})
+	_, err := b.start(s, process.Command{Name: name, Path: b.programs.peers, Args: []string{name}, Env: b.answers(answers)})
 	return s, err
+}
+
+func (b *bench) answers(all [][]byte) []string {
+	var files []string
+	for _, one := range all {
+		files = append(files, b.file("answer", one))
+	}
+	return []string{"ANSWER=" + strings.Join(files, ":")}
 }
 
 // file writes a file of the group and returns its path.
@@ -74,17 +79,16 @@ func (b *bench) file(name string, data []byte) string {
 func (b *bench) folder(name string) (string, error) { return os.MkdirTemp(b.dir, name+"-*") }
 
 // floorApart is the floor as three processes.
-func (b *bench) floorApart(answer []byte) (*system, error) {
+func (b *bench) floorApart(answers ...[]byte) (*system, error) {
 	s := &system{}
 	dir, err := b.folder("floor")
 	if err != nil {
 		return nil, err
 	}
-	if err := b.natsServer(s, dir, ""); err != nil {
+	if err := b.natsServer(s, dir, "", "8MB"); err != nil {
 		return nil, err
 	}
-	env := []string{"ANSWER=" + b.file("answer", answer)}
-	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.peers, Args: []string{"floor-service", s.nats}, Env: env}); err != nil {
+	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.peers, Args: []string{"floor-service", s.nats}, Env: b.answers(answers)}); err != nil {
 		return nil, err
 	}
 	_, err = b.start(s, process.Command{Name: "edge", Path: b.programs.peers, Args: []string{"floor-edge", s.nats}})
@@ -92,7 +96,7 @@ func (b *bench) floorApart(answer []byte) (*system, error) {
 }
 
 // natsServer runs one as deploy/compose/nats.conf configures it, but for TLS and HTTP.
-func (b *bench) natsServer(s *system, dir, users string) error {
+func (b *bench) natsServer(s *system, dir, users, payload string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -101,7 +105,7 @@ func (b *bench) natsServer(s *system, dir, users string) error {
 	if err := l.Close(); err != nil {
 		return err
 	}
-	config := fmt.Sprintf("server_name: bench\nlisten: %q\nmax_payload: 1MB\njetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 8GB }\n", at, filepath.Join(dir, "nats"))
+	config := fmt.Sprintf("server_name: bench\nlisten: %q\nmax_payload: %s\njetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 8GB }\n", at, payload, filepath.Join(dir, "nats"))
 	if users != "" {
 		config += "include " + users + "\n"
 	}
@@ -110,7 +114,7 @@ func (b *bench) natsServer(s *system, dir, users string) error {
 		return err
 	}
 	_, err = b.start(s, process.Command{
-		Name: "nats-server", Path: b.programs.nats, Args: []string{"-c", name}, Silent: true,
+		Name: "nats-server", Path: b.programs.nats, Args: []string{"-c", name},
 		ReadyAt: func() error {
 			c, err := net.Dial("tcp", at)
 			if err != nil {
@@ -129,7 +133,7 @@ func (b *bench) dev(args ...string) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &system{dir: dir}
+	s := &system{dir: dir, trail: dir}
 	p, err := b.start(s, process.Command{
 		Name: "busbar", Path: b.programs.path("busbar"),
 		Args: append([]string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", dir}, args...),
@@ -200,52 +204,71 @@ func (b *bench) fleet(edges int, parts ...part) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &system{dir: dir}
+	s := &system{dir: dir, trail: filepath.Join(dir, "edge")}
 	parts = append([]part{{name: "audit", service: "audit:audit+store", stores: true}}, parts...)
-	users := filepath.Join(dir, "users")
-	var names []string
-	for _, p := range parts {
-		names = append(names, p.service)
+	if err := b.users(s, parts); err != nil {
+		return nil, err
 	}
-	config := exec.Command(b.programs.path("busbar"), "nats-config", "--services", strings.Join(names, ","), "--dir", users)
-	config.Env = process.Environment()
-	conf, err := config.Output()
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "users.conf"), conf, 0o600)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("nats-config: %w", err)
-	}
-	if err := b.natsServer(s, dir, "users.conf"); err != nil {
+	if err := b.natsServer(s, dir, "users.conf", "1MB"); err != nil {
 		return nil, err
 	}
 	for n := range edges {
-		name := "edge"
+		data := filepath.Join(dir, "edge")
 		if n > 0 {
-			name = fmt.Sprintf("edge-%d", n+1)
+			data += fmt.Sprint(n + 1)
 		}
-		if _, err := b.start(s, process.Command{Name: name, Path: b.programs.path("edge"), Args: []string{
-			"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--nats", s.nats, "--nats-nkey", filepath.Join(users, "edge.secret"), "--data-dir", filepath.Join(dir, name),
-			"--audit-spool", filepath.Join(dir, name, "spool"),
-		}}); err != nil {
+		p, err := b.start(s, process.Command{Name: "edge", Path: b.programs.path("edge"), Args: []string{
+			"--listen", "127.0.0.1:0", "--nats", s.nats, "--nats-nkey", s.secret("edge"), "--data-dir", data, "--audit-spool", filepath.Join(data, "spool"),
+		}})
+		if err != nil {
 			return nil, err
 		}
+		s.edges = append(s.edges, strings.TrimSuffix(strings.TrimPrefix(p.Ready["mcp"], "http://"), "/mcp"))
 	}
-	database, err := b.postgres(s)
-	if err != nil {
+	if s.database, err = b.postgres(s); err != nil {
 		return nil, err
 	}
 	for _, p := range parts {
-		service, _, _ := strings.Cut(p.service, ":")
-		env := append([]string{"BUSBAR_NATS=" + s.nats, "BUSBAR_NATS_NKEY=" + filepath.Join(users, service+".secret"), "BUSBAR_DATA_DIR=" + filepath.Join(dir, service)}, p.env...)
-		if p.stores {
-			env = append(env, "BUSBAR_DATABASE_URL="+database)
-		}
-		if _, err := b.start(s, process.Command{Name: service, Path: b.programs.path(p.name), Env: env}); err != nil {
+		if err := b.join(s, p); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// users makes the users of a bus.
+func (b *bench) users(s *system, parts []part) error {
+	var names []string
+	for _, p := range parts {
+		if !slices.Contains(names, p.service) {
+			names = append(names, p.service)
+		}
+	}
+	config := exec.Command(b.programs.path("busbar"), "nats-config", "--services", strings.Join(names, ","), "--dir", filepath.Join(s.dir, "users"))
+	config.Env = process.Environment()
+	conf, err := config.Output()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.dir, "users.conf"), conf, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("nats-config: %w", err)
+	}
+	return nil
+}
+
+func (s *system) secret(user string) string {
+	return filepath.Join(s.dir, "users", user+".secret")
+}
+
+// join starts a service of a fleet.
+func (b *bench) join(s *system, p part) error {
+	service, _, _ := strings.Cut(p.service, ":")
+	env := append([]string{"BUSBAR_NATS=" + s.nats, "BUSBAR_NATS_NKEY=" + s.secret(service), "BUSBAR_DATA_DIR=" + filepath.Join(s.dir, service)}, p.env...)
+	if p.stores {
+		env = append(env, "BUSBAR_DATABASE_URL="+s.database)
+	}
+	_, err := b.start(s, process.Command{Name: service, Path: b.programs.path(p.name), Env: env})
+	return err
 }
 
 // postgres starts a server that syncs its commits.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -51,6 +53,18 @@ func Request(ctx context.Context, method, edge, path, body string, headers ...st
 // Post posts JSON and reads the whole answer.
 func Post(ctx context.Context, edge, path, body string, headers ...string) (*http.Response, []byte, error) {
 	return Request(ctx, http.MethodPost, edge, path, body, headers...)
+}
+
+// Ask reads the JSON at a path of a program, whatever the status of the answer.
+func Ask(ctx context.Context, address, path string, into any) (*http.Response, error) {
+	resp, body, err := Request(ctx, http.MethodGet, address, path, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return resp, fmt.Errorf("%s answers %s: %w", address, resp.Status, err)
+	}
+	return resp, nil
 }
 
 // REST makes a call at the door for REST.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
+	"github.com/busbar-mcp/busbar/test/caller"
 )
 
 var servers = []string{"nats-1", "nats-2", "nats-3"}
@@ -27,19 +27,11 @@ type stream struct {
 
 // ask asks a NATS server for how it does.
 func (w *world) ask(ctx context.Context, server, path string, into any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.fleet.At(server, "8222")+path, nil)
-	if err != nil {
-		return err
+	resp, err := caller.Ask(ctx, w.fleet.At(server, "8222"), path, into)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s says %s", server, resp.Status)
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s says %s", server, resp.Status)
-	}
-	return json.UnmarshalRead(resp.Body, into)
+	return err
 }
 
 // stream is one as the part has it that leads it, by its name or that of a bucket.

@@ -110,8 +110,11 @@ func tamper(ctx context.Context, w *world) error {
 	var took time.Duration
 	for i := range n {
 		t, at := tamperings[i%len(tamperings)], c.First+1+r.Int64N(c.Last-c.First-10)
-		from, to, err := t.do(ctx, db, at, c.Last)
-		if err != nil {
+		var from, to int64
+		if err := alone(ctx, db, func() (err error) {
+			from, to, err = t.do(ctx, db, at, c.Last)
+			return err
+		}); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -128,7 +131,10 @@ func tamper(ctx context.Context, w *world) error {
 		default:
 			located++
 		}
-		if _, err := db.Exec(ctx, `DELETE FROM audit_event; INSERT INTO audit_event SELECT * FROM kept_event; DELETE FROM audit_chain; INSERT INTO audit_chain SELECT * FROM kept_chain`); err != nil {
+		if err := alone(ctx, db, func() error {
+			_, err := db.Exec(ctx, `DELETE FROM audit_event; INSERT INTO audit_event SELECT * FROM kept_event; DELETE FROM audit_chain; INSERT INTO audit_chain SELECT * FROM kept_chain`)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
@@ -138,6 +144,21 @@ func tamper(ctx context.Context, w *world) error {
 	w.result.row("tamperings that were located", "all", "%d of %d, of %d kinds, in a chain of %d rows", located, n, len(tamperings), c.Last)
 	w.result.row("a verification took", "", "%v with the start of the command", (took / time.Duration(n)).Round(time.Millisecond))
 	return nil
+}
+
+// alone makes changes while the service does not write: who holds rows of the one table and
+// waits for the other would be in its way, and it in theirs.
+func alone(ctx context.Context, db *pgx.Conn, change func() error) error {
+	_, err := db.Exec(ctx, `BEGIN; LOCK TABLE audit_chain, audit_event IN SHARE ROW EXCLUSIVE MODE`)
+	if err == nil {
+		err = change()
+	}
+	if err != nil {
+		_, _ = db.Exec(context.WithoutCancel(ctx), `ROLLBACK`)
+		return err
+	}
+	_, err = db.Exec(ctx, `COMMIT`)
+	return err
 }
 
 // verify is what the command says of the chain of those without a tenant.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
+	_ "github.com/busbar-mcp/busbar/libs/database" // its drivers
 	"github.com/busbar-mcp/busbar/test/caller"
 	"github.com/busbar-mcp/busbar/test/faults/history"
 	"github.com/busbar-mcp/busbar/test/faults/ledger"
@@ -45,6 +47,7 @@ type world struct {
 	fleet                 *fleet.Fleet
 	claim                 io.Closer
 	toBus, toLedger, toDB *link.Link
+	disks                 []string // that are mounted
 
 	mu               sync.Mutex
 	edges, notOfEdge []oracle.Span
@@ -68,8 +71,12 @@ func (w *world) up(ctx context.Context, f figure) error {
 	for dir := w.dir; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o755)
 	}
+	files := []string{filepath.Join(w.root, "test/faults/compose.yml")}
+	if f.file != "" {
+		files = append(files, filepath.Join(w.root, "test/faults", f.file))
+	}
 	w.fleet, err = fleet.New(ctx, fleet.Options{
-		Root: w.root, Dir: w.dir, Profile: "fleet", Files: []string{filepath.Join(w.root, "test/faults/compose.yml")},
+		Root: w.root, Dir: w.dir, Profile: "fleet", Files: files,
 		Without: append(f.without, notHere...), Network: network, Out: log,
 	})
 	if err != nil {
@@ -137,7 +144,7 @@ func (w *world) down() error {
 	if w.claim != nil {
 		_ = w.claim.Close()
 	}
-	return err
+	return errors.Join(err, w.unmount())
 }
 
 // away notes that a part was away, or hung, for as long as f runs.
@@ -250,28 +257,43 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	return calls, nil
 }
 
+const databaseURL = "postgres://busbar:busbar@%s/busbar?sslmode=disable"
+
 // database connects to Postgres as an operator may, past all services.
 func (w *world) database(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.Connect(ctx, fmt.Sprintf("postgres://busbar:busbar@%s/busbar?sslmode=disable", w.fleet.At("database", "5432")))
+	return pgx.Connect(ctx, fmt.Sprintf(databaseURL, w.fleet.At("database", "5432")))
 }
 
-// kept are the resources that are stored.
+// kept are the resources that are stored, in either database.
 func (w *world) kept(ctx context.Context) (map[string]bool, error) {
-	db, err := w.database(ctx)
+	driver, at := "pgx", fmt.Sprintf(databaseURL, w.fleet.At("database", "5432"))
+	if file := filepath.Join(w.fleet.Volume("resource"), "resource.db"); exists(file) {
+		driver, at = "sqlite", "file:"+file+"?mode=ro"
+	}
+	db, err := sql.Open(driver, at)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	rows, err := db.Query(ctx, "SELECT uri FROM resource")
+	defer func() { _ = db.Close() }()
+	rows, err := db.QueryContext(ctx, "SELECT uri FROM resource")
 	if err != nil {
 		return nil, err
 	}
-	uris, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	defer func() { _ = rows.Close() }()
 	all := map[string]bool{}
-	for _, uri := range uris {
+	for rows.Next() {
+		var uri string
+		if err := rows.Scan(&uri); err != nil {
+			return nil, err
+		}
 		all[uri] = true
 	}
-	return all, err
+	return all, rows.Err()
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // busbar runs the command for who runs the fleet.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/test/caller"
 	"github.com/busbar-mcp/busbar/test/fleet"
 )
 
@@ -29,7 +28,7 @@ const (
 
 // prometheus is one that runs.
 type prometheus struct {
-	url   string
+	at    string
 	until time.Time
 }
 
@@ -41,26 +40,14 @@ type series struct {
 
 // get asks for a path of its API.
 func (p prometheus) get(ctx context.Context, path string, q url.Values, data any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/"+path+"?"+q.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
 	said := struct {
 		Status string `json:"status"`
 		Error  string `json:"error"`
 		Data   any    `json:"data"`
 	}{Data: data}
-	if err := json.Unmarshal(raw, &said); err != nil {
-		return fmt.Errorf("%s: %w", resp.Status, err)
+	resp, err := caller.Ask(ctx, p.at, "/api/v1/"+path+"?"+q.Encode(), &said)
+	if err != nil {
+		return err
 	}
 	if said.Status != "success" {
 		return fmt.Errorf("%s: %s", resp.Status, said.Error)

@@ -16,7 +16,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -95,7 +94,7 @@ func run(ctx context.Context) (err error) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); call(calling, f.At("edge-1", "8000")) }()
 	defer func() { stop(); <-ended }()
-	p := prometheus{url: "http://" + f.At("prometheus", "9090"), until: time.Now().Add(askTime)}
+	p := prometheus{at: f.At("prometheus", "9090"), until: time.Now().Add(askTime)}
 	return errors.Join(p.targets(ctx, f), p.dashboards(ctx, filepath.Join(root, "deploy/compose/grafana/dashboards")), p.alerts(ctx), p.proof(ctx))
 }
 
@@ -111,17 +110,9 @@ const (
 // was killed, which is started again; and one with a key that nobody has.
 func refused(ctx context.Context, f *fleet.Fleet) error {
 	edge := f.At("edge-1", "8000")
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+edge+"/tools/analyzeText", strings.NewReader(text))
-	if err != nil {
+	if _, _, err := caller.Post(ctx, edge, "/tools/analyzeText", text, "Authorization", "Bearer bb_nobody"); err != nil {
 		return err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer bb_nobody")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	_ = resp.Body.Close()
 	if err := until("a limit refuses a call", func() bool {
 		var limited atomic.Bool
 		var all sync.WaitGroup

@@ -19,7 +19,7 @@ func Operation(ctx context.Context, conn *bus.Conn, method, name, service string
 	if err != nil {
 		return err
 	}
-	id, began := bus.NewID(), time.Now()
+	id, began := bus.NewCallID(), time.Now()
 	record := func(suffix, outcome string, executed fault.Executed) error {
 		return log.Append(ctx, &auditv1.AuditEvent{
 			Id: id + suffix, Call: id, TimeUnixNano: uint64(began.UnixNano()), Edge: "operator", Principal: "operator", Door: "command line",

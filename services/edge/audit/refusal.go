@@ -90,7 +90,7 @@ func (r *refusals) count(payer string, record gateway.Record, describe func() *a
 		}
 		if k = r.kinds[kind]; k == nil {
 			e := describe()
-			e.Call, e.Door, e.Method, e.Name, e.Service = bus.NewID(), "", "", "", ""
+			e.Call, e.Door, e.Method, e.Name, e.Service = bus.NewCallID(), "", "", "", ""
 			if kind.payer == "" {
 				e.Tenant, e.Principal, e.Program = "", "", false
 			}

@@ -18,7 +18,7 @@ const ofEdge = "edge"
 // Seen records what the edge has seen of a service, which is no call: about is JSON. It
 // does not wait.
 func (t *Trail) Seen(method, name, service string, about []byte) {
-	id := bus.NewID()
+	id := bus.NewCallID()
 	arguments, note := redact.JSON(about, maxArguments)
 	record, err := proto.Marshal(&auditv1.AuditEvent{
 		Id: id + "-2", Call: id, TimeUnixNano: uint64(time.Now().UnixNano()), Edge: t.cfg.Edge, Principal: ofEdge, Door: "bus",

@@ -108,7 +108,8 @@ type Config struct {
 	Sealer *store.Sealer
 	// Tracer records calls; nil records none.
 	Tracer trace.Tracer
-	// CheckResults logs where a tool's result is not what its output schema says.
+	// CheckResults logs where a tool's result is not what its output schema says; in a
+	// flood of calls, of some.
 	CheckResults bool
 
 	// ListTools is how many tools a list for models may have before two tools that search
@@ -202,7 +203,7 @@ func (g *Gateway) do(ctx context.Context, r *run) (*Answer, error) {
 // newRun is a call at the beginning of the chain.
 func newRun(c *Call, onFrame OnFrame) *run {
 	r := &run{said: *c, onFrame: onFrame}
-	r.Call, r.ID = &r.said, bus.NewID()
+	r.Call, r.ID = &r.said, bus.NewCallID()
 	if r.Received.IsZero() {
 		r.Received = time.Now()
 	}

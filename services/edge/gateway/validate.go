@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -225,18 +226,22 @@ func quote(s string) []byte {
 	return b
 }
 
-// check logs where what a tool returns is not what its output schema says.
-// Clients that check it throw the result away. The result is passed on as it is:
-// the tool ran.
+// checksPerSecond bounds what a flood of calls spends on checks of their results.
+const checksPerSecond = 200
+
+// check logs where what a tool returns is not what its output schema says: of more than
+// checksPerSecond results, some are looked at. Clients that check it throw the result away.
+// The result is passed on as it is: the tool ran.
 func check(cfg *Config) link {
 	if !cfg.CheckResults {
 		return nil
 	}
+	room := rate.NewLimiter(checksPerSecond, checksPerSecond)
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			answer, err := next(ctx, r)
 			t := r.Target.Tool
-			if err != nil || t == nil || t.Output == nil || answer.Result == nil || answer.Result.IsError {
+			if err != nil || t == nil || t.Output == nil || answer.Result == nil || answer.Result.IsError || !room.Allow() {
 				return answer, err
 			}
 			if problem := misfit(t.Output, answer.Result.Json); problem != "" {

@@ -128,6 +128,8 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	over, err := a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife)
 	for _, old := range over {
 		// What nobody decided on in time; else it goes with the age of the bucket.
@@ -173,6 +175,8 @@ func (a *Approvals) Look(ctx context.Context, decider, id string) (*HeldCall, er
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	value, err := a.bucket.Get(ctx, key)
 	if errors.Is(err, bus.ErrNoKey) {
 		return nil, UnknownApproval()
@@ -189,6 +193,8 @@ func (a *Approvals) Take(ctx context.Context, decider, id string) (*HeldCall, er
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	var held *HeldCall
 	err = a.bucket.Change(ctx, key, func(value []byte) ([]byte, error) {
 		held, err = readHeld(id, value)
@@ -239,5 +245,7 @@ func (a *Approvals) Use(ctx context.Context, payer, name string) (bool, error) {
 	if err := a.trace(payer, usedKey(name)); err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
 	return a.bucket.Create(ctx, usedKey(name), []byte("1"))
 }

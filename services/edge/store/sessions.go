@@ -89,8 +89,8 @@ type cachedSession struct {
 }
 
 const (
-	// writeTime bounds the making of a session, and its end: a bucket whose servers vote
-	// for a leader answers nothing, and its client may try again.
+	// writeTime bounds what a client waits for, as a session, its end, or an approval: a
+	// bucket whose servers vote for a leader answers nothing, and the client may try again.
 	writeTime = 800 * time.Millisecond
 	// settleTime is how long after a write is heard what is read is not remembered;
 	// cacheTime, how long it is: a write may be stored later still.

@@ -27,47 +27,55 @@ type Target struct {
 	Want, Never []byte
 	// Size is how long the answer's body is at least.
 	Size int
+	// Times is how often Want is in the answer; 0 is at least once.
+	Times int
 }
 
-// client is one keep-alive connection.
-type client struct {
-	conn   net.Conn
-	in     *bufio.Reader
-	target *Target
-	answer []byte
-	// last is the last right answer: one of the same bytes is right too.
-	last []byte
+// Connection is one keep-alive connection of HTTP/1.1, whose requests are made one after
+// another, the first again after the last.
+type Connection struct {
+	conn    net.Conn
+	in      *bufio.Reader
+	targets []*Target
+	next    int
+	answer  []byte
+	// last are the last right answers: one of the same bytes is right too.
+	last [][]byte
 }
 
-func dial(t *Target) (*client, error) {
-	conn, err := net.DialTimeout("tcp", t.Address, answerTime)
+// Connect opens a connection to the address of the first target.
+func Connect(targets ...*Target) (*Connection, error) {
+	conn, err := net.DialTimeout("tcp", targets[0].Address, answerTime)
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), target: t}, nil
+	return &Connection{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), targets: targets, last: make([][]byte, len(targets))}, nil
 }
 
-func (c *client) close() { _ = c.conn.Close() }
+// Close closes the connection.
+func (c *Connection) Close() { _ = c.conn.Close() }
 
-// call makes one request, reads its answer, and fails if that is not right.
-func (c *client) call() error {
+// Call makes one request, reads its answer, and fails if that is not right.
+func (c *Connection) Call() error {
 	if err := c.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return err
 	}
+	i := c.next
+	c.next = (i + 1) % len(c.targets)
 	// A large request is answered while it is still on its way where it is refused; then
 	// the answer says why.
-	_, sent := c.conn.Write(c.target.Request)
+	_, sent := c.conn.Write(c.targets[i].Request)
 	status, err := c.read()
 	if err != nil {
 		return errors.Join(sent, err)
 	}
-	if status == 200 && bytes.Equal(c.answer, c.last) {
+	if status == 200 && len(c.answer) > 0 && bytes.Equal(c.answer, c.last[i]) {
 		return nil
 	}
-	if err := c.target.right(status, c.answer); err != nil {
+	if err := c.targets[i].right(status, c.answer); err != nil {
 		return err
 	}
-	c.last = append(c.last[:0], c.answer...)
+	c.last[i] = append(c.last[i][:0], c.answer...)
 	return nil
 }
 
@@ -80,6 +88,8 @@ func (t *Target) right(status int, answer []byte) error {
 		wrong = fmt.Sprintf("%d bytes, not %d", len(answer), t.Size)
 	case !bytes.Contains(answer, t.Want):
 		wrong = fmt.Sprintf("it does not contain %q", t.Want)
+	case t.Times > 0 && bytes.Count(answer, t.Want) != t.Times:
+		wrong = fmt.Sprintf("it contains %q %d times, not %d", t.Want, bytes.Count(answer, t.Want), t.Times)
 	case len(t.Never) > 0 && bytes.Contains(answer, t.Never):
 		wrong = fmt.Sprintf("it contains %q", t.Never)
 	default:
@@ -89,7 +99,7 @@ func (t *Target) right(status int, answer []byte) error {
 }
 
 // read reads one answer into c.answer.
-func (c *client) read() (status int, err error) {
+func (c *Connection) read() (status int, err error) {
 	length, chunked := -1, false
 	for first := true; ; first = false {
 		line, err := c.in.ReadSlice('\n')
@@ -129,7 +139,7 @@ func (c *client) read() (status int, err error) {
 }
 
 // take appends n bytes to the answer.
-func (c *client) take(n int) error {
+func (c *Connection) take(n int) error {
 	begin := len(c.answer)
 	if cap(c.answer) < begin+n {
 		c.answer = append(make([]byte, 0, 2*(begin+n)), c.answer...)
@@ -139,7 +149,7 @@ func (c *client) take(n int) error {
 	return err
 }
 
-func (c *client) chunks() error {
+func (c *Connection) chunks() error {
 	for {
 		line, err := c.in.ReadSlice('\n')
 		if err != nil {
@@ -163,12 +173,12 @@ func (c *client) chunks() error {
 
 // Once makes one call and returns its answer.
 func Once(t *Target) ([]byte, error) {
-	c, err := dial(t)
+	c, err := Connect(t)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	if err := c.call(); err != nil {
+	defer c.Close()
+	if err := c.Call(); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(c.answer), nil

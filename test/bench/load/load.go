@@ -9,27 +9,19 @@ import (
 	"time"
 )
 
-// Clients are connections to a server, kept open between rounds.
-type Clients struct{ all []*client }
-
-// Dial opens a connection for each target; targets may be the same.
-func Dial(targets ...*Target) (*Clients, error) {
-	c := &Clients{}
-	for _, t := range targets {
-		one, err := dial(t)
-		if err != nil {
-			c.Close()
-			return nil, err
-		}
-		c.all = append(c.all, one)
-	}
-	return c, nil
+// Caller makes calls one after another, and fails if an answer is not right.
+type Caller interface {
+	Call() error
+	Close()
 }
 
-// Close closes the connections.
-func (c *Clients) Close() {
-	for _, one := range c.all {
-		one.close()
+// Clients call at once, each one call at a time, over connections that they keep.
+type Clients []Caller
+
+// Close closes all connections.
+func (c Clients) Close() {
+	for _, one := range c {
+		one.Close()
 	}
 }
 
@@ -55,7 +47,7 @@ func (r Result) Quantile(q float64) time.Duration {
 
 // Closed has each connection make calls one after another for a time: as many at once as
 // there are connections. Latency is from the sending of each call.
-func (c *Clients) Closed(ctx context.Context, length time.Duration) (Result, error) {
+func (c Clients) Closed(ctx context.Context, length time.Duration) (Result, error) {
 	begin := time.Now()
 	return c.run(ctx, begin, func() (time.Time, bool) {
 		now := time.Now()
@@ -66,7 +58,7 @@ func (c *Clients) Closed(ctx context.Context, length time.Duration) (Result, err
 // Open makes calls at a rate that does not depend on the answers. The latency of a call is
 // from the moment at which it was due, not from its sending: what waits for a connection
 // because earlier calls are slow is as late as its user would say it is.
-func (c *Clients) Open(ctx context.Context, rate float64, length time.Duration) (Result, error) {
+func (c Clients) Open(ctx context.Context, rate float64, length time.Duration) (Result, error) {
 	begin := time.Now()
 	total := int64(rate * length.Seconds())
 	var next atomic.Int64
@@ -82,19 +74,19 @@ func (c *Clients) Open(ctx context.Context, rate float64, length time.Duration) 
 }
 
 // run has every connection call as often as next says; the first error ends all.
-func (c *Clients) run(ctx context.Context, begin time.Time, next func() (due time.Time, more bool)) (Result, error) {
+func (c Clients) run(ctx context.Context, begin time.Time, next func() (due time.Time, more bool)) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	latencies := make([][]time.Duration, len(c.all))
+	latencies := make([][]time.Duration, len(c))
 	var wg sync.WaitGroup
-	for i, one := range c.all {
+	for i, one := range c {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				due, more := next()
 				if !more {
 					return
 				}
-				if err := one.call(); err != nil {
+				if err := one.Call(); err != nil {
 					stop(err)
 					return
 				}

@@ -14,7 +14,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-const subject = "floor"
+// Requests are published at this subject and the number of their answer.
+const subject = "floor."
+
+// maxPayload is more than Busbar needs, which sends large results in parts.
+const maxPayload = 8 << 20
 
 // embedded starts a NATS server in this process, as "busbar dev" does: the same settings,
 // JetStream included, which the floor makes no use of.
@@ -26,7 +30,7 @@ func embedded() (*server.Server, error) {
 	s, err := server.NewServer(&server.Options{
 		ServerName: "floor", Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 		JetStream: true, StoreDir: dir, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
-		SyncAlways: true, MaxPayload: 1 << 20, WriteDeadline: 10 * time.Second, DisableShortFirstPing: true,
+		SyncAlways: true, MaxPayload: maxPayload, WriteDeadline: 10 * time.Second, DisableShortFirstPing: true,
 	})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -73,7 +77,7 @@ func floorService(ctx context.Context, url string) error {
 
 // subscribe answers requests, each in a goroutine of its own as services of Busbar do.
 func subscribe(url string) (*nats.Conn, error) {
-	data, err := answer()
+	all, err := answers()
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +85,11 @@ func subscribe(url string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = nc.Subscribe(subject, func(m *nats.Msg) { go func() { _ = m.Respond(data) }() }); err == nil {
-		err = nc.Flush()
+	for i, data := range all {
+		_, failed := nc.Subscribe(subject+strconv.Itoa(i), func(m *nats.Msg) { go func() { _ = m.Respond(data) }() })
+		err = errors.Join(err, failed)
 	}
+	err = errors.Join(err, nc.Flush())
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -105,8 +111,7 @@ func floorEdge(ctx context.Context, url string) error {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		// The largest message of NATS is 1 MiB, of Busbar's too.
-		m, err := nc.RequestWithContext(r.Context(), subject, data)
+		m, err := nc.RequestWithContext(r.Context(), subject+which(r), data)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -117,7 +122,7 @@ func floorEdge(ctx context.Context, url string) error {
 
 // bytesAlone answers without a bus.
 func bytesAlone(ctx context.Context) error {
-	data, err := answer()
+	all, err := answers()
 	if err != nil {
 		return err
 	}
@@ -126,7 +131,12 @@ func bytesAlone(ctx context.Context) error {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		write(w, data)
+		n, err := strconv.Atoi(which(r))
+		if err != nil || n < 0 || n >= len(all) {
+			http.NotFound(w, r)
+			return
+		}
+		write(w, all[n])
 	}))
 }
 

@@ -11,8 +11,9 @@
 //	peers mcp-go           mcp-go's server
 //	peers nothing          an embedded NATS server; ends when standard input does
 //
-// The first four answer with what is in the file ANSWER of the environment, byte by
-// byte. Each prints "peer is ready:" and its address when it is, and ends on SIGTERM.
+// The first four answer with what is in the files that ANSWER of the environment lists,
+// parted by colons, byte by byte: a request for /mcp with the first, /mcp/1 with the
+// second. Each prints "peer is ready:" and its address when it is, and ends on SIGTERM.
 package main
 
 import (
@@ -25,6 +26,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -86,7 +88,23 @@ func serve(ctx context.Context, h http.Handler) error {
 	}
 }
 
-// answer is what the floor answers.
-func answer() ([]byte, error) {
-	return os.ReadFile(os.Getenv("ANSWER"))
+// answers are what the floor answers.
+func answers() (all [][]byte, err error) {
+	for name := range strings.SplitSeq(os.Getenv("ANSWER"), ":") {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}
+
+// which answer a request is for.
+func which(r *http.Request) string {
+	_, n, found := strings.Cut(r.URL.Path[1:], "/")
+	if !found {
+		return "0"
+	}
+	return n
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +50,7 @@ type Command struct {
 	Env []string
 	// Dir is where its log goes.
 	Dir string
-	// Silent is a program without a ready line: it is ready when ReadyAt answers.
-	Silent  bool
+	// ReadyAt is of a program without a ready line: it is ready when that has no error.
 	ReadyAt func() error
 }
 
@@ -72,16 +72,15 @@ func Start(c Command) (*Process, error) {
 		return nil, err
 	}
 	p.stdout, p.cmd.Stdout = r, w
-	// A child is ended with the thread that started it, so that one has to stay.
 	started := make(chan error, 1)
-	go keepThread(p, started)
+	go p.run(started)
 	err = <-started
 	_ = w.Close()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 	p.pid = p.cmd.Process.Pid
-	if c.Silent {
+	if c.ReadyAt != nil {
 		err = p.until(c.ReadyAt)
 	} else {
 		err = p.readyLine()
@@ -91,6 +90,20 @@ func Start(c Command) (*Process, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// run starts the program and waits for it on a thread of its own: Linux tells a child of
+// its parent's end when that thread ends.
+func (p *Process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	_ = p.cmd.Wait()
+	close(p.exited)
 }
 
 // Adopt measures a process that somebody else started, and ends.
@@ -152,21 +165,6 @@ func (p *Process) end() string {
 	}
 	return "\n" + string(data[max(0, len(data)-4000):])
 }
-
-// Logged is an error if the program logged something: a program that is well has
-// nothing to say at the level of warnings.
-func (p *Process) Logged() error {
-	if p.log == "" {
-		return nil
-	}
-	if text := p.end(); text != "" {
-		return fmt.Errorf("%s logged:%s", p.Name, text)
-	}
-	return nil
-}
-
-// Exited is closed when the program has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Stop ends the program in its own way, or kills it.
 func (p *Process) Stop() error {
@@ -230,8 +228,8 @@ func (p *Process) Memory() (int64, error) {
 }
 
 type stat struct {
-	pid, parent int
-	used        time.Duration
+	pid  int
+	used time.Duration
 }
 
 // tree is the process and those below it.
@@ -274,9 +272,8 @@ func read(pid int) (stat, error) {
 		return stat{}, fmt.Errorf("process %d has ended", pid)
 	}
 	s := stat{pid: pid}
-	// State and parent are fields 3 and 4 of the manual; 14 to 17 are the times of the
-	// process and of its children that it has waited for.
-	s.parent, err = strconv.Atoi(f[1])
+	// Fields 14 to 17 of the manual: the times of the process, and of its children that
+	// it has waited for.
 	for _, text := range f[11:15] {
 		n, failed := strconv.ParseInt(text, 10, 64)
 		err = errors.Join(err, failed)

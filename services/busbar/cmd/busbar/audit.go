@@ -100,7 +100,7 @@ func (c *auditListCommand) Run(ctx context.Context, out io.Writer) error {
 
 type auditShowCommand struct {
 	auditFlags
-	ID string `arg:"" help:"Of a call or an event, as listed; enough of its beginning does."`
+	ID string `arg:"" help:"Of a call or an event, as listed; enough of its end or beginning does."`
 }
 
 // Help implements kong's HelpProvider.

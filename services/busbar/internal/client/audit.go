@@ -216,18 +216,18 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	return run.print(b.String(), ExitOK)
 }
 
-// Bounds of looking for an id by its beginning: characters of that, and events, the
+// Bounds of looking for an id by a part of it: characters of that, and events, the
 // newest first.
 const leastID, maxLookedAt = 4, 10_000
 
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// wholeID is the id of which the user gave the beginning: one call, or none and then
-// what was given.
+// wholeID is the id of which the user gave the end, as lists show it, or the beginning: one
+// call, or none and then what was given.
 func (r *run) wholeID(ctx context.Context, o AuditOptions) (string, error) {
 	if len(o.ID) >= len(rand.Text()) || len(o.ID) < leastID {
-		return o.ID, nil // whole, or nobody's beginning
+		return o.ID, nil // whole, or too little of one
 	}
 	calls := map[string]bool{}
 	o.Filter, o.Most = url.Values{}, maxLookedAt
@@ -236,7 +236,7 @@ func (r *run) wholeID(ctx context.Context, o AuditOptions) (string, error) {
 		if err := decode(raw, &e); err != nil {
 			return &ProtocolError{Message: "an event is malformed", Err: err}
 		}
-		if strings.HasPrefix(e.Call, strings.ToUpper(o.ID)) {
+		if part := strings.ToUpper(o.ID); strings.HasSuffix(e.Call, part) || strings.HasPrefix(e.Call, part) {
 			calls[e.Call] = true
 		}
 		if len(calls) > 1 {
@@ -246,7 +246,7 @@ func (r *run) wholeID(ctx context.Context, o AuditOptions) (string, error) {
 	})
 	switch found := slices.Sorted(maps.Keys(calls)); {
 	case len(found) > 1:
-		return "", &UsageError{Message: fmt.Sprintf("%s begins the ids of several calls, such as %s; give more of it", o.ID, strings.Join(found, " and "))}
+		return "", &UsageError{Message: fmt.Sprintf("%s is part of the ids of several calls, such as %s; give more of it", o.ID, strings.Join(found, " and "))}
 	case err != nil:
 		return "", err
 	case len(found) == 1:

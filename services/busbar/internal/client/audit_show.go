@@ -12,7 +12,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
-// shortID is as much of a call's id as a list on a terminal shows.
+// shortID is as much of a call's id as a list on a terminal shows: its end, since ids
+// begin with the time.
 const shortID = 8
 
 // Columns of the table of events. What has no room is taken from the name, then from
@@ -43,7 +44,7 @@ func auditTable(events []trail.Row, width int, s terminal.Style) string {
 		if e.Method != mcp.MethodToolsCall || name == "" { // which nearly all are
 			name = strings.TrimSpace(e.Method + " " + name)
 		}
-		row := []string{e.Time.Local().Format("01-02 15:04:05"), who, name, e.Outcome, e.Executed, eventTook(&e), e.Call[:min(shortID, len(e.Call))]}
+		row := []string{e.Time.Local().Format("01-02 15:04:05"), who, name, e.Outcome, e.Executed, eventTook(&e), e.Call[max(0, len(e.Call)-shortID):]}
 		for i, cell := range row {
 			row[i] = terminal.SafeLine(cell)
 			widths[i] = max(widths[i], min(terminal.Cells(row[i]), 2*maxColumn))

@@ -31,7 +31,7 @@ func TestAuditAmbiguousID(t *testing.T) {
 	s := auditEdge(t, map[string]string{"/audit/list?limit=1000": `{"events":[` + calls("ABCD1", "ABCD2", "ABCD3") + `]}`})
 	var out, errs bytes.Buffer
 	code := RunAuditShow(t.Context(), AuditOptions{Token: "t0ken", Options: Options{URL: s.URL + "/mcp"}, ID: "ABCD"}, &out, &errs)
-	outcome{code, out.String(), errs.String()}.check(t, ExitUsage, "", "ABCD begins the ids of several calls, such as ABCD1 and ABCD2; give more of it")
+	outcome{code, out.String(), errs.String()}.check(t, ExitUsage, "", "ABCD is part of the ids of several calls, such as ABCD1 and ABCD2; give more of it")
 }
 
 // On 80 columns the newest event is last, and no line is wider.
@@ -45,10 +45,10 @@ func TestAuditTable(t *testing.T) {
 	}
 	got := auditTable([]trail.Row{
 		row("K3J5V6Q2ZL4WBN7TYXC3M5R6DA", "a-tenant-of-a-long-name", "somebody@example.com", "tools/call", "orders_place_with_a_name_that_is_long", "deadline_exceeded"),
-		row("Z3J5V6Q2ZL4WBN7TYXC3M5R6DA", "", "ada", "resources/read", "note://x", "ok"),
+		row("K3J5V6Q2ZL4WBN7TYXZ3M5R6DB", "", "ada", "resources/read", "note://x", "ok"),
 	}, 80, terminal.Style{})
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[1], "Z3J5V6Q2") || !strings.HasSuffix(lines[2], "  K3J5V6Q2") || !strings.Contains(lines[2], "deadline") {
+	if len(lines) != 3 || !strings.HasSuffix(lines[1], "  Z3M5R6DB") || !strings.HasSuffix(lines[2], "  C3M5R6DA") || !strings.Contains(lines[2], "deadline") {
 		t.Errorf("got\n%s", got)
 	}
 	for _, l := range lines {
@@ -114,6 +114,8 @@ func TestAuditCommands(t *testing.T) {
 	short := opts(0, nil)
 	short.ID = "abcd"
 	check("show a beginning", RunAuditShow(t.Context(), short, &out, &errs), ExitOK, "name:        a\\x1b[31mb\n")
+	short.ID = "bcd1"
+	check("show an end", RunAuditShow(t.Context(), short, &out, &errs), ExitOK, "name:        a\\x1b[31mb\n")
 	short.ID = "wxyz"
 	check("show nothing", RunAuditShow(t.Context(), AuditOptions{Token: "t0ken", Options: short.Options, ID: "WXYZ"}, &out, &errs), ExitRefused, "no such call")
 	check("verify", RunAuditVerify(t.Context(), opts(0, nil), &out, &errs), ExitToolError, "BAD tenant acme: row 7 C1-2: changed")

@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+func TestGrowth(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		live uint64
+		want int
+	}{
+		{"before the first collection", 0, 1600},
+		{"next to nothing", 1 << 20, 1600},
+		{"a small service", 8 << 20, 800},
+		{"as much as the room", 64 << 20, 100},
+		{"ten thousand streams", 300 << 20, 100},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := growth(c.live); got != c.want {
+				t.Errorf("a heap of %d bytes grows by %d %%, not %d", c.live, got, c.want)
+			}
+		})
+	}
+}
+
+// making names the variable by which the test binary is a program that makes garbage.
+const making = "BUSBAR_TEST_GARBAGE"
+
+var kept, garbage []byte
+
+// makeGarbage says how often it was collected.
+func makeGarbage() {
+	setHeap()
+	kept = make([]byte, 8<<20)
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 480 {
+		garbage = make([]byte, 100<<10)
+	}
+	runtime.ReadMemStats(&after)
+	fmt.Print(after.NumGC - before.NumGC)
+	runtime.KeepAlive(kept)
+}
+
+// How garbage is collected is one setting for a whole program.
+func TestHeapHasRoom(t *testing.T) {
+	collections := func(env ...string) (n int) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(append(os.Environ(), making+"=1"), env...)
+		out, err := cmd.Output()
+		if err == nil {
+			n, err = strconv.Atoi(string(out))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	// 48 MB of garbage beside 8 MiB that live.
+	if n := collections("GOGC="); n > 1 {
+		t.Errorf("collected %d times", n)
+	}
+	if n := collections("GOGC=100"); n < 3 {
+		t.Errorf("collected %d times, where GOGC says otherwise", n)
+	}
+	if n := collections("GOGC=", "GOMEMLIMIT=20MiB"); n < 3 {
+		t.Errorf("collected %d times, where the program may take 20 MiB", n)
+	}
+}
