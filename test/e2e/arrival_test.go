@@ -78,7 +78,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 func callUntil(t *testing.T, c *client, limit time.Duration) int {
 	t.Helper()
 	refused := 0
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		began := time.Now()
 		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "greet", Arguments: map[string]any{"name": "Ada"}})
 		if took := time.Since(began); took > 1500*time.Millisecond+slack {

@@ -1,7 +1,6 @@
 package outside
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -25,7 +24,7 @@ func TestInit(t *testing.T) {
 	run := func(dir, program string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+		cmd.Dir, cmd.Env = dir, environment("readonly")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s %v: %v\n%s", program, args, err, out)
 		}

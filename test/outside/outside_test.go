@@ -17,6 +17,12 @@ var (
 	example = regexp.MustCompile(`func Example\w+\(`)
 )
 
+// environment is that of a module outside: go resolves with mod, and compiles as
+// test/programs does, so that little is left to compile.
+func environment(mod string) []string {
+	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s -mod="+mod)
+}
+
 // TestOutside writes a module of the README's service, its test and its go.mod,
 // of examples/orders and of the Examples of libs/service, and has it vetted and tested. What is
 // downloaded for this repository is enough for it, if not for go mod tidy, which
@@ -77,7 +83,7 @@ func TestOutside(t *testing.T) {
 	n++
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-count=1", "-v", "./..."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+		cmd.Dir, cmd.Env = dir, environment("mod")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -131,7 +131,7 @@ func (s *socket) send(text string) {
 
 func (s *socket) next() string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
 	defer cancel()
 	_, b, err := s.Read(ctx)
 	if err != nil {

@@ -53,6 +53,8 @@ type Limits struct {
 	Processes int
 	// Disk bounds each file, all of /tmp, and by how much the file system of Dir may fill.
 	Disk int64
+	// Output is for the bytes of its output; 0 is MaxOutput.
+	Output int
 }
 
 // MaxOutput is the most bytes that a command may write to its output.

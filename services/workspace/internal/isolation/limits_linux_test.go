@@ -60,12 +60,12 @@ func TestLimits(t *testing.T) {
 			"/tmp":           {"cat /dev/zero > /tmp/full; sleep 1000", isolation.Limits{Disk: 16 << 20}, isolation.StoppedDisk, -1},
 			"a file":         {"dd if=/dev/zero of=big bs=1M seek=4095 count=2; echo; test $(stat -c %s big) -le 4294967296", isolation.Limits{}, "", 0},
 			"the disk":       {"i=0; while :; do i=$((i+1)); head -c 8000000 /dev/zero > f$i; [ $i -lt 12 ] || sleep 1000; done", isolation.Limits{Disk: 16 << 20}, isolation.StoppedDisk, -1},
-			"output":         {"yes", isolation.Limits{}, isolation.StoppedOutput, -1},
+			"output":         {"yes", isolation.Limits{Output: 1 << 20}, isolation.StoppedOutput, -1},
 			"processor time": {`while :; do :; done`, isolation.Limits{CPU: time.Second}, "", -1},
 		} {
 			limits := isolation.Limits{
 				Time: or(x.limits.Time, usual.Time), CPU: or(x.limits.CPU, usual.CPU), Memory: or(x.limits.Memory, usual.Memory),
-				Processes: or(x.limits.Processes, usual.Processes), Disk: or(x.limits.Disk, usual.Disk),
+				Processes: or(x.limits.Processes, usual.Processes), Disk: or(x.limits.Disk, usual.Disk), Output: x.limits.Output,
 			}
 			r, out := run(t, t.Context(), w, workspace(t), x.line, limits)
 			if r.Stopped != x.stopped || x.stopped == "" && r.Exit != x.exit {

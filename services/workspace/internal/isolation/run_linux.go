@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,7 @@ func Run(ctx context.Context, way Way, c Command, out io.Writer) (Result, error)
 		defer func() { _ = os.RemoveAll(home) }()
 		c.Env = append([]string{"HOME=" + home, "TMPDIR=" + home}, c.Env...)
 	}
-	head := &head{to: out, left: MaxOutput, full: cancel}
+	head := &head{to: out, left: cmp.Or(c.Output, MaxOutput), full: cancel}
 	v, err := launch(limited, plan{way, c, c.shown()}, head)
 	switch {
 	case ctx.Err() != nil:
