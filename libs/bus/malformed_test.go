@@ -105,7 +105,7 @@ func TestM10ReasonsAreOursOnly(t *testing.T) {
 	for reason, want := range map[string]fault.Reason{
 		"made_up_1\nX: y": fault.Internal, "": fault.Internal, "CONFLICT": fault.Internal,
 		"approval_required": fault.Internal, "unknown_approval": fault.Internal, "unknown_session": fault.Internal, "unauthenticated": fault.Internal,
-		"history_lost": fault.Internal, "unknown_task": fault.Internal, "parse_error": fault.Internal,
+		"history_lost": fault.Internal, "input_required": fault.Internal, "unknown_elicitation": fault.Internal, "unknown_task": fault.Internal, "parse_error": fault.Internal,
 		"conflict": fault.Conflict, "forbidden": fault.Forbidden, "rate_limited": fault.RateLimited, "internal": fault.Internal,
 		"missing_capability": fault.MissingCapability,
 	} {

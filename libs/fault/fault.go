@@ -50,7 +50,10 @@ const (
 	// ApprovalRequired: the call is held until a person agrees to it.
 	ApprovalRequired Reason = "approval_required"
 	UnknownApproval  Reason = "unknown_approval"
-	RateLimited      Reason = "rate_limited"
+	// InputRequired: the tool asks its caller, whose answer the call is held for.
+	InputRequired      Reason = "input_required"
+	UnknownElicitation Reason = "unknown_elicitation"
+	RateLimited        Reason = "rate_limited"
 	// Overloaded: the service has no free slot.
 	Overloaded Reason = "overloaded"
 	// Unavailable: no instance of the service is there, or the bus is away.
@@ -76,6 +79,7 @@ var executedBy = map[Reason]Executed{
 	ParseError: No, InvalidRequest: No, TooLarge: No, HeaderMismatch: No, UnsupportedVersion: No, MissingCapability: No,
 	MethodNotFound: No, InvalidParams: No, UnknownTool: No, UnknownPrompt: No, UnknownResource: No, UnknownTask: No,
 	UnknownSession: No, UnknownToolset: No, Unauthenticated: No, Forbidden: No, Conflict: No, ApprovalRequired: No, UnknownApproval: No,
+	InputRequired: No, UnknownElicitation: No,
 	RateLimited: No, Overloaded: No, Unavailable: No,
 	DeadlineExceeded: Unknown, PeerLost: Unknown, Cancelled: Unknown, HistoryLost: Unknown, Internal: Unknown,
 	ResultTooLarge: Yes,

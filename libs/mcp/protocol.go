@@ -157,6 +157,7 @@ const (
 	CodeUnsupportedVersion = -32022
 	// Busbar's own codes lie outside the range JSON-RPC reserves.
 	CodeApprovalRequired = 1202
+	CodeInputRequired    = 1203
 	CodeUnauthenticated  = 1401
 	CodeForbidden        = 1403
 	CodeConflict         = 1409

@@ -11,11 +11,11 @@ import (
 	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
-// CheckAnswer requires that a client's answer is one to the input request of
-// that key, both as they travel. A task is asked under a key only once, so
+// CheckAnswer requires that a client's answer is one to the input request, both
+// as they travel. at is where the answer stands, as the client calls it. A task is asked under a key only once, so
 // that an edge checks before it takes an answer. The error is one for the
 // client.
-func CheckAnswer(key string, request, answer []byte) error {
+func CheckAnswer(at string, request, answer []byte) error {
 	var asked struct {
 		Method string `json:"method"`
 		Params struct {
@@ -25,12 +25,12 @@ func CheckAnswer(key string, request, answer []byte) error {
 	if err := json.Unmarshal(request, &asked); err != nil {
 		return fault.New(fault.Internal, "the service asked for input in a form that is not MCP's").Because(err)
 	}
-	q := Question{key: key, method: asked.Method}
+	q := Question{method: asked.Method}
 	if asked.Params.Form != nil {
 		q.form = asked.Params.Form
 	}
 	if err := q.check(answer); err != nil {
-		return badAnswer(key, err)
+		return badAnswer(at, err)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (c *Call) Ask(questions ...Question) (*Answers, error) {
 			continue
 		}
 		if err := q.check(raw); err != nil {
-			return nil, badAnswer(q.key, err)
+			return nil, badAnswer(answerAt(q.key), err)
 		}
 	}
 	if len(open) > 0 {
@@ -148,7 +148,7 @@ func (a *Answers) Elicited(key string, v any) (action Action, err error) {
 	}
 	if e.Action == Accepted && v != nil && len(e.Content) > 0 {
 		if err := json.Unmarshal(e.Content, v); err != nil {
-			return "", badAnswer(key, err)
+			return "", badAnswer(answerAt(key), err)
 		}
 	}
 	return e.Action, nil
@@ -199,17 +199,20 @@ func (a *Answers) read(key string, v any) error {
 		return fmt.Errorf("no question %q was asked", key)
 	}
 	if err := json.Unmarshal(raw, v); err != nil {
-		return badAnswer(key, err)
+		return badAnswer(answerAt(key), err)
 	}
 	return nil
 }
 
-func badAnswer(key string, err error) error {
+// answerAt is where clients over MCP have the answer of a key.
+func answerAt(key string) string { return "params.inputResponses." + key }
+
+func badAnswer(at string, err error) error {
 	var invalid *schema.InvalidError
 	if errors.As(err, &invalid) {
-		return fault.New(fault.InvalidParams, "params.inputResponses.%s.content: %s", key, invalid.Error())
+		return fault.New(fault.InvalidParams, "%s.content: %s", at, invalid.Error())
 	}
-	return fault.New(fault.InvalidParams, "params.inputResponses.%s is not a valid answer", key).Because(err)
+	return fault.New(fault.InvalidParams, "%s is not a valid answer", at).Because(err)
 }
 
 // inputRequired travels as an error from Ask through the handler.

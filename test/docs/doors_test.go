@@ -4,18 +4,23 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/busbar-mcp/busbar/test/programs"
 )
 
 // anything stands in the page for a value that differs from run to run.
@@ -54,6 +59,14 @@ func means(got, want any) bool {
 	return reflect.DeepEqual(got, want)
 }
 
+// fill puts the id of the elicitation that an answer tells of where a request names it.
+func fill(request, answer string) string {
+	if id := regexp.MustCompile(`"elicitation":"(\w+)"`).FindStringSubmatch(answer); id != nil {
+		return strings.ReplaceAll(request, "{elicitation}", id[1])
+	}
+	return request
+}
+
 func same(t *testing.T, what, got, want string) {
 	t.Helper()
 	var g, w any
@@ -73,23 +86,49 @@ func same(t *testing.T, what, got, want string) {
 func TestDoors(t *testing.T) {
 	t.Parallel()
 	home := build(t)
-	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", t.TempDir())
-	address := regexp.MustCompile(`mcp=(http://\S+)/mcp .*grpc=(\S+)`).FindStringSubmatch(start(t, dev))
+	orders, err := programs.Build(root, "./examples/orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", data)
+	ready := start(t, dev)
+	address := regexp.MustCompile(`mcp=(http://\S+)/mcp .*grpc=(\S+)`).FindStringSubmatch(ready)
 	if address == nil {
 		t.Fatal("it does not say where it listens")
 	}
+	if nats := regexp.MustCompile(`nats=(\S+)`).FindStringSubmatch(ready); nats == nil {
+		t.Fatal("it does not say where the bus is")
+	} else {
+		shop := exec.Command(orders[0], "--nats", nats[1])
+		shop.Env = append(os.Environ(), "BUSBAR_DATA_DIR="+data) // with the secrets of the bus
+		startQuiet(t, shop)
+	}
+	eventually(t, "orders is there", func() error {
+		resp, err := http.Get(address[1] + "/tools/orders_cancel")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if err == nil && resp.StatusCode != http.StatusOK {
+			err = errors.New(resp.Status)
+		}
+		return err
+	})
 	schema, err := os.ReadFile(filepath.Join(root, "services/edge/door/graphql/schema.graphql"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for page, least := range map[string]map[string]int{
-		"docs/graphql.md":   {"graphql": 3, "json": 3},
-		"docs/websocket.md": {"ws": 2},
-		"docs/rest.md":      {"http": 3, "json": 3},
+	pages := map[string]map[string]int{
+		"docs/graphql.md":   {"graphql": 5, "json": 5},
+		"docs/websocket.md": {"ws": 3},
+		"docs/rest.md":      {"http": 6, "json": 5},
 		"docs/envelope.md":  {"http": 3, "json": 3},
 		"docs/grpc.md":      {"go": 1, "text": 1},
 		"docs/resources.md": {"http": 3, "json": 3},
-	} {
+	}
+	// In this order: the first order is placed by one page.
+	for _, page := range slices.Sorted(maps.Keys(pages)) {
+		least := pages[page]
 		t.Run(page, func(t *testing.T) {
 			ran := map[string]int{}
 			var request, answer string
@@ -101,9 +140,9 @@ func TestDoors(t *testing.T) {
 						t.Error("the schema of the page differs from services/edge/door/graphql/schema.graphql; copy it there")
 					}
 				case b.language == "graphql":
-					request, answer = b.text, post(t, address[1]+"/graphql", b.text)
+					request, answer = b.text, post(t, address[1]+"/graphql", fill(b.text, answer))
 				case b.language == "http":
-					request, answer = b.text, send(t, address[1], b.text)
+					request, answer = b.text, send(t, address[1], fill(b.text, answer))
 				case b.language == "json":
 					same(t, request, answer, b.text)
 				case b.language == "go":
@@ -195,11 +234,12 @@ func converse(t *testing.T, url, script string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.CloseNow() }()
+	var last string
 	for lines := bufio.NewScanner(strings.NewReader(script)); lines.Scan(); {
 		who, message, _ := strings.Cut(lines.Text(), " ")
 		switch who {
 		case ">":
-			if err := c.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
+			if err := c.Write(ctx, websocket.MessageText, []byte(fill(message, last))); err != nil {
 				t.Fatal(err)
 			}
 		case "<":
@@ -207,7 +247,8 @@ func converse(t *testing.T, url, script string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "the conversation", string(got), message)
+			last = string(got)
+			same(t, "the conversation", last, message)
 		default:
 			t.Errorf("nobody says %q", lines.Text())
 		}

@@ -41,6 +41,43 @@ var approvers = []func(ctx context.Context, t *testing.T, w *world, id string) o
 	},
 }
 
+// answerers are the ways to answer what a tool asks, whatever the door of its call was.
+var answerers = []func(ctx context.Context, t *testing.T, w *world, id string) outcome{
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		resp, body := w.post(ctx, t, "/elicitations/"+id, ada, `{"responses":`+myName+`}`)
+		if resp.StatusCode == http.StatusOK {
+			return result(t, body)
+		}
+		return problem(t, body)
+	},
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		resp, body := w.post(ctx, t, "/graphql", ada,
+			`{"query":"mutation($id:String!,$r:JSON!){done:answerElicitation(id:$id,responses:$r){content{text} structured_content is_error}}","variables":{"id":"`+id+`","r":`+myName+`}}`)
+		var r graphQLResponse
+		if err := json.Unmarshal(body, &r); err != nil {
+			t.Errorf("%d %v\n%s", resp.StatusCode, err, body)
+		}
+		return r.outcome(t, resp.StatusCode)
+	},
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		return w.messages(ctx, t, call{token: ada}, `{"type":"elicitation_response","id":7,"data":{"elicitation":"`+id+`","responses":`+myName+`}}`)
+	},
+}
+
+const myName = `{"ask":{"action":"accept","content":{"name":"Ada"}}}`
+
+// answer answers what a tool asked whose call came through a door, which is good once.
+func (c testcase) answer(ctx context.Context, t *testing.T, w *world, r door, id string) {
+	t.Helper()
+	by := answerers[slices.IndexFunc(doors, func(d door) bool { return d.name == r.name })%len(answerers)]
+	if o := by(ctx, t, w, id); o.text != `{"value":"accept Ada"}` || o.isError || o.reason != "" {
+		t.Errorf("answered, it came to %+v", o)
+	}
+	if o := by(ctx, t, w, id); o.reason != "unknown_elicitation" || o.executed != "no" {
+		t.Errorf("answered twice, it came to %+v", o)
+	}
+}
+
 // approve agrees to a call that came through a door, which is good once.
 func (c testcase) approve(ctx context.Context, t *testing.T, w *world, r door, id string) {
 	t.Helper()

@@ -192,7 +192,7 @@ func TestDocument(t *testing.T) {
 // ofEdge are the reasons that no service may give: the bus makes them internal.
 func ofEdge(reason string) bool {
 	return slices.Contains([]string{
-		"parse_error", "unknown_session", "unauthenticated", "approval_required", "unknown_approval", "unknown_task", "history_lost", "unknown_toolset",
+		"parse_error", "unknown_session", "unauthenticated", "approval_required", "unknown_approval", "unknown_task", "history_lost", "unknown_toolset", "input_required", "unknown_elicitation",
 	}, reason)
 }
 

@@ -81,8 +81,10 @@ func byHeaders(t *testing.T, resp *http.Response, said string) outcome {
 		}
 		o.retryMs = int64(seconds) * 1000
 	}
-	if approval, ok := strings.CutPrefix(resp.Header.Get("Location"), "/approvals/"); ok {
-		o.data = map[string]string{"approval": approval}
+	for what, path := range map[string]string{"approval": "/approvals/", "elicitation": "/elicitations/"} {
+		if id, ok := strings.CutPrefix(resp.Header.Get("Location"), path); ok {
+			o.data = map[string]string{what: id}
+		}
 	}
 	return o
 }
@@ -355,9 +357,11 @@ func headersLack(o *outcome) {
 	default:
 		o.retryMs = 0
 	}
-	approval, held := o.data["approval"]
+	all := o.data
 	o.data = nil
-	if held && o.said == "202" {
-		o.data = map[string]string{"approval": approval}
+	for _, what := range []string{"approval", "elicitation"} {
+		if id, held := all[what]; held && o.said == "202" {
+			o.data = map[string]string{what: id}
+		}
 	}
 }

@@ -56,9 +56,12 @@ func (s *Server) enter(ctx context.Context, c Caller, method, name string) (*cat
 	return s.gateway.See(ctx, c.Credentials)
 }
 
-// client is what services learn of the clients of these doors, which cannot be
-// asked for input.
-var client = &busv1.Client{Capabilities: []byte("{}")}
+// What services learn of the clients of these doors: callers of tools can be asked to
+// fill in forms, later (AskLater of a call), and nobody for anything else.
+var (
+	client  = &busv1.Client{Capabilities: []byte("{}")}
+	answers = &busv1.Client{Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
+)
 
 // Call is a call of a method of MCP for a caller. arguments is a JSON object,
 // or empty; onFrame, if not nil, has progress and logs sent.
@@ -66,6 +69,9 @@ func (c Caller) Call(method, name string, arguments []byte, onFrame gateway.OnFr
 	call := &gateway.Call{
 		Door: c.Door, Method: method, Name: name, Arguments: arguments, Credentials: c.Credentials, Client: client,
 		IdempotencyKey: c.IdempotencyKey, Traceparent: c.Traceparent, Tracestate: c.Tracestate,
+	}
+	if method == mcp.MethodToolsCall {
+		call.Client, call.AskLater = answers, true
 	}
 	if onFrame != nil {
 		call.WantsProgress, call.LogLevel = true, busv1.LogLevel_LOG_LEVEL_INFO
@@ -200,6 +206,11 @@ func (s *Server) Tools(ctx context.Context, c Caller, cursor string, limit int) 
 		tools = append(tools, t)
 	}
 	return tools, next, nil
+}
+
+// Revision is the same, and comparable, for as long as a caller sees the same tools.
+func (s *Server) Revision(ctx context.Context, c Caller) (any, error) {
+	return s.enter(ctx, c, mcp.MethodToolsList, "")
 }
 
 // Prompts returns the prompts after a cursor, as MCP has them.

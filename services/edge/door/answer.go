@@ -70,10 +70,14 @@ func Explain(h http.Header, status int, f *fault.Error) {
 	retryAfter(h, status, f)
 	if status == http.StatusAccepted {
 		var held struct {
-			Approval string `json:"approval"`
+			Approval    string `json:"approval,omitzero"`
+			Elicitation string `json:"elicitation,omitzero"`
 		}
-		if json.Unmarshal(f.Data, &held) == nil {
+		switch err := json.Unmarshal(f.Data, &held); {
+		case err == nil && held.Approval != "":
 			h.Set("Location", "/approvals/"+held.Approval)
+		case err == nil && held.Elicitation != "":
+			h.Set("Location", "/elicitations/"+held.Elicitation)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestErrorTable(t *testing.T) {
 	reasons := []fault.Reason{
 		fault.ParseError, fault.InvalidRequest, fault.TooLarge, fault.HeaderMismatch, fault.UnsupportedVersion, fault.MissingCapability,
 		fault.MethodNotFound, fault.InvalidParams, fault.UnknownTool, fault.UnknownPrompt, fault.UnknownResource, fault.UnknownTask, fault.UnknownSession, fault.UnknownToolset,
-		fault.Unauthenticated, fault.Forbidden, fault.ApprovalRequired, fault.UnknownApproval, fault.Conflict, fault.RateLimited, fault.Overloaded, fault.Unavailable,
+		fault.Unauthenticated, fault.Forbidden, fault.ApprovalRequired, fault.UnknownApproval, fault.InputRequired, fault.UnknownElicitation, fault.Conflict, fault.RateLimited, fault.Overloaded, fault.Unavailable,
 		fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.HistoryLost, fault.ResultTooLarge, fault.Internal,
 	}
 	if len(rows) != len(reasons) {

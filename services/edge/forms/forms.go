@@ -63,6 +63,8 @@ var table = map[fault.Reason]Form{
 	fault.Forbidden:          {both(403, mcp.CodeForbidden), 403, codes.PermissionDenied, "FORBIDDEN"},
 	fault.ApprovalRequired:   {both(200, mcp.CodeApprovalRequired), 202, codes.FailedPrecondition, "APPROVAL_REQUIRED"},
 	fault.UnknownApproval:    {both(200, mcp.CodeInvalidParams), 404, codes.NotFound, "NOT_FOUND"},
+	fault.InputRequired:      {both(200, mcp.CodeInputRequired), 202, codes.FailedPrecondition, "INPUT_REQUIRED"},
+	fault.UnknownElicitation: {both(200, mcp.CodeInvalidParams), 404, codes.NotFound, "NOT_FOUND"},
 	fault.Conflict:           {both(200, mcp.CodeConflict), 409, codes.AlreadyExists, "CONFLICT"},
 	fault.RateLimited:        {both(200, mcp.CodeRateLimited), 429, codes.ResourceExhausted, "RATE_LIMITED"},
 	fault.Overloaded:         {both(200, mcp.CodeUnavailable), 503, codes.Unavailable, "UNAVAILABLE"},

@@ -7,10 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -58,11 +60,13 @@ const approvalKey = "io.github.busbar-mcp/approval"
 // open, or one that was answered with yes. The name of the state follows, which
 // is good for one use, and the digest of the tool that was agreed to; after agreedAt
 // when and through which door that was, as eight bytes and a text with its length
-// in front; and then the state of the service.
+// in front; after agreedBy, of somebody else than the caller, a busv1.Identity first,
+// with two bytes of length; and then the state of the service.
 const (
 	asking   = 'a'
 	agreed   = 'y' // of earlier releases
 	agreedAt = 'Y'
+	agreedBy = 'B'
 )
 
 // The length of the name, that of rand.Text, and of the digest.
@@ -83,15 +87,17 @@ func approve(cfg *Config) link {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			switch {
 			case r.approved != nil && !bytes.Equal(r.approved.Tool, r.toolDigest()):
-				return nil, changed()
+				return nil, r.changed()
 			case r.approved != nil:
-				return next(ctx, r)
+				answer, err := next(ctx, r)
+				r.carryOn(answer)
+				return answer, err
 			case cfg.Approvals == nil:
 				return nil, fault.New(fault.Forbidden, "tool %s needs a person's approval for each call, which this edge cannot ask for", fault.Clip(r.Name))
-			case r.demand.Others || !canElicit(r.Client) && r.demand.Needed:
+			case r.mustHold():
 				return nil, r.hold(ctx, cfg)
 			case !r.ofApproval && len(r.RequestState) > 0:
-				return nil, noState() // of a call that began before the policy asked for approval
+				return nil, r.noState() // of a call that began before the policy asked for approval
 			case !r.ofApproval:
 				question, err := r.ask()
 				if err == nil && r.Stream != nil {
@@ -105,8 +111,8 @@ func approve(cfg *Config) link {
 			}
 			answer, err := next(ctx, r)
 			switch {
-			case err == nil && answer.InputRequired != nil:
-				answer.InputRequired.RequestState = r.approvalState(agreedAt, append(r.Approval.state(), answer.InputRequired.RequestState...))
+			case err == nil:
+				r.carryOn(answer)
 			case nothingRan(err):
 				after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 				defer cancel()
@@ -116,6 +122,29 @@ func approve(cfg *Config) link {
 			return answer, err
 		}
 	}
+}
+
+// mustHold reports whether the call has to be held for who agrees to it: where that is
+// not who makes it, nobody can be asked on the way, or the door asks later. Who was
+// asked by such a door has agreed already.
+func (r *run) mustHold() bool {
+	if r.demand.Others {
+		return !r.ofApproval || len(r.RequestState) == 0 || r.RequestState[0] != agreedBy
+	}
+	return r.demand.Needed && (!canElicit(r.Client) || r.AskLater && !r.ofApproval)
+}
+
+// carryOn has what a person said count for the rest of a call that asks more.
+func (r *run) carryOn(answer *Answer) {
+	if answer == nil || answer.InputRequired == nil {
+		return
+	}
+	what, state := byte(agreedAt), r.Approval.state()
+	if r.Approval.By.ID() != r.Principal.ID() {
+		by, _ := proto.Marshal(&busv1.Identity{Principal: r.Approval.By.Name, Tenant: r.Approval.By.Tenant}) // of two texts
+		what, state = agreedBy, append(append(binary.BigEndian.AppendUint16(nil, uint16(len(by))), by...), state...)
+	}
+	answer.InputRequired.RequestState = r.approvalState(what, append(state, answer.InputRequired.RequestState...))
 }
 
 // state is what of an approval travels with the call.
@@ -133,6 +162,17 @@ func readAgreed(by Principal, state []byte) (*Approval, []byte) {
 	return &Approval{Agreed: true, By: by, Door: string(state[9:door]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(state)))}, state[door:]
 }
 
+// readBy reads who agreed in place of the caller.
+func readBy(state []byte) (Principal, []byte, error) {
+	who := &busv1.Identity{}
+	if len(state) < 2 || len(state) < 2+int(binary.BigEndian.Uint16(state)) {
+		return Principal{}, nil, io.ErrUnexpectedEOF
+	}
+	end := 2 + int(binary.BigEndian.Uint16(state))
+	err := proto.Unmarshal(state[2:end], who)
+	return principalOf(who), state[end:], err
+}
+
 // nothingRan reports whether a call failed before it had any effect.
 func nothingRan(err error) bool { return err != nil && fault.From(err).Executed == fault.No }
 
@@ -142,13 +182,24 @@ func (r *run) toolDigest() []byte { return digest(r.Target.Service, r.Target.Def
 // errChanged marks an approval of a tool that is another one by now.
 var errChanged = errors.New("the tool has changed since the approval was asked for")
 
-func changed() error {
-	return fault.New(fault.Conflict, "the tool has changed since the person was asked; make the call again, without params.requestState, to have it looked at again").
+func (r *run) changed() error {
+	return fault.New(fault.Conflict, "the tool has changed since the person was asked; %s to have it looked at again", r.again()).
 		Because(errChanged)
 }
 
-func noState() error {
-	return fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call; call again without it")
+// again is how the call is made from its beginning, in the words of its door.
+func (r *run) again() string {
+	if r.AskLater {
+		return "make the call again"
+	}
+	return "make the call again, without params.requestState,"
+}
+
+func (r *run) noState() error {
+	if r.AskLater {
+		return fault.New(fault.InvalidParams, "the tool, or what its calls need, has changed since it asked; make the call again")
+	}
+	return fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, it is too old, or the tool has changed since; call again without it")
 }
 
 func (r *run) approvalState(what byte, state []byte) []byte {
@@ -180,7 +231,7 @@ func (r *run) ask() (*busv1.InputRequired, error) {
 // proceed reads what was said and leaves the call as its service expects it. It
 // returns the name of the approval, which is used from now on.
 func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error) {
-	bad := noState()
+	bad := r.noState()
 	if len(r.RequestState) < 1+approvalName+approvalDigest {
 		return "", bad
 	}
@@ -205,6 +256,14 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		delete(answers, approvalKey)
 	case agreed:
 		r.Approval = &Approval{Agreed: true, By: r.Principal, Door: r.Door}
+	case agreedBy:
+		var by Principal
+		if by, rest, err = readBy(rest); err != nil {
+			return "", bad
+		}
+		if r.Approval, rest = readAgreed(by, rest); r.Approval == nil {
+			return "", bad
+		}
 	case agreedAt:
 		if r.Approval, rest = readAgreed(r.Principal, rest); r.Approval == nil {
 			return "", bad
@@ -213,7 +272,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		return "", bad
 	}
 	if !bytes.Equal(tool, r.toolDigest()) {
-		return "", changed()
+		return "", r.changed()
 	}
 	var left []byte
 	if len(answers) > 0 {
@@ -226,7 +285,7 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		return "", err
 	}
 	if !first {
-		return "", fault.New(fault.Conflict, "the approval was used already; call again without params.requestState")
+		return "", fault.New(fault.Conflict, "the approval was used already; %s to be asked again", r.again())
 	}
 	r.RequestState, r.InputResponses = rest, left
 	return id, nil

@@ -54,6 +54,10 @@ type Call struct {
 	// Protocol is the version of MCP that the client speaks; empty at other doors.
 	Protocol string
 
+	// AskLater: whose word the call needs is not asked on its way, but later, by what is
+	// held for them; see Elicitations. For doors where a call has one answer.
+	AskLater bool
+
 	// Received is when the door had the whole request; zero for the moment of Do.
 	Received time.Time
 }
@@ -126,6 +130,8 @@ type run struct {
 	begun bool
 	// depth is how many calls of services stand above this one.
 	depth uint32
+	// found says that the call has been through its toolset, and has the names behind it.
+	found bool
 	// approved is the held call that a person agreed to; nil for none.
 	approved *store.HeldCall
 	// permit is asked right before an instance of the service begins a call that

@@ -178,17 +178,26 @@ func (g *Gateway) Close() {
 // Do carries out a call. Every failure is a *fault.Error. onFrame may be nil. The
 // result counts for the account of ctx until that is released; see Hold.
 func (g *Gateway) Do(ctx context.Context, c *Call, onFrame OnFrame) (*Answer, error) {
-	r := newRun(c, onFrame)
+	return g.do(ctx, newRun(c, onFrame))
+}
+
+// do carries out what is at the beginning of the chain. What it asks is held, where
+// its door cannot pass that on.
+func (g *Gateway) do(ctx context.Context, r *run) (*Answer, error) {
 	ctx = tracing.Remote(ctx, r.Traceparent, r.Tracestate)
 	carry := g.chain
 	if g.cfg.Tracer != nil {
 		carry = g.traced
 	}
 	answer, err := carry(ctx, r)
-	if err == nil {
-		answer.Tool = r.Target.Tool
+	if err != nil {
+		return answer, err
 	}
-	return answer, err
+	answer.Tool = r.Target.Tool
+	if r.AskLater && answer.InputRequired != nil {
+		return nil, r.elicit(ctx, &g.cfg, answer.InputRequired)
+	}
+	return answer, nil
 }
 
 // newRun is a call at the beginning of the chain.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -41,14 +40,8 @@ func (r *run) hold(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	held := &store.HeldCall{
-		ID: rand.Text(), Principal: r.Principal.ID(), Caller: caller, Payer: r.Payer,
-		Door: r.Door, Toolset: r.Credentials.Toolset, Method: r.Method, Name: r.Name, Title: r.Target.Tool.Title, Tool: r.toolDigest(), Arguments: r.Arguments,
-		Capabilities: r.Client.GetCapabilities(), IdempotencyKey: r.IdempotencyKey, Expires: time.Now().Add(store.ApprovalLife).UTC(),
-	}
-	if e := r.Principal.Expires; !e.IsZero() && e.Before(held.Expires) {
-		held.Expires = e.UTC() // it may run as its caller
-	}
+	held := r.heldCall("")
+	held.Caller, held.Tool = caller, r.toolDigest()
 	if r.demand.Others {
 		held.For = store.Approvers(r.Principal.Tenant)
 	}
@@ -88,10 +81,15 @@ func (g *Gateway) Held(ctx context.Context, door string, credentials Credentials
 			return nil, err
 		}
 	}
+	return oldest(all), nil
+}
+
+// oldest are those at the head of a list of held calls.
+func oldest(all []*store.HeldCall) []*store.HeldCall {
 	slices.SortFunc(all, func(a, b *store.HeldCall) int {
 		return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID))
 	})
-	return all[:min(len(all), maxHeld)], nil
+	return all[:min(len(all), maxHeld)]
 }
 
 // deciders are those as whom somebody decides.
@@ -199,7 +197,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 	}
 	c := &Call{
 		Door: held.Door, Method: held.Method, Name: held.Name, Arguments: held.Arguments, Credentials: credentials,
-		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, WantsProgress: onFrame != nil,
+		Client: &busv1.Client{Capabilities: held.Capabilities}, IdempotencyKey: held.IdempotencyKey, WantsProgress: onFrame != nil, AskLater: true,
 	}
 	caller := who
 	if decider != who.ID() {
@@ -211,13 +209,13 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 	}
 	c.Credentials.Toolset = held.Toolset // for the record: the call is what the set made of it
 	r := newRun(c, onFrame)
-	r.approved, r.Approval = held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
+	r.found, r.approved, r.Approval = true, held, &Approval{Agreed: yes, By: who, Door: door, Time: time.Now()}
 	if !yes {
 		r.Principal, r.Payer = caller, Payer(caller, c.Credentials)
 		return nil, record(ctx, g.cfg.Auditor, r, nil, NotApproved())
 	}
-	answer, err := g.chain(ctx, r)
-	if nothingRan(err) && !errors.Is(err, errChanged) {
+	answer, err := g.do(ctx, r)
+	if nothingRan(err) && !errors.Is(err, errChanged) && !fault.Is(err, fault.InputRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		// One that cannot be held again, also because its caller has no room left, has

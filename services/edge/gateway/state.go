@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
@@ -50,7 +49,7 @@ func (r *run) openState(ctx context.Context, s *store.Sealer) ([]byte, error) {
 	}
 	var broken base64.CorruptInputError
 	if errors.Is(err, store.ErrNotOurs) || errors.As(err, &broken) {
-		return nil, fault.New(fault.InvalidParams, "params.requestState is not one that this server gave for this call, it is too old, or the tool has changed since; call again without it")
+		return nil, r.noState()
 	}
 	return state, err
 }

@@ -95,7 +95,7 @@ func checkAnswers(questions, answers []byte) error {
 	}
 	for key, answer := range given {
 		if question, asked := open[key]; asked {
-			if err := service.CheckAnswer(key, question, answer); err != nil {
+			if err := service.CheckAnswer("params.inputResponses."+key, question, answer); err != nil {
 				return err
 			}
 		}

@@ -22,8 +22,7 @@ func find(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			now := cfg.Catalogue.Now()
-			// A held call was found through its toolset when it was made.
-			if r.Credentials.Toolset == "" || r.approved != nil {
+			if r.Credentials.Toolset == "" || r.found {
 				r.Target, r.missing = target(now, r.Principal.Tenant, r.Call)
 			} else {
 				r.Target, r.missing = r.through(cfg, now)

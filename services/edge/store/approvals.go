@@ -29,7 +29,7 @@ type HeldCall struct {
 	// Caller is a busv1.Identity: who made it, as whom it runs when somebody else
 	// agrees.
 	Caller []byte `json:"caller,omitzero"`
-	// For is who decides on it: Principal, where it is empty, or Approvers.
+	// For is who decides on it: Principal, where it is empty, Approvers or Asked.
 	For string `json:"for,omitzero"`
 	// Payer is whose share of the room it takes.
 	Payer string `json:"payer,omitzero"`
@@ -46,6 +46,10 @@ type HeldCall struct {
 	Capabilities   jsontext.Value `json:"capabilities,omitzero"`
 	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
 	Expires        time.Time      `json:"expires"`
+	// Requests are what the tool asks, as MCP's inputRequests; empty for a call that
+	// waits for a yes or no. State is what the answers go back with.
+	Requests jsontext.Value `json:"requests,omitzero"`
+	State    []byte         `json:"state,omitzero"`
 }
 
 // Approvals are the calls that wait for a person, and the agreements that were
@@ -78,6 +82,9 @@ func NewApprovals(conn *bus.Conn) *Approvals {
 
 // Approvers stands for those of a tenant who decide on the calls of others.
 func Approvers(tenant string) string { return "approvers:" + tenant } // IDs of principals begin with a digit
+
+// Asked stands for who made a call, as who answers what its tool asks.
+func Asked(principal string) string { return "asked:" + principal }
 
 // decider is who decides on the call.
 func (h *HeldCall) decider() string { return cmp.Or(h.For, h.Principal) }

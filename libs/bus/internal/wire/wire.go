@@ -68,11 +68,11 @@ func CheckNotification(f *busv1.Frame) error {
 }
 
 // edgesOnly are the reasons that tell a client what to do about its own
-// request or connection, or its approvals, of which a service knows nothing.
+// request or connection, or what it has to answer, of which a service knows nothing.
 var edgesOnly = map[fault.Reason]bool{
 	fault.ParseError: true, fault.HeaderMismatch: true, fault.UnsupportedVersion: true, fault.UnknownSession: true,
 	fault.Unauthenticated: true, fault.ApprovalRequired: true, fault.UnknownApproval: true, fault.UnknownTask: true,
-	fault.HistoryLost: true, fault.UnknownToolset: true,
+	fault.HistoryLost: true, fault.UnknownToolset: true, fault.InputRequired: true, fault.UnknownElicitation: true,
 }
 
 var executedToWire = map[fault.Executed]busv1.Executed{

@@ -123,7 +123,7 @@ func TestFailures(t *testing.T) {
 		"a defect":              {call("panics", ""), "INTERNAL", "internal", "unknown"},
 		"a hidden cause":        {call("broken", ""), "INTERNAL", "internal", "unknown"},
 		"a lost service":        {call("lost-effect", ""), "TIMEOUT", "peer_lost", "unknown"},
-		"a tool that asks":      {call("ask", ""), "BAD_USER_INPUT", "missing_capability", "no"},
+		"a tool that asks":      {call("ask", ""), "INPUT_REQUIRED", "input_required", "no"},
 		"one held for approval": {call("approved", ""), "APPROVAL_REQUIRED", "approval_required", "no"},
 		"an unknown approval":   {`mutation { approve(id: "AAAAAAAAAAAAAAAAAAAAAAAAAA", approve: true) { is_error } }`, "NOT_FOUND", "unknown_approval", "no"},
 		"no tool that creates":  {`mutation { createResource(input: {uri: "example://document1", name: "x", content: "y", mime_type: "text/plain"}) { uri } }`, "UNAVAILABLE", "unavailable", "no"},
@@ -160,6 +160,35 @@ func TestApproval(t *testing.T) {
 			}
 			w.do(t, query, nil).refused(t, 200, "NOT_FOUND", "unknown_approval", "no")
 		})
+	}
+}
+
+func TestElicitation(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e := w.do(t, `mutation { executeTool(input: {name: "color"}) { is_error } }`, nil).refused(t, 200, "INPUT_REQUIRED", "input_required", "no")
+	held := fmt.Sprint(e.Extensions["elicitation"])
+	if requests := fmt.Sprint(e.Extensions["requests"]); !strings.Contains(requests, "Which color?") {
+		t.Error(requests)
+	}
+	if got := w.do(t, `{ getElicitations { elicitation name requests } getApprovals { approval } }`, nil).data(t); got != `{"getApprovals":[],"getElicitations":[{"elicitation":"`+held+`","name":"color","requests":null}]}` {
+		t.Error(got)
+	}
+	if got := w.do(t, `{ getElicitation(id: "`+held+`") { title requests } }`, nil).data(t); !strings.Contains(got, `"requests":{"color":{"message":"Which color?","requested_schema":{`) {
+		t.Error(got)
+	}
+	answer := func(with string) string {
+		return `mutation { answerElicitation(id: "` + held + `", responses: ` + with + `) { content { text } } }`
+	}
+	w.do(t, answer(`{color: {action: "accept", content: {color: "mud"}}}`), nil).refused(t, 200, "BAD_USER_INPUT", "invalid_params", "no")
+	if got := w.do(t, answer(`{color: {action: "accept", content: {color: "green"}}}`), nil).data(t); got != `{"answerElicitation":{"content":[{"text":"accept green"}]}}` {
+		t.Error(got)
+	}
+	w.do(t, answer(`{color: {action: "decline"}}`), nil).refused(t, 200, "NOT_FOUND", "unknown_elicitation", "no")
+	// Approvals are found here, too.
+	e = w.do(t, `mutation { executeTool(input: {name: "approved"}) { is_error } }`, nil).refused(t, 200, "APPROVAL_REQUIRED", "approval_required", "no")
+	if got := w.do(t, `{ getApprovals { name shown } getApproval(id: "`+fmt.Sprint(e.Extensions["approval"])+`") { principal shown } }`, nil).data(t); got != `{"getApproval":{"principal":"anonymous","shown":"{}"},"getApprovals":[{"name":"approved","shown":null}]}` {
+		t.Error(got)
 	}
 }
 

@@ -226,15 +226,3 @@ func (m *mutation) CreateResource(ctx context.Context, in struct {
 	}
 	return newResource(entry)
 }
-
-// Approve resolves approve.
-func (m *mutation) Approve(ctx context.Context, in struct {
-	ID      string
-	Approve bool
-}) (*toolResult, error) {
-	result, err := m.api.Approve(ctx, callerOf(ctx), in.ID, in.Approve)
-	if err != nil {
-		return nil, fail(err)
-	}
-	return newToolResult(result)
-}

@@ -200,7 +200,7 @@ func TestCallTool(t *testing.T) {
 		"arguments that are no JSON":  {"echo", `{`, codes.InvalidArgument, "parse_error", "no"},
 		"a member twice":              {"echo", `{"a":1,"a":2}`, codes.InvalidArgument, "parse_error", "no"},
 		"arguments that are no value": {"echo", `[]`, codes.InvalidArgument, "invalid_params", "no"},
-		"a tool that asks":            {"ask", "", codes.FailedPrecondition, "missing_capability", "no"},
+		"a tool that asks":            {"ask", "", codes.FailedPrecondition, "input_required", "no"},
 		"a defect":                    {"panics", "", codes.Internal, "internal", "unknown"},
 		"a lost service":              {"lost-effect", "", codes.DeadlineExceeded, "peer_lost", "unknown"},
 	} {

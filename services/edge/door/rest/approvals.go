@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
@@ -42,13 +43,5 @@ func (h *Handler) approve(w http.ResponseWriter, r *http.Request, who api.Caller
 	if err := json.Unmarshal(body, &said, json.RejectUnknownMembers(true)); err != nil || said.Approve == nil {
 		return fault.New(fault.InvalidRequest, `the body must be {"approve":true} or {"approve":false}`).Because(err)
 	}
-	result, err := h.cfg.API.Approve(r.Context(), who, id, *said.Approve)
-	if err != nil {
-		return err
-	}
-	v, err := api.ReadResult(result)
-	if err != nil {
-		return err
-	}
-	return send(w, r, http.StatusOK, v)
+	return show(w, r, func() (jsontext.Value, error) { return h.cfg.API.Approve(r.Context(), who, id, *said.Approve) })
 }

@@ -51,7 +51,8 @@ var doors = []frontDoor{
 	{"/ws", "MCP over WebSocket, or messages of one's own", false},
 	{"/tools", "plain HTTP, with /resources, /prompts and /sampling", true},
 	{"/docs", "try the tools in a browser", true},
-	{"/openapi.json", "plain HTTP as OpenAPI 3.1", true},
+	{"/openapi.json", "plain HTTP as OpenAPI 3.1, with a path for each tool", true},
+	{"/llms.txt", "what is here, for models", true},
 	{"/graphql", "GraphQL, with a page to try it", true},
 	{"/v1", "the “1.0” envelope", false},
 	{"/healthz", "whether this process runs; /readyz says whether it can serve", true},
@@ -88,11 +89,7 @@ func (h *Handler) front(w http.ResponseWriter, r *http.Request, who api.Caller, 
 	if err != nil {
 		return err
 	}
-	list := offer{Kind: "tools", Entries: []offered{}, More: next != ""}
-	for _, t := range tools {
-		list.Entries = append(list.Entries, offered{t.Name, about(t.Title, t.Description), "/tools/" + url.PathEscape(t.Name)})
-	}
-	f.Offers = append(f.Offers, list)
+	f.Offers = append(f.Offers, toolOffer(tools, next))
 	resources, next, err := h.cfg.API.Resources(r.Context(), who, "", maxOffered)
 	f.Offers = append(f.Offers, offerOf("resources", resources, next, err))
 	prompts, next, err := h.cfg.API.Prompts(r.Context(), who, "", maxOffered)
@@ -114,6 +111,15 @@ func (h *Handler) front(w http.ResponseWriter, r *http.Request, who api.Caller, 
 	}
 	door.Page(w, frontPolicy, page.Bytes())
 	return nil
+}
+
+// toolOffer is a list of tools.
+func toolOffer(tools []*api.Tool, next string) offer {
+	o := offer{Kind: "tools", Entries: []offered{}, More: next != ""}
+	for _, t := range tools {
+		o.Entries = append(o.Entries, offered{t.Name, about(t.Title, t.Description), "/tools/" + url.PathEscape(t.Name)})
+	}
+	return o
 }
 
 func offerOf(kind string, entries []jsontext.Value, next string, err error) offer {

@@ -32,23 +32,26 @@ type Config struct {
 }
 
 // Handler serves the paths of Roots and what is below them.
-type Handler struct{ cfg Config }
+type Handler struct {
+	cfg       Config
+	documents documents
+}
 
 // Roots are the first segments of the paths that Handler serves; the empty one is /.
-var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "access", "openapi.json", "docs", toolsets}
+var Roots = []string{"", "tools", "tools:batch", "resources", "prompts", "sampling", "approvals", "elicitations", "access", "openapi.json", "llms.txt", "docs", toolsets}
 
 // toolsets begins the paths of who names a toolset: /toolsets/NAME/tools. Below are those
 // of throughToolset.
 const toolsets = "toolsets"
 
-var throughToolset = []string{"tools", "tools:batch", "prompts", "resources"}
+var throughToolset = []string{"tools", "tools:batch", "prompts", "resources", "openapi.json"}
 
 // New makes the door.
 func New(cfg Config) *Handler {
 	if cfg.Limits.Bytes == 0 {
 		cfg.Limits.Bytes = mcp.DefaultLimits().Bytes
 	}
-	return &Handler{cfg}
+	return &Handler{cfg: cfg}
 }
 
 // route is what serves one kind of path, by method.
@@ -64,8 +67,10 @@ var (
 		"resources":    {http.MethodGet: (*Handler).listResources, http.MethodPost: (*Handler).createResource},
 		"sampling":     {http.MethodPost: (*Handler).sample},
 		"approvals":    {http.MethodGet: (*Handler).listHeld},
+		"elicitations": {http.MethodGet: (*Handler).listElicitations},
 		"access":       {http.MethodGet: (*Handler).access},
 		"openapi.json": {http.MethodGet: (*Handler).openAPI},
+		"llms.txt":     {http.MethodGet: (*Handler).llms},
 		"docs":         {http.MethodGet: (*Handler).docs},
 	}
 	members = map[string]route{
@@ -75,7 +80,8 @@ var (
 			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
 			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
 		},
-		"approvals": {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
+		"approvals":    {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
+		"elicitations": {http.MethodGet: (*Handler).getElicitation, http.MethodPost: (*Handler).answer},
 	}
 )
 

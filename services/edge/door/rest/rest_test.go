@@ -187,7 +187,7 @@ func TestRefusals(t *testing.T) {
 		"a bad limit":                {"GET", "/tools?limit=0", "", nil, 400, "invalid_params"},
 		"a forged cursor":            {"GET", "/tools?cursor=x", "", nil, 400, "invalid_params"},
 		"a long idempotency key":     {"POST", "/tools/echo", "{}", header{"Idempotency-Key": strings.Repeat("x", 300)}, 400, "invalid_request"},
-		"a tool that asks for input": {"POST", "/tools/ask", "{}", nil, 422, "missing_capability"},
+		"a tool that asks for input": {"POST", "/tools/ask", "{}", nil, 202, "input_required"},
 		"one that needs approval":    {"POST", "/tools/approved", "{}", nil, 202, "approval_required"},
 		"no such approval":           {"POST", "/approvals/AAAAAAAAAAAAAAAAAAAAAAAAAA", `{"approve":true}`, nil, 404, "unknown_approval"},
 		"a full service":             {"POST", "/tools/busy", "{}", nil, 200, ""}, // the second try has room

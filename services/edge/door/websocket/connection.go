@@ -75,6 +75,8 @@ var kinds = map[string]kind{
 	"sampling_request":  {"sampling_response", (*request).sampling},
 	"batch_request":     {"batch_response", (*request).batch},
 	"approval_response": {"tool_response", (*request).approve},
+	// Of what a tool asked in place of its answer.
+	"elicitation_response": {"tool_response", (*request).answer},
 }
 
 // connection is the API of version 1.0.0 over one socket.

@@ -173,9 +173,13 @@ type message struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 		Data    struct {
-			Reason   string `json:"reason"`
-			Executed string `json:"executed"`
-			Approval string `json:"approval"`
+			Reason      string `json:"reason"`
+			Executed    string `json:"executed"`
+			Approval    string `json:"approval"`
+			Elicitation string `json:"elicitation"`
+			Requests    map[string]struct {
+				Message string `json:"message"`
+			} `json:"requests"`
 		} `json:"data"`
 	} `json:"error"`
 }

@@ -94,6 +94,23 @@ func (r *request) approve(ctx context.Context) (any, error) {
 	return r.result(r.h.cfg.API.Approve(ctx, r.stay.Caller(), in.Approval, *in.Approve))
 }
 
+// answer goes on with a call whose tool asked something, and answers as the call would
+// have been.
+func (r *request) answer(ctx context.Context) (any, error) {
+	const form = "an object with elicitation, an id, and responses, an object"
+	var in struct {
+		Elicitation string         `json:"elicitation"`
+		Responses   jsontext.Value `json:"responses"`
+	}
+	if err := r.data(&in, form); err != nil {
+		return nil, err
+	}
+	if in.Responses.Kind() != '{' {
+		return nil, fault.New(fault.InvalidRequest, "data is %s", form)
+	}
+	return r.result(r.h.cfg.API.Answer(ctx, r.stay.Caller(), in.Elicitation, in.Responses, r.onFrame))
+}
+
 // batch carries out many calls concurrently. Each has its own batch_result
 // as soon as it is done; the answer ends them.
 func (r *request) batch(ctx context.Context) (any, error) {

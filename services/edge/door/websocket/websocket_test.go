@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 		"bad parameters":             {`{"type":"tool_request","id":1,"data":{"name":"strict","parameters":{"text":1}}}`, "1", -32000, "invalid_params", "no"},
 		"a defect":                   {`{"type":"tool_request","id":1,"data":{"name":"panics"}}`, "1", -32000, "internal", "unknown"},
 		"a lost service":             {`{"type":"tool_request","id":1,"data":{"name":"lost-effect"}}`, "1", -32000, "peer_lost", "unknown"},
-		"a tool that asks":           {`{"type":"tool_request","id":1,"data":{"name":"ask"}}`, "1", -32000, "missing_capability", "no"},
+		"a tool that asks":           {`{"type":"tool_request","id":1,"data":{"name":"ask"}}`, "1", -32000, "input_required", "no"},
 		"no data":                    {`{"type":"tool_request","id":1}`, "1", -32000, "invalid_request", "no"},
 		"data that is no object":     {`{"type":"tool_request","id":1,"data":[]}`, "1", -32000, "invalid_request", "no"},
 		"a member nobody knows":      {`{"type":"tool_request","id":1,"data":{"name":"echo","params":{}}}`, "1", -32000, "invalid_request", "no"},
@@ -204,6 +204,30 @@ func TestApproval(t *testing.T) {
 			t.Errorf("%s: %+v", id, m)
 		}
 	}
+}
+
+func TestElicitation(t *testing.T) {
+	t.Parallel()
+	w := start(t, nil)
+	s := w.dial(t)
+	s.send(`{"type":"tool_request","id":"t","data":{"name":"color"}}`)
+	m := s.refused(`"t"`, -32000, "input_required", "no")
+	if q := m.Error.Data.Requests["color"]; q.Message != "Which color?" || m.Error.Data.Elicitation == "" {
+		t.Fatalf("%+v", m.Error)
+	}
+	// Whoever made the call answers, on whichever connection.
+	other := w.dial(t)
+	answer := func(with string) string {
+		return `{"type":"elicitation_response","id":"a","data":{"elicitation":"` + m.Error.Data.Elicitation + `","responses":` + with + `}}`
+	}
+	other.send(answer(`{"color":{"action":"accept","content":{"color":7}}}`))
+	other.refused(`"a"`, -32000, "invalid_params", "no")
+	other.send(answer(`[]`))
+	other.refused(`"a"`, -32000, "invalid_request", "no")
+	other.send(answer(`{"color":{"action":"decline"}}`))
+	other.expect(`{"type":"tool_response","id":"a","data":{"content":[{"type":"text","text":"decline "}],"is_error":false}}`)
+	s.send(answer(`{"color":{"action":"decline"}}`))
+	s.refused(`"a"`, -32000, "unknown_elicitation", "no")
 }
 
 func TestSlowReader(t *testing.T) {

@@ -201,6 +201,13 @@ func (s *Service) addCalls() {
 		action, err := answers.Elicited("name", nil)
 		return Text(action), err
 	})
+	type color struct {
+		Color string `json:"color" schema:"enum=red|green"`
+	}
+	s.add(service.Tool{Name: "color"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+		said, action, err := service.AskFor[color](c, "color", "Which color?")
+		return Text(action + " " + said.Color), err
+	})
 }
 
 // addState adds remember, which asks once and then says what it kept.

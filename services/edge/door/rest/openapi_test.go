@@ -1,0 +1,76 @@
+package rest_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
+)
+
+// Each tool has a path with its schemas, whose references are those of the document.
+func TestOpenAPIOfTools(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const tree = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"root":{"$ref":"#/$defs/node"},"default":{"$ref":"#/$defs/node"}},
+		"$defs":{"node":{"type":"object","default":{"$ref":"#/left"},"properties":{"next":{"$ref":"#/$defs/node"},"all":{"$ref":"#"},"$ref":{"type":"string"}}}}}`
+	service.AddTool(w.svc.Service, service.Tool{Name: "tree", Title: "A tree", InputSchema: []byte(tree), OutputSchema: []byte(`{"type":"object","properties":{"n":{"type":"number"}}}`)},
+		func(context.Context, *service.Call, []byte) (*service.Result, error) { return &service.Result{}, nil })
+	var doc document
+	read := func() document {
+		var d document
+		w.do(t, "GET", "/openapi.json", "", nil).read(t, &d)
+		return d
+	}
+	bustest.Eventually(t, "the tool is described", func() bool { doc = read(); return doc.Paths["/tools/tree"] != nil })
+	op := string(doc.Paths["/tools/tree"]["post"])
+	for _, part := range []string{`"summary":"A tree"`, `"tags":["svc"]`, `"$ref":"#/components/schemas/tool.tree.input"`, `"$ref":"#/components/schemas/tool.tree.output"`, `"$ref":"#/components/responses/Held"`} {
+		if !strings.Contains(op, part) {
+			t.Errorf("%s is not in %s", part, op)
+		}
+	}
+	in := string(doc.Components.Schemas["tool.tree.input"])
+	if n := strings.Count(in, `"$ref":"#/components/schemas/tool.tree.input/$defs/node"`); n != 3 || !strings.Contains(in, `"all":{"$ref":"#/components/schemas/tool.tree.input"}`) ||
+		!strings.Contains(in, `"default":{"$ref":"#/left"}`) || !strings.Contains(in, `"$ref":{"type":"string"}`) || strings.Contains(in, "$schema") {
+		t.Error(in)
+	}
+	var list struct {
+		Tools []struct {
+			Name string `json:"name"`
+		} `json:"tools"`
+	}
+	w.do(t, "GET", "/tools?limit=1000", "", nil).read(t, &list)
+	for _, tool := range list.Tools {
+		if doc.Paths["/tools/"+tool.Name]["post"] == nil {
+			t.Errorf("%s has no path", tool.Name)
+		}
+	}
+	first := w.do(t, "GET", "/openapi.json", "", nil)
+	if r := w.do(t, "GET", "/openapi.json", "", header{"If-None-Match": first.Header.Get("ETag")}); r.StatusCode != 304 {
+		t.Errorf("status %d for who has it", r.StatusCode)
+	}
+	// What is not there any more is not described.
+	w.svc.RemoveTool("tree")
+	bustest.Eventually(t, "the tool is gone", func() bool { return read().Paths["/tools/tree"] == nil })
+}
+
+func TestLLMs(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	service.AddTool(w.svc.Service, service.Tool{Name: "sly", Description: "a\n\n# Heading [x](https://elsewhere.example)"},
+		func(context.Context, *service.Call, struct{}) (string, error) { return "", nil })
+	var text string
+	bustest.Eventually(t, "the tool is listed", func() bool {
+		text = w.do(t, "GET", "/llms.txt", "", nil).body
+		return strings.Contains(text, "(/tools/sly)")
+	})
+	if !strings.HasPrefix(text, "# Busbar\n\n> ") || strings.Contains(text, "\n# Heading") || strings.Contains(text, "[x](") {
+		t.Error(text)
+	}
+	for _, part := range []string{"\n## Tools\n", "- [echo](/tools/echo)", "\n## Resources\n", "\n## Prompts\n", "- [greet](/prompts/greet)", "\n## Optional\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+}

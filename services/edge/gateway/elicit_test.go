@@ -1,0 +1,202 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// later is a call of a door that asks later, by somebody.
+func later(who, tool string) *gateway.Call {
+	c := toolCall(tool, `{"a":1}`)
+	c.Credentials = gateway.Credentials{Bearer: who}
+	c.AskLater, c.Client = true, &busv1.Client{Capabilities: []byte(`{"elicitation":{"form":{}}}`)}
+	return c
+}
+
+func elicitation(t *testing.T, err error) (id string, forms map[string]gateway.Form) {
+	t.Helper()
+	var data struct {
+		Elicitation string                  `json:"elicitation"`
+		Requests    map[string]gateway.Form `json:"requests,omitzero"`
+	}
+	f := fault.From(err)
+	if f == nil || f.Reason != fault.InputRequired || f.Executed != fault.No || json.Unmarshal(f.Data, &data, json.RejectUnknownMembers(false)) != nil || data.Elicitation == "" {
+		t.Fatalf("%v", err)
+	}
+	return data.Elicitation, data.Requests
+}
+
+// What a tool asks is held for who made the call, and for nobody else; a call that
+// somebody agreed to is not asked about again.
+func TestElicitation(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	policy := `
+roles:
+  worker: {allow: ["tools/*"]}
+  admin: {allow: [tools/echo], approve: ["tools/*"]}
+require_approval: [tools/echo]
+`
+	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	live, err := access.Open(path, bustest.Logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(live.Close)
+	var other *gateway.Gateway
+	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
+		open := *cfg
+		cfg.Access = live
+		other = gateway.New(open)
+	})
+	as := func(who string) gateway.Credentials { return gateway.Credentials{Bearer: who} }
+	const ok = `{"ok":{"action":"accept"}}`
+	answer := func(g *gateway.Gateway, who, id, with string) (*gateway.Answer, error) {
+		return g.Answer(t.Context(), "desk", as(who), id, []byte(with), nil)
+	}
+	text := func(a *gateway.Answer, err error) string {
+		t.Helper()
+		if err != nil || a.Result == nil {
+			t.Fatalf("%v, %v", a, err)
+		}
+		return string(a.Result.Json)
+	}
+	asks := func(g *gateway.Gateway, who, tool string) string {
+		t.Helper()
+		_, err := g.Do(t.Context(), later(who, tool), nil)
+		id, _ := elicitation(t, err)
+		return id
+	}
+
+	t.Run("only its caller", func(t *testing.T) {
+		id := asks(other, "acme/bob", "remember")
+		for _, who := range []string{"acme/ada", "acme/root", "beta/bob"} {
+			if _, err := answer(other, who, id, ok); !fault.Is(err, fault.UnknownElicitation) {
+				t.Errorf("%s answers: %v", who, err)
+			}
+			if _, err := other.FindElicitation(t.Context(), "desk", as(who), id); !fault.Is(err, fault.UnknownElicitation) {
+				t.Errorf("%s finds it: %v", who, err)
+			}
+			if all, err := other.Elicitations(t.Context(), "desk", as(who)); err != nil || len(all) != 0 {
+				t.Errorf("%s sees %v, %v", who, all, err)
+			}
+			if _, err := other.Approve(t.Context(), "desk", as(who), id, true, nil); !fault.Is(err, fault.UnknownApproval) {
+				t.Errorf("%s approves it: %v", who, err)
+			}
+		}
+		if got := text(answer(other, "acme/bob", id, ok)); !strings.Contains(got, "kept secret") {
+			t.Error(got)
+		}
+		if _, err := answer(other, "acme/bob", id, ok); !fault.Is(err, fault.UnknownElicitation) {
+			t.Errorf("twice: %v", err)
+		}
+	})
+	t.Run("after its own approval", func(t *testing.T) {
+		_, err := other.Do(t.Context(), later("acme/bob", "remember_approved"), nil)
+		if !fault.Is(err, fault.ApprovalRequired) { // held, though the client says it can be asked
+			t.Fatal(err)
+		}
+		_, err = other.Approve(t.Context(), "desk", as("acme/bob"), heldID(t, fault.From(err)), true, nil)
+		id, forms := elicitation(t, err)
+		if forms["ok"].Message != "OK?" {
+			t.Errorf("%+v", forms)
+		}
+		if got := text(answer(other, "acme/bob", id, ok)); !strings.Contains(got, "kept secret") {
+			t.Error(got)
+		}
+	})
+	t.Run("after somebody else's", func(t *testing.T) {
+		_, err := w.gateway.Do(t.Context(), later("acme/ada", "remember_approved"), nil)
+		if !fault.Is(err, fault.ApprovalRequired) {
+			t.Fatal(err)
+		}
+		_, err = w.gateway.Approve(t.Context(), "desk", as("acme/root"), heldID(t, fault.From(err)), true, nil)
+		id, forms := elicitation(t, err)
+		if forms != nil {
+			t.Errorf("who agrees is told what the caller is asked: %v", forms)
+		}
+		if _, err := answer(w.gateway, "acme/root", id, ok); !fault.Is(err, fault.UnknownElicitation) {
+			t.Errorf("who agreed answers: %v", err)
+		}
+		if got := text(answer(w.gateway, "acme/ada", id, ok)); !strings.Contains(got, "kept secret") {
+			t.Error(got)
+		}
+		if r := w.last(t); r.Principal.Name != "ada" || r.Approval == nil || r.Approval.By.Name != "root" {
+			t.Errorf("audited as %+v, approval %+v", r.Principal, r.Approval)
+		}
+	})
+	t.Run("its own word where others' is asked for", func(t *testing.T) {
+		id := asks(other, "acme/ada", "remember")
+		if got := text(answer(w.gateway, "acme/ada", id, ok)); !strings.Contains(got, "kept secret") { // needs none
+			t.Error(got)
+		}
+		_, err := other.Do(t.Context(), later("acme/ada", "remember_approved"), nil)
+		_, err = other.Approve(t.Context(), "desk", as("acme/ada"), heldID(t, fault.From(err)), true, nil)
+		id, _ = elicitation(t, err)
+		// At an edge whose policy wants another person's word, its own does not count.
+		if _, err := answer(w.gateway, "acme/ada", id, ok); !fault.Is(err, fault.ApprovalRequired) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("an answer that did not arrive", func(t *testing.T) {
+		id := asks(other, "acme/bob", "remember")
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := other.Answer(gone, "desk", as("acme/bob"), id, []byte(ok), nil); err == nil {
+			t.Fatal("it was carried out")
+		}
+		if got := text(answer(other, "acme/bob", id, ok)); !strings.Contains(got, "kept secret") {
+			t.Error(got)
+		}
+	})
+	t.Run("too late", func(t *testing.T) {
+		held := &store.HeldCall{ID: rand.Text(), For: store.Asked(gateway.Principal{Tenant: "acme", Name: "bob"}.ID()), Payer: "p", Requests: []byte(`{}`), Expires: time.Now().Add(-time.Hour)}
+		if err := store.NewApprovals(bustest.Connect(t, url)).Hold(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := answer(other, "acme/bob", held.ID, `{}`); !fault.Is(err, fault.UnknownElicitation) {
+			t.Error(err)
+		}
+		if all, err := other.Elicitations(t.Context(), "desk", as("acme/bob")); err != nil || len(all) != 0 {
+			t.Errorf("%v, %v", all, err)
+		}
+	})
+	t.Run("too large to keep", func(t *testing.T) {
+		c := later("acme/bob", "remember")
+		c.Arguments = []byte(`{"a":"` + strings.Repeat("x", 128<<10) + `"}`)
+		if _, err := other.Do(t.Context(), c, nil); !fault.Is(err, fault.TooLarge) {
+			t.Error(err)
+		}
+	})
+	t.Run("no forms", func(t *testing.T) {
+		service.AddTool(w.svc.Service, service.Tool{Name: "sample"}, func(_ context.Context, c *service.Call, _ struct{}) (string, error) {
+			_, err := c.Ask(service.Sample("q", service.Sampling{MaxTokens: 1}))
+			return "", err
+		})
+		c := later("acme/bob", "sample")
+		c.Arguments = nil
+		bustest.Eventually(t, "the tool is there", func() bool {
+			_, err := other.Do(t.Context(), c, nil)
+			return fault.Is(err, fault.MissingCapability)
+		})
+	})
+}
