@@ -150,7 +150,12 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 				}
 				return
 			}
-			waiting.Do(func() { c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err) })
+			waiting.Do(func() {
+				if errors.Is(err, nats.ErrAuthorization) {
+					err = cfg.notLetIn(err)
+				}
+				c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err)
+			})
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			c.nextServer(err)
@@ -209,7 +214,7 @@ func (cfg Config) notLetIn(reason error) error {
 		file += ", " + cfg.User + ".secret,"
 	}
 	return fmt.Errorf("NATS at %s does not let this program in: give it the secret of %s with --nats-nkey or --nats-creds, "+
-		"which \"busbar nats-config\" makes (of \"busbar dev\": in users, in its data directory): %w", hosts(cfg.URL), file, reason)
+		"which \"busbar nats-config\" makes (that of \"busbar dev --data-dir DIR\" is found with BUSBAR_DATA_DIR=DIR): %w", hosts(cfg.URL), file, reason)
 }
 
 // proof has NATS know who this is.

@@ -2,6 +2,8 @@ package bus_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -194,4 +196,29 @@ func TestEndRefused(t *testing.T) {
 	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "operator.secret") {
 		t.Errorf("%v (%v)", err, ctx.Err())
 	}
+}
+
+// A program that goes on trying says in its log at once which secret is missing.
+func TestRefusedIsTold(t *testing.T) {
+	t.Parallel()
+	f := bustest.NewFleet(t)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	log := slog.New(slog.NewTextHandler(told{"operator.secret", cancel}, nil))
+	if _, err := bus.Connect(ctx, bus.Config{URL: f.URL, User: permission.Operator, Logger: log}); err == nil || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%v (%v)", err, ctx.Err())
+	}
+}
+
+// told calls heard when a text is written.
+type told struct {
+	text  string
+	heard func()
+}
+
+func (w told) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), w.text) {
+		w.heard()
+	}
+	return len(line), nil
 }

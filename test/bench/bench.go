@@ -23,6 +23,8 @@ type bench struct {
 	rows     []row
 	costs    []cost
 	curves   []curve
+	// again are groups that were measured a second time, and why.
+	again []string
 }
 
 // group is rows that are measured together, on processes of their own.
@@ -110,6 +112,20 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%s "+format+"\n", append([]any{time.Now().Format(time.TimeOnly)}, args...)...)
 }
 
+// twice measures a group, and a second time if that failed: a refusal of a machine that
+// stood still is not worth the figures of the others, but it is told.
+func (b *bench) twice(ctx context.Context, g group) error {
+	rows, costs, curves := len(b.rows), len(b.costs), len(b.curves)
+	err := b.group(ctx, g)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	b.say("%s: failed, once more: %v", g.name, err)
+	b.again = append(b.again, fmt.Sprintf("%s was measured again after an error: %.300v", g.name, err))
+	b.rows, b.costs, b.curves = b.rows[:rows], b.costs[:costs], b.curves[:curves]
+	return b.group(ctx, g)
+}
+
 // group runs one in a directory that is its own, and ends what it has started.
 func (b *bench) group(ctx context.Context, g group) (err error) {
 	b.say("%s: %s", g.name, g.about)
@@ -162,6 +178,9 @@ func (b *bench) print(w io.Writer, took time.Duration) {
 	m := b.machine
 	fmt.Fprintf(w, "\nBusbar %s, %d processors, %s, %s, %s; load of the machine %s before, %s after; %d rounds of %v, %d connections; %v in all.\n\n",
 		m.Version, m.Processors, m.Processor, m.System, m.Go, m.LoadBefore, m.LoadAfter, b.rounds, b.round, b.connections, took.Round(time.Second))
+	for _, line := range b.again {
+		fmt.Fprintf(w, "%s\n\n", line)
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "ROW\tMEDIAN\tFROM\tTO\tWANTED\tREACHED\t")
 	for _, r := range b.rows {

@@ -14,7 +14,31 @@ type contender struct {
 	name    string
 	system  *system
 	clients load.Clients
+	connect func(n int) (load.Caller, error)
+	callers int
+	idle    time.Time // since when
 	cost    cost
+}
+
+// idleTime is how long connections may be idle: servers end those that are for long, in
+// two minutes where they are ours.
+const idleTime = 20 * time.Second
+
+// fresh makes new connections where those that there are were idle for long.
+func (c *contender) fresh() error {
+	if time.Since(c.idle) < idleTime {
+		return nil
+	}
+	c.clients.Close()
+	c.clients = nil
+	for n := range c.callers {
+		one, err := c.connect(n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		c.clients = append(c.clients, one)
+	}
+	return nil
 }
 
 // sample is what one turn found.
@@ -36,16 +60,8 @@ func (b *bench) enter(ctx context.Context, name string, s *system, targets ...*l
 
 // enterAs is enter with callers of any kind.
 func (b *bench) enterAs(ctx context.Context, name string, s *system, callers int, connect func(n int) (load.Caller, error)) (*contender, error) {
-	var clients load.Clients
-	b.later(func() error { clients.Close(); return nil })
-	for n := range callers {
-		one, err := connect(n)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		clients = append(clients, one)
-	}
-	c := &contender{name: name, system: s, clients: clients, cost: cost{Name: name}}
+	c := &contender{name: name, system: s, connect: connect, callers: callers, cost: cost{Name: name}}
+	b.later(func() error { c.clients.Close(); return nil })
 	for _, p := range s.processes {
 		c.cost.Process = append(c.cost.Process, p.Name)
 	}
@@ -54,7 +70,7 @@ func (b *bench) enterAs(ctx context.Context, name string, s *system, callers int
 	if err != nil {
 		return nil, err
 	}
-	_, err = c.measure(ctx, func() (load.Result, error) { return clients.Closed(ctx, min(b.turn, 500*time.Millisecond)) })
+	_, err = c.measure(ctx, func() (load.Result, error) { return c.clients.Closed(ctx, min(b.turn, 500*time.Millisecond)) })
 	return c, err
 }
 
@@ -78,6 +94,9 @@ func await(ctx context.Context, t *load.Target) error {
 // later, such as writing the audit trail, belongs to its calls and not to the next turn.
 // What it does at rest too does not.
 func (c *contender) measure(ctx context.Context, run func() (load.Result, error)) (s sample, err error) {
+	if err := c.fresh(); err != nil {
+		return s, err
+	}
 	before, err := c.system.used()
 	if err != nil {
 		return s, err
@@ -90,6 +109,7 @@ func (c *contender) measure(ctx context.Context, run func() (load.Result, error)
 	s.caller = process.Self() - own
 	c.system.calls += s.Calls
 	answered := time.Now()
+	c.idle = answered
 	after, err := c.system.quiet(ctx)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", c.name, err)

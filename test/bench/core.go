@@ -10,6 +10,34 @@ import (
 	"github.com/busbar-mcp/busbar/test/bench/process"
 )
 
+// lineup is contenders of the small call. After the first error it starts no more.
+type lineup struct {
+	*bench
+	all []*contender
+	err error
+}
+
+// enter has a system take part, with calls of a version of MCP.
+func (l *lineup) enter(ctx context.Context, name, version string, start func() (*system, error)) *contender {
+	if l.err != nil {
+		return nil
+	}
+	s, err := start()
+	if err != nil {
+		l.err = fmt.Errorf("%s: %w", name, err)
+		return nil
+	}
+	targets := []*load.Target{small.modern(s)}
+	if version == legacy {
+		if targets, l.err = small.legacy(s, l.connections); l.err != nil {
+			return nil
+		}
+	}
+	c, err := l.bench.enter(ctx, name, s, targets...)
+	l.all, l.err = append(l.all, c), err
+	return c
+}
+
 // core is the small call: Busbar as one process and as several, with and without a chain,
 // beside the floor, the official SDK and mcp-go.
 func (b *bench) core(ctx context.Context) error {
@@ -21,70 +49,29 @@ func (b *bench) core(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var contenders []*contender
-	enter := func(name string, s *system, err error, old bool) (*contender, error) {
-		if err != nil {
-			return nil, err
-		}
-		targets := []*load.Target{small.modern(s)}
-		if old {
-			if targets, err = small.legacy(s, b.connections); err != nil {
-				return nil, err
-			}
-		}
-		c, err := b.enter(ctx, name, s, targets...)
-		contenders = append(contenders, c)
-		return c, err
-	}
-	one, err := enter("busbar dev", dev, nil, false)
-	if err != nil {
-		return err
-	}
-	s, err := b.peer("floor", answer)
-	floor, err := enter("floor", s, err, false)
-	if err != nil {
-		return err
-	}
-	s, err = b.floorApart(answer)
-	floorApart, err := enter("floor, processes", s, err, false)
-	if err != nil {
-		return err
-	}
-	s, err = b.fleet(1, part{name: "text", service: "text"})
-	apart, err := enter("busbar, processes", s, err, false)
-	if err != nil {
-		return err
-	}
-	s, err = b.bare()
-	bare, err := enter("chain off", s, err, false)
-	if err != nil {
-		return err
-	}
 	guarded, err := b.guarded()
-	full, err := enter("full chain", guarded, err, false)
 	if err != nil {
 		return err
 	}
-	fullOld, err := enter("full chain, legacy", guarded, nil, true)
-	if err != nil {
-		return err
+	l := &lineup{bench: b}
+	there := func(s *system) func() (*system, error) { return func() (*system, error) { return s, nil } }
+	peer := func(name string) func() (*system, error) {
+		return func() (*system, error) { return b.peer(name, answer) }
 	}
-	s, err = b.peer("sdk", nil)
-	sdk, err := enter("official SDK", s, err, false)
-	if err != nil {
-		return err
+	one := l.enter(ctx, "busbar dev", modern, there(dev))
+	floor := l.enter(ctx, "floor", modern, peer("floor"))
+	floorApart := l.enter(ctx, "floor, processes", modern, func() (*system, error) { return b.floorApart(answer) })
+	apart := l.enter(ctx, "busbar, processes", modern, func() (*system, error) { return b.fleet(1, part{name: "text", service: "text"}) })
+	bare := l.enter(ctx, "chain off", modern, b.bare)
+	full := l.enter(ctx, "full chain", modern, there(guarded))
+	fullOld := l.enter(ctx, "full chain, legacy", legacy, there(guarded))
+	sdk := l.enter(ctx, "official SDK", modern, peer("sdk"))
+	sdkOld := l.enter(ctx, "official SDK, legacy", legacy, peer("sdk-sessions"))
+	mcpGo := l.enter(ctx, "mcp-go", modern, peer("mcp-go"))
+	if l.err != nil {
+		return l.err
 	}
-	s, err = b.peer("sdk-sessions", nil)
-	sdkOld, err := enter("official SDK, legacy", s, err, true)
-	if err != nil {
-		return err
-	}
-	s, err = b.peer("mcp-go", nil)
-	mcpGo, err := enter("mcp-go", s, err, false)
-	if err != nil {
-		return err
-	}
-	if err := b.contest(ctx, "core", contenders...); err != nil {
+	if err := b.contest(ctx, "core", l.all...); err != nil {
 		return err
 	}
 	add := func(what string, of []float64, want float64, atMost bool) {

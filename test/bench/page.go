@@ -62,6 +62,9 @@ func (b *bench) markdown(plots string, took time.Duration) string {
 	m := b.machine
 	fmt.Fprintf(&w, "%s, version %s, %d processors, %s, %s, %s. Load of the machine %s before and %s after. %d rounds of %v, half of it for all but the small call; %d connections; %v in all.\n",
 		m.Date, m.Version, m.Processors, m.Processor, m.System, m.Go, m.LoadBefore, m.LoadAfter, b.rounds, b.round, b.connections, took.Round(time.Second))
+	for _, line := range b.again {
+		fmt.Fprintf(&w, "\n%s\n", strings.ReplaceAll(line, "\n", " "))
+	}
 	for _, g := range groups {
 		b.markdownRows(&w, g)
 		b.markdownCosts(&w, g)

@@ -48,31 +48,36 @@ func (b *bench) start(s *system, c process.Command) (*process.Process, error) {
 
 // peer starts a program of the module of peers. Answers are what the floor answers.
 func (b *bench) peer(name string, answers ...[]byte) (*system, error) {
+	env, err := b.answers(answers)
+	if err != nil {
+		return nil, err
+	}
 	s := &system{}
-	_, err := b.start(s, process.Command{Name: name, Path: b.programs.peers, Args: []string{name}, Env: b.answers(answers)})
+	_, err = b.start(s, process.Command{Name: name, Path: b.programs.peers, Args: []string{name}, Env: env})
 	return s, err
 }
 
-func (b *bench) answers(all [][]byte) []string {
+// answers is the variable that says where they are.
+func (b *bench) answers(all [][]byte) ([]string, error) {
 	var files []string
 	for _, one := range all {
-		files = append(files, b.file("answer", one))
+		name, err := b.file("answer", one)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, name)
 	}
-	return []string{"ANSWER=" + strings.Join(files, ":")}
+	return []string{"ANSWER=" + strings.Join(files, ":")}, nil
 }
 
 // file writes a file of the group and returns its path.
-func (b *bench) file(name string, data []byte) string {
+func (b *bench) file(name string, data []byte) (string, error) {
 	f, err := os.CreateTemp(b.dir, name+"-*")
-	if err == nil {
-		_, err = f.Write(data)
-		err = errors.Join(err, f.Close())
-	}
 	if err != nil {
-		b.later(func() error { return err })
-		return ""
+		return "", err
 	}
-	return f.Name()
+	_, err = f.Write(data)
+	return f.Name(), errors.Join(err, f.Close())
 }
 
 // folder makes a directory of the group.
@@ -85,10 +90,14 @@ func (b *bench) floorApart(answers ...[]byte) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
+	env, err := b.answers(answers)
+	if err != nil {
+		return nil, err
+	}
 	if err := b.natsServer(s, dir, "", "8MB"); err != nil {
 		return nil, err
 	}
-	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.peers, Args: []string{"floor-service", s.nats}, Env: b.answers(answers)}); err != nil {
+	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.peers, Args: []string{"floor-service", s.nats}, Env: env}); err != nil {
 		return nil, err
 	}
 	_, err = b.start(s, process.Command{Name: "edge", Path: b.programs.peers, Args: []string{"floor-edge", s.nats}})
@@ -156,7 +165,11 @@ tools: {text_processor: {rate: 1000000/s}}
 
 // guarded starts "busbar dev" with a policy, limits, and a client with an API key.
 func (b *bench) guarded() (*system, error) {
-	s, err := b.dev("--access", b.file("access.yaml", []byte(access)))
+	file, err := b.file("access.yaml", []byte(access))
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.dev("--access", file)
 	if err != nil {
 		return nil, err
 	}
