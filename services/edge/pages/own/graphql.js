@@ -3,10 +3,10 @@ import { pendingPanel } from './panel.js';
 const pending = pendingPanel();
 document.getElementById('panel').append(pending);
 
-const fetcher = async params => {
+const fetcher = async (params, options) => {
   const response = await fetch(location.pathname, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
+    headers: { ...options?.headers, 'Content-Type': 'application/json' },
     body: JSON.stringify({ query: params.query, variables: params.variables, operationName: params.operationName }),
   });
   const answer = await response.json();
