@@ -78,3 +78,6 @@ func (c *Caller) Became(ctx context.Context, service, instance, call string) (Ca
 	state, _, err := c.outcome(ctx, callAnswer, service, instance, call)
 	return state, err
 }
+
+// Remember bounds the bytes of answers that the instance remembers for callers.
+func (s *Server) Remember(bytes int) { s.begun.maxBytes = bytes }

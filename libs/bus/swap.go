@@ -43,7 +43,7 @@ func (c *Conn) Settle(ctx context.Context) {
 }
 
 // answerTime is how long a request that may be made again waits for its answer before it
-// is; then twice as long, and so on, for a disk may be slow. A server that is about to stop,
+// is; then four times as long, for a disk may be slow. A server that is about to stop,
 // and leads what is asked for, has taken it along.
 const answerTime = 300 * time.Millisecond
 
@@ -51,7 +51,7 @@ const answerTime = 300 * time.Millisecond
 // before it answered, or whoever was asked behind it did. To wait for that answer would take
 // all the time there is.
 func (c *Conn) repeated(ctx context.Context, request func(context.Context) error) error {
-	for wait := answerTime; ; wait *= 2 {
+	for wait := answerTime; ; wait *= 4 {
 		c.Settle(ctx)
 		server := c.server.Load()
 		asking, cancel := context.WithTimeout(ctx, wait)

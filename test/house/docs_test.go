@@ -16,6 +16,10 @@ var (
 	makeTarget    = regexp.MustCompile(`(?m)^([a-z-]+):`)
 	code          = regexp.MustCompile("(?ms)^```.*?^```$")
 	link          = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+	anchor        = regexp.MustCompile(`\]\(([^)#\s:]*)#([^)\s]+)\)`)
+	heading       = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
+	linked        = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notInAnchors  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 func TestDocuments(t *testing.T) {
@@ -32,6 +36,32 @@ func TestDocuments(t *testing.T) {
 					t.Errorf("%s links to %s, which is not there", path, m[1])
 				}
 			}
+		}
+	})
+
+	t.Run("anchors are headings", func(t *testing.T) {
+		headings, followed := map[string]map[string]bool{}, 0
+		for path, text := range files {
+			headings[path] = map[string]bool{}
+			for _, m := range heading.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
+				said := strings.ToLower(strings.TrimSpace(linked.ReplaceAllString(m[1], "$1")))
+				headings[path][strings.ReplaceAll(notInAnchors.ReplaceAllString(said, ""), " ", "-")] = true
+			}
+		}
+		for path, text := range files {
+			for _, m := range anchor.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
+				target := path
+				if m[1] != "" {
+					target = filepath.ToSlash(filepath.Join(filepath.Dir(path), m[1]))
+				}
+				if there := headings[target]; there != nil && !there[m[2]] {
+					t.Errorf("%s links to %s#%s, which has no such heading", path, m[1], m[2])
+				}
+				followed++
+			}
+		}
+		if followed < 20 {
+			t.Errorf("%d anchors", followed)
 		}
 	})
 

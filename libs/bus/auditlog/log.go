@@ -31,12 +31,14 @@ const (
 	// What one message holds, unless one event alone is larger.
 	groupEvents = 128
 	groupBytes  = 128 << 10
-	// ackTime is how long a message waits for its acknowledgement before it is sent again:
-	// a stream's leader that is about to stop may have taken it along.
-	ackTime = 400 * time.Millisecond
+	// againTime is how long a message waits for its acknowledgement before it is sent again:
+	// a stream's leader that is about to stop may have taken it along. ackTime is how long
+	// each of the two may take in all, on a slow disk.
+	againTime = 600 * time.Millisecond
+	ackTime   = 1200 * time.Millisecond
 	// A message that no server takes, since the stream's leader is about to be another,
 	// is sent again so often, so much later.
-	moveTries = 10
+	moveTries = 8
 	moveWait  = 150 * time.Millisecond
 )
 
@@ -51,6 +53,9 @@ type Log struct {
 	js      jetstream.JetStream
 	subject string
 	room    *room
+
+	// again is of who sends.
+	again *time.Timer
 
 	mu      sync.Mutex
 	waiting []*group // not sent yet, in order; the last one may grow
@@ -74,7 +79,7 @@ func New(conn *bus.Conn, edge string) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	return &Log{conn: conn, js: js, subject: subject.Audit(edge), room: &room{}}, nil
+	return newLog(conn, js, edge, &room{}), nil
 }
 
 // Of is a log that puts events into the trail as another edge, which left them.
@@ -82,7 +87,13 @@ func (l *Log) Of(edge string) (*Log, error) {
 	if !subject.Token(edge) {
 		return nil, fmt.Errorf("edge %.64q: no edge has such a name", edge)
 	}
-	return &Log{conn: l.conn, js: l.js, subject: subject.Audit(edge), room: l.room}, nil
+	return newLog(l.conn, l.js, edge, l.room), nil
+}
+
+func newLog(conn *bus.Conn, js jetstream.JetStream, edge string, r *room) *Log {
+	l := &Log{conn: conn, js: js, subject: subject.Audit(edge), room: r, again: time.NewTimer(time.Hour)}
+	l.again.Stop()
+	return l
 }
 
 // Append adds events and returns when all are safe: stored by NATS. After an
@@ -166,31 +177,50 @@ func (l *Log) send() {
 // what is in the trail twice counts once.
 func (l *Log) publish(g *group) error {
 	data := g.message()
-	err := l.try(data)
-	if errors.Is(err, nats.ErrDisconnected) || errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
-		err = l.try(data)
+	var stored <-chan *jetstream.PubAck
+	first, err := l.try(data)
+	if err == nil {
+		stored = first.Ok()
+		l.again.Reset(againTime)
+		defer l.again.Stop()
+		select {
+		case <-stored:
+			l.stored(data)
+			return nil
+		case err = <-first.Err():
+		case <-l.again.C:
+			err = jetstream.ErrAsyncPublishTimeout
+		case <-l.conn.Closed():
+			return nats.ErrConnectionClosed
+		}
 	}
-	return err
-}
-
-func (l *Log) try(data []byte) error {
-	l.conn.Settle(context.Background())
-	msg := nats.NewMsg(l.subject)
-	msg.Data = data
-	ack, err := l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
+	if !errors.Is(err, nats.ErrDisconnected) && !errors.Is(err, jetstream.ErrAsyncPublishTimeout) {
+		return advise(err)
+	}
+	second, err := l.try(data)
 	if err != nil {
 		return err
 	}
 	select {
-	case <-ack.Ok():
-		l.room.sent(len(msg.Data) + len(msg.Subject) + storedWith)
-		return nil
-	case err := <-ack.Err():
+	case <-stored: // the first one's acknowledgement was late
+	case <-second.Ok():
+	case err := <-second.Err():
 		return advise(err)
 	case <-l.conn.Closed():
 		return nats.ErrConnectionClosed
 	}
+	l.stored(data)
+	return nil
 }
+
+func (l *Log) try(data []byte) (jetstream.PubAckFuture, error) {
+	l.conn.Settle(context.Background())
+	msg := nats.NewMsg(l.subject)
+	msg.Data = data
+	return l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
+}
+
+func (l *Log) stored(data []byte) { l.room.sent(len(data) + len(l.subject) + storedWith) }
 
 // message is an AuditEvent if the group is of one, else an AuditGroup.
 func (g *group) message() []byte {

@@ -23,7 +23,7 @@ const (
 	// beginTime bounds how long a call waits for the record that it begins, and where there
 	// is a spool endTime for how it ended: while the servers of the stream vote for a
 	// leader its client is told so within a second.
-	beginTime, endTime = 800 * time.Millisecond, 500 * time.Millisecond
+	beginTime, endTime = 900 * time.Millisecond, 500 * time.Millisecond
 	// appendTime bounds what no call waits for, or has no other place.
 	appendTime = 2 * time.Second
 	// lookTime bounds a look at the trail.
