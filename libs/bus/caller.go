@@ -69,6 +69,13 @@ type exchange struct {
 	timer         *time.Timer
 }
 
+// waits reports whether frames are here that nobody has read.
+func (x *exchange) waits() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.queue) > 0
+}
+
 // arrival is a frame, and how many before it were dropped here.
 type arrival struct {
 	msg     *nats.Msg

@@ -336,6 +336,7 @@ func (c *Conn) OnReconnect(f func()) (stop func()) {
 }
 
 func (c *Conn) reconnected() {
+	c.lost.Store(0) // whoever sends next may do so after the next loss
 	c.log.Info("bus is back", "url", c.URL())
 	c.mu.Lock()
 	defer c.mu.Unlock()

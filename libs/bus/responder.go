@@ -38,8 +38,9 @@ type Responder struct {
 	// other, if there is one. subject is which of them it is.
 	reply, stream, subject string
 	seq                    uint32
-	done                   bool
-	alive                  *time.Timer
+	// named says that a frame has left with the name of the instance, which the first has.
+	named, done bool
+	alive       *time.Timer
 	// asking says that the caller's permit is waited for; turn is the number of the
 	// question, asked when it was last sent.
 	asking bool
@@ -261,7 +262,7 @@ func (r *Responder) publish(f *busv1.Frame) bool {
 	}
 	r.seq++
 	f.Seq = r.seq
-	if r.seq == 1 {
+	if !r.named {
 		f.Instance = r.server.instance
 	}
 	notification := f.GetProgress() != nil || f.GetLog() != nil
@@ -293,5 +294,6 @@ func (r *Responder) publish(f *busv1.Frame) bool {
 		log.Warn("answer not sent", "service", r.server.cfg.Service, "error", err)
 		return false
 	}
+	r.named = true
 	return true
 }

@@ -113,6 +113,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 		case m := <-missed:
 			missed = nil
 			switch {
+			case m.state != CallEnded && x.waits(): // what has come meanwhile says more
 			case m.state == CallRunning:
 				heard = time.Now()
 				quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false

@@ -138,6 +138,12 @@ func TestAwayForLongIsNotWaitedFor(t *testing.T) {
 	if err := bucket.Put(t.Context(), "k", nil); err == nil || time.Since(began) > bustest.Promptly {
 		t.Errorf("the second: %v after %v", err, time.Since(began))
 	}
+	// The next loss is another one, also where nobody has sent anything in between.
+	n.Mend()
+	bustest.Eventually(t, "the bus is back", conn.Connected)
+	n.Cut()
+	bustest.Eventually(t, "the next loss is noticed", func() bool { return !conn.Connected() })
+	bustest.Eventually(t, "it has only begun", func() bool { return !conn.Away() })
 	n.Mend()
 	bustest.Eventually(t, "the bus is back", func() bool { return bucket.Put(t.Context(), "k", nil) == nil && !conn.Away() })
 }
