@@ -209,7 +209,7 @@ func (d dice) web() *request {
 			r.body = "[" + r.body + "," + d.message(r) + "]"
 		}
 	case 1:
-		r.method, r.path = "GET", pick(d, "/tools", "/prompts", "/resources", "/approvals", "/openapi.json", "/docs", "/tools/"+in, "/prompts/"+in, "/resources/"+in,
+		r.method, r.path = "GET", pick(d, "/tools", "/prompts", "/resources", "/approvals", "/openapi.json", "/llms.txt", "/elicitations", "/docs", "/tools/"+in, "/prompts/"+in, "/resources/"+in,
 			"/resources?uri="+url.QueryEscape(name), "/approvals/"+in, "/audit/list", "/metrics", "/tools?cursor="+url.QueryEscape(name), "/readyz", "/.well-known/oauth-protected-resource")
 	case 2:
 		r.path, r.body = pick(d, "/tools/"+in, "/prompts/"+in, "/approvals/"+in), pick(d, body, `{"approve":true}`)
@@ -332,7 +332,7 @@ func (x *wanderer) step(ctx context.Context) error {
 	if _, err := io.Copy(&said, resp.Body); err != nil {
 		return err
 	}
-	if r.path != "/openapi.json" && r.path != "/docs" { // which are the same for everybody
+	if r.path != "/docs" { // which is the same for everybody
 		x.check(r, said.String())
 	}
 	return nil

@@ -1,21 +1,25 @@
 package rest
 
 import (
-	_ "embed"
 	"net/http"
+	"strings"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
-	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/pages"
 )
 
-// docsPage lets a person try the tools.
-//
-//go:embed docs.html
-var docsPage string
-
-var docsPolicy = door.PagePolicy(docsPage)
-
+// docs is a page to try the tools, and to answer what waits.
 func (h *Handler) docs(w http.ResponseWriter, _ *http.Request, _ api.Caller, _ string) error {
-	door.Page(w, docsPolicy, []byte(docsPage))
+	pages.Show(w, "docs")
 	return nil
+}
+
+// asset serves what pages load.
+func (h *Handler) asset(w http.ResponseWriter, r *http.Request, _ api.Caller, name string) error {
+	name, ok := strings.CutPrefix(name, strings.TrimPrefix(pages.Assets, "/docs/"))
+	if !ok {
+		return fault.New(fault.MethodNotFound, "nothing is at this path")
+	}
+	return pages.Serve(w, r, name)
 }

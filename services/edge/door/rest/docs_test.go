@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -95,8 +96,28 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	r := w.do(t, "GET", "/docs", "", nil)
-	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") || !strings.Contains(r.body, "<title>") || strings.Contains(r.body, "http://") || strings.Contains(r.body, "https://") {
+	policy := r.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") || strings.Contains(r.body, "http://") || strings.Contains(r.body, "https://") ||
+		!strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "unsafe") {
 		t.Errorf("%v %.200s", r.Header, r.body)
+	}
+	page := w.do(t, "GET", "/graphql", "", header{"Accept": "text/html"})
+	loads := regexp.MustCompile(`(?:src|href)="(/[^"]+)"`).FindAllStringSubmatch(r.body+page.body, -1)
+	if len(loads) < 10 {
+		t.Fatalf("the pages load %v", loads)
+	}
+	for _, l := range loads {
+		packed := w.do(t, "GET", l[1], "", header{"Accept-Encoding": "gzip"})
+		plain := w.do(t, "GET", l[1], "", header{"Accept-Encoding": "identity"})
+		if plain.StatusCode != 200 || plain.Header.Get("Content-Encoding") != "" || len(plain.body) < len(packed.body) || plain.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", l[1], plain.StatusCode, plain.Header)
+		}
+		if r := w.do(t, "GET", l[1], "", header{"If-None-Match": packed.Header.Get("ETag")}); r.StatusCode != 304 {
+			t.Errorf("%s: %d for who has it", l[1], r.StatusCode)
+		}
+	}
+	for _, path := range []string{"/docs/assets/nope.js", "/docs/assets/docs.html", "/docs/assets/..%2Fown%2Fdocs.js", "/docs/nope"} {
+		w.do(t, "GET", path, "", nil).refused(t, 404, "method_not_found", "no")
 	}
 }
 

@@ -8,7 +8,7 @@ func Served() map[string][]string {
 			served["/"+root] = append(served["/"+root], m)
 		}
 	}
-	names := map[string]string{"tools": "{name}", "prompts": "{name}", "resources": "{uri}", "approvals": "{id}", "elicitations": "{id}"}
+	names := map[string]string{"tools": "{name}", "prompts": "{name}", "resources": "{uri}", "approvals": "{id}", "elicitations": "{id}", "docs": "assets/{name}"}
 	for root, r := range members {
 		path := "/" + root + "/" + names[root]
 		for m := range r {

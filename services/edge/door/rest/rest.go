@@ -80,6 +80,7 @@ var (
 			http.MethodGet: (*Handler).readResource, http.MethodPut: (*Handler).putResource,
 			http.MethodPatch: (*Handler).patchResource, http.MethodDelete: (*Handler).deleteResource,
 		},
+		"docs":         {http.MethodGet: (*Handler).asset},
 		"approvals":    {http.MethodGet: (*Handler).getHeld, http.MethodPost: (*Handler).approve},
 		"elicitations": {http.MethodGet: (*Handler).getElicitation, http.MethodPost: (*Handler).answer},
 	}

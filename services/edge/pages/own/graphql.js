@@ -1,0 +1,25 @@
+import { pendingPanel } from './panel.js';
+
+const pending = pendingPanel();
+document.getElementById('panel').append(pending);
+
+const fetcher = async (params, options) => {
+  const response = await fetch(location.pathname, {
+    method: 'POST',
+    headers: { ...options?.headers, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ query: params.query, variables: params.variables, operationName: params.operationName }),
+  });
+  const answer = await response.json();
+  if (answer.errors?.some(e => e.extensions?.elicitation || e.extensions?.approval)) pending.refresh();
+  return answer;
+};
+
+const { createElement } = React;
+ReactDOM.createRoot(document.getElementById('graphiql')).render(
+  createElement(GraphiQL, {
+    fetcher,
+    plugins: [GraphiQLPluginExplorer.explorerPlugin()],
+    defaultEditorToolsVisibility: true,
+    defaultQuery: '{\n  getTools {\n    name\n    description\n  }\n}\n',
+  }),
+);

@@ -1,0 +1,188 @@
+// Tools by forms, and what waits for an answer: elicitations and approvals. Texts of
+// services are only ever set as text.
+const element = (tag, props = {}, ...children) => {
+  const e = Object.assign(document.createElement(tag), props);
+  e.append(...children);
+  return e;
+};
+
+const request = async (path, body) => {
+  const response = await fetch(path, body === undefined ? {} : {
+    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+  });
+  let value;
+  try {
+    value = await response.json();
+  } catch {
+    value = { detail: `status ${response.status}, without JSON` };
+  }
+  return { status: response.status, ok: response.status === 200, value };
+};
+
+const typeOf = schema => (Array.isArray(schema?.type) ? schema.type.find(t => t !== 'null') : schema?.type);
+
+/** field is a control for a value of a schema; value() is undefined where nothing is given, and throws for what is none. */
+function field(name, schema, required) {
+  const type = typeOf(schema);
+  const choices = schema?.enum ?? schema?.oneOf?.filter(o => 'const' in o).map(o => o.const);
+  const about = [schema?.description, required ? 'required' : ''].filter(Boolean).join(' · ');
+  let control, value;
+  if (choices?.length) {
+    control = element('select', {}, ...(required ? [] : [element('option', { value: '' })]),
+      ...choices.map((c, i) => element('option', { value: String(i), textContent: schema.enumNames?.[i] ?? schema.oneOf?.[i]?.title ?? String(c) })));
+    value = () => (control.value === '' ? undefined : choices[Number(control.value)]);
+    if (schema.default !== undefined && choices.includes(schema.default)) control.value = String(choices.indexOf(schema.default));
+  } else if (type === 'boolean') {
+    control = element('input', { type: 'checkbox', checked: schema.default === true });
+    value = () => (control.checked || required || schema.default !== undefined ? control.checked : undefined);
+  } else if (type === 'string') {
+    const kinds = { email: 'email', uri: 'url', date: 'date' };
+    control = element('input', { type: kinds[schema.format] ?? 'text', value: schema.default ?? '' });
+    value = () => (control.value === '' && !required ? undefined : control.value);
+  } else if (type === 'number' || type === 'integer') {
+    control = element('input', { inputMode: 'decimal', value: schema.default ?? '' });
+    value = () => {
+      if (control.value.trim() === '') return undefined;
+      const n = Number(control.value);
+      if (Number.isNaN(n)) throw new Error(`${name} is not a number`);
+      return n;
+    };
+  } else {
+    control = element('textarea', { rows: 2, placeholder: 'JSON', value: schema?.default === undefined ? '' : JSON.stringify(schema.default) });
+    value = () => {
+      if (control.value.trim() === '') return undefined;
+      try {
+        return JSON.parse(control.value);
+      } catch {
+        throw new Error(`${name} is not JSON`);
+      }
+    };
+  }
+  control.name = name;
+  return { label: element('label', {}, element('span', { textContent: schema?.title ?? name }), control, element('small', { textContent: about })), value };
+}
+
+/** fields are the controls for an object of a schema. */
+function fields(schema) {
+  const all = Object.entries(schema?.properties ?? {}).map(([name, s]) => [name, field(name, s, !!schema.required?.includes(name))]);
+  return {
+    labels: all.map(([, f]) => f.label),
+    value: () => Object.fromEntries(all.map(([name, f]) => [name, f.value()]).filter(([, v]) => v !== undefined)),
+  };
+}
+
+const said = answer => {
+  const { content, ...rest } = answer.value ?? {};
+  const text = Array.isArray(content) ? content.map(c => c.text ?? `[${c.type}]`).join('\n') : '';
+  if (answer.ok && rest.structured_content === undefined) return text;
+  return JSON.stringify(answer.ok ? rest.structured_content : answer.value, null, 1);
+};
+
+const show = (out, answer) => {
+  out.className = answer.ok && !answer.value?.is_error ? '' : 'failed';
+  out.textContent = answer.status === 202 ? 'It waits for your answer below.' : said(answer);
+};
+
+/** callPanel has a form for each tool. */
+export function callPanel(pending) {
+  const tools = new Map(), choose = element('select', { id: 'tool' }), form = element('form', { id: 'call' }), about = element('p');
+  const out = element('pre', { id: 'result' });
+  out.setAttribute('aria-live', 'polite');
+  const shown = () => {
+    const tool = tools.get(choose.value);
+    if (!tool) return;
+    about.textContent = tool.description;
+    const { labels, value } = fields(tool.input_schema);
+    form.replaceChildren(...labels, element('button', { textContent: tool.requires_user_approval ? 'Call (a person has to agree)' : 'Call' }));
+    form.onsubmit = async event => {
+      event.preventDefault();
+      try {
+        out.className = '';
+        const args = value();
+        out.textContent = '…';
+        const answer = await request(`/tools/${encodeURIComponent(tool.name)}`, args);
+        show(out, answer);
+        if (answer.status === 202) await pending.refresh();
+      } catch (e) {
+        out.className = 'failed';
+        out.textContent = e.message;
+      }
+    };
+  };
+  choose.onchange = shown;
+  (async () => {
+    for (let cursor = ''; ; ) {
+      const { ok, value } = await request(`/tools?cursor=${encodeURIComponent(cursor)}`);
+      if (!ok) {
+        about.textContent = value.detail;
+        return;
+      }
+      for (const tool of value.tools) {
+        tools.set(tool.name, tool);
+        choose.append(new Option(tool.name));
+      }
+      if (!(cursor = value.next_cursor)) break;
+    }
+    shown();
+  })();
+  return element('section', { className: 'bb busy' }, element('h2', { textContent: 'Call a tool' }), choose, about, form, out);
+}
+
+/** pendingPanel shows what waits for an answer; refresh() looks again. */
+export function pendingPanel() {
+  const list = element('div', { id: 'pending' }), out = element('pre', { id: 'answered' });
+  out.setAttribute('aria-live', 'polite');
+  const look = element('button', { type: 'button', textContent: 'Look again' });
+  const panel = element('section', { className: 'bb' }, element('h2', { textContent: 'Waits for an answer' }), list, look, out);
+  const done = async answer => {
+    show(out, answer);
+    await panel.refresh();
+    panel.classList.add('busy');
+  };
+  panel.refresh = async () => {
+    const [asked, held] = await Promise.all([request('/elicitations'), request('/approvals')]);
+    const forms = await Promise.all([
+      ...(asked.value.elicitations ?? []).map(e => elicitation(e.elicitation, done)),
+      ...(held.value.approvals ?? []).map(a => approval(a.approval, done)),
+    ]);
+    list.replaceChildren(...forms.filter(Boolean));
+    if (!list.children.length) list.textContent = 'Nothing.';
+    panel.classList.toggle('busy', list.children.length > 0);
+  };
+  look.onclick = panel.refresh;
+  panel.refresh();
+  return panel;
+}
+
+async function elicitation(id, done) {
+  const path = `/elicitations/${id}`, { ok, value } = await request(path);
+  if (!ok) return null; // answered meanwhile
+  const asked = Object.entries(value.requests).map(([key, q]) => [key, q, fields(q.requested_schema)]);
+  const form = element('form', {}, element('strong', { textContent: `${value.title ?? value.name} asks` }));
+  const send = async responses => {
+    const answer = await request(path, { responses });
+    if (answer.status !== 400) return done(answer);
+    problem.textContent = answer.value.detail;
+  };
+  const problem = element('p', { className: 'failed' });
+  for (const [, q, f] of asked) form.append(element('p', { textContent: q.message }), ...f.labels);
+  const none = action => element('button', { type: 'button', textContent: action, onclick: () => send(Object.fromEntries(asked.map(([key]) => [key, { action }]))) });
+  form.append(problem, element('button', { textContent: 'Answer' }), none('decline'), none('cancel'));
+  form.onsubmit = event => {
+    event.preventDefault();
+    try {
+      send(Object.fromEntries(asked.map(([key, , f]) => [key, { action: 'accept', content: f.value() }])));
+    } catch (e) {
+      problem.textContent = e.message;
+    }
+  };
+  return form;
+}
+
+async function approval(id, done) {
+  const path = `/approvals/${id}`, { ok, value } = await request(path);
+  if (!ok) return null;
+  const button = (textContent, approve) => element('button', { textContent, onclick: async () => done(await request(path, { approve })) });
+  return element('div', { className: 'waiting' }, element('strong', { textContent: `${value.principal} wants to call ${value.title ?? value.name} with` }),
+    element('pre', { textContent: value.shown }), button('Agree', true), button('Refuse', false));
+}
