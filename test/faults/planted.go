@@ -82,7 +82,7 @@ var bugs = []planted{
 	{name: "an approval is good twice", program: busbarProgram, calls: history.Approval, seen: []oracle.Name{oracle.Doubled},
 		edits: []edit{{storeDir + "approvals.go", "		held, err = readHeld(id, value)\n		return nil, err", "		held, err = readHeld(id, value)\n		return value, err"}}},
 	{name: "nobody is asked to agree", program: busbarProgram, calls: history.Approval, seen: []oracle.Name{oracle.Unasked},
-		edits: []edit{{gatewayDir + "approve.go", "case r.approved != nil:\n				return next(ctx, r)", "case true:\n				return next(ctx, r)"}}},
+		edits: []edit{{gatewayDir + "approve.go", "case r.approved != nil:\n				answer, err := next(ctx, r)\n				r.carryOn(answer)", "case true:\n				answer, err := next(ctx, r)"}}},
 	{name: "a session is known to one edge", program: busbarProgram, calls: history.Session, seen: []oracle.Name{oracle.Forgotten},
 		edits: []edit{{storeDir + "sessions.go", "return s.bucket.Put(ctx, n.ID, raw)", "s.mu.Lock()\n	defer s.mu.Unlock()\n	s.cached[n.ID] = cachedSession{n, time.Now()}\n	return nil"}}},
 	{name: "a task is not looked for", program: busbarProgram, calls: history.Task, seen: []oracle.Name{oracle.Forgotten},
