@@ -80,6 +80,10 @@ soak: build ## Mixed calls at all doors for DURATION (1h), while processes are k
 release: ## Build archives, packages and checksums of this commit into .tmp/release (ARGS="-only linux/amd64")
 	@go run scripts/release/*.go $(ARGS)
 
+.PHONY: site
+site: ## Make a site of the documents, with search, in .tmp/site
+	@cd scripts/site && GOWORK=off go run . $(ARGS)
+
 .PHONY: fleet
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
 	@test/fleet/smoke
@@ -133,6 +137,8 @@ lint-modules: $(TOOLS) ## go.mod files are in step, and each module builds witho
 	@echo "== each module by itself"
 	@$(EACH) env GOWORK=off bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'
 	@cd test/bench/peers && GOWORK=off go vet ./... && GOWORK=off go mod tidy -diff
+	@echo "== the site of the documents"
+	@cd scripts/site && GOWORK=off go vet . && GOWORK=off go mod tidy -diff && GOWORK=off go test -count=1 .
 
 .PHONY: lint-vet
 lint-vet: ## go vet
@@ -194,6 +200,7 @@ tidy: ## Bring go.mod and go.sum files in step
 	@cd tools && GOWORK=off go mod tidy
 	@cd deploy/helm && GOWORK=off go mod tidy
 	@cd test/bench/peers && GOWORK=off go mod tidy
+	@cd scripts/site && GOWORK=off go mod tidy
 	@go run scripts/modsync/main.go check
 
 .PHONY: clean

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
+import { Validator } from '@seriousme/openapi-schema-validator';
 import puppeteer from 'puppeteer-core';
 
 import { eventually, start, startDev } from './busbar.mjs';
@@ -41,6 +42,13 @@ describe('pages', () => {
   const text = (page, selector) => page.$eval(selector, e => e.textContent);
   const click = (page, scope, label) =>
     page.evaluate((scope, label) => [...document.querySelectorAll(`${scope} button`)].find(b => b.textContent === label).click(), scope, label);
+
+  test('the document of all tools is OpenAPI 3.1', async () => {
+    const document = await (await fetch(at('/openapi.json'))).json(), validator = new Validator();
+    const { valid, errors } = await validator.validate(document);
+    assert.ok(valid && validator.version === '3.1', JSON.stringify(errors));
+    assert.ok(document.paths['/tools/ask'].post.requestBody);
+  });
 
   test('/docs calls a tool, is asked and agrees', async () => {
     const { page, clean } = await open('/docs');

@@ -73,22 +73,25 @@ func newList(member, scope string, items []item) list {
 // page returns the members of a list result from an index on, without the
 // braces: "tools":[…] and, if there is more, "nextCursor":"…".
 func (l *list) page(from int) []byte {
-	var b []byte
-	b = append(b, '"')
-	b = append(b, l.member...)
-	b = append(b, `":[`...)
-	i := from
-	for ; i < len(l.items) && i-from < pageItems && (i == from || len(b)+len(l.items[i].json) <= pageBytes); i++ {
-		if i > from {
+	to, size := from, 0
+	for ; to < len(l.items) && to-from < pageItems && (to == from || size+len(l.items[to].json) <= pageBytes); to++ {
+		size += len(l.items[to].json) + len(",")
+	}
+	next := ""
+	if to < len(l.items) {
+		next = l.cursor(l.items[to-1].name)
+	}
+	b := make([]byte, 0, size+len(l.member)+len(next)+len(`"":[],"nextCursor":""`))
+	b = append(append(append(b, '"'), l.member...), `":[`...)
+	for i, it := range l.items[from:to] {
+		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, l.items[i].json...)
+		b = append(b, it.json...)
 	}
 	b = append(b, ']')
-	if i < len(l.items) {
-		b = append(b, `,"nextCursor":"`...)
-		b = append(b, l.cursor(l.items[i-1].name)...)
-		b = append(b, '"')
+	if next != "" {
+		b = append(append(append(b, `,"nextCursor":"`...), next...), '"')
 	}
 	return b
 }

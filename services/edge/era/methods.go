@@ -146,7 +146,7 @@ func list(kind catalogue.Kind) method {
 			return reply{}, err
 		}
 		if (kind == catalogue.Tools || kind == catalogue.LegacyTools) && r.Message.P.Cursor == nil && s.gateway.Few(now, &r.Credentials) {
-			return reply{resultType: complete, body: object(gateway.StandIns), hints: private}, nil
+			return reply{resultType: complete, members: gateway.StandIns, hints: private}, nil
 		}
 		return page(now, kind, r.Message.P.Cursor)
 	}
@@ -154,7 +154,7 @@ func list(kind catalogue.Kind) method {
 
 func page(now *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) (reply, error) {
 	page, err := now.Page(kind, cursor)
-	return reply{resultType: complete, body: object(page), hints: hintsFor(now)}, err
+	return reply{resultType: complete, members: page, hints: hintsFor(now)}, err
 }
 
 // hintsFor says how long a list may be kept, and for whom.

@@ -21,6 +21,9 @@ type reply struct {
 	// body is the result, a JSON object as a service or the edge made it, which is
 	// spliced in without being read; meta is its _meta.
 	body, meta []byte
+	// members take the place of body where the edge has them ready: those of the object,
+	// in one line.
+	members []byte
 	// hints are members that only a modern client gets.
 	hints string
 	// written is the whole response where it was written before.
@@ -55,7 +58,10 @@ func (s *Server) response(r *Request, rep reply, err error) (status int, message
 	case rep.resultType == "":
 		return 0, nil
 	}
-	members, own := inner(oneLine(rep.body)), inner(oneLine(rep.meta))
+	members, own := rep.members, inner(oneLine(rep.meta))
+	if members == nil {
+		members = inner(oneLine(rep.body))
+	}
 	b := make([]byte, 0, len(members)+len(own)+len(rep.hints)+len(s.infoMeta)+len(r.Message.ID)+128)
 	b = append(openResponse(b, r.Message.ID), `,"result":{`...)
 	if !r.Modern() {
