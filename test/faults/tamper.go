@@ -128,7 +128,7 @@ func tamper(ctx context.Context, w *world) error {
 			}
 		}
 		if c, err = w.verify(ctx); err != nil || c.Problem != nil {
-			return fmt.Errorf("the trail was not restored: %+v, %w", c, err)
+			return fmt.Errorf("the trail was not restored: %+v, %+v, %w", c, c.Problem, err)
 		}
 	}
 	w.result.row("tamperings that were located", "all", "%d of %d, of %d kinds, in a chain of %d rows", located, n, len(tamperings), c.Last)
@@ -140,17 +140,21 @@ func tamper(ctx context.Context, w *world) error {
 // it are events too, which are signed with the others, each minute.
 const beforeSigned = 35 * time.Second
 
-// signed waits until the trail has just been signed to its end: what is signed cannot be
-// taken back.
+// signed waits until the trail has just been signed to its end, with the first of the
+// questions about it: what is signed cannot be taken back.
 func (w *world) signed(ctx context.Context) (c chain, err error) {
+	asked := int64(-1)
 	for deadline := time.Now().Add(3 * time.Minute); ; {
 		if c, err = w.verify(ctx); err != nil {
 			return c, err
 		}
+		if asked < 0 {
+			asked = c.Last
+		}
 		switch {
 		case c.Problem != nil:
 			return c, fmt.Errorf("the trail is bad before anybody tampered: %+v", c)
-		case c.Signed == c.Last && c.Last > 100:
+		case c.Signed == c.Last && c.Signed > asked && c.Last > 100:
 			return c, nil
 		case time.Now().After(deadline):
 			return c, fmt.Errorf("the trail is not signed to its end: %+v", c)
