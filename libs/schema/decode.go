@@ -113,9 +113,13 @@ func bounded(number string) bool {
 	return len(number) <= maxNumber && len(strings.TrimLeft(exponent, "+-")) <= 3
 }
 
-// pointer is one step of a JSON Pointer (RFC 6901).
+// escapes are those of JSON Pointers (RFC 6901). To make a replacer takes longer than what it
+// does here.
+var escapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointer is one step of a JSON Pointer.
 func pointer(token string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
+	return "/" + escapes.Replace(token)
 }
 
 // sameNumber compares two JSON numbers by value.

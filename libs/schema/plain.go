@@ -2,7 +2,6 @@ package schema
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -117,7 +116,7 @@ func (p *plainer) each(end jsontext.Kind, at string, value func(name, at string)
 		}
 		below := at
 		if end == '}' {
-			below += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+			below += pointer(name)
 		}
 		if err := value(name, below); err != nil {
 			return err

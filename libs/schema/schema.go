@@ -41,7 +41,9 @@ func (s *Schema) Headers() []HeaderParam { return s.headers }
 func (s *Schema) Has(property string) bool { return s.compiled.Properties[property] != nil }
 
 // Compile checks and compiles a schema. A $ref must stay inside it.
-func Compile(raw []byte) (*Schema, error) {
+func Compile(raw []byte) (*Schema, error) { return once(raw, false, compile) }
+
+func compile(raw []byte) (*Schema, error) {
 	if len(raw) > maxBytes {
 		return nil, fmt.Errorf("schema is %d bytes; the limit is %d", len(raw), maxBytes)
 	}
@@ -75,8 +77,10 @@ func Compile(raw []byte) (*Schema, error) {
 
 // CompileInput is Compile for a tool's input: an object, whose x-mcp-header
 // annotations must be valid too.
-func CompileInput(raw []byte) (*Schema, error) {
-	s, err := Compile(raw)
+func CompileInput(raw []byte) (*Schema, error) { return once(raw, true, compileInput) }
+
+func compileInput(raw []byte) (*Schema, error) {
+	s, err := compile(raw)
 	if err != nil {
 		return nil, err
 	}

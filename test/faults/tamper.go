@@ -74,76 +74,87 @@ func tamper(ctx context.Context, w *world) error {
 	if _, err := w.under(ctx, load.Load{}, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	var c chain
-	// What is signed cannot be taken back; the trail is signed each minute.
-	for deadline := time.Now().Add(3 * time.Minute); ; {
-		var err error
-		if c, err = w.verify(ctx); err != nil {
-			return err
-		}
-		if c.Problem != nil {
-			return fmt.Errorf("the trail is bad before anybody tampered: %+v", c)
-		}
-		if c.Signed == c.Last && c.Last > 100 {
-			break
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the trail is not signed to its end: %+v", c)
-		}
-		if err := pause(ctx, 2*time.Second); err != nil {
-			return err
-		}
-	}
 	db, err := w.database(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	if _, err := db.Exec(ctx, `CREATE TABLE kept_event AS SELECT * FROM audit_event; CREATE TABLE kept_chain AS SELECT * FROM audit_chain`); err != nil {
-		return err
-	}
 	n, located := 40, 0
 	if w.full {
 		n = 1000
 	}
 	r := rand.New(rand.NewPCG(w.seed, 10))
 	var took time.Duration
-	for i := range n {
-		t, at := tamperings[i%len(tamperings)], c.First+1+r.Int64N(c.Last-c.First-10)
-		var from, to int64
-		if err := alone(ctx, db, func() (err error) {
-			from, to, err = t.do(ctx, db, at, c.Last)
-			return err
-		}); err != nil {
+	var c chain
+	for i := 0; i < n; {
+		if c, err = w.signed(ctx); err != nil {
 			return err
 		}
-		began := time.Now()
-		seen, err := w.verify(ctx)
-		took += time.Since(began)
-		if err != nil {
+		if _, err := db.Exec(ctx, `DROP TABLE IF EXISTS kept_event, kept_chain; CREATE TABLE kept_event AS SELECT * FROM audit_event; CREATE TABLE kept_chain AS SELECT * FROM audit_chain`); err != nil {
 			return err
 		}
-		switch {
-		case seen.Problem == nil:
-			w.result.found(oracle.Finding{Oracle: oracle.Tampered, Text: fmt.Sprintf("%s at %d: not noticed", t.what, at)})
-		case seen.Problem.Seq < from || seen.Problem.Seq > to:
-			w.result.found(oracle.Finding{Oracle: oracle.Tampered, Text: fmt.Sprintf("%s at %d: named is row %d, %s", t.what, at, seen.Problem.Seq, seen.Problem.What)})
-		default:
-			located++
+		for until := time.Now().Add(beforeSigned); i < n && time.Now().Before(until); i++ {
+			t, at := tamperings[i%len(tamperings)], c.First+1+r.Int64N(c.Last-c.First-10)
+			var from, to int64
+			if err := alone(ctx, db, func() (err error) {
+				from, to, err = t.do(ctx, db, at, c.Last)
+				return err
+			}); err != nil {
+				return err
+			}
+			began := time.Now()
+			seen, err := w.verify(ctx)
+			took += time.Since(began)
+			if err != nil {
+				return err
+			}
+			switch {
+			case seen.Problem == nil:
+				w.result.found(oracle.Finding{Oracle: oracle.Tampered, Text: fmt.Sprintf("%s at %d: not noticed", t.what, at)})
+			case seen.Problem.Seq < from || seen.Problem.Seq > to:
+				w.result.found(oracle.Finding{Oracle: oracle.Tampered, Text: fmt.Sprintf("%s at %d: named is row %d, %s", t.what, at, seen.Problem.Seq, seen.Problem.What)})
+			default:
+				located++
+			}
+			if err := alone(ctx, db, func() error {
+				_, err := db.Exec(ctx, `DELETE FROM audit_event; INSERT INTO audit_event SELECT * FROM kept_event; DELETE FROM audit_chain; INSERT INTO audit_chain SELECT * FROM kept_chain`)
+				return err
+			}); err != nil {
+				return err
+			}
 		}
-		if err := alone(ctx, db, func() error {
-			_, err := db.Exec(ctx, `DELETE FROM audit_event; INSERT INTO audit_event SELECT * FROM kept_event; DELETE FROM audit_chain; INSERT INTO audit_chain SELECT * FROM kept_chain`)
-			return err
-		}); err != nil {
-			return err
+		if c, err = w.verify(ctx); err != nil || c.Problem != nil {
+			return fmt.Errorf("the trail was not restored: %+v, %w", c, err)
 		}
-	}
-	if c, err = w.verify(ctx); err != nil || c.Problem != nil {
-		return fmt.Errorf("the trail was not restored: %+v, %w", c, err)
 	}
 	w.result.row("tamperings that were located", "all", "%d of %d, of %d kinds, in a chain of %d rows", located, n, len(tamperings), c.Last)
 	w.result.row("a verification took", "", "%v with the start of the command", (took / time.Duration(n)).Round(time.Millisecond))
 	return nil
+}
+
+// beforeSigned is how long the trail may be taken back after it was signed: questions about
+// it are events too, which are signed with the others, each minute.
+const beforeSigned = 35 * time.Second
+
+// signed waits until the trail has just been signed to its end: what is signed cannot be
+// taken back.
+func (w *world) signed(ctx context.Context) (c chain, err error) {
+	for deadline := time.Now().Add(3 * time.Minute); ; {
+		if c, err = w.verify(ctx); err != nil {
+			return c, err
+		}
+		switch {
+		case c.Problem != nil:
+			return c, fmt.Errorf("the trail is bad before anybody tampered: %+v", c)
+		case c.Signed == c.Last && c.Last > 100:
+			return c, nil
+		case time.Now().After(deadline):
+			return c, fmt.Errorf("the trail is not signed to its end: %+v", c)
+		}
+		if err := pause(ctx, 2*time.Second); err != nil {
+			return c, err
+		}
+	}
 }
 
 // alone makes changes while the service does not write: who holds rows of the one table and
