@@ -36,7 +36,7 @@ describe('pages', () => {
       window.violations = [];
       document.addEventListener('securitypolicyviolation', e => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber} ${e.sample}`));
     });
-    await page.goto(at(path));
+    if (path) await page.goto(at(path));
     return { page, clean: async () => assert.deepEqual([...(await page.evaluate(() => window.violations)), ...wrong], []) };
   }
   const text = (page, selector) => page.$eval(selector, e => e.textContent);
@@ -58,16 +58,16 @@ describe('pages', () => {
       await page.select('#tool', tool);
     };
     await choose('text_processor');
-    await page.select('#call [name=operation]', await page.$$eval('#call [name=operation] option', all => all.find(o => o.textContent === 'statistics').value));
-    await page.type('#call [name=text]', 'One bus.');
-    await page.type('#call [name=stat_options]', '["words"]');
+    await page.select('#call [name="field.operation"]', await page.$$eval('#call [name="field.operation"] option', all => all.find(o => o.textContent === 'statistics').value));
+    await page.type('#call [name="field.text"]', 'One bus.');
+    await page.type('#call [name="field.stat_options"]', '["words"]');
     await page.click('#call button');
     await page.waitForFunction(() => document.getElementById('result').textContent.includes('"words": 2'));
 
     await choose('ask');
     await page.click('#call button');
-    await page.waitForSelector('#pending form [name=name]');
-    await page.type('#pending form [name=name]', 'Ada');
+    await page.waitForSelector('#pending form [name="field.name"]');
+    await page.type('#pending form [name="field.name"]', 'Ada');
     await click(page, '#pending form', 'Answer');
     await page.waitForFunction(() => document.getElementById('answered').textContent.includes('accept Ada'));
     assert.equal(await text(page, '#pending'), 'Nothing.');
@@ -78,6 +78,52 @@ describe('pages', () => {
     await click(page, '#pending .waiting', 'Agree');
     await page.waitForFunction(() => document.getElementById('answered').textContent.includes('runs'));
     await clean();
+  });
+
+  test('/docs with what hostile services say: each button does what is said beside it', async () => {
+    const { page, clean } = await open(''), called = [], expires = new Date().toISOString();
+    const object = properties => ({ type: 'object', properties });
+    const tools = [
+      { name: 'clobber', description: 'first', input_schema: object(Object.fromEntries(['replaceChildren', 'append', 'onsubmit', 'submit'].map(n => [n, { type: 'string' }]))) },
+      { name: 'odd', description: 'sec\u202eond', input_schema: object({ x: { oneOf: [true, null, { title: 'Yes' }, { const: 1, title: 'One' }, { const: 2, title: 'Two' }] }, y: { enum: 'a' }, z: null }) },
+    ];
+    const asks = id => ({ elicitation: id, name: 'sly', title: 'Busbar\u202e', expires });
+    const answers = {
+      '/tools': { tools },
+      '/elicitations': { elicitations: [asks('e1'), asks('e2')] },
+      '/elicitations/e1': { ...asks('e1'), requests: { q: null } },
+      '/elicitations/e2': { ...asks('e2'), requests: { q: { message: '<img src=x onerror=alert(1)>', requested_schema: object({ append: { type: 'string' } }) }, r: { message: 'more', requested_schema: object({}) } } },
+      '/approvals': { approvals: [{ approval: 'a1' }] },
+      '/approvals/a1': { approval: 'a1', principal: 'ada', name: 'wipe', title: 'Harmless', shown: '{}', expires },
+    };
+    await page.setRequestInterception(true);
+    page.on('request', r => {
+      const { pathname } = new URL(r.url()), post = r.method() === 'POST';
+      if (post) called.push([pathname, JSON.parse(r.postData())]);
+      const body = post ? { content: [], is_error: false } : answers[pathname];
+      return body ? setTimeout(() => r.respond({ contentType: 'application/json', status: body.detail ? 503 : 200, body: JSON.stringify(body) }), post ? 50 : 0) : r.continue();
+    });
+    await page.goto(at('/docs'));
+    await page.waitForSelector('#call [name="field.append"]');
+    await page.select('#tool', 'odd');
+    assert.deepEqual(await page.$$eval('#call select option', all => all.map(o => o.textContent)), ['', 'One', 'Two']);
+    assert.equal(await text(page, '#call ~ p, section > p'), 'sec\\u{202e}ond');
+    await page.select('#call select', await page.$$eval('#call option', all => all.find(o => o.textContent === 'Two').value));
+    await page.$eval('#call button', b => (b.click(), b.click()));
+    await page.waitForFunction(() => document.getElementById('result').textContent !== '…');
+    assert.deepEqual(called, [['/tools/odd', { x: 2 }]]);
+
+    await page.waitForSelector('#pending .waiting');
+    const pending = await text(page, '#pending');
+    for (const part of ['e1 cannot be shown', 'Busbar\\u{202e} (tool sly) asks', '<img src=x', 'more', 'ada wants to call Harmless (tool wipe)']) assert.ok(pending.includes(part), `${part} is not in ${pending}`);
+    await page.$$eval('#pending .waiting button', ([agree, refuse]) => (agree.click(), refuse.click()));
+    await page.waitForFunction(() => document.querySelector('.waiting button')?.disabled === false);
+    assert.deepEqual(called.slice(1), [['/approvals/a1', { approve: true }]]);
+    await clean();
+
+    answers['/approvals'] = { detail: 'not now' };
+    await click(page, '.bb', 'Look again');
+    await page.waitForFunction(() => document.getElementById('pending').textContent.includes('not now'));
   });
 
   test('/graphql runs a query and answers what a mutation asks', async () => {
@@ -94,7 +140,7 @@ describe('pages', () => {
     await page.waitForSelector('.docExplorerWrap, .graphiql-explorer-root');
     await run('mutation { executeTool(input: {name: "ask"}) { is_error } }');
     await answered('INPUT_REQUIRED');
-    await page.waitForSelector('#pending form [name=name]');
+    await page.waitForSelector('#pending form [name="field.name"]');
     await click(page, '#pending form', 'decline');
     await page.waitForFunction(() => document.getElementById('answered').textContent.includes('decline'));
     await clean();

@@ -14,6 +14,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/schema"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -58,6 +59,9 @@ func readForms(requests []byte) (map[string]Form, error) {
 		if q.Method != mcp.MethodElicit || cmp.Or(q.Params.Mode, "form") != "form" || q.Params.Schema == nil {
 			return nil, fault.New(fault.MissingCapability, "the tool asks for %s, which this door cannot pass on; call it from a client over MCP that can", fault.Clip(q.Method))
 		}
+		if _, err := schema.Compile(q.Params.Schema); err != nil {
+			return nil, fault.New(fault.Internal, "the tool asks with a form that is no JSON Schema, and no answer can be checked by; tell who runs its service").Because(err).Ran(fault.No)
+		}
 		forms[key] = Form{Message: q.Params.Message, Schema: q.Params.Schema}
 	}
 	return forms, nil
@@ -75,7 +79,7 @@ func (r *run) elicit(ctx context.Context, cfg *Config, asked *busv1.InputRequire
 	case len(asked.InputRequests)+len(asked.RequestState)+len(r.Arguments) > maxAsked:
 		return fault.New(fault.TooLarge, "the arguments, what the tool asks and what it keeps until it is answered are more than the %d bytes that a door besides MCP's holds; call it from a client over MCP", maxAsked)
 	}
-	held := r.heldCall(store.Asked(r.Principal.ID()))
+	held := r.heldCall(store.Asked(r.Payer)) // of anonymous callers, those of one address
 	held.Requests, held.State = asked.InputRequests, asked.RequestState
 	if err := cfg.Approvals.Hold(ctx, held); err != nil {
 		return err
@@ -110,11 +114,10 @@ func (r *run) heldCall(decider string) *store.HeldCall {
 func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Credentials) (all []*store.HeldCall, err error) {
 	look := g.look(MethodElicitationsList, "", door, credentials)
 	defer func() { look.done(ctx, err) }()
-	who, err := look.authenticate(ctx)
-	if err != nil || g.cfg.Approvals == nil {
+	if _, err := look.authenticate(ctx); err != nil || g.cfg.Approvals == nil {
 		return nil, err
 	}
-	err = g.cfg.Approvals.Held(ctx, store.Asked(who.ID()), func(held *store.HeldCall) {
+	err = g.cfg.Approvals.Held(ctx, store.Asked(look.r.Payer), func(held *store.HeldCall) {
 		if over(held) == nil {
 			held.Arguments, held.Requests, held.State = nil, nil, nil // each may be large
 			all = append(all, held)
@@ -128,19 +131,18 @@ func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Cre
 func (g *Gateway) FindElicitation(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
 	look := g.look(MethodElicitationsGet, id, door, credentials)
 	defer func() { look.done(ctx, err) }()
-	who, err := look.authenticate(ctx)
-	if err != nil {
+	if _, err := look.authenticate(ctx); err != nil {
 		return nil, err
 	}
-	return g.asked(ctx, who, id, Approvals.Look)
+	return g.asked(ctx, look.r.Payer, id, Approvals.Look)
 }
 
-// asked finds what somebody is asked, by Approvals.Look or Take.
-func (g *Gateway) asked(ctx context.Context, who Principal, id string, by func(Approvals, context.Context, string, string) (*store.HeldCall, error)) (*store.HeldCall, error) {
+// asked finds what a payer is asked, by Approvals.Look or Take.
+func (g *Gateway) asked(ctx context.Context, payer, id string, by func(Approvals, context.Context, string, string) (*store.HeldCall, error)) (*store.HeldCall, error) {
 	if g.cfg.Approvals == nil {
 		return nil, unknownElicitation()
 	}
-	held, err := by(g.cfg.Approvals, ctx, store.Asked(who.ID()), id)
+	held, err := by(g.cfg.Approvals, ctx, store.Asked(payer), id)
 	if err == nil {
 		err = over(held)
 	}
@@ -159,18 +161,18 @@ func unknownElicitation() error {
 // fails before it runs can be answered again, for the rest of its time; one that asks
 // more is held again, as another one.
 func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentials, id string, responses []byte, onFrame OnFrame) (*Answer, error) {
-	who, err := g.Authenticate(ctx, credentials)
-	if err != nil {
+	look := g.look(MethodElicitationsGet, id, door, credentials)
+	if _, err := look.authenticate(ctx); err != nil { // wrong answers count for limits, too
 		return nil, err
 	}
-	held, err := g.asked(ctx, who, id, Approvals.Look)
+	held, err := g.asked(ctx, look.r.Payer, id, Approvals.Look)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkResponses(held.Requests, responses); err != nil {
 		return nil, err
 	}
-	if held, err = g.asked(ctx, who, id, Approvals.Take); err != nil {
+	if held, err = g.asked(ctx, look.r.Payer, id, Approvals.Take); err != nil {
 		return nil, err
 	}
 	credentials.Toolset = held.Toolset // for the record: the call is what the set made of it

@@ -56,7 +56,9 @@ func (r *run) openState(ctx context.Context, s *store.Sealer) ([]byte, error) {
 
 // sealState seals the state that an answer takes through the client.
 func (r *run) sealState(ctx context.Context, s *store.Sealer, a *Answer) error {
-	if a.InputRequired == nil || len(a.InputRequired.RequestState) == 0 {
+	// One that is held has state also where its service keeps none: an answer is for the
+	// tool that asked.
+	if a.InputRequired == nil || len(a.InputRequired.RequestState) == 0 && !r.AskLater {
 		return nil
 	}
 	sealed, err := s.Seal(ctx, r.belongsTo(), a.InputRequired.RequestState, s.Now().Add(stateLife))

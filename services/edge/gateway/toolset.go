@@ -85,6 +85,16 @@ func (r *run) through(cfg *Config, now *catalogue.Snapshot) (catalogue.Target, e
 	return t, err
 }
 
+// stillThrough refuses a held call that was made through a toolset which its caller may
+// no longer use, or which no longer has the tool.
+func (r *run) stillThrough(cfg *Config) error {
+	set, err := cfg.toolset(r.Principal, &r.Credentials)
+	if err == nil && set != nil && !set.Tools.Has(r.Name) {
+		err = UnknownTool(r.Name)
+	}
+	return err
+}
+
 // become makes the call one of what the member is of.
 func (r *run) become(m *toolset.Member) (err error) {
 	r.said.Arguments, err = m.Arguments(r.Arguments)

@@ -24,6 +24,9 @@ func find(cfg *Config) link {
 			now := cfg.Catalogue.Now()
 			if r.Credentials.Toolset == "" || r.found {
 				r.Target, r.missing = target(now, r.Principal.Tenant, r.Call)
+				if err := r.stillThrough(cfg); err != nil {
+					r.missing = err
+				}
 			} else {
 				r.Target, r.missing = r.through(cfg, now)
 			}

@@ -70,7 +70,7 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	if packed && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if packed && takesGzip(r.Header) {
 		h.Set("Content-Encoding", "gzip")
 	} else if packed {
 		z, err := gzip.NewReader(bytes.NewReader(body))
@@ -83,6 +83,21 @@ func Serve(w http.ResponseWriter, r *http.Request, name string) error {
 	}
 	door.Answer(w, http.StatusOK, kind, body)
 	return nil
+}
+
+// takesGzip reports whether a client takes gzip (RFC 9110, 12.5.3).
+func takesGzip(h http.Header) bool {
+	takes := false
+	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h["Accept-Encoding"], ",")), ",") {
+		coding, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";q=")
+		switch some := strings.Trim(weight, "0.") != "" || weight == ""; coding {
+		case "gzip", "x-gzip":
+			return some
+		case "*":
+			takes = some
+		}
+	}
+	return takes
 }
 
 func nothing() error { return fault.New(fault.MethodNotFound, "nothing is at this path") }

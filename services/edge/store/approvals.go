@@ -83,8 +83,9 @@ func NewApprovals(conn *bus.Conn) *Approvals {
 // Approvers stands for those of a tenant who decide on the calls of others.
 func Approvers(tenant string) string { return "approvers:" + tenant } // IDs of principals begin with a digit
 
-// Asked stands for who made a call, as who answers what its tool asks.
-func Asked(principal string) string { return "asked:" + principal }
+// Asked stands for who made a call, as who answers what its tool asks: the payer, since
+// nothing else tells anonymous callers apart.
+func Asked(payer string) string { return "asked:" + payer }
 
 // decider is who decides on the call.
 func (h *HeldCall) decider() string { return cmp.Or(h.For, h.Principal) }

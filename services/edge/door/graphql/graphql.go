@@ -86,7 +86,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.Header.Get("Upgrade") != "":
 		h.subscribe(w, r)
-	case r.Method == http.MethodGet && h.cfg.Guard.Loopback && strings.Contains(r.Header.Get("Accept"), "text/html"):
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && h.cfg.Guard.Loopback && strings.Contains(r.Header.Get("Accept"), "text/html"):
 		servePage(w)
 	case r.Method != http.MethodPost:
 		// Not even queries: a page of any origin can have a browser GET.

@@ -116,6 +116,16 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%s: %d for who has it", l[1], r.StatusCode)
 		}
 	}
+	for accept, packed := range map[string]bool{"gzip;q=0": false, "gzip; q=0.0, *": false, "br, GZIP;q=0.5": true, "*": true, "*;q=0": false, "notgzip": false} {
+		if r := w.do(t, "GET", "/docs/assets/react.js", "", header{"Accept-Encoding": accept}); (r.Header.Get("Content-Encoding") == "gzip") != packed {
+			t.Errorf("%s: %v", accept, r.Header)
+		}
+	}
+	for _, path := range []string{"/docs", "/graphql", "/docs/assets/react.js"} {
+		if r := w.do(t, "HEAD", path, "", header{"Accept": "text/html"}); r.StatusCode != 200 || r.body != "" {
+			t.Errorf("HEAD %s: %d %q", path, r.StatusCode, r.body)
+		}
+	}
 	for _, path := range []string{"/docs/assets/nope.js", "/docs/assets/docs.html", "/docs/assets/..%2Fown%2Fdocs.js", "/docs/nope"} {
 		w.do(t, "GET", path, "", nil).refused(t, 404, "method_not_found", "no")
 	}

@@ -58,5 +58,5 @@ func (h *Handler) llms(w http.ResponseWriter, r *http.Request, who api.Caller, _
 
 // linkText is text of services in Markdown: no link or line of its own begins in it.
 func linkText(s string) string {
-	return strings.NewReplacer("\n", " ", "\r", " ", "[", "\\[", "]", "\\]", "<", "\\<", "`", "'").Replace(s)
+	return strings.NewReplacer(`\`, `\\`, "\n", " ", "\r", " ", "[", "\\[", "]", "\\]", "<", "\\<", "`", "'").Replace(s)
 }

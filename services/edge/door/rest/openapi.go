@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -120,18 +121,25 @@ func describe(tools []*api.Tool, set string) ([]byte, error) {
 	taken := map[string]bool{}
 	size := 0
 	for i, t := range tools {
-		if size += len(t.InputSchema) + len(t.OutputSchema) + len(t.Description); size > maxDescribed {
-			doc.LeftOut = len(tools) - i
-			break
-		}
-		key := componentKey(t.Name, taken)
-		op, err := describeTool(t, key, doc.Components["schemas"])
+		parts := map[string]jsontext.Value{}
+		op, err := describeTool(t, componentKey(t.Name, taken), parts)
 		if err != nil {
 			return nil, err
 		}
-		if doc.Paths["/tools/"+url.PathEscape(t.Name)], err = json.Marshal(map[string]any{"post": op}, json.Deterministic(true)); err != nil {
+		path, err := json.Marshal(map[string]any{"post": op}, json.Deterministic(true))
+		if err != nil {
 			return nil, err
 		}
+		size += len(path)
+		for _, part := range parts { // as they are here: references are longer than they were
+			size += len(part)
+		}
+		if size > maxDescribed {
+			doc.LeftOut = len(tools) - i
+			break
+		}
+		maps.Copy(doc.Components["schemas"], parts)
+		doc.Paths["/tools/"+url.PathEscape(t.Name)] = path
 	}
 	return json.Marshal(doc, json.Deterministic(true))
 }

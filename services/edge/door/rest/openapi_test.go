@@ -2,10 +2,14 @@ package rest_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
@@ -55,17 +59,40 @@ func TestOpenAPIOfTools(t *testing.T) {
 	bustest.Eventually(t, "the tool is gone", func() bool { return read().Paths["/tools/tree"] == nil })
 }
 
+// What references grow to in the document counts for its size.
+func TestOpenAPIOfManyReferences(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	const many = 11
+	refs := strings.TrimSuffix(strings.Repeat(`{"$ref":"#"},`, 2400), ",")
+	for i := range many {
+		service.AddTool(w.svc.Service, service.Tool{Name: fmt.Sprintf("%0128d", i), InputSchema: []byte(`{"type":"object","allOf":[` + refs + `]}`)},
+			func(context.Context, *service.Call, []byte) (*service.Result, error) { return &service.Result{}, nil })
+	}
+	bustest.Eventually(t, "the tools are there", func() bool { return w.do(t, "GET", fmt.Sprintf("/tools/%0128d", many-1), "", nil).StatusCode == 200 })
+	var doc struct {
+		LeftOut int                       `json:"x-busbar-left-out"`
+		Paths   map[string]jsontext.Value `json:"paths"`
+	}
+	r := w.do(t, "GET", "/openapi.json", "", nil)
+	r.read(t, &doc)
+	if len(r.body) > 5<<20 || doc.LeftOut == 0 || doc.Paths["/tools/"+fmt.Sprintf("%0128d", 0)] == nil {
+		t.Errorf("%d bytes, %d tools left out", len(r.body), doc.LeftOut)
+	}
+}
+
 func TestLLMs(t *testing.T) {
 	t.Parallel()
 	w := start(t)
 	service.AddTool(w.svc.Service, service.Tool{Name: "sly", Description: "a\n\n# Heading [x](https://elsewhere.example)"},
 		func(context.Context, *service.Call, struct{}) (string, error) { return "", nil })
+	w.svc.AddResource(mcp.Resource{URI: `sly:a\](https://elsewhere.example)`, Name: "sly"}, nil)
 	var text string
 	bustest.Eventually(t, "the tool is listed", func() bool {
 		text = w.do(t, "GET", "/llms.txt", "", nil).body
-		return strings.Contains(text, "(/tools/sly)")
+		return strings.Contains(text, "(/tools/sly)") && strings.Contains(text, "[sly:a")
 	})
-	if !strings.HasPrefix(text, "# Busbar\n\n> ") || strings.Contains(text, "\n# Heading") || strings.Contains(text, "[x](") {
+	if !strings.HasPrefix(text, "# Busbar\n\n> ") || strings.Contains(text, "\n# Heading") || strings.Contains(text, "[x](") || !strings.Contains(text, `[sly:a\\\](`) { // an escaped backslash and bracket
 		t.Error(text)
 	}
 	for _, part := range []string{"\n## Tools\n", "- [echo](/tools/echo)", "\n## Resources\n", "\n## Prompts\n", "- [greet](/prompts/greet)", "\n## Optional\n"} {

@@ -1,9 +1,27 @@
 // Tools by forms, and what waits for an answer: elicitations and approvals. Texts of
-// services are only ever set as text.
+// services are only ever set as text, and what a service says may be of any form: none of
+// it keeps another's from being shown, or has a button do what it does not say.
 const element = (tag, props = {}, ...children) => {
   const e = Object.assign(document.createElement(tag), props);
   e.append(...children);
   return e;
+};
+
+/** visible writes what steers or hides text as escapes. */
+const visible = text => String(text ?? '').replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, c => `\\u{${c.codePointAt(0).toString(16)}}`);
+/** named is a tool by its title and always by its name. */
+const named = tool => visible(tool.title && tool.title !== tool.name ? `${tool.title} (tool ${tool.name})` : tool.name);
+
+/** once keeps the buttons of a part shut while its work runs: a double click is one. */
+const once = async (part, work) => {
+  const buttons = [...part.querySelectorAll('button')];
+  if (buttons.some(b => b.disabled)) return;
+  buttons.forEach(b => (b.disabled = true));
+  try {
+    await work();
+  } finally {
+    buttons.forEach(b => (b.disabled = false));
+  }
 };
 
 const request = async (path, body) => {
@@ -21,17 +39,25 @@ const request = async (path, body) => {
 
 const typeOf = schema => (Array.isArray(schema?.type) ? schema.type.find(t => t !== 'null') : schema?.type);
 
+/** choicesOf are the values that a schema names, each with what it is called. */
+function choicesOf(schema) {
+  if (Array.isArray(schema?.enum)) return schema.enum.map((value, i) => ({ value, title: schema.enumNames?.[i] ?? value }));
+  const all = Array.isArray(schema?.oneOf) ? schema.oneOf : [];
+  return all.filter(o => o && typeof o === 'object' && 'const' in o).map(o => ({ value: o.const, title: o.title ?? o.const }));
+}
+
 /** field is a control for a value of a schema; value() is undefined where nothing is given, and throws for what is none. */
 function field(name, schema, required) {
   const type = typeOf(schema);
-  const choices = schema?.enum ?? schema?.oneOf?.filter(o => 'const' in o).map(o => o.const);
-  const about = [schema?.description, required ? 'required' : ''].filter(Boolean).join(' · ');
+  const choices = choicesOf(schema);
+  const about = [visible(schema?.description), required ? 'required' : ''].filter(Boolean).join(' · ');
   let control, value;
-  if (choices?.length) {
+  if (choices.length) {
     control = element('select', {}, ...(required ? [] : [element('option', { value: '' })]),
-      ...choices.map((c, i) => element('option', { value: String(i), textContent: schema.enumNames?.[i] ?? schema.oneOf?.[i]?.title ?? String(c) })));
-    value = () => (control.value === '' ? undefined : choices[Number(control.value)]);
-    if (schema.default !== undefined && choices.includes(schema.default)) control.value = String(choices.indexOf(schema.default));
+      ...choices.map((c, i) => element('option', { value: String(i), textContent: visible(typeof c.title === 'object' ? JSON.stringify(c.title) : c.title) })));
+    value = () => (control.value === '' ? undefined : choices[Number(control.value)].value);
+    const preset = choices.findIndex(c => c.value === schema.default);
+    if (preset >= 0) control.value = String(preset);
   } else if (type === 'boolean') {
     control = element('input', { type: 'checkbox', checked: schema.default === true });
     value = () => (control.checked || required || schema.default !== undefined ? control.checked : undefined);
@@ -58,13 +84,15 @@ function field(name, schema, required) {
       }
     };
   }
-  control.name = name;
-  return { label: element('label', {}, element('span', { textContent: schema?.title ?? name }), control, element('small', { textContent: about })), value };
+  control.name = `field.${name}`; // alone it could stand for a part of the form, such as its onsubmit
+  const called = schema?.title && schema.title !== name ? `${schema.title} (${name})` : name;
+  return { label: element('label', {}, element('span', { textContent: visible(called) }), control, element('small', { textContent: about })), value };
 }
 
 /** fields are the controls for an object of a schema. */
 function fields(schema) {
-  const all = Object.entries(schema?.properties ?? {}).map(([name, s]) => [name, field(name, s, !!schema.required?.includes(name))]);
+  const required = Array.isArray(schema?.required) ? schema.required : [];
+  const all = Object.entries(schema?.properties ?? {}).map(([name, s]) => [name, field(name, s, required.includes(name))]);
   return {
     labels: all.map(([, f]) => f.label),
     value: () => Object.fromEntries(all.map(([name, f]) => [name, f.value()]).filter(([, v]) => v !== undefined)),
@@ -91,11 +119,10 @@ export function callPanel(pending) {
   const shown = () => {
     const tool = tools.get(choose.value);
     if (!tool) return;
-    about.textContent = tool.description;
+    about.textContent = visible(tool.description);
     const { labels, value } = fields(tool.input_schema);
     form.replaceChildren(...labels, element('button', { textContent: tool.requires_user_approval ? 'Call (a person has to agree)' : 'Call' }));
-    form.onsubmit = async event => {
-      event.preventDefault();
+    const call = async () => {
       try {
         out.className = '';
         const args = value();
@@ -107,6 +134,10 @@ export function callPanel(pending) {
         out.className = 'failed';
         out.textContent = e.message;
       }
+    };
+    form.onsubmit = event => {
+      event.preventDefault();
+      once(form, call);
     };
   };
   choose.onchange = shown;
@@ -141,11 +172,13 @@ export function pendingPanel() {
   };
   panel.refresh = async () => {
     const [asked, held] = await Promise.all([request('/elicitations'), request('/approvals')]);
+    const failed = text => element('p', { className: 'failed', textContent: text });
+    const drawn = (draw, id) => draw(id, done).catch(e => failed(`${id} cannot be shown: ${e.message}`));
     const forms = await Promise.all([
-      ...(asked.value.elicitations ?? []).map(e => elicitation(e.elicitation, done)),
-      ...(held.value.approvals ?? []).map(a => approval(a.approval, done)),
+      ...(asked.value.elicitations ?? []).map(e => drawn(elicitation, e.elicitation)),
+      ...(held.value.approvals ?? []).map(a => drawn(approval, a.approval)),
     ]);
-    list.replaceChildren(...forms.filter(Boolean));
+    list.replaceChildren(...[asked, held].filter(a => !a.ok).map(a => failed(a.value.detail)), ...forms.filter(Boolean));
     if (!list.children.length) list.textContent = 'Nothing.';
     panel.classList.toggle('busy', list.children.length > 0);
   };
@@ -158,14 +191,14 @@ async function elicitation(id, done) {
   const path = `/elicitations/${id}`, { ok, value } = await request(path);
   if (!ok) return null; // answered meanwhile
   const asked = Object.entries(value.requests).map(([key, q]) => [key, q, fields(q.requested_schema)]);
-  const form = element('form', {}, element('strong', { textContent: `${value.title ?? value.name} asks` }));
-  const send = async responses => {
+  const form = element('form', {}, element('strong', { textContent: `${named(value)} asks` }));
+  const send = responses => once(form, async () => {
     const answer = await request(path, { responses });
     if (answer.status !== 400) return done(answer);
     problem.textContent = answer.value.detail;
-  };
+  });
   const problem = element('p', { className: 'failed' });
-  for (const [, q, f] of asked) form.append(element('p', { textContent: q.message }), ...f.labels);
+  for (const [, q, f] of asked) form.append(element('p', { textContent: visible(q.message) }), ...f.labels);
   const none = action => element('button', { type: 'button', textContent: action, onclick: () => send(Object.fromEntries(asked.map(([key]) => [key, { action }]))) });
   form.append(problem, element('button', { textContent: 'Answer' }), none('decline'), none('cancel'));
   form.onsubmit = event => {
@@ -182,7 +215,9 @@ async function elicitation(id, done) {
 async function approval(id, done) {
   const path = `/approvals/${id}`, { ok, value } = await request(path);
   if (!ok) return null;
-  const button = (textContent, approve) => element('button', { textContent, onclick: async () => done(await request(path, { approve })) });
-  return element('div', { className: 'waiting' }, element('strong', { textContent: `${value.principal} wants to call ${value.title ?? value.name} with` }),
+  const part = element('div', { className: 'waiting' });
+  const button = (textContent, approve) => element('button', { textContent, onclick: () => once(part, async () => done(await request(path, { approve }))) });
+  part.append(element('strong', { textContent: `${visible(value.principal)} wants to call ${named(value)} with` }),
     element('pre', { textContent: value.shown }), button('Agree', true), button('Refuse', false));
+  return part;
 }

@@ -1,0 +1,208 @@
+package gateway_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/access"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
+	"github.com/busbar-mcp/busbar/services/edge/store"
+)
+
+// asker is a service of its own making, which keeps no state: its tool asks with the form
+// that it is called with.
+type asker struct {
+	conn     *bus.Conn
+	server   *bus.Server
+	form     atomic.Value
+	answered atomic.Int64
+}
+
+func newAsker(t *testing.T, url string) *asker {
+	t.Helper()
+	a := &asker{conn: bustest.Connect(t, url)}
+	a.form.Store(`{"type":"object"}`)
+	var err error
+	a.server, err = bus.Serve(t.Context(), a.conn, bus.ServerConfig{Service: "asker", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		if len(req.InputResponses) > 0 {
+			a.answered.Add(1)
+			return &busv1.Result{Json: []byte(`{"content":[]}`)}, nil
+		}
+		return &busv1.InputRequired{InputRequests: []byte(`{"ok":{"method":"elicitation/create","params":{"message":"OK?","requestedSchema":` + a.form.Load().(string) + `}}}`)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.server.Drain(context.Background()) })
+	return a
+}
+
+// offer has the tool on offer under a title; withdraw takes it away.
+func (a *asker) offer(t *testing.T, w *world, title string) (withdraw func()) {
+	t.Helper()
+	announcer, err := registry.Announce(a.conn, "asker", a.server.Instance(), "1.0.0", &busv1.Catalogue{Service: "asker", Tools: []*busv1.Tool{{
+		Name: "form", Json: []byte(`{"name":"form","title":"` + title + `","inputSchema":{"type":"object"}}`), InputSchema: []byte(`{"type":"object"}`),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the tool "+title, func() bool {
+		target, ok := w.live.Now().Tool("form")
+		return ok && target.Tool.Title == title
+	})
+	var gone atomic.Bool
+	withdraw = func() {
+		if !gone.Swap(true) {
+			announcer.Withdraw(context.Background())
+		}
+	}
+	t.Cleanup(withdraw)
+	return withdraw
+}
+
+// What a caller fills in goes to the tool that asked, also where its service keeps no
+// state, and only for forms that an answer can be checked by.
+func TestElicitationOfHostileServices(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		cfg.Approvals, cfg.Authenticator = store.NewApprovals(bustest.Connect(t, url)), byTenant{}
+	})
+	a := newAsker(t, url)
+	withdraw := a.offer(t, w, "reads")
+	bob := gateway.Credentials{Bearer: "acme/bob"}
+	ask := func() error {
+		_, err := w.gateway.Do(t.Context(), later("acme/bob", "form"), nil)
+		return err
+	}
+
+	for name, form := range map[string]string{
+		"no schema": `{"type":"object","properties":{"a":{"enum":"a"}}}`, "a text": `"a"`, "elsewhere": `{"$ref":"https://elsewhere.example/schema"}`,
+	} {
+		a.form.Store(form)
+		if err := ask(); !fault.Is(err, fault.Internal) || fault.From(err).Executed != fault.No {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if all, err := w.gateway.Elicitations(t.Context(), "desk", bob); err != nil || len(all) != 0 {
+		t.Errorf("held: %v, %v", all, err)
+	}
+
+	a.form.Store(`{"type":"object"}`)
+	answer := func(id string) error {
+		_, err := w.gateway.Answer(t.Context(), "desk", bob, id, []byte(`{"ok":{"action":"accept"}}`), nil)
+		return err
+	}
+	id, _ := elicitation(t, ask())
+	before, _ := elicitation(t, ask())
+	if err := answer(id); err != nil || a.answered.Load() != 1 {
+		t.Errorf("%v, %d answers", err, a.answered.Load())
+	}
+	withdraw()
+	a.offer(t, w, "deletes")
+	if err := answer(before); !fault.Is(err, fault.InvalidParams) || fault.From(err).Executed != fault.No || a.answered.Load() != 1 {
+		t.Errorf("to another tool: %v, %d answers", err, a.answered.Load())
+	}
+}
+
+// Callers who show nothing are told apart by where they are, and wrong answers count for
+// their limits.
+func TestElicitationOfAnonymousCallers(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	counted := &counting{}
+	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		cfg.Approvals, cfg.Limiter = store.NewApprovals(bustest.Connect(t, url)), counted
+	})
+	from := func(address string) gateway.Credentials { return gateway.Credentials{Address: address} }
+	c := later("", "remember")
+	c.Credentials = from("192.0.2.1")
+	_, err := w.gateway.Do(t.Context(), c, nil)
+	id, _ := elicitation(t, err)
+	answer := func(address, with string) error {
+		_, err := w.gateway.Answer(t.Context(), "desk", from(address), id, []byte(with), nil)
+		return err
+	}
+	const ok = `{"ok":{"action":"accept"}}`
+	if err := answer("192.0.2.2", ok); !fault.Is(err, fault.UnknownElicitation) {
+		t.Errorf("from elsewhere: %v", err)
+	}
+	if all, err := w.gateway.Elicitations(t.Context(), "desk", from("192.0.2.2")); err != nil || len(all) != 0 {
+		t.Errorf("elsewhere: %v, %v", all, err)
+	}
+	if all, err := w.gateway.Elicitations(t.Context(), "desk", from("192.0.2.1")); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	before := counted.n.Load()
+	if err := answer("192.0.2.1", `{}`); !fault.Is(err, fault.InvalidParams) || counted.n.Load() != before+1 {
+		t.Errorf("%v, counted %d", err, counted.n.Load()-before)
+	}
+	if err := answer("192.0.2.1", ok); err != nil {
+		t.Error(err)
+	}
+}
+
+// counting lets everything pass, and counts it.
+type counting struct{ n atomic.Int64 }
+
+// Acquire implements gateway.Limiter.
+func (c *counting) Acquire(context.Context, gateway.View) (func(), error) {
+	c.n.Add(1)
+	return func() {}, nil
+}
+
+// A call of a toolset is answered as long as its caller may use the set, and the set has
+// the tool.
+func TestElicitationThroughAToolset(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	policies := map[string]string{
+		"as it was": `allow: ["tools/*", toolsets/desk]}}` + "\n" + `toolsets: {desk: {offers: [tools/remember]}}`,
+		"no right":  `allow: ["tools/*"]}}` + "\n" + `toolsets: {desk: {offers: [tools/remember]}}`,
+		"no tool":   `allow: ["tools/*", toolsets/desk]}}` + "\n" + `toolsets: {desk: {offers: [tools/echo]}}`,
+		"no set":    `allow: ["tools/*", toolsets/desk]}}`,
+	}
+	edges := map[string]*gateway.Gateway{}
+	startOn(t, url, func(_ *world, cfg *gateway.Config) {
+		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
+		for name, policy := range policies {
+			path := filepath.Join(t.TempDir(), "access.yaml")
+			if err := os.WriteFile(path, []byte("roles: {worker: {"+policy+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			live, err := access.Open(path, bustest.Logger(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(live.Close)
+			cfg.Access = live
+			edges[name] = gateway.New(*cfg)
+		}
+	})
+	c := later("acme/ada", "remember")
+	c.Credentials.Toolset = "desk"
+	_, err := edges["as it was"].Do(t.Context(), c, nil)
+	id, _ := elicitation(t, err)
+	answer := func(edge string) error {
+		_, err := edges[edge].Answer(t.Context(), "desk", gateway.Credentials{Bearer: "acme/ada"}, id, []byte(`{"ok":{"action":"accept"}}`), nil)
+		return err
+	}
+	for edge, reason := range map[string]fault.Reason{"no right": fault.UnknownToolset, "no tool": fault.UnknownTool, "no set": fault.UnknownToolset} {
+		if err := answer(edge); !fault.Is(err, reason) || fault.From(err).Executed != fault.No {
+			t.Errorf("%s: %v", edge, err)
+		}
+	}
+	if err := answer("as it was"); err != nil {
+		t.Error(err)
+	}
+}
