@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -87,10 +88,8 @@ func (b *Bucket) last(ctx context.Context, key string) (value []byte, revision u
 		ctx, cancel = context.WithTimeout(ctx, bucketTime)
 		defer cancel()
 	}
-	var msg *nats.Msg
-	err = b.conn.repeated(ctx, func(ctx context.Context) (err error) {
-		msg, err = b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
-		return err
+	msg, err := repeated(ctx, b.conn, func(ctx context.Context) (*nats.Msg, error) {
+		return b.conn.nc.RequestWithContext(ctx, subject.GetKey(b.name, key), nil)
 	})
 	if err != nil {
 		return nil, 0, false, wire.NotReached(err)
@@ -163,17 +162,17 @@ func (b *Bucket) write(ctx context.Context, key string, value []byte, header nat
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTime)
 	defer cancel()
-	var ack *jetstream.PubAck
-	store := func(ctx context.Context) (err error) {
-		ack, err = b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: header}, expect...)
-		return err
+	store := func(ctx context.Context) (*jetstream.PubAck, error) {
+		own := maps.Clone(header) // the library writes into it
+		return b.conn.js.PublishMsg(ctx, &nats.Msg{Subject: subject.Key(b.name, key), Data: value, Header: own}, expect...)
 	}
+	var ack *jetstream.PubAck
 	var err error
 	if len(expect) == 0 {
-		err = b.conn.repeated(ctx, store)
+		ack, err = repeated(ctx, b.conn, store)
 	} else { // a second one could find what the first has written
 		b.conn.Settle(ctx)
-		err = store(ctx)
+		ack, err = store(ctx)
 	}
 	switch {
 	case err == nil:

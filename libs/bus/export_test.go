@@ -79,5 +79,6 @@ func (c *Caller) Became(ctx context.Context, service, instance, call string) (Ca
 	return state, err
 }
 
-// Remember bounds the bytes of answers that the instance remembers for callers.
-func (s *Server) Remember(bytes int) { s.begun.maxBytes = bytes }
+// Remember bounds the calls that the instance remembers for callers, and the bytes of their
+// answers.
+func (s *Server) Remember(calls, bytes int) { s.begun.maxCalls, s.begun.maxBytes = calls, bytes }

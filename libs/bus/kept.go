@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"strings"
@@ -46,20 +47,11 @@ type keptCalls struct {
 	mu     sync.Mutex
 	calls  map[string]*keptCall
 	shares map[shareName]*keptShare
-	// ended and bytes are those of all shares.
-	ended, bytes int
+	// ended and bytes have all shares, the one first that makes room for others.
+	ended, bytes heaviest
 	swept        time.Time
 	// lost says that some call is not even known any more.
 	lost bool
-}
-
-// keptShare are the calls of one tenant, or of a caller without one, that are over.
-type keptShare struct {
-	name shareName
-	// order has the oldest first, in two parts: of the first forgotten ones only the names
-	// are left.
-	order            []*keptCall
-	forgotten, bytes int
 }
 
 type keptCall struct {
@@ -116,6 +108,8 @@ func (k *keptCalls) begin(id string, of shareName) {
 	defer k.mu.Unlock()
 	if k.calls == nil {
 		k.calls, k.shares = map[string]*keptCall{}, map[shareName]*keptShare{}
+		k.ended.weight = func(s *keptShare) *weight { return &s.calls }
+		k.bytes.weight = func(s *keptShare) *weight { return &s.bytes }
 	}
 	c := k.calls[FirstID(id)]
 	if c == nil {
@@ -156,42 +150,44 @@ func (k *keptCalls) end(id string, body proto.Message, f *fault.Error) {
 		c.answer = wholeFrame(body, c.answer)
 	}
 	c.size = proto.Size(c.answer)
-	own := k.shares[c.of]
-	if own == nil {
-		own = &keptShare{name: c.of}
-		k.shares[c.of] = own
-	}
-	own.order = append(own.order, c)
-	own.bytes += c.size
-	k.bytes += c.size
-	k.ended++
+	own := k.keep(c)
 	k.expire(own)
-	if k.bytes > k.maxBytes && time.Since(k.swept) > time.Second {
+	if k.bytes.all > k.maxBytes && time.Since(k.swept) > time.Second {
 		k.swept = time.Now()
 		for _, s := range k.shares {
 			k.expire(s)
 		}
 	}
-	for k.bytes > k.maxBytes {
-		k.forget(k.most(own, k.bytes, func(s *keptShare) int { return s.bytes }))
+	for k.bytes.all > k.maxBytes {
+		k.forget(k.bytes.shares[0])
 	}
-	for k.ended > k.maxCalls {
-		k.drop(k.most(own, k.ended, func(s *keptShare) int { return len(s.order) }))
+	for k.ended.all > k.maxCalls {
+		k.drop(k.ended.shares[0])
 	}
 }
 
-// most is a share that has as much as the average, or more: own, if it does, else the one
-// that has most.
-func (k *keptCalls) most(own *keptShare, all int, of func(*keptShare) int) *keptShare {
-	if of(own)*len(k.shares) >= all {
-		return own
+// keep adds a call that has ended to its share.
+func (k *keptCalls) keep(c *keptCall) *keptShare {
+	own := k.shares[c.of]
+	if own == nil {
+		own = &keptShare{name: c.of, order: []*keptCall{c}}
+		k.shares[c.of] = own
+		heap.Push(&k.ended, own)
+		heap.Push(&k.bytes, own)
+	} else {
+		own.order = append(own.order, c)
 	}
-	for _, s := range k.shares {
-		if of(s) > of(own) {
-			own = s
-		}
-	}
+	k.changed(own, 1, c.size)
 	return own
+}
+
+// changed has the weights of a share right after it got so many more.
+func (k *keptCalls) changed(s *keptShare, calls, bytes int) {
+	k.ended.changed(s, calls)
+	k.bytes.changed(s, bytes)
+	if len(s.order) == 0 {
+		delete(k.shares, s.name)
+	}
 }
 
 // expire forgets the answers of a share that are too old.
@@ -204,10 +200,9 @@ func (k *keptCalls) expire(s *keptShare) {
 // forget forgets the oldest answer of a share.
 func (k *keptCalls) forget(s *keptShare) {
 	oldest := s.order[s.forgotten]
-	s.bytes -= oldest.size
-	k.bytes -= oldest.size
 	oldest.answer = nil
 	s.forgotten++
+	k.changed(s, 0, -oldest.size)
 }
 
 // drop forgets the oldest call of a share.
@@ -221,10 +216,7 @@ func (k *keptCalls) drop(s *keptShare) {
 	s.order[0], k.lost = nil, true
 	s.order = s.order[1:]
 	s.forgotten--
-	k.ended--
-	if len(s.order) == 0 {
-		delete(k.shares, s.name)
-	}
+	k.changed(s, -1, 0)
 }
 
 // keptFrame is the frame that ends a call. A large result is kept as the error

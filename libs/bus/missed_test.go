@@ -162,7 +162,7 @@ func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
 		}
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	}})
-	server.Remember(256 << 10)
+	server.Remember(100, 256<<10)
 	caller := newCaller(t, url)
 	call := func(tenant string) string {
 		req := effect("x")
@@ -186,4 +186,53 @@ func TestATenantsAnswersMakeNoOthersForgotten(t *testing.T) {
 	is(small, bus.CallEnded)
 	is(last, bus.CallEnded)
 	is(first, bus.CallForgotten)
+}
+
+// Many callers with a call each have the average so low that nearly everybody is above it:
+// still the one with most makes room, and of those with the same the one from long ago.
+func TestManyCallersMakeNoOneForgotten(t *testing.T) {
+	t.Parallel()
+	const most, hogs = 40, 4
+	url := bustest.Server(t)
+	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+		return &busv1.Result{Json: object(max(2, map[string]int{"hog": 60 << 10, "some": 20 << 10}[req.Name]))}, nil
+	}})
+	server.Remember(most, hogs*61<<10)
+	caller := newCaller(t, url)
+	call := func(payer string) string {
+		req := of(payer, 0)
+		req.AskFirst, req.Id = true, bus.NewCallID()
+		id := req.Id
+		if _, err := caller.CallWith(t.Context(), "svc", req, bus.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	is := func(who, id string, want bus.CallState) {
+		t.Helper()
+		if state, err := caller.Became(t.Context(), "svc", server.Instance(), id); err != nil || state != want {
+			t.Errorf("the call of %s is %v, %v, and not %v", who, state, err, want)
+		}
+	}
+	var ofHog []string
+	for range hogs {
+		ofHog = append(ofHog, call("hog"))
+	}
+	first := call("payer 0")
+	for i := 1; i < most-hogs-1; i++ {
+		call(fmt.Sprint("payer ", i))
+	}
+	some := call("some")
+	is("one with less", some, bus.CallEnded)
+	is("the one with most", ofHog[0], bus.CallForgotten)
+	is("the same, lately", ofHog[hogs-1], bus.CallEnded)
+	// There is room for no more calls: all but the last one of the hog are dropped.
+	for i := range hogs - 1 {
+		call(fmt.Sprint("next ", i))
+	}
+	is("one with as many as all others", first, bus.CallEnded)
+	last := call("last")
+	is("the last", last, bus.CallEnded)
+	call("the very last")
+	is("the first", first, bus.CallForgotten)
 }

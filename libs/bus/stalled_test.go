@@ -59,7 +59,9 @@ func TestStalledInstance(t *testing.T) {
 				c.then(t, cmd.Process)
 				err := await(t, "the call ends", ended)
 				took = time.Since(begun)
-				if c.reason == "" && err != nil || c.reason != "" && !fault.Is(err, c.reason) {
+				// One that ends before its permit has left never runs, which is certain.
+				before := name == "it ends" && fault.Is(err, fault.Unavailable) && fault.From(err).Executed == fault.No
+				if c.reason == "" && err != nil || c.reason != "" && !fault.Is(err, c.reason) && !before {
 					t.Errorf("after %v: %v", took, err)
 				}
 				if permits != 1 {

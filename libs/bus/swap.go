@@ -49,19 +49,39 @@ const answerTime = 300 * time.Millisecond
 
 // repeated makes a request that may be made again, and does so when the server went away
 // before it answered, or whoever was asked behind it did. To wait for that answer would take
-// all the time there is.
-func (c *Conn) repeated(ctx context.Context, request func(context.Context) error) error {
+// all the time there is. The first answer to any of them counts: of a slow disk it comes when
+// the request has been made again.
+func repeated[T any](ctx context.Context, c *Conn, request func(context.Context) (T, error)) (T, error) {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer)
+	again := time.NewTimer(0)
+	defer again.Stop()
 	for wait := answerTime; ; wait *= 4 {
 		c.Settle(ctx)
 		server := c.server.Load()
-		asking, cancel := context.WithTimeout(ctx, wait)
-		stop := context.AfterFunc(server.ctx, cancel)
-		err := request(asking)
-		again := asking.Err() != nil && ctx.Err() == nil
-		stop()
-		cancel()
-		if err == nil || !again {
-			return err
+		go func() {
+			value, err := request(ctx)
+			select {
+			case answers <- answer{value, err}:
+			case <-ctx.Done():
+			}
+		}()
+		again.Reset(wait)
+		select {
+		case a := <-answers:
+			if a.err == nil || server.ctx.Err() == nil || ctx.Err() != nil {
+				return a.value, a.err
+			}
+		case <-server.ctx.Done():
+		case <-again.C:
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -146,4 +147,26 @@ func TestAwayForLongIsNotWaitedFor(t *testing.T) {
 	bustest.Eventually(t, "it has only begun", func() bool { return !conn.Away() })
 	n.Mend()
 	bustest.Eventually(t, "the bus is back", func() bool { return bucket.Put(t.Context(), "k", nil) == nil && !conn.Away() })
+}
+
+// A slow disk answers when the request has been made again: that counts.
+func TestTheFirstAnswerCounts(t *testing.T) {
+	t.Parallel()
+	_, bucket, conn := swapping(t)
+	if err := conn.JetStream().DeleteStream(t.Context(), "KV_"+bus.SessionsBucket); err != nil {
+		t.Fatal(err)
+	}
+	var first *nats.Msg
+	if _, err := conn.NATS().Subscribe("$KV."+bus.SessionsBucket+".k", func(msg *nats.Msg) {
+		if first == nil {
+			first = msg
+		} else {
+			_ = first.Respond([]byte(`{"stream":"KV_sessions","seq":1}`))
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bucket.Put(within(t, bustest.Promptly), "k", nil); err != nil {
+		t.Error(err)
+	}
 }

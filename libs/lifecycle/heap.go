@@ -36,9 +36,14 @@ func setHeap() {
 // pace sets how far the heap grows until the next collection, and does so again after it.
 // now is what was set last.
 func pace(now int) {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	next := growth(live[0].Value.Uint64())
+	// The percentage is of all that the collector goes through.
+	size := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(size)
+	var all uint64
+	for _, part := range size {
+		all += part.Value.Uint64()
+	}
+	next := growth(all)
 	if next < now*9/10 || next > now*11/10 { // to set it stops the program for a moment
 		debug.SetGCPercent(next)
 		now = next
@@ -46,8 +51,7 @@ func pace(now int) {
 	runtime.AddCleanup(new(*byte), pace, now)
 }
 
-// growth is the percentage by which a heap of live bytes grows by heapRoom, or by itself
-// if that is more.
-func growth(live uint64) int {
-	return int(min(max(heapRoom*100/max(live, 1), usualGrowth), greatestGrowth))
+// growth is the percentage of size that is heapRoom, or that Go has if that is more.
+func growth(size uint64) int {
+	return int(min(max(heapRoom*100/max(size, 1), usualGrowth), greatestGrowth))
 }

@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/metrics"
 	"strconv"
 	"testing"
+	"time"
 )
 
 func TestGrowth(t *testing.T) {
@@ -29,7 +31,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// making names the variable by which the test binary is a program that makes garbage.
+// making names the variable by which the test binary is a program that makes garbage, or
+// one with many goroutines.
 const making = "BUSBAR_TEST_GARBAGE"
 
 var kept, garbage []byte
@@ -37,6 +40,10 @@ var kept, garbage []byte
 // makeGarbage says how often it was collected.
 func makeGarbage() {
 	setHeap()
+	if os.Getenv(making) == "goroutines" {
+		makeGoroutines()
+		return
+	}
 	kept = make([]byte, 8<<20)
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -72,5 +79,43 @@ func TestHeapHasRoom(t *testing.T) {
 	}
 	if n := collections("GOGC=", "GOMEMLIMIT=20MiB"); n < 3 {
 		t.Errorf("collected %d times, where the program may take 20 MiB", n)
+	}
+}
+
+// makeGoroutines says by how many bytes the heap may grow beside 32 MiB of stacks.
+func makeGoroutines() {
+	started, end := make(chan struct{}), make(chan struct{})
+	for range 2000 {
+		go func() {
+			var frame [16 << 10]byte
+			started <- struct{}{}
+			<-end
+			runtime.KeepAlive(&frame)
+		}()
+		<-started
+	}
+	var room uint64
+	for range 100 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond) // to be paced
+		now := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}, {Name: "/gc/heap/live:bytes"}}
+		metrics.Read(now)
+		if room = now[0].Value.Uint64() - now[1].Value.Uint64(); room <= heapRoom*5/4 {
+			break
+		}
+	}
+	fmt.Print(room)
+	close(end)
+}
+
+func TestStacksMakeNoMoreRoom(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), making+"=goroutines", "GOGC=")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if room, err := strconv.Atoi(string(out)); err != nil || room > heapRoom*5/4 || room < heapRoom/2 {
+		t.Errorf("the heap may grow by %s bytes, %v", out, err)
 	}
 }

@@ -32,8 +32,9 @@ const (
 	groupEvents = 128
 	groupBytes  = 128 << 10
 	// againTime is how long a message waits for its acknowledgement before it is sent again:
-	// a stream's leader that is about to stop may have taken it along. ackTime is how long
-	// each of the two may take in all, on a slow disk.
+	// a stream's leader that is about to stop may have taken it along. It is twice as long
+	// as the last one took, if that is more: a slow disk that writes all twice never catches
+	// up. ackTime is how long each of the two may take in all, on a slow disk.
 	againTime = 600 * time.Millisecond
 	ackTime   = 1200 * time.Millisecond
 	// A message that no server takes, since the stream's leader is about to be another,
@@ -54,8 +55,9 @@ type Log struct {
 	subject string
 	room    *room
 
-	// again is of who sends.
+	// again and took, how long the last acknowledgement did, are of who sends.
 	again *time.Timer
+	took  time.Duration
 
 	mu      sync.Mutex
 	waiting []*group // not sent yet, in order; the last one may grow
@@ -177,15 +179,16 @@ func (l *Log) send() {
 // what is in the trail twice counts once.
 func (l *Log) publish(g *group) error {
 	data := g.message()
+	began := time.Now()
 	var stored <-chan *jetstream.PubAck
 	first, err := l.try(data)
 	if err == nil {
 		stored = first.Ok()
-		l.again.Reset(againTime)
+		l.again.Reset(max(againTime, 2*l.took))
 		defer l.again.Stop()
 		select {
 		case <-stored:
-			l.stored(data)
+			l.stored(data, began)
 			return nil
 		case err = <-first.Err():
 		case <-l.again.C:
@@ -209,7 +212,7 @@ func (l *Log) publish(g *group) error {
 	case <-l.conn.Closed():
 		return nats.ErrConnectionClosed
 	}
-	l.stored(data)
+	l.stored(data, began)
 	return nil
 }
 
@@ -220,7 +223,11 @@ func (l *Log) try(data []byte) (jetstream.PubAckFuture, error) {
 	return l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
 }
 
-func (l *Log) stored(data []byte) { l.room.sent(len(data) + len(l.subject) + storedWith) }
+// stored notes a message that was sent first at began.
+func (l *Log) stored(data []byte, began time.Time) {
+	l.took = time.Since(began)
+	l.room.sent(len(data) + len(l.subject) + storedWith)
+}
 
 // message is an AuditEvent if the group is of one, else an AuditGroup.
 func (g *group) message() []byte {

@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	// beginTime bounds how long a call waits for the record that it begins, and where there
-	// is a spool endTime for how it ended: while the servers of the stream vote for a
-	// leader its client is told so within a second.
+	// beginTime is how long a call waits for the record that it begins while the trail takes
+	// no event at all, and where there is a spool endTime for how it ended: while the
+	// servers of the stream vote for a leader its client is told so within a second.
 	beginTime, endTime = 900 * time.Millisecond, 500 * time.Millisecond
-	// appendTime bounds what no call waits for, or has no other place.
+	// appendTime bounds every wait, and that of what no call waits for, or has no other
+	// place.
 	appendTime = 2 * time.Second
 	// lookTime bounds a look at the trail.
 	lookTime = 700 * time.Millisecond
@@ -232,17 +233,47 @@ func (t *Trail) unready() error {
 
 var errBusAway = errors.New("the bus is not reachable")
 
-// append sends records and waits for so long until they are safe, whether or not the
-// client still does.
+// errIdle is why records are not waited for any longer.
+var errIdle = errors.New("nothing has been stored for too long")
+
+// append sends records and waits until they are safe, whether or not the client still does,
+// and until the trail has taken nothing for so long: on a slow disk records wait for those
+// before them as well.
 func (t *Trail) append(ctx context.Context, within time.Duration, records ...[]byte) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTime)
 	defer cancel()
 	began := time.Now()
+	var check func()
+	check = func() {
+		switch left := t.patience(began, within); {
+		case ctx.Err() != nil: // nobody waits
+		case left > 0:
+			time.AfterFunc(left, check)
+		default:
+			cancel()
+		}
+	}
+	idle := time.AfterFunc(within, check)
+	defer idle.Stop()
 	err := t.log.AppendRecords(ctx, records...)
-	if errors.Is(err, context.DeadlineExceeded) && t.took(began) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && t.took(began):
 		return err // its disk is slow: the next ones may do better
+	case errors.Is(err, context.Canceled):
+		err = errIdle
 	}
 	return t.appended(err)
+}
+
+// patience is what is left of so long from when the trail took an event last, but not before
+// since.
+func (t *Trail) patience(since time.Time, within time.Duration) (left time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken.After(since) {
+		since = t.taken
+	}
+	return time.Until(since.Add(within))
 }
 
 // appended notes whether records were taken.

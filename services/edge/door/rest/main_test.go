@@ -20,7 +20,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A client that reads nothing until a busy machine has nothing more to send is not gone.
+	door.SetTimes(2*bustest.Patience, 15*time.Second)
+	goleak.VerifyTestMain(m)
+}
 
 // world is an edge with a service behind.
 type world struct {

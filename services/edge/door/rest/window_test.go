@@ -71,6 +71,9 @@ func TestBatchWindow(t *testing.T) {
 			count++
 		}
 		if err != nil {
+			if err != io.EOF {
+				t.Errorf("the answer ends with %v", err)
+			}
 			break
 		}
 	}

@@ -1,0 +1,69 @@
+package audit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// slowDisk has messages of the trail acknowledged after so long. It says when one has come.
+func (w *world) slowDisk(t testing.TB, each time.Duration) <-chan struct{} {
+	t.Helper()
+	s, err := w.js.Stream(t.Context(), "AUDIT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	events := cfg.Subjects[0]
+	cfg.Subjects = []string{"elsewhere"}
+	if _, err := w.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	came := make(chan struct{}, 100)
+	if _, err := w.js.Conn().Subscribe(events, func(msg *nats.Msg) {
+		came <- struct{}{}
+		time.AfterFunc(each, func() { _ = msg.Respond([]byte(`{"stream":"AUDIT","seq":1}`)) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return came
+}
+
+// A record that waits for the one before it, and then for its own, has the time of both.
+func TestSlowDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.join(t, "", true)
+	came := w.slowDisk(t, 500*time.Millisecond)
+	done := make(chan error, 2)
+	effect := func() {
+		_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+		done <- err
+	}
+	go effect()
+	<-came
+	go effect()
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a disk takes long for is not sent twice for ever.
+func TestSlowDiskHasNoMoreToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.join(t, "", true)
+	came := w.slowDisk(t, 700*time.Millisecond)
+	if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(came); n > 3 {
+		t.Errorf("%d messages of a beginning and an end, want the first one twice", n)
+	}
+}
