@@ -94,7 +94,10 @@ func tamper(ctx context.Context, w *world) error {
 		if c, err = w.signed(ctx); err != nil {
 			return err
 		}
-		if _, err := db.Exec(ctx, `DROP TABLE IF EXISTS kept_event, kept_chain; CREATE TABLE kept_event AS SELECT * FROM audit_event; CREATE TABLE kept_chain AS SELECT * FROM audit_chain`); err != nil {
+		if err := alone(ctx, db, func() error {
+			_, err := db.Exec(ctx, `DROP TABLE IF EXISTS kept_event, kept_chain; CREATE TABLE kept_event AS SELECT * FROM audit_event; CREATE TABLE kept_chain AS SELECT * FROM audit_chain`)
+			return err
+		}); err != nil {
 			return err
 		}
 		for until := time.Now().Add(beforeSigned); i < n && time.Now().Before(until); i++ {

@@ -214,12 +214,7 @@ type client struct {
 	answer  []byte
 }
 
-func dial(b *testing.B, addr net.Addr, tool string) *client {
-	b.Helper()
-	return dialAs(b, addr, tool, "")
-}
-
-// dialAs is dial of a client with an API key.
+// dialAs connects a client with an API key; empty for none.
 func dialAs(b *testing.B, addr net.Addr, tool, key string) *client {
 	b.Helper()
 	conn, err := net.Dial("tcp", addr.String())
