@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
@@ -60,9 +62,11 @@ func TestStdioSpool(t *testing.T) {
 		_, err := first.tryCall(answerTime, "tools/call", callAnalyze)
 		return err != nil
 	})
+	// Not only that of the call before, which NATS may not have taken any more.
 	eventually(t, "its record waits on the disk", func() bool {
-		for _, size := range spools(t, dir) {
-			if size > 0 {
+		for path := range spools(t, dir) {
+			raw, err := os.ReadFile(path)
+			if err == nil && (bytes.Contains(raw, []byte(fault.Unavailable)) || bytes.Contains(raw, []byte(fault.PeerLost))) {
 				return true
 			}
 		}
