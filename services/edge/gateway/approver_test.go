@@ -31,18 +31,17 @@ func (byTenant) Authenticate(_ context.Context, c gateway.Credentials) (gateway.
 	return p, nil
 }
 
-// Where the policy says who approves, they do, for others of their tenant: nobody
-// for itself, and nobody of another tenant.
-func TestSomebodyElseApproves(t *testing.T) {
-	t.Parallel()
-	url := bustest.Server(t)
-	path := filepath.Join(t.TempDir(), "access.yaml")
-	policy := `
+const adminsApprove = `
 roles:
   worker: {allow: ["tools/*"]}
   admin: {allow: [tools/echo], approve: ["tools/*"]}
 require_approval: [tools/echo]
 `
+
+// openPolicy opens a policy, and says where its file is.
+func openPolicy(t *testing.T, policy string) (live *access.Live, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "access.yaml")
 	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +50,15 @@ require_approval: [tools/echo]
 		t.Fatal(err)
 	}
 	t.Cleanup(live.Close)
+	return live, path
+}
+
+// Where the policy says who approves, they do, for others of their tenant: nobody
+// for itself, and nobody of another tenant.
+func TestSomebodyElseApproves(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	live, path := openPolicy(t, adminsApprove)
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
 		cfg.Approvals, cfg.Authenticator, cfg.Access, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, live, sealer(t, 1)
 	})
@@ -121,7 +129,7 @@ require_approval: [tools/echo]
 	}
 	// What was denied meanwhile does not run.
 	id = hold("acme/ada", "echo")
-	if err := os.WriteFile(path, bytes.Replace([]byte(policy), []byte(`["tools/*"]}`), []byte(`["tools/*"], deny: [tools/echo]}`), 1), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Replace([]byte(adminsApprove), []byte(`["tools/*"]}`), []byte(`["tools/*"], deny: [tools/echo]}`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	before := live.Now().Digest()

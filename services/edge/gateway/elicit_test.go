@@ -3,8 +3,6 @@ package gateway_test
 import (
 	"context"
 	"crypto/rand"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
-	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -46,21 +43,7 @@ func elicitation(t *testing.T, err error) (id string, forms map[string]gateway.F
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	path := filepath.Join(t.TempDir(), "access.yaml")
-	policy := `
-roles:
-  worker: {allow: ["tools/*"]}
-  admin: {allow: [tools/echo], approve: ["tools/*"]}
-require_approval: [tools/echo]
-`
-	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	live, err := access.Open(path, bustest.Logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(live.Close)
+	live, _ := openPolicy(t, adminsApprove)
 	var other *gateway.Gateway
 	w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
 		cfg.Approvals, cfg.Authenticator, cfg.Sealer = store.NewApprovals(bustest.Connect(t, url)), byTenant{}, sealer(t, 1)
