@@ -25,7 +25,7 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// sources is where links to what is no page lead.
+// sources is where links lead to files that are no pages.
 const sources = "https://github.com/busbar-mcp/busbar/blob/main/"
 
 //go:embed page.html style.css search.js
@@ -166,8 +166,8 @@ func write(file string, content []byte) error {
 	return os.WriteFile(file, content, 0o644)
 }
 
-// relink has links lead to pages of the site, or to the source of what is none. A link to
-// what is not there is an error.
+// relink has links lead to pages of the site, and to the sources of files that are no pages.
+// A link to a file that is not there is an error.
 func (p *page) relink(pages map[string]*page, repository fs.FS) error {
 	return ast.Walk(p.tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		var destination *[]byte

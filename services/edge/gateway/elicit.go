@@ -127,7 +127,7 @@ func (g *Gateway) Elicitations(ctx context.Context, door string, credentials Cre
 }
 
 // FindElicitation returns a call that waits for its caller's answer. The error has
-// reason UnknownElicitation if there is none.
+// reason UnknownElicitation if no such call waits.
 func (g *Gateway) FindElicitation(ctx context.Context, door string, credentials Credentials, id string) (held *store.HeldCall, err error) {
 	look := g.look(MethodElicitationsGet, id, door, credentials)
 	defer func() { look.done(ctx, err) }()

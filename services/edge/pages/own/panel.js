@@ -46,7 +46,7 @@ function choicesOf(schema) {
   return all.filter(o => o && typeof o === 'object' && 'const' in o).map(o => ({ value: o.const, title: o.title ?? o.const }));
 }
 
-/** field is a control for a value of a schema; value() is undefined where nothing is given, and throws for what is none. */
+/** field is a control for a value of a schema; value() is undefined where nothing is given, and throws where the text is not such a value. */
 function field(name, schema, required) {
   const type = typeOf(schema);
   const choices = choicesOf(schema);
