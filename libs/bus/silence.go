@@ -78,6 +78,11 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 	// missed, not nil meanwhile, says what the instance knows of a call that was silent:
 	// what it said may have been lost with a NATS server.
 	var missed <-chan missing
+	// alive begins once more to wait.
+	alive := func() {
+		heard = time.Now()
+		quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false
+	}
 	asking, unasked := context.WithCancel(ctx)
 	defer unasked()
 	stop := func() {}
@@ -102,8 +107,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			if overflow {
 				return nil, fault.New(fault.PeerLost, "more than %d frames arrived faster than they could be read", maxQueued)
 			}
-			heard = time.Now()
-			quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false
+			alive()
 		case took := <-caughtUp:
 			if took > late {
 				patience = maxSlow
@@ -115,8 +119,7 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			switch {
 			case m.state != CallEnded && x.waits(): // what has come meanwhile says more
 			case m.state == CallRunning:
-				heard = time.Now()
-				quietUntil, checked, caughtUp, due, a.stalled = heard.Add(MaxSilence), false, nil, 0, false
+				alive()
 			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
 			default:
 				return a.found(m)
