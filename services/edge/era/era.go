@@ -44,6 +44,13 @@ type Responder interface {
 	Respond(status int, message []byte, refused error)
 }
 
+// Lasting is a Responder whose door does not keep a handler for a request that lasts.
+type Lasting interface {
+	Responder
+	// Last has rest go on, with a Responder that takes this one's place.
+	Last(rest func(out Responder))
+}
+
 // Request is one message with what its door knows about it.
 type Request struct {
 	Message *mcp.Message
@@ -202,9 +209,26 @@ func (s *Server) Begin(ctx context.Context, r *Request, out Responder) (rest fun
 
 // answer carries a request out and sends its response.
 func (s *Server) answer(ctx context.Context, r *Request, out Responder) {
-	defer r.over()
+	over := r.over
+	defer func() { over() }()
 	rep, err := s.do(ctx, r, out)
-	s.respond(ctx, r, out, rep, err)
+	if rep.rest == nil {
+		s.respond(ctx, r, out, rep, err)
+		return
+	}
+	rest := func(out Responder) {
+		rep, err := rep.rest(out)
+		s.respond(ctx, r, out, rep, err)
+	}
+	if door, ok := out.(Lasting); ok {
+		over = func() {}
+		door.Last(func(out Responder) {
+			defer r.over()
+			rest(out)
+		})
+		return
+	}
+	rest(out)
 }
 
 // respond sends the response to a request, as nothing else does but Refuse.
