@@ -46,6 +46,7 @@ func (l *Lasting) Serve(run func(*Events)) {
 	s := &lasting{all: l.all, ctx: l.ctx, cancel: l.cancel, run: run, events: newEvents(out, l.cancel)}
 	given, ok := out.(given)
 	if !ok {
+		defer l.all.leave()
 		s.events.Notify(nil) // the head
 		s.serve()
 		return
@@ -86,7 +87,6 @@ type lasting struct {
 
 // serve serves the stream to its end.
 func (s *lasting) serve() {
-	defer s.all.leave()
 	defer s.cancel()
 	// A defect met by one stream must not end those of others.
 	if caught := panics.Try(func() { s.run(s.events) }); caught != nil {
@@ -98,6 +98,7 @@ func (s *lasting) serve() {
 
 // serveAt is serve for a connection that the server has given away.
 func (s *lasting) serveAt(conn net.Conn) {
+	defer s.all.leave()
 	end := context.AfterFunc(s.ctx, func() { _ = conn.Close() })
 	read := make(chan struct{})
 	go func() {
