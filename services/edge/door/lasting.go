@@ -3,10 +3,9 @@ package door
 import (
 	"bufio"
 	"context"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httputil"
+	"strconv"
 	"sync"
 
 	"github.com/sourcegraph/conc/panics"
@@ -134,15 +133,16 @@ func (g given) write(messages [][]byte, last bool) error {
 		out.Reset(nil)
 		buffers.Put(out)
 	}()
-	chunks := httputil.NewChunkedWriter(out)
 	for _, m := range messages {
-		if _, err := chunks.Write(m); err != nil {
-			return err
+		if len(m) == 0 {
+			continue // it would be the end
 		}
+		_, _ = out.Write(append(strconv.AppendUint(out.AvailableBuffer(), uint64(len(m)), 16), "\r\n"...))
+		_, _ = out.Write(m)
+		_, _ = out.WriteString("\r\n")
 	}
 	if last {
-		_ = chunks.Close()
-		_, _ = io.WriteString(out, "\r\n") // no trailers
+		_, _ = out.WriteString("0\r\n\r\n")
 	}
-	return out.Flush()
+	return out.Flush() // with the first error
 }

@@ -212,23 +212,25 @@ func (s *Server) answer(ctx context.Context, r *Request, out Responder) {
 	over := r.over
 	defer func() { over() }()
 	rep, err := s.do(ctx, r, out)
-	if rep.rest == nil {
+	door, lasting := out.(Lasting)
+	switch {
+	case rep.rest == nil:
 		s.respond(ctx, r, out, rep, err)
-		return
-	}
-	rest := func(out Responder) {
-		rep, err := rep.rest(out)
-		s.respond(ctx, r, out, rep, err)
-	}
-	if door, ok := out.(Lasting); ok {
+	case lasting:
 		over = func() {}
 		door.Last(func(out Responder) {
 			defer r.over()
-			rest(out)
+			s.goOn(ctx, r, out, rep.rest)
 		})
-		return
+	default:
+		s.goOn(ctx, r, out, rep.rest)
 	}
-	rest(out)
+}
+
+// goOn carries out the rest of a request, and sends its response.
+func (s *Server) goOn(ctx context.Context, r *Request, out Responder, rest func(Sender) (reply, error)) {
+	rep, err := rest(out)
+	s.respond(ctx, r, out, rep, err)
 }
 
 // respond sends the response to a request, as nothing else does but Refuse.

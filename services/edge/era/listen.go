@@ -74,7 +74,7 @@ func (w *wanted) resource(uri string) bool {
 
 // listen answers subscriptions/listen: an acknowledgement, then the changes
 // the client opted in to, until it or the server ends the stream.
-func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (_ reply, err error) {
+func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	want, err := readWanted(r.Message.P.Notifications)
 	if err != nil {
 		return reply{}, err
