@@ -23,6 +23,9 @@ type bench struct {
 	rows     []row
 	costs    []cost
 	curves   []curve
+	spents   []spent
+	// environment is added to that of programs that are started.
+	environment []string
 	// again are groups that were measured a second time, and why.
 	again []string
 }
@@ -39,6 +42,7 @@ var groups []group
 func init() { // not at its declaration: groups are known to --help, which they can reach
 	groups = []group{
 		{"core", "small calls, beside the floor and other servers", (*bench).core},
+		{"budget", "where the processor time and the memory of a small call go", (*bench).budget},
 		{"sizes", "small and large arguments and results", (*bench).sizes},
 		{"progress", "calls with progress frames", (*bench).progress},
 		{"catalogue", "lists of 10 to 10,000 tools, and calls beside them", (*bench).catalogue},
@@ -47,6 +51,7 @@ func init() { // not at its declaration: groups are known to --help, which they 
 		{"doors", "the small call through each door", (*bench).doors},
 		{"scale", "1 to 4 edges, 1 to 8 instances", (*bench).scale},
 		{"streams", "10,000 idle streams, and a change that all are told of", (*bench).streams},
+		{"memory", "memory at rest, of a session and of a service", (*bench).memory},
 		{"stdio", "the start of busbar stdio", (*bench).stdio},
 	}
 }
@@ -115,14 +120,14 @@ func (b *bench) say(format string, args ...any) {
 // twice measures a group, and a second time if that failed: a refusal of a machine that
 // stood still is not worth the figures of the others, but it is told.
 func (b *bench) twice(ctx context.Context, g group) error {
-	rows, costs, curves := len(b.rows), len(b.costs), len(b.curves)
+	rows, costs, curves, spents := len(b.rows), len(b.costs), len(b.curves), len(b.spents)
 	err := b.group(ctx, g)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	b.say("%s: failed, once more: %v", g.name, err)
 	b.again = append(b.again, fmt.Sprintf("%s was measured again after an error: %.300v", g.name, err))
-	b.rows, b.costs, b.curves = b.rows[:rows], b.costs[:costs], b.curves[:curves]
+	b.rows, b.costs, b.curves, b.spents = b.rows[:rows], b.costs[:costs], b.curves[:curves], b.spents[:spents]
 	return b.group(ctx, g)
 }
 
@@ -132,18 +137,21 @@ func (b *bench) group(ctx context.Context, g group) (err error) {
 	if b.dir, err = os.MkdirTemp("", "busbar-bench-"); err != nil {
 		return err
 	}
-	defer func() {
-		for _, end := range slices.Backward(b.closers) {
-			err = errors.Join(err, end())
-		}
-		b.closers = nil
-		err = errors.Join(err, os.RemoveAll(b.dir))
-	}()
+	defer func() { err = errors.Join(err, b.end(), os.RemoveAll(b.dir)) }()
 	// The small call is what all else is told by, and has twice the time.
-	if b.turn = b.round; g.name != "core" {
+	if b.turn = b.round; g.name != "core" && g.name != "budget" {
 		b.turn /= 2
 	}
 	return g.run(b, ctx)
+}
+
+// end ends what the group has started so far.
+func (b *bench) end() (err error) {
+	for _, end := range slices.Backward(b.closers) {
+		err = errors.Join(err, end())
+	}
+	b.closers = nil
+	return err
 }
 
 // later has something done at the end of the group, the last first.
@@ -187,6 +195,7 @@ func (b *bench) print(w io.Writer, took time.Duration) {
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.What, quantity(r.median(), r.Unit), quantity(r.Of[0], ""), quantity(r.Of[len(r.Of)-1], ""), r.wanted(), r.reached(), r.Note)
 	}
 	_ = t.Flush()
+	b.printSpent(w)
 	if len(b.costs) == 0 {
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -119,12 +118,6 @@ func (b *bench) catalogue(ctx context.Context) error {
 		b.add(r)
 	}
 	b.add(row{Group: "catalogue", What: "calls with " + names[len(names)-1] + ", of those with " + names[0], Of: rates(calls[len(calls)-1], calls[0]), Want: 0.97})
-	edge := func(c *contender) float64 { return c.cost.Memory[slices.Index(c.cost.Process, "edge")] }
-	few, many := lists[0], lists[len(lists)-2]
-	b.add(row{
-		Group: "catalogue", What: "memory of the edge for each service with ten tools", Unit: "KiB",
-		Of: []float64{(edge(many) - edge(few)) * 1024 / float64(most-1)},
-	})
 	return nil
 }
 

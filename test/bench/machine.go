@@ -45,9 +45,18 @@ func loadAverage() string {
 }
 
 // built are the programs that are measured.
-type built struct{ dir, peers, nats string }
+type built struct {
+	dir, nats string
+	// instead are programs that are started instead of those that are shipped.
+	instead map[string]string
+}
 
-func (b built) path(name string) string { return filepath.Join(b.dir, name) }
+func (b built) path(name string) string {
+	if other, ok := b.instead[name]; ok {
+		return other
+	}
+	return filepath.Join(b.dir, name)
+}
 
 // build brings all programs up to date, those of this checkout as they are shipped.
 func build(ctx context.Context, root string) (built, error) {
@@ -56,10 +65,10 @@ func build(ctx context.Context, root string) (built, error) {
 	if err != nil {
 		return built{}, err
 	}
-	b := built{dir: filepath.Dir(made[0])}
-	b.peers, b.nats = b.path("peers"), b.path("nats-server")
+	b := built{dir: filepath.Dir(made[0]), instead: map[string]string{}}
+	b.nats = b.path("nats-server")
 	for _, c := range []struct{ dir, work, out, source string }{
-		{filepath.Join(root, "test", "bench", "peers"), "off", b.peers, "."},
+		{filepath.Join(root, "test", "bench", "peers"), "off", b.path("peers"), "."},
 		// The NATS server is the one that the libraries require.
 		{filepath.Join(root, "libs"), filepath.Join(root, "go.work"), b.nats, "github.com/nats-io/nats-server/v2"},
 	} {

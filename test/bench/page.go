@@ -68,6 +68,7 @@ func (b *bench) markdown(plots string, took time.Duration) string {
 	for _, g := range groups {
 		b.markdownRows(&w, g)
 		b.markdownCosts(&w, g)
+		b.markdownSpent(&w, g)
 		if g.name == "core" {
 			fmt.Fprintf(&w, "\n![Calls a second](%s/rates.svg)\n\n![Processor time of a call](%[1]s/cpu.svg)\n\n![Latency](%[1]s/latency.svg)\n", plots)
 		}

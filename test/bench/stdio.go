@@ -37,7 +37,7 @@ func (b *bench) stdio(ctx context.Context) error {
 			want string
 			argv []string
 		}{
-			{&nothing, "{}", []string{b.programs.peers, "nothing"}},
+			{&nothing, "{}", []string{b.programs.path("peers"), "nothing"}},
 			{&existing, `"tools":[`, []string{b.programs.path("busbar"), "stdio", "--data-dir", old}},
 			{&fresh, `"tools":[`, []string{b.programs.path("busbar"), "stdio", "--data-dir", folder}},
 		} {

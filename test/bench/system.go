@@ -33,7 +33,7 @@ type system struct {
 
 // start runs one program of a system, and ends it with the group.
 func (b *bench) start(s *system, c process.Command) (*process.Process, error) {
-	c.Dir = b.dir
+	c.Dir, c.Env = b.dir, append(c.Env, b.environment...)
 	p, err := process.Start(c)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (b *bench) peer(name string, answers ...[]byte) (*system, error) {
 		return nil, err
 	}
 	s := &system{}
-	_, err = b.start(s, process.Command{Name: name, Path: b.programs.peers, Args: []string{name}, Env: env})
+	_, err = b.start(s, process.Command{Name: name, Path: b.programs.path("peers"), Args: []string{name}, Env: env})
 	return s, err
 }
 
@@ -97,10 +97,10 @@ func (b *bench) floorApart(answers ...[]byte) (*system, error) {
 	if err := b.natsServer(s, dir, "", "8MB"); err != nil {
 		return nil, err
 	}
-	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.peers, Args: []string{"floor-service", s.nats}, Env: env}); err != nil {
+	if _, err := b.start(s, process.Command{Name: "service", Path: b.programs.path("peers"), Args: []string{"floor-service", s.nats}, Env: env}); err != nil {
 		return nil, err
 	}
-	_, err = b.start(s, process.Command{Name: "edge", Path: b.programs.peers, Args: []string{"floor-edge", s.nats}})
+	_, err = b.start(s, process.Command{Name: "edge", Path: b.programs.path("peers"), Args: []string{"floor-edge", s.nats}})
 	return s, err
 }
 
