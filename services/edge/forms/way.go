@@ -61,9 +61,9 @@ var ways = map[fault.Reason]Way{
 	},
 	fault.UnknownApproval: {"", "GET /approvals lists what waits for you", "getApprovals lists what waits for you", "ListApprovals lists what waits for you", "GET /approvals lists what waits for you"},
 	fault.InputRequired: {
-		"", `POST /elicitations/{elicitation} with {"responses":{…}} answers`, "answerElicitation answers", `POST /elicitations/{elicitation} with {"responses":{…}} answers`, "elicitation_response answers",
+		"", `POST /elicitations/{elicitation} with {"responses":{…}} answers`, "answerElicitation answers", "AnswerElicitation answers", "elicitation_response answers",
 	},
-	fault.UnknownElicitation: {"", "GET /elicitations lists what your calls ask", "getElicitations lists what your calls ask", "GET /elicitations lists what your calls ask", "GET /elicitations lists what your calls ask"},
+	fault.UnknownElicitation: {"", "GET /elicitations lists what your calls ask", "getElicitations lists what your calls ask", "ListElicitations lists what your calls ask", "GET /elicitations lists what your calls ask"},
 	fault.RateLimited:        everywhere("", comeBack+"; GET /access/limits says what is left"),
 	fault.Overloaded:         everywhere("", comeBack),
 	fault.Unavailable:        everywhere("", comeBack+"; GET /readyz says what is away"),
