@@ -52,9 +52,9 @@ type Service struct {
 	description string
 	// instructions are for models; empty for none.
 	instructions string
-	store       string
-	concurrency int
-	log         *slog.Logger
+	store        string
+	concurrency  int
+	log          *slog.Logger
 	// namespace begins the names of tools and prompts; empty for none.
 	namespace  string
 	middleware []Middleware
