@@ -8,7 +8,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 func TestBucket(t *testing.T) {
@@ -61,15 +60,12 @@ func TestBucket(t *testing.T) {
 
 func TestBucketWithoutBus(t *testing.T) {
 	t.Parallel()
-	ns, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := bustest.Connect(t, ns.URL())
+	ns := bustest.Start(t, bustest.Config{})
+	conn := bustest.Connect(t, ns.URL)
 	b := conn.Bucket(bus.SessionsBucket)
 	ns.Stop()
 	bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() })
-	_, err = b.Get(t.Context(), "k")
+	_, err := b.Get(t.Context(), "k")
 	fails(t, err, fault.Unavailable, fault.No)
 	fails(t, b.Put(t.Context(), "k", nil), fault.Unavailable, fault.No)
 	fails(t, b.Delete(t.Context(), "k"), fault.Unavailable, fault.No)

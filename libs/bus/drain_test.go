@@ -14,7 +14,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // Draining answers everything in flight, running or waiting for a slot.
@@ -173,11 +172,8 @@ func TestDrainLeavesDeafHandlersBehind(t *testing.T) {
 // Draining does not hang when the bus is gone.
 func TestDrainWithoutBus(t *testing.T) {
 	t.Parallel()
-	ns, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := bustest.Connect(t, ns.URL())
+	ns := bustest.Start(t, bustest.Config{})
+	conn := bustest.Connect(t, ns.URL)
 	s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: "svc", Handler: echo})
 	if err != nil {
 		t.Fatal(err)

@@ -3,73 +3,30 @@ package bus_test
 import (
 	"context"
 	"errors"
-	"net"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
-
-// restartable is a NATS server that comes back at the same address with the
-// same data.
-type restartable struct {
-	t   *testing.T
-	cfg natsd.Config
-	ns  *natsd.Server
-	url string
-}
-
-func newRestartable(t *testing.T) *restartable {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	r := &restartable{t: t, cfg: natsd.Config{Listen: addr, DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t)}, url: "nats://" + addr}
-	r.start()
-	t.Cleanup(r.stop)
-	return r
-}
-
-func (r *restartable) start() {
-	r.t.Helper()
-	bustest.Eventually(r.t, "NATS starts", func() bool {
-		ns, err := natsd.Start(r.cfg)
-		r.ns = ns
-		return err == nil
-	})
-}
-
-func (r *restartable) stop() {
-	if r.ns != nil {
-		r.ns.Stop()
-		r.ns = nil
-	}
-}
 
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	ns := newRestartable(t)
+	ns := bustest.Start(t, bustest.Config{})
 	var ran atomic.Int32
-	_, served := serve(t, ns.url, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+	_, served := serve(t, ns.URL, bus.ServerConfig{Service: "svc", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 		if req.Name == "counted" {
 			ran.Add(1)
 		}
 		return &busv1.Result{Json: req.Arguments}, nil
 	}})
-	conn := bustest.Connect(t, ns.url)
+	conn := bustest.Connect(t, ns.URL)
 	caller, err := bus.NewCaller(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +37,7 @@ func TestOutage(t *testing.T) {
 	forgotten := conn.OnReconnect(func() { t.Error("a hook that was taken back") })
 	forgotten()
 	for outage := range 2 {
-		ns.stop()
+		ns.Stop()
 		bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() && !served.Connected() })
 		for range 20 {
 			start := time.Now()
@@ -90,7 +47,7 @@ func TestOutage(t *testing.T) {
 				t.Errorf("refused after %v", took)
 			}
 		}
-		ns.start()
+		ns.Restart()
 		back := time.Now()
 		bustest.Eventually(t, "calls work again", func() bool {
 			_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
@@ -109,15 +66,15 @@ func TestOutage(t *testing.T) {
 // A call in flight when the bus goes ends soon, not at its deadline.
 func TestOutageDuringCall(t *testing.T) {
 	t.Parallel()
-	ns := newRestartable(t)
+	ns := bustest.Start(t, bustest.Config{})
 	started, release := make(chan struct{}, 1), make(chan struct{})
-	serve(t, ns.url, bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+	serve(t, ns.URL, bus.ServerConfig{Service: "svc", Handler: func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
 		started <- struct{}{}
 		<-release
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	}})
 	t.Cleanup(func() { close(release) })
-	caller := newCaller(t, ns.url)
+	caller := newCaller(t, ns.URL)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil)
@@ -125,7 +82,7 @@ func TestOutageDuringCall(t *testing.T) {
 	}()
 	await(t, "the call runs", started)
 	start := time.Now()
-	ns.stop()
+	ns.Stop()
 	fails(t, await(t, "the call ends", ended), fault.PeerLost, fault.Unknown)
 	if took := time.Since(start); took > bustest.Promptly {
 		t.Errorf("ended after %v", took)
@@ -134,22 +91,22 @@ func TestOutageDuringCall(t *testing.T) {
 
 func TestConnectWaitsForTheBus(t *testing.T) {
 	t.Parallel()
-	ns := newRestartable(t)
-	ns.stop()
-	_, err := bus.Connect(within(t, 300*time.Millisecond), bus.Config{URL: ns.url, Logger: bustest.Logger(t)})
-	if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), ns.url) {
-		t.Errorf("error %v does not name %s", err, ns.url)
+	ns := bustest.Start(t, bustest.Config{})
+	ns.Stop()
+	_, err := bus.Connect(within(t, 300*time.Millisecond), bus.Config{URL: ns.URL, Logger: bustest.Logger(t)})
+	if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), ns.URL) {
+		t.Errorf("error %v does not name %s", err, ns.URL)
 	}
 	connected := make(chan error, 1)
 	go func() {
-		conn, err := bus.Connect(within(t, 10*time.Second), bus.Config{URL: ns.url, Logger: bustest.Logger(t)})
+		conn, err := bus.Connect(within(t, 10*time.Second), bus.Config{URL: ns.URL, Logger: bustest.Logger(t)})
 		if err == nil {
 			conn.Close()
 			conn.Close()
 		}
 		connected <- err
 	}()
-	ns.start()
+	ns.Restart()
 	if err := await(t, "the connection is made", connected); err != nil {
 		t.Error(err)
 	}
@@ -168,33 +125,13 @@ func TestConnectErrorKeepsSecrets(t *testing.T) {
 	}
 }
 
-// restricted runs a server where user "svc" may do nothing but answer.
-func restricted(t *testing.T) string {
-	t.Helper()
-	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, Users: []*server.User{{
-		Username: "svc", Password: "x", Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Allow: []string{"mcp.call.svc.>"}},
-			Publish:   &server.SubjectPermission{Allow: []string{"mcp.reply.svc.>"}},
-		},
-	}, {Username: "all", Password: "x"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS does not start")
-	}
-	return ns.Addr().String()
-}
-
 // NATS reports a missing permission only after the fact; a server that lacks
 // one must not seem to have started.
 func TestServeNoticesMissingPermission(t *testing.T) {
 	t.Parallel()
-	addr := restricted(t)
+	users := bustest.ServerFor(t, bustest.User{Name: "svc", Subscribe: []string{"mcp.call.svc.>"}, Publish: []string{"mcp.reply.svc.>"}})
 	for range 20 { // the report races with the start
-		conn, err := bus.Connect(t.Context(), bus.Config{URL: (&url.URL{Scheme: "nats", Host: addr, User: url.UserPassword("svc", "x")}).String(), Logger: bustest.Logger(t)})
+		conn, err := bus.Connect(t.Context(), bus.Config{URL: users["svc"], Logger: bustest.Logger(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -160,14 +160,14 @@ func TestRegistryForgetsKilledInstance(t *testing.T) {
 // change.
 func TestRegistrySurvivesOutage(t *testing.T) {
 	t.Parallel()
-	ns := newRestartable(t)
-	edge := bustest.Connect(t, ns.url)
+	ns := bustest.Start(t, bustest.Config{})
+	edge := bustest.Connect(t, ns.URL)
 	v := watch(t, edge)
-	conn := bustest.Connect(t, ns.url)
+	conn := bustest.Connect(t, ns.URL)
 	a := announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
 	v.sees(t, "text 1.0.0 x1: a", atOnce)
 	told := len(v.changes.all())
-	ns.stop()
+	ns.Stop()
 	bustest.Eventually(t, "the loss is noticed", func() bool { return !edge.Connected() && !conn.Connected() })
 	if v.now() != "text 1.0.0 x1: a" {
 		t.Errorf("without bus: %q", v.now())
@@ -175,9 +175,9 @@ func TestRegistrySurvivesOutage(t *testing.T) {
 	if err := a.Update(catalogue("text", "a", "b")); err != nil { // while away
 		t.Fatal(err)
 	}
-	ns.start()
+	ns.Restart()
 	v.sees(t, "text 1.0.0 x1: a b", 5*time.Second)
-	fresh := watch(t, bustest.Connect(t, ns.url))
+	fresh := watch(t, bustest.Connect(t, ns.URL))
 	fresh.sees(t, "text 1.0.0 x1: a b", 5*time.Second)
 	if changes := v.changes.all()[told:]; len(changes) != 1 {
 		t.Errorf("told %q", changes)
@@ -187,20 +187,20 @@ func TestRegistrySurvivesOutage(t *testing.T) {
 // The server may also come back without its data.
 func TestRegistrySurvivesLossOfData(t *testing.T) {
 	t.Parallel()
-	ns := newRestartable(t)
-	edge := bustest.Connect(t, ns.url)
+	ns := bustest.Start(t, bustest.Config{})
+	edge := bustest.Connect(t, ns.URL)
 	v := watch(t, edge)
-	conn := bustest.Connect(t, ns.url)
+	conn := bustest.Connect(t, ns.URL)
 	announce(t, conn, "text", "one", "1.0.0", catalogue("text", "a"))
 	v.sees(t, "text 1.0.0 x1: a", atOnce)
-	ns.stop()
-	ns.cfg.DataDir = t.TempDir()
-	ns.start()
+	ns.Stop()
+	ns.Lose()
+	ns.Restart()
 	bustest.Eventually(t, "both are back", func() bool { return edge.Connected() && conn.Connected() })
 	if _, err := storage.Ensure(within(t, 10*time.Second), edge, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
-	fresh := watch(t, bustest.Connect(t, ns.url))
+	fresh := watch(t, bustest.Connect(t, ns.URL))
 	fresh.sees(t, "text 1.0.0 x1: a", 8*time.Second)
 	if v.now() != fresh.now() {
 		t.Errorf("the old edge sees %q", v.now())

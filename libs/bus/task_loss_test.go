@@ -103,12 +103,12 @@ func TestTaskSurvivesNATS(t *testing.T) {
 	for name, endsIn := range map[string]bool{"the handler ends before NATS is back": true, "the handler ends when NATS is back": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ns := newRestartable(t)
-			tasks := openTasks(t, ns.url)
+			ns := bustest.Start(t, bustest.Config{})
+			tasks := openTasks(t, ns.URL)
 			started, release := make(chan struct{}, 8), make(chan struct{})
 			var runs atomic.Int32
 			for range 2 {
-				worker(t, ns.url, func(ctx context.Context, _ *busv1.Request, _ func(string)) (proto.Message, error) {
+				worker(t, ns.URL, func(ctx context.Context, _ *busv1.Request, _ func(string)) (proto.Message, error) {
 					n := runs.Add(1)
 					started <- struct{}{}
 					select {
@@ -122,11 +122,11 @@ func TestTaskSurvivesNATS(t *testing.T) {
 			id := begin(t, tasks, "x")
 			await(t, "the task runs", started)
 			stopped := time.Now()
-			ns.stop()
+			ns.Stop()
 			if endsIn {
 				close(release)
 			}
-			ns.start()
+			ns.Restart()
 			bustest.Eventually(t, "the record is reached again", func() bool {
 				_, err := tasks.Get(t.Context(), id)
 				return err == nil
@@ -136,7 +136,7 @@ func TestTaskSurvivesNATS(t *testing.T) {
 				close(release)
 			}
 			rec := becomes(t, tasks, id, completed)
-			drained(t, ns.url)
+			drained(t, ns.URL)
 			// After 3 s without a sign of life, which a busy machine may take, the queue
 			// gives the run to the other worker.
 			n := runs.Load()
@@ -152,21 +152,21 @@ func TestTaskSurvivesNATS(t *testing.T) {
 // An instance that waits for tasks does so again when NATS is back.
 func TestTaskWorkerAsksAnew(t *testing.T) {
 	t.Parallel()
-	ns := newRestartable(t)
-	tasks := openTasks(t, ns.url)
-	worker(t, ns.url, done)
+	ns := bustest.Start(t, bustest.Config{})
+	tasks := openTasks(t, ns.URL)
+	worker(t, ns.URL, done)
 	becomes(t, tasks, begin(t, tasks, "x"), completed)
 	waits := func() {
 		t.Helper()
-		js := rawJetStream(t, ns.url)
+		js := rawJetStream(t, ns.URL)
 		bustest.Eventually(t, "the instance waits for tasks", func() bool {
 			c, err := js.Consumer(t.Context(), "TASKS", "svc")
 			return err == nil && c.CachedInfo().NumWaiting == 1
 		})
 	}
 	waits()
-	ns.stop()
-	ns.start()
+	ns.Stop()
+	ns.Restart()
 	back := time.Now()
 	waits()
 	if took := time.Since(back); took > 5*time.Second {

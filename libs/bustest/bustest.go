@@ -1,5 +1,5 @@
 // Package bustest gives tests a real bus: a NATS server with JetStream of
-// their own, in the test's process and gone with it.
+// their own, in a process beside the test's (package beside) and gone with it.
 package bustest
 
 import (
@@ -11,18 +11,12 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // Server starts a NATS server for the test and returns its URL.
 func Server(t testing.TB) string {
 	t.Helper()
-	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: Logger(t)})
-	if err != nil {
-		t.Fatalf("start NATS: %v", err)
-	}
-	t.Cleanup(s.Stop)
-	return s.URL()
+	return Start(t, Config{}).URL
 }
 
 // Connect joins the bus at url for the length of the test, with its buckets

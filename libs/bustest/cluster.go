@@ -3,61 +3,62 @@ package bustest
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	"github.com/busbar-mcp/busbar/libs/bustest/beside"
 )
 
 // Cluster is a cluster of NATS servers with JetStream.
 type Cluster struct {
-	t       testing.TB
-	options []*server.Options
-	nodes   []*server.Server
+	t     testing.TB
+	nodes []*node
+}
+
+// node is a server of a cluster.
+type node struct {
+	name         string
+	port, routes int
+	dir          string // of JetStream, empty without it
+	cluster      string
+	gateway      string // its configuration
+	*beside.Server
 }
 
 // NewCluster starts a cluster of n servers for the test.
 func NewCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
-	// A port that was free may have been given to somebody else meanwhile.
-	for range 2 {
-		c := prepare(t, n)
+	var c *Cluster
+	twice(t, "NATS clusters", func() bool {
+		c = prepare(t, n)
 		c.startAll()
-		if c.led() {
-			return c
-		}
-		for i := range c.nodes {
-			c.Stop(i)
-		}
-	}
-	t.Fatal("two NATS clusters have no leader after 30 s each")
-	return nil
+		return c.led()
+	}, func() { c.stopAll() })
+	return c
 }
 
-// prepare makes the options of a cluster.
+// twice starts what needs ports: one that was free may have been given to somebody
+// else meanwhile.
+func twice(t testing.TB, what string, start func() (led bool), stop func()) {
+	t.Helper()
+	for range 2 {
+		if start() {
+			return
+		}
+		stop()
+	}
+	t.Fatalf("two %s have no leader after 30 s each", what)
+}
+
+// prepare plans a cluster.
 func prepare(t testing.TB, n int) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, nodes: make([]*server.Server, n)}
-	var routes []*url.URL
+	c := &Cluster{t: t}
 	for i := range n {
-		o := &server.Options{
-			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: freePort(t), NoSigs: true, NoLog: true, MaxPayload: 1 << 20,
-			JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: 8 << 30, JetStreamMaxMemory: 64 << 20, DisableShortFirstPing: true,
-			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: freePort(t)},
-		}
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", o.Cluster.Port)})
-		c.options = append(c.options, o)
+		c.nodes = append(c.nodes, &node{name: fmt.Sprintf("n%d", i), port: freePort(t), routes: freePort(t), dir: t.TempDir(), cluster: "test"})
 	}
-	for i := range n {
-		c.options[i].Routes = routes
-	}
-	t.Cleanup(func() {
-		for i := range c.nodes {
-			c.Stop(i)
-		}
-	})
+	t.Cleanup(c.stopAll)
 	return c
 }
 
@@ -68,24 +69,41 @@ func (c *Cluster) startAll() {
 	}
 }
 
+func (c *Cluster) stopAll() {
+	for i := range c.nodes {
+		c.Stop(i)
+	}
+}
+
 // Start starts a server that is not running, with the data it had.
 func (c *Cluster) Start(i int) {
 	c.t.Helper()
-	s, err := server.NewServer(c.options[i].Clone())
-	if err != nil {
+	var routes []string
+	for _, o := range c.nodes {
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", o.routes))
+	}
+	n := c.nodes[i]
+	conf := fmt.Sprintf("server_name: %s\nlisten: 127.0.0.1:%d\ncluster { name: %s, listen: \"127.0.0.1:%d\", routes: %s }\n%s",
+		n.name, n.port, n.cluster, n.routes, list(routes), n.gateway)
+	if n.dir != "" {
+		conf += fmt.Sprintf("jetstream { store_dir: %q, max_mem: 64MB, max_file: 8GB }\n", n.dir)
+	}
+	var err error
+	if n.Server, err = beside.Start(beside.Config{Conf: conf}, serverLog()); err != nil {
 		c.t.Fatalf("NATS server %d: %v", i, err)
 	}
-	go s.Start()
-	c.nodes[i] = s
 }
 
 // Stop stops a server.
 func (c *Cluster) Stop(i int) {
-	if s := c.nodes[i]; s != nil {
-		c.nodes[i] = nil
-		s.Shutdown()
-		s.WaitForShutdown()
+	n := c.nodes[i]
+	if n.Server == nil {
+		return
 	}
+	if err := n.Server.Stop(); err != nil {
+		c.t.Errorf("stop NATS server %d: %v", i, err)
+	}
+	n.Server = nil
 }
 
 // Ready waits until the servers that run have a leader.
@@ -99,8 +117,8 @@ func (c *Cluster) Ready() {
 // led is Ready, and reports whether it came to that.
 func (c *Cluster) led() bool {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for _, s := range c.nodes {
-			if s != nil && s.ReadyForConnections(time.Second) && s.JetStreamIsLeader() {
+		for i := range c.nodes {
+			if s := c.state(i); s.Ready && s.Leads {
 				return true
 			}
 		}
@@ -108,13 +126,32 @@ func (c *Cluster) led() bool {
 	return false
 }
 
+// state is what a server says of itself, nothing when it does not run.
+func (c *Cluster) state(i int) beside.State {
+	c.t.Helper()
+	n := c.nodes[i]
+	if n.Server == nil {
+		return beside.State{}
+	}
+	s, err := n.State()
+	if err != nil {
+		c.t.Fatalf("NATS server %d: %v", i, err)
+	}
+	return s
+}
+
 // Holds returns the server that holds a stream of one replica, -1 for none.
 func (c *Cluster) Holds(stream string) int {
-	for i, s := range c.nodes {
-		if s == nil {
+	c.t.Helper()
+	for i, n := range c.nodes {
+		if n.Server == nil {
 			continue
 		}
-		if a, err := s.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT); err == nil && s.JetStreamIsStreamLeader(a.GetName(), stream) {
+		holds, err := n.Holds(stream)
+		if err != nil {
+			c.t.Fatalf("NATS server %d: %v", i, err)
+		}
+		if holds {
 			return i
 		}
 	}
@@ -124,8 +161,8 @@ func (c *Cluster) Holds(stream string) int {
 // URL is that of all servers.
 func (c *Cluster) URL() string {
 	var urls []string
-	for _, o := range c.options {
-		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
+	for _, n := range c.nodes {
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", n.port))
 	}
 	return strings.Join(urls, ",")
 }

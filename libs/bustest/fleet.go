@@ -8,7 +8,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // Fleet is a bus on which each program is a user of its own, with the permissions
@@ -27,12 +26,7 @@ func NewFleet(t testing.TB, services ...permission.User) *Fleet {
 	if err != nil {
 		t.Fatalf("users of NATS: %v", err)
 	}
-	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: Logger(t), Users: users})
-	if err != nil {
-		t.Fatalf("start NATS: %v", err)
-	}
-	t.Cleanup(s.Stop)
-	f.URL = s.URL()
+	f.URL = Start(t, Config{Conf: users}).URL
 	return f
 }
 

@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"sync"
 	"testing"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Regions are two NATS clusters joined by gateways: Home, whose servers have
@@ -21,35 +18,47 @@ type Regions struct {
 // NewRegions starts them.
 func NewRegions(t testing.TB) *Regions {
 	t.Helper()
-	r := &Regions{}
-	join := func(c *Cluster, name string) *server.RemoteGatewayOpts {
-		remote := &server.RemoteGatewayOpts{Name: name}
-		for _, o := range c.options {
-			l := newLink(t)
-			r.links = append(r.links, l)
-			o.ServerName = name + o.ServerName
-			o.Cluster.Name = name
-			o.Gateway = server.GatewayOpts{Name: name, Host: "127.0.0.1", Port: freePort(t), Advertise: l.address()}
-			l.to = fmt.Sprintf("127.0.0.1:%d", o.Gateway.Port)
-			remote.URLs = append(remote.URLs, &url.URL{Scheme: "nats", Host: l.address()})
-		}
-		return remote
-	}
-	r.Home, r.Away = prepare(t, 3), prepare(t, 1)
-	home, away := join(r.Home, "home"), join(r.Away, "away")
-	for _, o := range r.Home.options {
-		o.Gateway.Gateways = []*server.RemoteGatewayOpts{away}
-	}
-	for _, o := range r.Away.options {
-		o.Gateway.Gateways = []*server.RemoteGatewayOpts{home}
-		o.JetStream = false
-	}
-	r.Home.startAll()
-	r.Away.startAll()
-	r.Home.Ready()
-	Eventually(t, "the regions are joined", func() bool {
-		return r.Away.nodes[0].NumOutboundGateways() == 1 && r.Home.nodes[0].NumOutboundGateways() == 1
+	var r *Regions
+	twice(t, "pairs of regions", func() bool {
+		r = prepareRegions(t)
+		r.Home.startAll()
+		r.Away.startAll()
+		return r.Home.led()
+	}, func() {
+		r.Home.stopAll()
+		r.Away.stopAll()
 	})
+	Eventually(t, "the regions are joined", func() bool {
+		return r.Away.state(0).Gateways == 1 && r.Home.state(0).Gateways == 1
+	})
+	return r
+}
+
+// prepareRegions plans them: every gateway is reached over a link.
+func prepareRegions(t testing.TB) *Regions {
+	t.Helper()
+	r := &Regions{Home: prepare(t, 3), Away: prepare(t, 1)}
+	plan := func(c *Cluster, name string) (remote string) {
+		var at []string
+		for _, n := range c.nodes {
+			port := freePort(t)
+			l := newLink(t, fmt.Sprintf("127.0.0.1:%d", port))
+			r.links = append(r.links, l)
+			n.name, n.cluster = name+n.name, name
+			n.gateway = fmt.Sprintf("name: %s, listen: \"127.0.0.1:%d\", advertise: %q", name, port, l.address())
+			at = append(at, "nats://"+l.address())
+		}
+		return fmt.Sprintf("{ name: %s, urls: %s }", name, list(at))
+	}
+	join := func(c *Cluster, remote string) {
+		for _, n := range c.nodes {
+			n.gateway = fmt.Sprintf("gateway { %s, gateways: [%s] }\n", n.gateway, remote)
+		}
+	}
+	r.Away.nodes[0].dir = ""
+	home, away := plan(r.Home, "home"), plan(r.Away, "away")
+	join(r.Home, away)
+	join(r.Away, home)
 	return r
 }
 
@@ -77,13 +86,13 @@ type link struct {
 	conns map[net.Conn]bool
 }
 
-func newLink(t testing.TB) *link {
+func newLink(t testing.TB, to string) *link {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := &link{listener: l, conns: map[net.Conn]bool{}}
+	one := &link{listener: l, to: to, conns: map[net.Conn]bool{}}
 	var served sync.WaitGroup
 	served.Go(func() {
 		for {

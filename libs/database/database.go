@@ -68,6 +68,10 @@ type Database interface {
 	// Among is the condition that a text column has one of the values of the n-th
 	// parameter, a []string.
 	Among(column string, n int) string
+	// Seek follows FROM: the rows of a table whose text column, which has an index, has one
+	// of the values of the n-th parameter, a []string. Each value is looked up in the index,
+	// even where the planner knows nothing of a table that has just grown.
+	Seek(table, column string, n int) string
 	// Away says why calls are refused at the moment; nil where they are not. It asks
 	// nobody.
 	Away() error

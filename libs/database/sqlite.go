@@ -170,6 +170,10 @@ func (s *sqlite) Among(column string, n int) string {
 	return column + " IN (SELECT value FROM json_each($" + strconv.Itoa(n) + "))"
 }
 
+func (s *sqlite) Seek(table, column string, n int) string {
+	return table + " WHERE " + s.Among(column, n)
+}
+
 var errClosed = errors.New("the database is closed")
 
 // Write runs f as the only writer of the file.

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/busbar-mcp/busbar/test/programs"
+	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
 // machine is where figures were taken: they are worth nothing without it.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/busbar-mcp/busbar/test/programs"
+	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
 const root = "../.."

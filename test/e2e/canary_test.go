@@ -21,7 +21,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/certtest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 )
 
@@ -117,15 +116,10 @@ func startCanaries(t *testing.T) *fleetOfCanaries {
 	t.Cleanup(f.secure.CloseIdleConnections)
 	secrets, users := issue(t, "testservice:tasks,github,model,audit:audit+store,resource:store,prompt:refresh+store")
 	god := planted("natspassword")
-	bus, err := natsd.Start(natsd.Config{
-		DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t),
-		Users: strings.Replace(users, "users: [", "users: [\n      { user: god, password: "+god+" }", 1) + "\ntls { cert_file: '" + server.Cert + "', key_file: '" + server.Key + "' }\n",
+	bus := bustest.Start(t, bustest.Config{
+		Conf: strings.Replace(users, "users: [", "users: [\n      { user: god, password: "+god+" }", 1) + "\ntls { cert_file: '" + server.Cert + "', key_file: '" + server.Key + "' }\n",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bus.Stop)
-	at := strings.Replace(bus.URL(), "nats://", "tls://", 1)
+	at := strings.Replace(bus.URL, "nats://", "tls://", 1)
 	nc, err := nats.Connect(at, nats.UserInfo("god", god), nats.RootCAs(ca.File))
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +172,7 @@ func startCanaries(t *testing.T) *fleetOfCanaries {
 	run("prompt", "busbar", []string{"BUSBAR_DATABASE_URL=postgres://busbar:" + plant("database%zz") + "@" + nobody + ":x/busbar"}, "prompt")
 	run("audit", "busbar", []string{"BUSBAR_AUDIT_KEY=" + plant("auditkey")}, "audit", "serve")
 	for _, env := range [][]string{
-		{"BUSBAR_NATS=nats://u:" + plant("bus") + "@" + bus.URL()[len("nats://"):]},
+		{"BUSBAR_NATS=nats://u:" + plant("bus") + "@" + bus.URL[len("nats://"):]},
 		{"BUSBAR_NATS=nats://u:" + plant("bus%zz") + "@" + nobody + ":x"},
 	} {
 		p := startWith(t, append(env, "BUSBAR_DATA_DIR="+t.TempDir()), "busbar", "--log-level", "debug", "resource", "--nats-ca", ca.File)

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // operated is a NATS server in operator mode: accounts and users are JWTs that others
@@ -51,14 +50,10 @@ func startOperated(t *testing.T) *operated {
 		}
 		return token
 	}
-	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t), Users: fmt.Sprintf(
+	s := bustest.Start(t, bustest.Config{Conf: fmt.Sprintf(
 		"operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: { %s: %s, %s: %s }\n",
 		sign(oc), systemKey, accountKey, sign(ac), systemKey, sign(jwt.NewAccountClaims(systemKey)))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return &operated{s.URL(), account}
+	return &operated{s.URL, account}
 }
 
 // creds is a user's credentials file, which holds the key that seals requests too.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/busbar-mcp/busbar/test/programs"
+	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
 // bin is where the programs are.

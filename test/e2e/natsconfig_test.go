@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // TestNATSConfig runs a fleet on a NATS server with the users that "busbar
@@ -18,13 +17,9 @@ import (
 func TestNATSConfig(t *testing.T) {
 	t.Parallel()
 	secrets, config := issue(t, "text,planning:calls")
-	nats, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Users: config, Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nats.Stop)
-	_, edge := startEdge(t, nats.URL(), "--nats-nkey", filepath.Join(secrets, "edge.secret"))
-	start(t, "text", "--nats", nats.URL(), "--nats-nkey", filepath.Join(secrets, "text.secret"))
+	nats := bustest.Start(t, bustest.Config{Conf: config, Synced: true})
+	_, edge := startEdge(t, nats.URL, "--nats-nkey", filepath.Join(secrets, "edge.secret"))
+	start(t, "text", "--nats", nats.URL, "--nats-nkey", filepath.Join(secrets, "text.secret"))
 	bustest.Eventually(t, "the tool of the service", func() bool {
 		return send(t, modernCall(t, edge.mcp, "1", "analyzeText", analyze)).message.Error == nil
 	})

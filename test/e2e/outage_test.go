@@ -7,21 +7,14 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // TestBusOutage takes the bus away from an edge and a service, and gives it
 // back at the same address: nobody is restarted.
 func TestBusOutage(t *testing.T) {
 	t.Parallel()
-	cfg := natsd.Config{DataDir: t.TempDir(), Logger: bustest.Logger(t)}
-	nats, err := natsd.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { nats.Stop() }()
-	url := nats.URL()
-	cfg.Listen = strings.TrimPrefix(url, "nats://")
+	nats := bustest.Start(t, bustest.Config{Synced: true})
+	url := nats.URL
 	_, edge := startEdge(t, url)
 	startText(t, url, 1)
 	over := startPipe(t, "--nats", url)
@@ -45,9 +38,7 @@ func TestBusOutage(t *testing.T) {
 	if _, err := over.tryCall(answerTime, "tools/call", callAnalyze); err == nil || time.Since(began) > 250*time.Millisecond+slack {
 		t.Errorf("stdio answered %v after %v", err, time.Since(began))
 	}
-	if nats, err = natsd.Start(cfg); err != nil {
-		t.Fatal(err)
-	}
+	nats.Restart()
 	took := l.succeeds(t, 5*time.Second, "calls succeed when the bus is back")
 	t.Logf("calls succeed %v after the bus is back", took.Round(time.Millisecond))
 	eventually(t, "the edge says it is ready", func() bool { return readyz() == http.StatusOK })

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // spools are the files of a spool directory, with their sizes.
@@ -37,14 +35,8 @@ func spools(t *testing.T, dir string) map[string]int64 {
 // which shares its spool and was there all the time, does when it can.
 func TestStdioSpool(t *testing.T) {
 	t.Parallel()
-	cfg := natsd.Config{DataDir: t.TempDir(), Logger: bustest.Logger(t)}
-	nats, err := natsd.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { nats.Stop() }()
-	url := nats.URL()
-	cfg.Listen = strings.TrimPrefix(url, "nats://")
+	nats := bustest.Start(t, bustest.Config{Synced: true})
+	url := nats.URL
 	startText(t, url, 1)
 	dir := t.TempDir()
 	join := func() *pipe { return startPipe(t, "--nats", url, "--audit-spool", dir) }
@@ -73,9 +65,7 @@ func TestStdioSpool(t *testing.T) {
 		return false
 	})
 	first.kill()
-	if nats, err = natsd.Start(cfg); err != nil {
-		t.Fatal(err)
-	}
+	nats.Restart()
 	eventually(t, "nothing waits on the disk", func() bool {
 		for _, size := range spools(t, dir) {
 			if size > 0 {

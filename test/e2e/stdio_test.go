@@ -17,7 +17,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
@@ -109,12 +108,8 @@ func TestStdioJoinsEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nats, err := natsd.Start(natsd.Config{DataDir: dir, Users: config, Logger: bustest.Logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nats.Stop()
-	address := fmt.Sprintf(`{"hostPort":%q,"pid":%d,"command":"stdio","services":["text"]}`, strings.TrimPrefix(nats.URL(), "nats://"), os.Getpid())
+	nats := bustest.Start(t, bustest.Config{DataDir: dir, Conf: config, Synced: true})
+	address := fmt.Sprintf(`{"hostPort":%q,"pid":%d,"command":"stdio","services":["text"]}`, strings.TrimPrefix(nats.URL, "nats://"), os.Getpid())
 	if err := os.WriteFile(filepath.Join(dir, "bus.json"), []byte(address), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +117,7 @@ func TestStdioJoinsEarly(t *testing.T) {
 	p.write(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
 	m, err := p.tryAwait(500*time.Millisecond, response(`"list"`))
 	if err != nil {
-		start(t, "text", "--nats", nats.URL(), "--nats-nkey", users.Path("text"))
+		start(t, "text", "--nats", nats.URL, "--nats-nkey", users.Path("text"))
 		m = p.await("the list", response(`"list"`))
 	}
 	if !strings.Contains(string(m.Result), `"analyzeText"`) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // task is what tasks/get says of one.
@@ -43,14 +42,8 @@ func taskRequest(t testing.TB, url, method, name, members string) (task, error) 
 // says so.
 func TestTaskSurvives(t *testing.T) {
 	t.Parallel()
-	cfg := natsd.Config{DataDir: t.TempDir(), Logger: bustest.Logger(t)}
-	nats, err := natsd.Start(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { nats.Stop() }()
-	url := nats.URL()
-	cfg.Listen = strings.TrimPrefix(url, "nats://")
+	nats := bustest.Start(t, bustest.Config{Synced: true})
+	url := nats.URL
 	edgeProcess, edge := startEdge(t, url)
 	services := map[string]*process{}
 	for n := range 2 {
@@ -90,9 +83,7 @@ func TestTaskSurvives(t *testing.T) {
 	})
 	t.Logf("another process runs it %v after the first was killed", time.Since(killed).Round(time.Millisecond))
 	nats.Stop()
-	if nats, err = natsd.Start(cfg); err != nil {
-		t.Fatal(err)
-	}
+	nats.Restart()
 	var over task
 	within(t, 15*time.Second, "the task is over", func() bool {
 		over = get()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/certtest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 // issue makes the secrets of a bus, and the part of its configuration that knows them.
@@ -48,15 +47,10 @@ func TestTLSEverywhere(t *testing.T) {
 	ca, others := certtest.New(t), certtest.New(t)
 	server := ca.Issue(t, "nats", time.Hour)
 	secrets, users := issue(t, "text,planning:calls")
-	nats, err := natsd.Start(natsd.Config{
-		DataDir: t.TempDir(), Logger: bustest.Logger(t),
-		Users: users + "\ntls { cert_file: '" + server.Cert + "', key_file: '" + server.Key + "', ca_file: '" + ca.File + "', verify: true }\n",
+	nats := bustest.Start(t, bustest.Config{
+		Synced: true, Conf: users + "\ntls { cert_file: '" + server.Cert + "', key_file: '" + server.Key + "', ca_file: '" + ca.File + "', verify: true }\n",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nats.Stop)
-	bus := strings.Replace(nats.URL(), "nats://", "tls://", 1)
+	bus := strings.Replace(nats.URL, "nats://", "tls://", 1)
 	secret := func(user string) string { return filepath.Join(secrets, user+".secret") }
 	program := ca.Issue(t, "program", time.Hour)
 	as := func(user string) []string {

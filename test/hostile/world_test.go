@@ -18,7 +18,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 )
@@ -49,12 +48,8 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	config = strings.Replace(config, "users: [", "users: [\n      { user: god, password: x }", 1)
-	s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: slog.New(slog.DiscardHandler), Users: config})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	w := &world{fleet: &bustest.Fleet{URL: s.URL(), Dir: dir}, ran: &atomic.Int32{}, seen: map[string]int{}}
+	s := bustest.Start(t, bustest.Config{Conf: config})
+	w := &world{fleet: &bustest.Fleet{URL: s.URL, Dir: dir}, ran: &atomic.Int32{}, seen: map[string]int{}}
 	w.edge = w.newEdge(t, edge.Config{})
 	text := service.New("text", service.WithLogger(quiet))
 	service.AddTool(text, service.Tool{Name: "append"}, func(context.Context, *service.Call, struct{}) (string, error) {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/busbar-mcp/busbar/test/programs"
+	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
 // TestInit builds and tests what "busbar init" writes, as it is: go.mod and go.sum are

@@ -18,7 +18,7 @@ var (
 )
 
 // environment is that of a module outside: go resolves with mod, and compiles as
-// test/programs does, so that little is left to compile.
+// libs/bustest/programs does, so that little is left to compile.
 func environment(mod string) []string {
 	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s -mod="+mod)
 }

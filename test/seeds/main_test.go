@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/examples/weather/noaatest"
-	"github.com/busbar-mcp/busbar/test/programs"
+	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
 // world is what all tests share: the program, its work, and the interfaces outside

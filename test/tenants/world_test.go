@@ -36,7 +36,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/busbar-mcp/busbar/libs/bustest.Server"), goleak.Cleanup(os.Exit))
+	goleak.VerifyTestMain(m, goleak.Cleanup(os.Exit))
 }
 
 // Principals by their tokens, TENANT:NAME. What follows a # tells tokens of one

@@ -11,8 +11,8 @@ import (
 	edgev1 "github.com/busbar-mcp/busbar/gen/busbar/edge/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/bustest/beside"
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 func encode(m proto.Message) []byte {
@@ -35,12 +35,12 @@ func FuzzFollow(f *testing.F) {
 	f.Add(asks, sent, progress, uint8(0b010), uint8(2), uint32(1), uint32(1))
 	f.Add(far, far, encode(&busv1.Frame{Seq: 0, Body: &busv1.Frame_Sent{}}), uint8(0b111), uint8(3), uint32(1), uint32(1<<32-1))
 	f.Add([]byte("text"), []byte{}, []byte{0xff}, uint8(0), uint8(0), uint32(1<<32-1), uint32(0))
-	server, err := natsd.Start(natsd.Config{DataDir: f.TempDir(), Relaxed: true})
+	server, err := beside.Start(beside.Config{DataDir: f.TempDir()}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(server.Stop)
-	conn, err := bus.Connect(f.Context(), bus.Config{URL: server.URL(), Logger: slog.New(slog.DiscardHandler)})
+	f.Cleanup(func() { _ = server.Stop() })
+	conn, err := bus.Connect(f.Context(), bus.Config{URL: server.URL, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}

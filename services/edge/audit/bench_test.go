@@ -1,14 +1,12 @@
 package audit_test
 
 import (
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 )
 
 func quantile(all []time.Duration, q float64) time.Duration {
@@ -19,12 +17,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 // syncing is a NATS server that has every message on the disk, that of TMPDIR,
 // before it acknowledges it, as that of `busbar dev` has.
 func syncing(b *testing.B) string {
-	s, err := natsd.Start(natsd.Config{DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(s.Stop)
-	return s.URL()
+	return bustest.Start(b, bustest.Config{Synced: true}).URL
 }
 
 // BenchmarkCall is a call with and without its records, on a bus that leaves

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*Server).Start"))
+	goleak.VerifyTestMain(m)
 }
 
 func follow(t testing.TB, conn *bus.Conn, log *slog.Logger) *identity.Keys {

@@ -134,7 +134,7 @@ func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string) (map
 		err = scan(&n.id, &n.edge)
 		return n, err
 	},
-		"SELECT id, edge FROM audit_event WHERE "+t.db.Among("id", 1), ids)
+		"SELECT id, edge FROM "+t.db.Seek("audit_event", "id", 1), ids)
 	known := map[eventName]bool{}
 	for _, name := range found {
 		known[name] = true

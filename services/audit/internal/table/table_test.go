@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/services/audit/internal/table"
@@ -81,6 +82,39 @@ func TestRejected(t *testing.T) {
 	s.Close()
 	if _, err := s.Append(t.Context(), []trail.Event{trailtest.Event("a", 3)}); err == nil || errors.Is(err, trail.ErrRejected) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// A table that grows from nothing is not read through for each batch: nobody has analyzed
+// it, and plans that were made while it was empty are still in use.
+func TestBatchesDoNotReadTheTable(t *testing.T) {
+	t.Parallel()
+	const batches, size = 20, 100
+	place := places["postgres"](t)
+	s := engine(t, place).Open()
+	for n := range batches {
+		trailtest.Append(t, s, size, trailtest.Events("a", n*size+1, (n+1)*size)...)
+	}
+	s.Close() // which has Postgres count what it did
+	place.Owner, place.Work = "test", patient
+	db, err := database.Open(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var inserted, read int64
+	bustest.Eventually(t, "Postgres has counted", func() bool {
+		err := db.Read(t.Context(), func(ctx context.Context, tx database.Tx) error {
+			_, err := database.One(ctx, tx, "SELECT n_tup_ins, seq_tup_read FROM pg_stat_user_tables WHERE relname = 'audit_event'", nil, &inserted, &read)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return inserted == batches*size
+	})
+	if read > batches*size {
+		t.Errorf("%d rows were read to write %d", read, inserted)
 	}
 }
 

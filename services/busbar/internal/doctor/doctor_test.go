@@ -30,7 +30,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/join"
-	"github.com/busbar-mcp/busbar/libs/natsd"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/doctor"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
@@ -226,12 +225,8 @@ func TestPermissions(t *testing.T) {
 				}
 				who = append(who, permission.Who{User: u, NKeys: keys})
 			}
-			s, err := natsd.Start(natsd.Config{DataDir: t.TempDir(), Relaxed: true, Logger: bustest.Logger(t), Users: permission.Config(who...)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(s.Stop)
-			found := look(t, s.URL(), doctor.Options{Wait: 4 * time.Second, Bus: join.Flags{Proof: join.Proof{NKey: dir.Path(permission.Operator)}}})
+			s := bustest.Start(t, bustest.Config{Conf: permission.Config(who...)})
+			found := look(t, s.URL, doctor.Options{Wait: 4 * time.Second, Bus: join.Flags{Proof: join.Proof{NKey: dir.Path(permission.Operator)}}})
 			says(t, found, "permissions", c.state, c.word, "busbar nats-config")
 		})
 	}

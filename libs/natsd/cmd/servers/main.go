@@ -1,0 +1,141 @@
+// Servers runs NATS servers for libs/bustest, which says by net/rpc over standard input
+// and output which. It ends with its standard input.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/rpc"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/busbar-mcp/busbar/libs/bustest/beside"
+	"github.com/busbar-mcp/busbar/libs/natsd"
+)
+
+func main() {
+	servers := rpc.NewServer()
+	if err := servers.Register(&Servers{running: map[int]*one{}}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	servers.ServeConn(struct {
+		io.Reader
+		io.WriteCloser
+	}{os.Stdin, os.Stdout})
+}
+
+// Servers are the servers that run.
+type Servers struct {
+	mu      sync.Mutex
+	last    int
+	running map[int]*one
+}
+
+type one struct {
+	*server.Server // nil for natsd's
+	stop           func()
+}
+
+// Start starts a server.
+func (s *Servers) Start(c beside.Config, started *beside.Started) error {
+	begin := described
+	if c.DataDir != "" {
+		begin = product
+	}
+	o, url, err := begin(c)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.running[s.last] = o
+	*started = beside.Started{ID: s.last, URL: url}
+	return nil
+}
+
+// product is the server of libs/natsd.
+func product(c beside.Config) (*one, string, error) {
+	s, err := natsd.Start(natsd.Config{
+		Listen: c.Listen, DataDir: c.DataDir, Users: c.Conf, Relaxed: !c.Synced, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return &one{stop: s.Stop}, s.URL(), nil
+}
+
+// described is a server as its configuration describes it.
+func described(c beside.Config) (*one, string, error) {
+	o := &server.Options{NoSigs: true, NoLog: true, MaxPayload: 1 << 20, DisableShortFirstPing: true, JetStreamMaxStore: 8 << 30, JetStreamMaxMemory: 64 << 20}
+	if err := o.ProcessConfigString(c.Conf); err != nil {
+		return nil, "", err
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		return nil, "", err
+	}
+	go s.Start()
+	stop := func() { s.Shutdown(); s.WaitForShutdown() }
+	if len(o.Routes) == 0 && !s.ReadyForConnections(20*time.Second) {
+		stop()
+		return nil, "", errors.New("NATS did not become ready in 20 s")
+	}
+	// A server of a cluster waits for the others, at the address that it was given.
+	address := net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
+	if len(o.Routes) == 0 {
+		address = s.Addr().String()
+	}
+	return &one{s, stop}, "nats://" + address, nil
+}
+
+// Stop ends a server.
+func (s *Servers) Stop(id int, _ *bool) error {
+	o, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	o.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, id)
+	return nil
+}
+
+// State is what a described server says of itself.
+func (s *Servers) State(id int, state *beside.State) error {
+	o, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	*state = beside.State{Ready: o.ReadyForConnections(time.Second), Leads: o.JetStreamIsLeader(), Gateways: o.NumOutboundGateways()}
+	return nil
+}
+
+// Holds says whether a described server leads a stream of the one account.
+func (s *Servers) Holds(q beside.Holding, holds *bool) error {
+	o, err := s.find(q.ID)
+	if err != nil {
+		return err
+	}
+	a, err := o.LookupAccount(server.DEFAULT_GLOBAL_ACCOUNT)
+	*holds = err == nil && o.JetStreamIsStreamLeader(a.GetName(), q.Stream)
+	return nil
+}
+
+func (s *Servers) find(id int) (*one, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.running[id]; o != nil {
+		return o, nil
+	}
+	return nil, fmt.Errorf("no server %d", id)
+}
