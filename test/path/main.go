@@ -1,6 +1,6 @@
-// Command path prints which files of Busbar one tools/call passes, from the
-// socket to the tool's handler and back. `make path` builds it with coverage of
-// every package and runs it.
+// Command path prints in which files' hands one tools/call is, from the socket to the
+// tool's handler, and which files it executes anything of. `make path` builds it with
+// coverage of every package and runs it.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -48,7 +49,9 @@ func run() error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	url, stop, err := start(dir)
+	var held hands
+	var looked error
+	url, stop, err := start(dir, func() { held, looked = look() })
 	if err != nil {
 		return err
 	}
@@ -58,8 +61,14 @@ func run() error {
 		call func(url string) error
 	}{{"modern tools/call", modern}, {"legacy tools/call", legacy()}} {
 		passed, err := measure(kind.name, filepath.Join(dir, "cover"), func() error { return kind.call(url) })
+		if err == nil && looked != nil {
+			err = looked
+		}
 		if err == nil && kind.name == "modern tools/call" {
 			err = documented(passed)
+		}
+		if err == nil {
+			err = report(kind.name, held, passed)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
@@ -88,8 +97,8 @@ func documented(passed []string) error {
 	return nil
 }
 
-// start runs NATS, a service with one tool, and an edge.
-func start(dir string) (url string, stop func(), err error) {
+// start runs NATS, a service with one tool, which looks, and an edge.
+func start(dir string, look func()) (url string, stop func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	nats, err := natsd.Start(natsd.Config{DataDir: filepath.Join(dir, "nats"), Relaxed: true})
@@ -116,6 +125,7 @@ func start(dir string) (url string, stop func(), err error) {
 	}) (struct {
 		Text string `json:"text"`
 	}, error) {
+		look()
 		return in, nil
 	})
 	if _, err := s.Start(ctx, other); err != nil {
@@ -142,7 +152,31 @@ func start(dir string) (url string, stop func(), err error) {
 	}, nil
 }
 
-// measure prints what every one of some calls passes, and returns its functions.
+// maxHands is how many files a newcomer can be asked to follow a call through.
+const maxHands = 25
+
+// report prints the way of a call. One that is too long to follow is an error.
+func report(name string, held hands, passed []string) error {
+	way := append(slices.Clone(held.edge), held.service...)
+	executed := map[string]int{}
+	for _, f := range passed {
+		file, _, _ := strings.Cut(f, ":")
+		executed[file]++
+	}
+	fmt.Printf("%s: in the hands of %d files; executes %d functions of %d\n", name, len(way), len(passed), len(executed))
+	for _, file := range way {
+		fmt.Printf("   in hand  %s\n", file)
+	}
+	for _, file := range slices.Sorted(maps.Keys(executed)) {
+		fmt.Printf("  %8d  %s\n", executed[file], file)
+	}
+	if len(way) > maxHands {
+		return fmt.Errorf("a call is in the hands of %d files; %d can be followed", len(way), maxHands)
+	}
+	return nil
+}
+
+// measure returns the functions that every one of some calls passes.
 func measure(name, dir string, call func() error) ([]string, error) {
 	for range 3 { // what is done once is not the way of a call
 		if err := call(); err != nil {
@@ -175,21 +209,6 @@ func measure(name, dir string, call func() error) ([]string, error) {
 			all = passed
 		}
 		all = slices.DeleteFunc(all, func(f string) bool { return !slices.Contains(passed, f) })
-	}
-	files := map[string]int{}
-	for _, f := range all {
-		file, _, _ := strings.Cut(f, ":")
-		files[file]++
-	}
-	fmt.Printf("%s: %d files, %d functions\n", name, len(files), len(all))
-	for _, room := range slices.Sorted(func(yield func(string) bool) {
-		for file := range files {
-			if !yield(file) {
-				return
-			}
-		}
-	}) {
-		fmt.Printf("  %3d  %s\n", files[room], room)
 	}
 	return all, nil
 }
