@@ -35,16 +35,16 @@ import (
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	doors := map[string]http.Handler{
-		"/mcp":        streamable.New(streamable.Config{Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard}),
+		"/mcp":        streamable.New(streamable.Config{Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Connections: e.connections, Guard: guard}),
 		envelope.Path: envelope.New(envelope.Config{API: e.api, Guard: guard}),
 		graphql.Path: graphql.New(graphql.Config{
-			API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
+			API: e.api, Connections: e.connections, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
 		}),
 		websocket.Path: websocket.New(websocket.Config{
-			API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
+			API: e.api, Server: e.server, Connections: e.connections, Guard: guard, Version: e.cfg.Version,
 		}),
 	}
-	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
+	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Connections: e.connections, Guard: guard})
 	doors[sse.StreamPath] = http.HandlerFunc(old.Stream)
 	for path, serves := range doors {
 		mux.Handle(path, serves)
@@ -153,7 +153,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 		err = errors.Join(fmt.Errorf("some requests did not finish in %v: %w", drainTime, err), srv.Close())
 	}
 	<-ended
-	e.sockets.End(drain)
+	e.connections.End(drain)
 	if e.services != nil {
 		err = errors.Join(err, e.services.Drain(drain))
 	}

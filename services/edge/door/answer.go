@@ -59,7 +59,10 @@ func Answer(w http.ResponseWriter, status int, contentType string, body []byte) 
 // TimeWrite gives a client its time for the next write, after which it counts as
 // gone. The server's own deadline counts from the request, and a call may take
 // longer.
-func TimeWrite(c *http.ResponseController) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
+func TimeWrite(c timed) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
+
+// timed is what writes in time: a connection, or the *http.ResponseController of an answer.
+type timed interface{ SetWriteDeadline(time.Time) error }
 
 // Explain says in headers why a request is refused with a status: the reason,
 // whether it ran, and what to do about it (docs/errors.md).

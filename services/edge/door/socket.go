@@ -87,18 +87,19 @@ func (s *Socket) Close(code websocket.StatusCode, reason string) {
 
 // Serve upgrades a request that the Guard has let pass, and serves the client
 // until either ends the connection. open says what takes the messages.
-func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
+func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
 	if err := offers(r.Header, cfg); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if !s.enter() {
+	if !s.enterSocket() {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "this edge takes no more connections", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.leave()
-	socket := &Socket{queue: newQueue(), closing: make(chan closing, 1)}
+	defer s.leaveSocket()
+	socket := &Socket{closing: make(chan closing, 1)}
+	socket.queue = newQueue(socket.write)
 	tooLong := func() {
 		socket.Close(websocket.StatusMessageTooBig, fmt.Sprintf("a message has at most %d bytes", cfg.Limit))
 	}
@@ -113,23 +114,19 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 	}
 	conn.SetReadLimit(int64(cfg.Limit))
 	socket.conn, socket.Protocol = conn, conn.Subprotocol()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	ctx, cancel := context.WithCancel(s.ctx)
 	connection := open(socket)
 	var beside conc.WaitGroup
-	messages, gone, written := make(chan []byte), make(chan struct{}), make(chan struct{})
+	messages, gone := make(chan []byte), make(chan struct{})
 	beside.Go(func() {
 		defer close(gone)
 		socket.read(ctx, messages)
 	})
-	beside.Go(func() {
-		defer close(written)
-		socket.write()
-	})
 	beside.Go(func() { socket.watch(ctx) })
-	end := socket.serve(ctx, connection, cfg, s.abort, messages, gone, &beside)
+	end := socket.serve(ctx, connection, cfg, s.ctx.Done(), messages, gone, &beside)
 	cancel() // calls end with their client
 	socket.End()
-	<-written
+	<-socket.done
 	if end.code != 0 {
 		_ = conn.Close(end.code, end.reason)
 	}
@@ -225,29 +222,21 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 	}
 }
 
-// write writes what is queued until the queue ends. A client that takes a
-// message too slowly is gone.
-func (s *Socket) write() {
-	defer s.leave()
-	for range s.more {
-		queued, ended := s.take()
-		for _, m := range queued {
-			ctx, cancel := context.WithTimeout(context.Background(), writeTime)
-			s.writing.Store(true)
-			err := s.conn.Write(ctx, websocket.MessageText, m)
-			s.alive()
-			s.writing.Store(false)
-			cancel()
-			if err != nil {
-				_ = s.conn.CloseNow()
-				return
-			}
-		}
-		s.wrote()
-		if ended {
-			return
+// write writes messages. A client that takes one too slowly is gone.
+func (s *Socket) write(messages [][]byte, _ bool) bool {
+	for _, m := range messages {
+		ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+		s.writing.Store(true)
+		err := s.conn.Write(ctx, websocket.MessageText, m)
+		s.alive()
+		s.writing.Store(false)
+		cancel()
+		if err != nil {
+			_ = s.conn.CloseNow()
+			return false
 		}
 	}
+	return true
 }
 
 // alive notes a sign of life.

@@ -44,6 +44,13 @@ type Responder interface {
 	Respond(status int, message []byte, refused error)
 }
 
+// Lasting is a Responder whose door does not keep a handler for a request that lasts.
+type Lasting interface {
+	Responder
+	// Last has rest go on, with a Responder that takes this one's place.
+	Last(rest func(out Responder))
+}
+
 // Request is one message with what its door knows about it.
 type Request struct {
 	Message *mcp.Message
@@ -202,8 +209,27 @@ func (s *Server) Begin(ctx context.Context, r *Request, out Responder) (rest fun
 
 // answer carries a request out and sends its response.
 func (s *Server) answer(ctx context.Context, r *Request, out Responder) {
-	defer r.over()
+	over := r.over
+	defer func() { over() }()
 	rep, err := s.do(ctx, r, out)
+	door, lasting := out.(Lasting)
+	switch {
+	case rep.rest == nil:
+		s.respond(ctx, r, out, rep, err)
+	case lasting:
+		over = func() {}
+		door.Last(func(out Responder) {
+			defer r.over()
+			s.goOn(ctx, r, out, rep.rest)
+		})
+	default:
+		s.goOn(ctx, r, out, rep.rest)
+	}
+}
+
+// goOn carries out the rest of a request, and sends its response.
+func (s *Server) goOn(ctx context.Context, r *Request, out Responder, rest func(Sender) (reply, error)) {
+	rep, err := rest(out)
 	s.respond(ctx, r, out, rep, err)
 }
 

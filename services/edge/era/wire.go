@@ -28,6 +28,8 @@ type reply struct {
 	hints string
 	// written is the whole response where it was written before.
 	written []byte
+	// rest, if there is one, goes on with a request that lasts, and returns how it ends.
+	rest func(out Sender) (reply, error)
 }
 
 // complete is the result type of what is not the beginning of something else.

@@ -39,8 +39,8 @@ const eventTime = 10 * time.Second
 
 // Config says what the door stands before.
 type Config struct {
-	API     *api.Server
-	Sockets *door.Sockets
+	API         *api.Server
+	Connections *door.Connections
 	// Closing is closed when sockets are to end.
 	Closing <-chan struct{}
 	Guard   door.Guard

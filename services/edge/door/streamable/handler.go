@@ -20,7 +20,9 @@ type Config struct {
 	Server   *era.Server
 	Gateway  *gateway.Gateway
 	Sessions *store.Sessions
-	Guard    door.Guard
+	// Connections are what the edge keeps open.
+	Connections *door.Connections
+	Guard       door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
 }
@@ -105,7 +107,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	if modern {
-		h.modern(r.Context(), req, r.Header, out)
+		ctx := r.Context()
+		if m.Kind == mcp.Request && m.Method == mcp.MethodListen {
+			out.lasting = h.cfg.Connections.Last(w, r)
+			ctx = out.lasting.Context()
+		}
+		h.modern(ctx, req, r.Header, out)
 		return
 	}
 	h.legacy(r, req, out)

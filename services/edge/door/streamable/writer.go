@@ -2,24 +2,24 @@ package streamable
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/era"
 )
 
 // writer is the era.Responder of one POST, and a GET's stream. It answers with
 // JSON unless a notification comes first and the client takes a stream. It is
-// used by one goroutine; a second one, its own, writes the stream.
+// used by one goroutine.
 type writer struct {
 	w     http.ResponseWriter
 	takes door.Accept
 
 	mark    string        // id of the next event
 	events  *door.Events  // not nil once it is a stream
-	ended   chan struct{} // closed when the stream's goroutine has ended
+	lasting *door.Lasting // for a request that may last; nil for others
 	written bool
 	closed  bool
 }
@@ -100,12 +100,21 @@ func (o *writer) open() {
 		return
 	}
 	o.written = true
-	o.events, o.ended = door.NewEvents(o.w), make(chan struct{})
-	go func() {
-		defer close(o.ended)
-		// A client that is gone is noticed by a write.
-		o.events.Run(context.Background(), nil)
-	}()
+	o.events = door.NewEvents(o.w, func() {}) // Send says that the client is gone
+}
+
+// Last implements era.Lasting.
+func (o *writer) Last(rest func(era.Responder)) { o.last(func(out *writer) { rest(out) }) }
+
+// last has rest write a stream that outlives the handler.
+func (o *writer) last(rest func(*writer)) {
+	takes := o.takes
+	o.written, o.closed = true, true
+	o.lasting.Serve(func(events *door.Events) {
+		out := &writer{takes: takes, events: events, written: true}
+		defer out.close()
+		rest(out)
+	})
 }
 
 // frame makes a message an event. Messages are single lines.
@@ -129,8 +138,7 @@ func (o *writer) close() {
 		// its own; HTTP still owes an answer.
 		o.status(http.StatusAccepted)
 	default:
-		o.events.End()
-		<-o.ended
+		o.events.Close()
 	}
 	o.closed = true
 }

@@ -30,10 +30,10 @@ const (
 
 // Config says what the door stands before.
 type Config struct {
-	API     *api.Server
-	Server  *era.Server
-	Sockets *door.Sockets
-	Guard   door.Guard
+	API         *api.Server
+	Server      *era.Server
+	Connections *door.Connections
+	Guard       door.Guard
 	// Version is the edge's own, which initialize tells.
 	Version string
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
@@ -66,7 +66,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer stay.Close()
-	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
+	h.cfg.Connections.Serve(w, r, door.SocketConfig{
 		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Ended: stay.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
 		t := &undecided{h: h, stay: stay, socket: s}
