@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,11 +65,10 @@ func run() error {
 		if err == nil && looked != nil {
 			err = looked
 		}
+		way := append(held.edge, held.service...)
+		report(kind.name, way, passed)
 		if err == nil && kind.name == "modern tools/call" {
-			err = documented(passed)
-		}
-		if err == nil {
-			err = report(kind.name, held, passed)
+			err = documented(way, passed)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
@@ -77,22 +77,44 @@ func run() error {
 	return nil
 }
 
-// documented compares the way of a call that docs/architecture.md shows with the
-// functions that one passed; test/house holds the form of the page.
-func documented(passed []string) error {
+var (
+	// wayLine names files of one package of docs/architecture.md, and a function in each.
+	wayLine = regexp.MustCompile(`((?:libs|services)/\S+) +(\w+\.go \w+.*)`)
+	wayStep = regexp.MustCompile(`(\w+\.go) (\w+)`)
+)
+
+// documented compares the way of a call that docs/architecture.md shows with that of a
+// real one; test/house holds the form of the page.
+func documented(held []string, passed []string) error {
 	page, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
 		return err
 	}
 	_, way, _ := strings.Cut(string(page), "## The way of a call")
-	way, _, _ = strings.Cut(way, "\n## ")
-	for _, line := range regexp.MustCompile(`((?:libs|services)/\S+) +(\w+\.go \w+.*)`).FindAllStringSubmatch(way, -1) {
-		for _, step := range regexp.MustCompile(`(\w+\.go) (\w+)`).FindAllStringSubmatch(line[2], -1) {
-			of := regexp.MustCompile("^" + regexp.QuoteMeta(line[1]+"/"+step[1]) + `:\d+: (.*\.)?` + step[2] + "$")
-			if !slices.ContainsFunc(passed, of.MatchString) {
-				return fmt.Errorf("docs/architecture.md names %s in %s/%s, which the call does not pass", step[2], line[1], step[1])
+	parts := strings.SplitN(way, "\n```", 5)
+	if len(parts) < 5 {
+		return errors.New("docs/architecture.md does not show the way of a call in two lists")
+	}
+	var first []string
+	for i, part := range []string{parts[1], parts[3]} {
+		for _, line := range wayLine.FindAllStringSubmatch(part, -1) {
+			for _, step := range wayStep.FindAllStringSubmatch(line[2], -1) {
+				file := line[1] + "/" + step[1]
+				of := regexp.MustCompile("^" + regexp.QuoteMeta(file) + `:\d+: (.*\.)?` + step[2] + "$")
+				if !slices.ContainsFunc(passed, of.MatchString) {
+					return fmt.Errorf("docs/architecture.md names %s in %s, which the call does not pass", step[2], file)
+				}
+				if i == 0 {
+					first = append(first, file)
+				}
 			}
 		}
+	}
+	if !slices.Equal(first, held) {
+		return fmt.Errorf("docs/architecture.md says that these have the call in hand, one after the other: %v; they are %v", first, held)
+	}
+	if len(held) > maxHands {
+		return fmt.Errorf("a call is in the hands of %d files; %d can be followed", len(held), maxHands)
 	}
 	return nil
 }
@@ -155,9 +177,8 @@ func start(dir string, look func()) (url string, stop func(), err error) {
 // maxHands is how many files a newcomer can be asked to follow a call through.
 const maxHands = 25
 
-// report prints the way of a call. One that is too long to follow is an error.
-func report(name string, held hands, passed []string) error {
-	way := append(slices.Clone(held.edge), held.service...)
+// report prints the way of a call.
+func report(name string, way, passed []string) {
 	executed := map[string]int{}
 	for _, f := range passed {
 		file, _, _ := strings.Cut(f, ":")
@@ -170,10 +191,6 @@ func report(name string, held hands, passed []string) error {
 	for _, file := range slices.Sorted(maps.Keys(executed)) {
 		fmt.Printf("  %8d  %s\n", executed[file], file)
 	}
-	if len(way) > maxHands {
-		return fmt.Errorf("a call is in the hands of %d files; %d can be followed", len(way), maxHands)
-	}
-	return nil
 }
 
 // measure returns the functions that every one of some calls passes.
