@@ -90,7 +90,7 @@ func (l *list) only(keep func(item) bool) list {
 			kept.items = append(kept.items, it)
 		}
 	}
-	kept.first = kept.page(0)
+	kept.first = kept.page(0).Append(nil)
 	return kept
 }
 

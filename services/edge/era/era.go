@@ -249,6 +249,9 @@ func (s *Server) respond(ctx context.Context, r *Request, out Responder, rep rep
 	if message != nil {
 		out.Respond(status, message, err)
 	}
+	if err == nil && rep.written == nil { // others may still read what they wrote
+		free(out, message)
+	}
 }
 
 // Refuse answers a request with an error.

@@ -158,7 +158,7 @@ func list(kind catalogue.Kind) method {
 
 func page(now *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) (reply, error) {
 	page, err := now.Page(kind, cursor)
-	return reply{resultType: complete, members: page, hints: hintsFor(now)}, err
+	return reply{resultType: complete, page: page, hints: hintsFor(now)}, err
 }
 
 // hintsFor says how long a list may be kept, and for whom.
