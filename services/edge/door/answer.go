@@ -10,8 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -103,24 +101,4 @@ func Challenge(h http.Header, status int, err error) {
 	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-}
-
-// Refuse answers a request of MCP with an error; m is what is known of its
-// message, nil for nothing.
-func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
-	status, body := era.ErrorMessage(m, version, err)
-	RefuseWith(w, status, body, err)
-}
-
-// RefuseContent answers a request of MCP with what CheckContent says.
-func RefuseContent(w http.ResponseWriter, err error) {
-	_, body := era.ErrorMessage(nil, "", err)
-	RefuseWith(w, http.StatusUnsupportedMediaType, body, err)
-}
-
-// RefuseWith answers with an error that is written already.
-func RefuseWith(w http.ResponseWriter, status int, body []byte, err error) {
-	Challenge(w.Header(), status, err)
-	retryAfter(w.Header(), status, fault.From(err))
-	Answer(w, status, "application/json", body)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/sourcegraph/conc"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Codes that a socket is closed with, beside those of RFC 6455.
@@ -89,12 +91,13 @@ func (s *Socket) Close(code websocket.StatusCode, reason string) {
 // until either ends the connection. open says what takes the messages.
 func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
 	if err := offers(r.Header, cfg); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		RefuseProblem(w, err)
 		return
 	}
 	if !s.enterSocket() {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "this edge takes no more connections", http.StatusServiceUnavailable)
+		full := fault.New(fault.Overloaded, "this edge takes no more connections; connect again shortly")
+		full.RetryAfter = time.Second
+		RefuseProblem(w, full)
 		return
 	}
 	defer s.leaveSocket()
@@ -145,7 +148,7 @@ func offers(h http.Header, cfg SocketConfig) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the subprotocols here are %s", strings.Join(cfg.Protocols, ", "))
+	return fault.New(fault.InvalidRequest, "offer a subprotocol in Sec-WebSocket-Protocol; those here are %s", strings.Join(cfg.Protocols, ", "))
 }
 
 // serve hands messages on until the connection is to end, and says how; a zero

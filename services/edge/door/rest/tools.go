@@ -134,7 +134,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, who api.Caller,
 	}
 	kind := "result"
 	if err != nil {
-		kind, v = "error", problem(err)
+		kind, v = "error", door.Problem(err)
 	}
 	if b, err := json.Marshal(v); err == nil {
 		events.Send(door.Event(kind, b))

@@ -54,7 +54,7 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !door.Accepts(r.Header).Events {
-		w.WriteHeader(http.StatusNotAcceptable)
+		refuse(w, door.NotAcceptable("text/event-stream"))
 		return
 	}
 	who, err := d.admit(r)
@@ -134,7 +134,7 @@ func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := door.CheckContent(r.Header); err != nil {
-		door.RefuseContent(w, err)
+		refuse(w, err)
 		return
 	}
 	addresses := r.URL.Query()[sessionID]
@@ -180,8 +180,7 @@ func (d *Door) admits(w http.ResponseWriter, r *http.Request, method string) boo
 	if r.Method != method {
 		// Clients of later versions try a POST on the stream's URL first, and take
 		// this for the sign that the server has the old transport.
-		w.Header().Set("Allow", method)
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		refuse(w, door.NotAllowed(w, r, method))
 		return false
 	}
 	return true

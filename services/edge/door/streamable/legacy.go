@@ -137,7 +137,7 @@ func (h *Handler) named(r *http.Request) (*store.Session, gateway.Credentials, e
 // get is a legacy client's stream for what belongs to no request.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	if !door.Accepts(r.Header).Events {
-		w.WriteHeader(http.StatusNotAcceptable)
+		writeError(w, nil, mcp.LegacyLatest, door.NotAcceptable("text/event-stream"))
 		return
 	}
 	opened, who, err := h.named(r)

@@ -22,6 +22,7 @@ type writer struct {
 	lasting *door.Lasting // for a request that may last; nil for others
 	written bool
 	closed  bool
+	through bool // a response is written
 }
 
 func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
@@ -58,7 +59,7 @@ func (o *writer) Respond(status int, message []byte, refused error) {
 		door.Challenge(h, status, refused)
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}
-		o.write(status, message)
+		o.through = o.write(status, message) == nil
 		return
 	}
 	o.push(o.frame(message))
@@ -67,6 +68,9 @@ func (o *writer) Respond(status int, message []byte, refused error) {
 
 // Send implements era.Sender.
 func (o *writer) Send(message []byte) bool { return o.takes.Events && o.push(o.frame(message)) }
+
+// Written implements era.Writer. After an error HTTP/2 may still read the response.
+func (o *writer) Written() bool { return o.through }
 
 // push sends an event that must not be dropped, and waits for room. It reports
 // false when the client is gone.
@@ -80,17 +84,18 @@ func (o *writer) push(event []byte) bool {
 
 var jsonType = []string{"application/json"}
 
-func (o *writer) write(status int, body []byte) {
+func (o *writer) write(status int, body []byte) error {
 	o.written = true
 	out := door.Paced(o.w)
 	o.w.WriteHeader(status)
-	_, _ = out.Write(body)
+	_, err := out.Write(body)
+	return err
 }
 
 // status answers without a body.
 func (o *writer) status(code int) {
 	if !o.written {
-		o.write(code, nil)
+		_ = o.write(code, nil)
 	}
 }
 

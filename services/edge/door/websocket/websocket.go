@@ -10,12 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
-	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // Path is where the door belongs.
@@ -59,10 +57,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		stay, err = door.NewStay(h.cfg.API, r, "websocket")
 	}
 	if err != nil {
-		f := fault.From(err)
-		status := forms.Of(f.Reason).HTTP
-		door.Explain(w.Header(), status, f)
-		http.Error(w, f.Message, status)
+		door.RefuseProblem(w, err)
 		return
 	}
 	defer stay.Close()
