@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func text(s string) []mcp.PromptMessage {
 // What a struct says of a prompt's arguments is shown, asked for, completed and read.
 func TestTypedPrompt(t *testing.T) {
 	t.Parallel()
-	s := quiet(t, "svc")
+	s := service.New("svc", quietly)
 	service.AddPrompt(s, service.Prompt{Name: "letter", Title: "A letter", Complete: map[string]service.CompleteFunc{
 		"to": func(_ context.Context, _ *service.Call, typed string, _ map[string]string) ([]string, error) {
 			return []string{typed + "da"}, nil
@@ -79,7 +79,7 @@ func TestTypedPrompt(t *testing.T) {
 func TestTypedTemplate(t *testing.T) {
 	t.Parallel()
 	shared := []mcp.ResourceContents{{Text: "one"}}
-	s := quiet(t, "svc")
+	s := service.New("svc", quietly)
 	service.AddTemplate(s, service.Template{URITemplate: "shop://{kind}/{id}", Name: "thing", MIMEType: "text/plain"},
 		func(_ context.Context, _ *service.Call, vars struct {
 			Kind string `json:"kind" schema:"enum=order|bill"`
@@ -112,7 +112,7 @@ func TestTypedTemplate(t *testing.T) {
 
 func TestTypedThatAreWrong(t *testing.T) {
 	t.Parallel()
-	s := quiet(t, "svc")
+	s := service.New("svc", quietly)
 	none := func(context.Context, *service.Call, string, map[string]string) ([]string, error) { return nil, nil }
 	service.AddPrompt(s, service.Prompt{Name: "list"}, func(context.Context, *service.Call, struct{ V []string }) ([]mcp.PromptMessage, error) {
 		return nil, nil
@@ -154,7 +154,7 @@ type delivery struct {
 // they say.
 func TestAskFor(t *testing.T) {
 	t.Parallel()
-	s := quiet(t, "svc")
+	s := service.New("svc", quietly)
 	askingTool(s, "t", func(c *service.Call) (string, error) {
 		d, action, err := service.AskFor[delivery](c, "how", "How?")
 		if err != nil {
