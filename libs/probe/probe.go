@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/listener"
+	"github.com/busbar-mcp/busbar/libs/problem"
 	"github.com/busbar-mcp/busbar/libs/token"
 )
 
@@ -122,7 +124,7 @@ func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token str
 	mux.HandleFunc("GET "+HealthPath, Health)
 	mux.HandleFunc("GET "+ReadyPath, p.Ready)
 	mux.Handle("GET "+MetricsPath, admitted(admits, p.Metrics()))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	srv := &http.Server{Handler: problem.Mux(mux, "the paths here are "+HealthPath+", "+ReadyPath+" and "+MetricsPath+", by GET"), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -144,6 +146,7 @@ func admitted(admits func(token string) bool, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "metrics are for who shows the token of --metrics-token-file; an edge takes the operator's too", http.StatusUnauthorized)
+		refused := fault.New(fault.Unauthenticated, "metrics are for who shows the token of --metrics-token-file; an edge takes the operator's too")
+		problem.Write(w, problem.Of(http.StatusUnauthorized, refused, "send Authorization: Bearer and the token"))
 	})
 }

@@ -22,6 +22,20 @@ var (
 	anywhere = []string{"password", "passwd", "passphrase", "secret", "apikey", "privatekey", "authorization", "credential"}
 )
 
+// endingsBy and anywhereBy are these lists by the last and the first byte of a word: every
+// name and every word of what is recorded is held against them.
+var endingsBy, anywhereBy [256][]string
+
+func init() {
+	for _, e := range endings {
+		last := e[len(e)-1]
+		endingsBy[last] = append(endingsBy[last], e)
+	}
+	for _, a := range anywhere {
+		anywhereBy[a[0]] = append(anywhereBy[a[0]], a)
+	}
+}
+
 func set(words ...string) map[string]bool {
 	m := map[string]bool{}
 	for _, w := range words {
@@ -62,14 +76,18 @@ func named(name string) (secret, onlyWeak bool) {
 	if wholeNames[plain] {
 		return true, false
 	}
-	for _, e := range endings {
-		if strings.HasSuffix(plain, e) {
-			return true, false
+	if n > 0 {
+		for _, e := range endingsBy[plain[n-1]] {
+			if strings.HasSuffix(plain, e) {
+				return true, false
+			}
 		}
 	}
-	for _, a := range anywhere {
-		if strings.Contains(plain, a) {
-			return true, false
+	for i := range n {
+		for _, a := range anywhereBy[plain[i]] {
+			if strings.HasPrefix(plain[i:], a) {
+				return true, false
+			}
 		}
 	}
 	if n < len(name) && foreign[strings.ToLower(name)] {

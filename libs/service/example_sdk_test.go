@@ -191,6 +191,15 @@ func ExampleCall_Logger() {
 	// "done"
 }
 
+// What a service tells models, edges give to clients as they connect.
+func ExampleWithInstructions() {
+	s := service.New("shop", quietly, service.WithInstructions("Orders are in euros. Ask shop_find for an id before you change one."))
+	t := &example{}
+	defer t.end()
+	fmt.Println(servicetest.Start(t, s).Instructions("shop"))
+	// Output: Orders are in euros. Ask shop_find for an id before you change one.
+}
+
 // Middleware stands around every handler of a service.
 func ExampleWithMiddleware() {
 	counted := func(ctx context.Context, call *service.Call, next func(context.Context) error) error {

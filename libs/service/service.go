@@ -21,6 +21,8 @@
 //	Go, OnStop      work besides calls, and what is closed at the end
 //	Check           what an instance needs to be ready; WithHealth asks for it
 //	WithMiddleware  what stands around every handler
+//	WithInstructions
+//	                what models are told before they call anything
 //
 // Package servicetest tests a service on a bus in the test's process.
 package service
@@ -33,6 +35,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,9 +50,11 @@ type Service struct {
 	name        string
 	version     string
 	description string
-	store       string
-	concurrency int
-	log         *slog.Logger
+	// instructions are for models; empty for none.
+	instructions string
+	store        string
+	concurrency  int
+	log          *slog.Logger
 	// namespace begins the names of tools and prompts; empty for none.
 	namespace  string
 	middleware []Middleware
@@ -90,6 +95,15 @@ func WithVersion(v string) Option { return func(s *Service) { s.version = cmp.Or
 // look at the bus.
 func WithDescription(d string) Option { return func(s *Service) { s.description = d } }
 
+// MaxInstructions bounds those of one service, bytes.
+const MaxInstructions = 2 << 10
+
+// WithInstructions tells models what they have to know before they call anything of the
+// service: what belongs together, which tool comes first. Edges join those of all
+// services, 8 KiB in all, for clients that see something of the service, which put them
+// before each conversation; so be brief, and leave to descriptions what is of one tool.
+func WithInstructions(text string) Option { return func(s *Service) { s.instructions = text } }
+
 // WithConcurrency sets how many calls one instance runs at once, and how many
 // tasks beside them. Default 64.
 func WithConcurrency(n int) Option { return func(s *Service) { s.concurrency = n } }
@@ -111,6 +125,9 @@ func New(name string, opts ...Option) *Service {
 	}
 	if err := bus.ValidName(name); err != nil {
 		s.errs = append(s.errs, fmt.Errorf("service %w", err))
+	}
+	if len(s.instructions) > MaxInstructions || !utf8.ValidString(s.instructions) {
+		s.errs = append(s.errs, fmt.Errorf("instructions are UTF-8 of at most %d bytes, and these are %d bytes", MaxInstructions, len(s.instructions)))
 	}
 	return s
 }
@@ -155,7 +172,7 @@ func (s *Service) register(what string, add func() error) {
 
 // catalogueLocked describes what the service offers, in stable order.
 func (s *Service) catalogueLocked() *busv1.Catalogue {
-	c := &busv1.Catalogue{Service: s.name}
+	c := &busv1.Catalogue{Service: s.name, Instructions: s.instructions}
 	for _, t := range sorted(s.tools) {
 		c.Tools = append(c.Tools, t.wire)
 	}

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -186,7 +185,7 @@ func side(b *strings.Builder, sign string, v jsontext.Value) {
 func printable(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if r == '\n' || unicode.IsGraphic(r) && !unicode.In(r, unseen...) {
+		if r == '\n' || definition.Seen(r) {
 			b.WriteRune(r)
 		} else {
 			fmt.Fprintf(&b, "<U+%04X>", r)
@@ -194,7 +193,3 @@ func printable(s string) string {
 	}
 	return b.String()
 }
-
-// unseen are graphic characters of which nothing is seen: selectors of variants, in
-// which whole texts can be hidden, and fillers.
-var unseen = []*unicode.RangeTable{unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point}

@@ -80,23 +80,23 @@ type Audit struct {
 
 // Edge is a connected edge: everything but its listeners.
 type Edge struct {
-	cfg      Config
-	conn     *bus.Conn
-	storage  *storage.Storage
-	caller   *edges.Caller
-	live     *catalogue.Live
-	sessions *store.Sessions
-	gateway  *gateway.Gateway
-	trail    *audit.Trail // nil for none
-	server   *era.Server
-	api      *api.Server
-	sockets  *door.Sockets
-	services *bus.Server    // nil for a guest
-	limits   *limit.Limiter // nil for none
-	looks    chan struct{}  // a place for each who looks at limits
-	metrics  *metrics.Metrics
-	tls      *listener.TLS // of ServeAll; nil for none
-	leaving  leaving
+	cfg         Config
+	conn        *bus.Conn
+	storage     *storage.Storage
+	caller      *edges.Caller
+	live        *catalogue.Live
+	sessions    *store.Sessions
+	gateway     *gateway.Gateway
+	trail       *audit.Trail // nil for none
+	server      *era.Server
+	api         *api.Server
+	connections *door.Connections
+	services    *bus.Server    // nil for a guest
+	limits      *limit.Limiter // nil for none
+	looks       chan struct{}  // a place for each who looks at limits
+	metrics     *metrics.Metrics
+	tls         *listener.TLS // of ServeAll; nil for none
+	leaving     leaving
 
 	// cleanups undo what New did, the last first.
 	cleanups []func()
@@ -112,7 +112,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if cfg.Limiter == nil {
 		cfg.Limiter = gateway.NewInFlight(gateway.DefaultInFlight)
 	}
-	e := &Edge{cfg: cfg, conn: conn, looks: make(chan struct{}, maxLooks), sockets: door.NewSockets()}
+	e := &Edge{cfg: cfg, conn: conn, looks: make(chan struct{}, maxLooks), connections: door.NewConnections(cfg.Logger)}
 	e.metrics = metrics.New(cfg.Version, e.checks)
 	defer func() {
 		if err != nil {
@@ -147,7 +147,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	}
 	e.cleanup(e.gateway.Close)
 	e.endTasks()
-	e.cleanup(func() { e.sockets.End(now()) })
+	e.cleanup(func() { e.connections.End(now()) })
 	e.server, err = era.NewServer(era.Config{
 		Info:    mcp.Implementation{Name: "busbar", Title: "Busbar", Version: cfg.Version},
 		Gateway: e.gateway, Caller: e.caller, Tasks: tasks, Sessions: e.sessions, Streams: store.NewStreams(conn), Managed: e.oauth, Logger: cfg.Logger,

@@ -14,7 +14,9 @@ import (
 
 	"github.com/sourcegraph/conc/pool"
 
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/probe"
+	"github.com/busbar-mcp/busbar/libs/problem"
 	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/envelope"
@@ -25,6 +27,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/door/streamable"
 	"github.com/busbar-mcp/busbar/services/edge/door/trail"
 	"github.com/busbar-mcp/busbar/services/edge/door/websocket"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/identity"
 )
 
@@ -35,16 +38,16 @@ import (
 func (e *Edge) Handler(guard door.Guard) http.Handler {
 	mux := http.NewServeMux()
 	doors := map[string]http.Handler{
-		"/mcp":        streamable.New(streamable.Config{Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Guard: guard}),
+		"/mcp":        streamable.New(streamable.Config{Server: e.server, Gateway: e.gateway, Sessions: e.sessions, Connections: e.connections, Guard: guard}),
 		envelope.Path: envelope.New(envelope.Config{API: e.api, Guard: guard}),
 		graphql.Path: graphql.New(graphql.Config{
-			API: e.api, Sockets: e.sockets, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
+			API: e.api, Connections: e.connections, Closing: e.server.Closing(), Guard: guard, Logger: e.cfg.Logger,
 		}),
 		websocket.Path: websocket.New(websocket.Config{
-			API: e.api, Server: e.server, Sockets: e.sockets, Guard: guard, Version: e.cfg.Version,
+			API: e.api, Server: e.server, Connections: e.connections, Guard: guard, Version: e.cfg.Version,
 		}),
 	}
-	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Guard: guard})
+	old := sse.New(sse.Config{Server: e.server, Gateway: e.gateway, Connections: e.connections, Guard: guard})
 	doors[sse.StreamPath] = http.HandlerFunc(old.Stream)
 	for path, serves := range doors {
 		mux.Handle(path, serves)
@@ -60,6 +63,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		mux.Handle(identity.MetadataPath, a)
 		mux.Handle(identity.MetadataPath+"/", a)
 	}
+	served := problem.Mux(mux, forms.WayOn(fault.MethodNotFound).HTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, release := e.gateway.Hold(r.Context())
 		defer release()
@@ -72,7 +76,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 			web.ServeHTTP(w, r)
 			return
 		}
-		mux.ServeHTTP(w, r)
+		served.ServeHTTP(w, r)
 	})
 }
 
@@ -125,7 +129,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
 	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
-		Handler:           unambiguous(patient(door.Multiplexed(e.leaving.parting(e.Handler(guard))))),
+		Handler:           unambiguous(overHTTP2(e.leaving.parting(e.Handler(guard)))),
 		ConnContext:       connContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of short answers; the door sets its own for each write of long ones.
@@ -153,7 +157,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 		err = errors.Join(fmt.Errorf("some requests did not finish in %v: %w", drainTime, err), srv.Close())
 	}
 	<-ended
-	e.sockets.End(drain)
+	e.connections.End(drain)
 	if e.services != nil {
 		err = errors.Join(err, e.services.Drain(drain))
 	}

@@ -1,7 +1,10 @@
 package edge_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -10,7 +13,9 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/certtest"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 // An edge that is told to stop tells whoever looks after it, and serves on until they know;
@@ -84,4 +89,70 @@ func TestLeaving(t *testing.T) {
 	})
 	_ = l.HTTP.Close() // rather than in an hour
 	_ = receive(t, "the edge stops", done)
+}
+
+// Streams that wait are told that the edge stops, and end as HTTP says; the edge waits for
+// them, although the HTTP server does not know of most of them.
+func TestLeavingEndsStreams(t *testing.T) {
+	t.Parallel()
+	e, _ := start(t).join(t)
+	s := &encrypted{ca: certtest.New(t)}
+	s.pair = s.ca.Issue(t, "edge", time.Hour)
+	l, err := edge.ListenFlags{Listen: "127.0.0.1:0", TLSCert: s.pair.Cert, TLSKey: s.pair.Key}.Open(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.ServeAll(ctx, l) }()
+	t.Cleanup(stop)
+	send := func(version int, method, path, body string, headers ...string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+l.HTTP.Addr().String()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := s.client(t, version).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: %d", method, path, resp.StatusCode)
+		}
+		return resp
+	}
+	streams := map[string]*bufio.Reader{}
+	for version := 1; version <= 2; version++ {
+		add := func(name, first string, resp *http.Response) {
+			name = fmt.Sprintf("%s over HTTP/%d", name, version)
+			streams[name] = bufio.NewReader(resp.Body)
+			if line, err := streams[name].ReadString('\n'); err != nil || !strings.HasPrefix(line, first) {
+				t.Fatalf("%s begins with %q: %v", name, line, err)
+			}
+		}
+		add("modern", "event: message", send(version, http.MethodPost, "/mcp", edgetest.Request("1", mcp.MethodListen, `"notifications":{"toolsListChanged":true}`),
+			mcp.HeaderProtocolVersion, mcp.Modern, mcp.HeaderMethod, mcp.MethodListen))
+		session := send(version, http.MethodPost, "/mcp", edgetest.Legacy("0", mcp.MethodInitialize, `"protocolVersion":"2025-11-25","capabilities":{}`)).Header.Get(mcp.HeaderSessionID)
+		add("legacy", "id: ", send(version, http.MethodGet, "/mcp", "", mcp.HeaderSessionID, session))
+		add("of 2024-11-05", "event: endpoint", send(version, http.MethodGet, "/sse", ""))
+	}
+	stop()
+	for name, in := range streams {
+		rest, err := io.ReadAll(in)
+		if err != nil {
+			t.Errorf("%s breaks off after %q: %v", name, rest, err)
+		}
+		if strings.HasPrefix(name, "modern") != strings.Contains(string(rest), `"resultType":"complete"`) {
+			t.Errorf("%s ends with %q", name, rest)
+		}
+	}
+	if err := receive(t, "the edge stops", done); err != nil {
+		t.Error(err)
+	}
 }

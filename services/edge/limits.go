@@ -10,7 +10,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/trail"
-	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/limit"
 )
@@ -24,7 +23,7 @@ const limitsPath = "/access/limits"
 func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
-		status, body := http.StatusOK, []byte(nil)
+		var body []byte
 		who, err := e.limited(guard, r)
 		if err == nil {
 			left := []limit.Left{}
@@ -36,12 +35,10 @@ func (e *Edge) limitsLeft(guard door.Guard) http.HandlerFunc {
 			}
 		}
 		if err != nil {
-			f := fault.From(err)
-			status = forms.Of(f.Reason).HTTP
-			door.Explain(w.Header(), status, f)
-			body, _ = json.Marshal(map[string]any{"error": f.Message, "reason": f.Reason}, json.Deterministic(true)) // text alone
+			door.RefuseProblem(w, err)
+			return
 		}
-		door.Answer(w, status, "application/json", append(body, '\n'))
+		door.Answer(w, http.StatusOK, "application/json", append(body, '\n'))
 	}
 }
 

@@ -15,6 +15,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 	if l, ok := e.cfg.Limiter.(*gateway.InFlight); ok {
 		m.Gauge("busbar_calls_in_flight", "Calls that this edge carries now.", func() float64 { return float64(l.Now()) })
 	}
+	m.Gauge("busbar_lasting_connections", "WebSockets, and streams of events for clients that wait.", func() float64 { return float64(e.connections.Open()) })
 	m.Gauge("busbar_bus_connected", "1 while the bus is reachable.", func() float64 {
 		if e.conn.Connected() {
 			return 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -40,31 +41,35 @@ func checkSize(text string) error {
 	return nil
 }
 
-// Document is a text that has been read: valid UTF-8 in NFC, its language and
-// sentences known. What the tools answer comes from it. It takes texts of any
-// size, in linear time; the tools' limit is theirs. It may be used by one
-// goroutine at a time.
+// Document is a text that has been read: valid UTF-8 in NFC. What the tools answer
+// comes from it; its language and its sentences are found out when they are first
+// asked for. It takes texts of any size, in linear time; the tools' limit is theirs.
+// It may be used by one goroutine at a time.
 type Document struct {
 	text      string
-	language  language.Language
-	sentences []segment.Sentence
+	language  func() language.Language
+	sentences func() []segment.Sentence
 	content   []term.Term // nil until asked for
 }
 
 // Read reads a text. Bad UTF-8 becomes U+FFFD.
 func Read(ctx context.Context, text string) (*Document, error) {
 	text = norm.NFC.String(strings.ToValidUTF8(text, "\uFFFD"))
-	d := &Document{text: text, language: language.Detect(text), sentences: segment.Sentences(text)}
-	return d, ctx.Err()
+	return &Document{
+		text:      text,
+		language:  sync.OnceValue(func() language.Language { return language.Detect(text) }),
+		sentences: sync.OnceValue(func() []segment.Sentence { return segment.Sentences(text) }),
+	}, ctx.Err()
 }
 
 // Language is an ISO 639-1 code, or "und" where nothing tells.
-func (d *Document) Language() string { return string(d.language) }
+func (d *Document) Language() string { return string(d.language()) }
 
 // Sentences are the sentences, headings and list items, as written.
 func (d *Document) Sentences() []string {
-	all := make([]string, len(d.sentences))
-	for i, s := range d.sentences {
+	sentences := d.sentences()
+	all := make([]string, len(sentences))
+	for i, s := range sentences {
 		all[i] = s.Text
 	}
 	return all
@@ -72,7 +77,7 @@ func (d *Document) Sentences() []string {
 
 // Words are all words as written; Chinese is cut into words, not characters.
 func (d *Document) Words(ctx context.Context) ([]string, error) {
-	return term.Words(ctx, d.sentences)
+	return term.Words(ctx, d.sentences())
 }
 
 // Keywords are the n best keywords, best first.
@@ -99,12 +104,12 @@ func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return summary.Summarize(ctx, d.text, d.sentences, terms, limit)
+	return summary.Summarize(ctx, d.text, d.sentences(), terms, limit)
 }
 
 // Entities are the finds by the gazetteer that comes with the service.
 func (d *Document) Entities(ctx context.Context) (Entities, error) {
-	found, err := entity.Extract(ctx, d.sentences, d.language, entity.Default())
+	found, err := entity.Extract(ctx, d.sentences(), d.language(), entity.Default())
 	return Entities(found), err
 }
 
@@ -119,7 +124,7 @@ func (d *Document) terms(ctx context.Context) ([]term.Term, error) {
 		return d.content, nil
 	}
 	var err error
-	d.content, err = term.Extract(ctx, d.sentences, d.language)
+	d.content, err = term.Extract(ctx, d.sentences(), d.language())
 	return d.content, err
 }
 

@@ -61,24 +61,27 @@ func (out *ProcessorOut) statistics(ctx context.Context, in ProcessorIn) error {
 	if err != nil {
 		return err
 	}
-	counts, err := statistics.Count(ctx, d.sentences)
-	if err != nil {
-		return err
-	}
 	if wants(in.StatOptions, "chars") {
 		out.Chars = new(utf8.RuneCountInString(d.text))
 	}
-	if wants(in.StatOptions, "words") {
-		out.Words = &counts.Words
-	}
-	if wants(in.StatOptions, "sentences") {
-		out.Sentences = &counts.Sentences
+	words, sentences := wants(in.StatOptions, "words"), wants(in.StatOptions, "sentences")
+	if words || sentences {
+		counts, err := statistics.Count(ctx, d.sentences())
+		if err != nil {
+			return err
+		}
+		if words {
+			out.Words = &counts.Words
+		}
+		if sentences {
+			out.Sentences = &counts.Sentences
+		}
 	}
 	if wants(in.StatOptions, "paragraphs") {
 		out.Paragraphs = new(segment.Paragraphs(d.text))
 	}
 	if wants(in.StatOptions, "readability") {
-		r, err := readability.Rate(ctx, d.sentences, d.language)
+		r, err := readability.Rate(ctx, d.sentences(), d.language())
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, er
 	if err != nil {
 		return AnalyzeOut{}, err
 	}
-	counts, err := statistics.Count(ctx, d.sentences)
+	counts, err := statistics.Count(ctx, d.sentences())
 	if err != nil {
 		return AnalyzeOut{}, err
 	}
@@ -118,7 +118,7 @@ func entitiesBy(ctx context.Context, in EntitiesIn, g *entity.Gazetteer) (Entiti
 	if err != nil {
 		return EntitiesOut{}, err
 	}
-	found, err := entity.Extract(ctx, d.sentences, d.language, g)
+	found, err := entity.Extract(ctx, d.sentences(), d.language(), g)
 	if err != nil {
 		return EntitiesOut{}, err
 	}

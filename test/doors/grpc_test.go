@@ -105,7 +105,7 @@ func status(t *testing.T, err error) outcome {
 			}
 			o.reason, o.executed = d.Reason, d.Metadata["executed"]
 			for name, v := range d.Metadata {
-				if name != "executed" {
+				if name != "executed" && name != "next" {
 					if o.data == nil {
 						o.data = map[string]string{}
 					}
@@ -134,4 +134,17 @@ func grpcCodes(t *testing.T) map[string]codes.Code {
 		out[name] = c
 	}
 	return out
+}
+
+// metadataOf is that of the ErrorInfo of a status.
+func metadataOf(t *testing.T, err error) map[string]string {
+	t.Helper()
+	s, _ := rpcstatus.FromError(err)
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.Metadata
+		}
+	}
+	t.Errorf("no details: %v", err)
+	return nil
 }

@@ -123,7 +123,7 @@ func refusal(t *testing.T, v jsontext.Value) outcome {
 	}
 	maps.DeleteFunc(members, func(name string, _ jsontext.Value) bool {
 		switch name {
-		case "reason", "executed", "retryAfterMs", "retry_after_ms", "code":
+		case "reason", "executed", "next", "retryAfterMs", "retry_after_ms", "code":
 			return true
 		}
 		return false

@@ -192,5 +192,16 @@ func (b *Bus) ask(svc string, req *busv1.Request) ([]byte, error) {
 	return frame.GetResult().GetJson(), nil
 }
 
+// Instructions are what a service tells models, in its own words; edges bound and join
+// those of all. Empty for none.
+func (b *Bus) Instructions(service string) string {
+	for _, s := range b.Services() {
+		if s.Name == service {
+			return s.Catalogue.GetInstructions()
+		}
+	}
+	return ""
+}
+
 // Services are those on the bus now, by name.
 func (b *Bus) Services() []registry.Service { return b.shared.registry.Services() }

@@ -38,10 +38,13 @@ func Genesis(tenant string) Digest {
 	return sum[:]
 }
 
+// usualRow is room for most rows, on the stack.
+const usualRow = 1 << 10
+
 // HashRow is the hash of an event as the row of a number, after the row with
 // hash prev: SHA-256 over both and every field, each with its length in front.
 func HashRow(prev Digest, seq int64, e *Event) Digest {
-	var b encoder
+	b := make(encoder, 0, usualRow)
 	b.text(rowDomain)
 	b.bytes(prev)
 	b.number(seq)
@@ -68,16 +71,15 @@ func HashRow(prev Digest, seq int64, e *Event) Digest {
 	return sum[:]
 }
 
-// Extend makes rows of events of one tenant, after the end of its chain, and
+// Next makes the row of an event of the chain's tenant, after the end of the chain, and
 // moves that.
-func (c *Chain) Extend(events []Event) []Row {
-	rows := make([]Row, len(events))
-	for i, e := range events {
-		c.Seq++
-		c.Hash = HashRow(c.Hash, c.Seq, &e)
-		rows[i] = Row{Event: e, Seq: c.Seq, Hash: c.Hash}
-	}
-	return rows
+func (c *Chain) Next(e *Event) Row {
+	c.Seq++
+	r := Row{Event: *e, Seq: c.Seq}
+	r.kept = e.more() // hashed and stored: written once
+	r.Hash = HashRow(c.Hash, c.Seq, &r.Event)
+	c.Hash = r.Hash
+	return r
 }
 
 // Checkpoint is a signed word on where a chain was at a time.

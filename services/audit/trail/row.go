@@ -20,7 +20,12 @@ func (r *Row) Values() []any {
 }
 
 // Blob is the digest as databases keep it: never NULL.
-func (d Digest) Blob() []byte { return append([]byte{}, d...) }
+func (d Digest) Blob() []byte {
+	if d == nil {
+		return []byte{}
+	}
+	return d
+}
 
 // ScanRow reads what Values made.
 func ScanRow(scan func(into ...any) error) (r Row, err error) {

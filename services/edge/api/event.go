@@ -59,8 +59,9 @@ func Event(f *busv1.Frame) (name string, data jsontext.Value) {
 }
 
 // ErrorData is what an error says besides its message: its reason, whether the
-// call ran, and further facts that depend on the reason.
-func ErrorData(f *fault.Error) map[string]any {
+// call ran, the way on in the words of its door, and further facts that depend on the
+// reason.
+func ErrorData(f *fault.Error, next string) map[string]any {
 	out := map[string]any{}
 	if f.Data != nil {
 		var more map[string]jsontext.Value
@@ -71,6 +72,9 @@ func ErrorData(f *fault.Error) map[string]any {
 		}
 	}
 	out["reason"], out["executed"] = f.Reason, f.Executed
+	if next != "" {
+		out["next"] = next
+	}
 	if f.RetryAfter > 0 {
 		out["retry_after_ms"] = f.RetryAfter.Milliseconds()
 	}

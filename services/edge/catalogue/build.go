@@ -24,6 +24,8 @@ type builder struct {
 	items                         [kinds][]item
 	taken                         map[Name]bool
 	noted                         map[Conflict]bool
+	// shown are the services of which lists show something.
+	shown map[string]bool
 	// lacking are the grants that are noted as missing.
 	lacking map[string]bool
 }
@@ -36,7 +38,7 @@ func build(services []registry.Service, owners ownership, pinned map[string]stri
 			services: services, tools: map[string]Target{}, prompts: map[string]Target{}, resources: map[string]Target{},
 			files: map[string]Target{}, directories: map[string]directory{}, views: &views{}, grants: owners.grants, newest: map[string]definition.Definition{},
 		},
-		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{}, lacking: map[string]bool{},
+		owners: owners, known: before.schemas, used: compiled{}, taken: map[Name]bool{}, noted: map[Conflict]bool{}, lacking: map[string]bool{}, shown: map[string]bool{},
 		knownTemplates: before.templates, usedTemplates: map[string]template{},
 		knownDefinitions: before.definitions, usedDefinitions: map[*busv1.Tool]definition.Definition{}, pinned: pinned,
 	}
@@ -49,12 +51,14 @@ func build(services []registry.Service, owners ownership, pinned map[string]stri
 		b.lists[k] = newList(Kind(k).member(), Kind(k).member(), b.items[k])
 	}
 	b.digest = digest(&b.lists)
+	b.instruct(b.shown)
 	return b.Snapshot, memory{b.used, b.usedTemplates, b.usedDefinitions}
 }
 
 // add adds what a service offers.
 func (b *builder) add(svc registry.Service, r *releases) {
 	newest := svc.Catalogue
+	b.addInstructions(svc.Name, newest.GetInstructions())
 	at := func(n Name, definition string) Target {
 		_, since := b.owners.of(n)
 		return Target{Service: svc.Name, Version: svc.Version, Definition: definition, Instances: r.alike(0, n), since: since}
@@ -211,6 +215,7 @@ func (b *builder) entry(kind Kind, service string, n Name, raw []byte) bool {
 		return false
 	}
 	b.items[kind] = append(b.items[kind], item{n.Name, json})
+	b.shown[service] = true
 	return true
 }
 

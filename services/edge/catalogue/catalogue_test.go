@@ -137,7 +137,7 @@ func TestLegacyTools(t *testing.T) {
 	announce(t, url, c)
 	becomes(t, live, "any none object text")
 	for kind, want := range map[catalogue.Kind]int{catalogue.Tools: 3, catalogue.LegacyTools: 1} {
-		p, err := live.Now().Page(kind, nil)
+		p, err := pageOf(live.Now(), kind, nil)
 		if err != nil || bytes.Count(p, []byte(`"outputSchema"`)) != want || bytes.Count(p, []byte(`"name"`)) != 4 || bytes.ContainsAny(p, "\r\n") || !bytes.HasPrefix(p, []byte(`"tools":[{`)) {
 			t.Errorf("list %d: %s, %v", kind, p, err)
 		}

@@ -66,13 +66,21 @@ type list struct {
 func newList(member, scope string, items []item) list {
 	slices.SortFunc(items, func(a, b item) int { return byName(a, b.name) })
 	l := list{member: member, scope: scope, items: items}
-	l.first = l.page(0)
+	l.first = l.page(0).Append(nil)
 	return l
 }
 
-// page returns the members of a list result from an index on, without the
-// braces: "tools":[…] and, if there is more, "nextCursor":"…".
-func (l *list) page(from int) []byte {
+// Page is the members of a list result, without the braces: "tools":[…] and, if
+// there is more, "nextCursor":"…".
+type Page struct {
+	ready  []byte // the first page of a list
+	member string
+	items  []item
+	next   string
+	size   int
+}
+
+func (l *list) page(from int) *Page {
 	to, size := from, 0
 	for ; to < len(l.items) && to-from < pageItems && (to == from || size+len(l.items[to].json) <= pageBytes); to++ {
 		size += len(l.items[to].json) + len(",")
@@ -81,17 +89,28 @@ func (l *list) page(from int) []byte {
 	if to < len(l.items) {
 		next = l.cursor(l.items[to-1].name)
 	}
-	b := make([]byte, 0, size+len(l.member)+len(next)+len(`"":[],"nextCursor":""`))
-	b = append(append(append(b, '"'), l.member...), `":[`...)
-	for i, it := range l.items[from:to] {
+	return &Page{member: l.member, items: l.items[from:to], next: next, size: size + len(l.member) + len(next) + len(`"":[],"nextCursor":""`)}
+}
+
+// Size is how many bytes Append appends at most.
+func (p *Page) Size() int { return max(p.size, len(p.ready)) }
+
+// Append appends the page.
+func (p *Page) Append(b []byte) []byte {
+	if p.ready != nil {
+		return append(b, p.ready...)
+	}
+	b = slices.Grow(b, p.size)
+	b = append(append(append(b, '"'), p.member...), `":[`...)
+	for i, it := range p.items {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, it.json...)
 	}
 	b = append(b, ']')
-	if next != "" {
-		b = append(append(append(b, `,"nextCursor":"`...), next...), '"')
+	if p.next != "" {
+		b = append(append(append(b, `,"nextCursor":"`...), p.next...), '"')
 	}
 	return b
 }
@@ -107,15 +126,14 @@ func cursorAt(scope, at string) string {
 // maxCursor leaves room for the longest name that a catalogue may hold.
 const maxCursor = 64 << 10
 
-// Page returns the members of a list's result from a cursor on, nil for the
-// first page. The bytes are shared: don't change them.
-func (s *Snapshot) Page(kind Kind, cursor []byte) ([]byte, error) {
+// Page returns a page of a list from a cursor on, nil for the first page.
+func (s *Snapshot) Page(kind Kind, cursor []byte) (*Page, error) {
 	return s.lists[kind].read(cursor)
 }
 
-func (l *list) read(cursor []byte) ([]byte, error) {
+func (l *list) read(cursor []byte) (*Page, error) {
 	if cursor == nil {
-		return l.first, nil
+		return &Page{ready: l.first}, nil
 	}
 	i, err := l.from(cursor)
 	if err != nil {

@@ -204,8 +204,13 @@ func (l *Live) claim() chan func() {
 	return claimed
 }
 
-// Now returns the present snapshot.
-func (l *Live) Now() *Snapshot { return l.now.Load() }
+// Now returns the present snapshot; of the zero Live, which follows no bus, an empty one.
+func (l *Live) Now() *Snapshot {
+	if now := l.now.Load(); now != nil {
+		return now
+	}
+	return &Snapshot{views: &views{}}
+}
 
 // Services returns the services on the bus, by name.
 func (l *Live) Services() []registry.Service { return l.now.Load().services }

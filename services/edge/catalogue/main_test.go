@@ -96,7 +96,7 @@ func numbered(n int) (names []string) {
 // page reads one page of tools.
 func page(t *testing.T, s *catalogue.Snapshot, cursor []byte) (names []string, next []byte) {
 	t.Helper()
-	raw, err := s.Page(catalogue.Tools, cursor)
+	raw, err := pageOf(s, catalogue.Tools, cursor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,4 +135,17 @@ func all(t *testing.T, s *catalogue.Snapshot) string {
 func becomes(t *testing.T, l *catalogue.Live, names string) {
 	t.Helper()
 	bustest.Eventually(t, "the tools become "+names, func() bool { return all(t, l.Now()) == names })
+}
+
+// pageOf is a page of a list as it is sent.
+func pageOf(s *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) ([]byte, error) {
+	p, err := s.Page(kind, cursor)
+	if err != nil {
+		return nil, err
+	}
+	b := p.Append(nil)
+	if len(b) > p.Size() {
+		return nil, fmt.Errorf("the page says %d bytes, and has %d", p.Size(), len(b))
+	}
+	return b, nil
 }

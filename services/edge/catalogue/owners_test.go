@@ -61,7 +61,7 @@ func TestH8FirstComeKeepsTheName(t *testing.T) {
 			t.Errorf("edge there %s: problems\n%s", when, problems)
 		}
 		for _, k := range []catalogue.Kind{catalogue.Tools, catalogue.Prompts, catalogue.Resources, catalogue.Templates} {
-			if p, _ := now.Page(k, nil); bytes.Count(p, []byte(`"name"`)) != 1 {
+			if p, _ := pageOf(now, k, nil); bytes.Count(p, []byte(`"name"`)) != 1 {
 				t.Errorf("list of %s", p)
 			}
 		}
@@ -205,10 +205,10 @@ func TestA3FirstComeKeepsItsURIs(t *testing.T) {
 		if len(l.Now().Conflicts()) != 4 {
 			t.Errorf("edge there %s: conflicts %v", when, l.Now().Conflicts())
 		}
-		if p, _ := l.Now().Page(catalogue.Resources, nil); bytes.Count(p, []byte(`"name"`)) != 1 || !bytes.Contains(p, []byte("own://b")) {
+		if p, _ := pageOf(l.Now(), catalogue.Resources, nil); bytes.Count(p, []byte(`"name"`)) != 1 || !bytes.Contains(p, []byte("own://b")) {
 			t.Errorf("edge there %s: list %s", when, p)
 		}
-		if p, _ := l.Now().Page(catalogue.Templates, nil); bytes.Contains(p, []byte("doc://")) {
+		if p, _ := pageOf(l.Now(), catalogue.Templates, nil); bytes.Contains(p, []byte("doc://")) {
 			t.Errorf("edge there %s: templates %s", when, p)
 		}
 	}

@@ -22,7 +22,7 @@ func TestListsAreTheSameEverywhere(t *testing.T) {
 	bustest.Eventually(t, "all are there", func() bool { return len(one.Services()) == 3 })
 	two := watch(t, url) // joined later; and so does one that is started anew
 	first := func(l *catalogue.Live) []byte {
-		p, err := l.Now().Page(catalogue.Tools, nil)
+		p, err := pageOf(l.Now(), catalogue.Tools, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestForgedCursors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if p, err := live.Now().Page(c.kind, []byte(c.cursor)); !fault.Is(err, fault.InvalidParams) {
+			if p, err := pageOf(live.Now(), c.kind, []byte(c.cursor)); !fault.Is(err, fault.InvalidParams) {
 				t.Errorf("accepted: %.100s, %v", p, err)
 			}
 		})

@@ -54,8 +54,16 @@ func (s *Snapshot) seen(sight Sight) *Snapshot {
 	if t, ok := sight.(*through); ok {
 		v.set = t.set
 	}
+	services := map[string]bool{}
 	for k := range v.lists {
-		shown := func(it item) bool { return v.shows(Kind(k), it.name, s.owner(Kind(k), it.name)) }
+		shown := func(it item) bool {
+			owner := s.owner(Kind(k), it.name)
+			if !v.shows(Kind(k), it.name, owner) {
+				return false
+			}
+			services[owner] = true
+			return true
+		}
 		if v.set == nil {
 			v.lists[k] = s.lists[k].only(shown)
 			continue
@@ -70,6 +78,7 @@ func (s *Snapshot) seen(sight Sight) *Snapshot {
 		v.lists[k] = newList(s.lists[k].member, v.set.Name()+" "+s.lists[k].scope, items)
 	}
 	v.digest = digest(&v.lists)
+	v.instruct(services)
 	return &v
 }
 
@@ -81,7 +90,7 @@ func (l *list) only(keep func(item) bool) list {
 			kept.items = append(kept.items, it)
 		}
 	}
-	kept.first = kept.page(0)
+	kept.first = kept.page(0).Append(nil)
 	return kept
 }
 

@@ -41,8 +41,11 @@ func (s *Snapshot) Directory(uri string, cursor []byte) (members []byte, ok bool
 		}
 		children = &shown
 	}
-	members, err = children.read(cursor)
-	return members, true, err
+	page, err := children.read(cursor)
+	if err != nil {
+		return nil, true, err
+	}
+	return page.Append(nil), true, nil
 }
 
 // directory is one of a skill.

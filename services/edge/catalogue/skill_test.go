@@ -57,7 +57,7 @@ func TestSkills(t *testing.T) {
 	if entry, _ := now.Skill("skill://svc/forms/SKILL.md"); string(entry) != want {
 		t.Errorf("entry %s\nwant  %s", entry, want)
 	}
-	if page, err := now.Page(catalogue.Skills, nil); err != nil || string(page) != `"skills":[`+want+`]` {
+	if page, err := pageOf(now, catalogue.Skills, nil); err != nil || string(page) != `"skills":[`+want+`]` {
 		t.Errorf("list %s, %v", page, err)
 	}
 	for uri, want := range map[string]string{
@@ -99,14 +99,14 @@ func TestSkillsOfOneName(t *testing.T) {
 	announce(t, url, skills("b", skill("forms", "ref/b.md"), skill("other")))
 	bustest.Eventually(t, "both are there", func() bool { return len(one.Services()) == 2 })
 	two := watch(t, url)
-	page, err := one.Now().Page(catalogue.Skills, nil)
-	again, _ := two.Now().Page(catalogue.Skills, nil)
+	page, err := pageOf(one.Now(), catalogue.Skills, nil)
+	again, _ := pageOf(two.Now(), catalogue.Skills, nil)
 	if err != nil || !bytes.Equal(page, again) {
 		t.Errorf("two edges list\n%s\n%s, %v", page, again, err)
 	}
 	list := func() (uris []string) {
 		t.Helper()
-		page, err := one.Now().Page(catalogue.Skills, nil)
+		page, err := pageOf(one.Now(), catalogue.Skills, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestMalformedSkills(t *testing.T) {
 			live := watch(t, url)
 			a := announce(t, url, skills("svc", bad, skill("good")))
 			bustest.Eventually(t, "the good one is there", func() bool { _, ok := live.Now().Skill("skill://svc/good/SKILL.md"); return ok })
-			if page, err := live.Now().Page(catalogue.Skills, nil); err != nil || bytes.Count(page, []byte(`"frontmatter"`)) != 1 {
+			if page, err := pageOf(live.Now(), catalogue.Skills, nil); err != nil || bytes.Count(page, []byte(`"frontmatter"`)) != 1 {
 				t.Errorf("listed are %s, %v", page, err)
 			}
 			if p := live.Now().Problems(); len(p) != 1 || !strings.Contains(p[0], "of service svc is left out") {
@@ -242,7 +242,7 @@ func TestPagesOfADirectory(t *testing.T) {
 	if _, _, err := live.Now().Directory("skill://svc/large", cursor); !fault.Is(err, fault.InvalidParams) {
 		t.Errorf("a cursor of another directory: %v", err)
 	}
-	if _, err := live.Now().Page(catalogue.Resources, cursor); !fault.Is(err, fault.InvalidParams) {
+	if _, err := pageOf(live.Now(), catalogue.Resources, cursor); !fault.Is(err, fault.InvalidParams) {
 		t.Errorf("a cursor of a directory in the list of resources: %v", err)
 	}
 }

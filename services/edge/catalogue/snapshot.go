@@ -98,6 +98,9 @@ type Snapshot struct {
 	sampler     Target
 	// prompter has the prompts of tenants.
 	prompter Target
+	// said is what services tell models, instructions those of whom lists show something.
+	said         []instruction
+	instructions string
 
 	// sight is nil where everything is seen; views are what others see. set is the
 	// toolset through which they do; nil for none.

@@ -10,8 +10,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
-	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -59,7 +57,10 @@ func Answer(w http.ResponseWriter, status int, contentType string, body []byte) 
 // TimeWrite gives a client its time for the next write, after which it counts as
 // gone. The server's own deadline counts from the request, and a call may take
 // longer.
-func TimeWrite(c *http.ResponseController) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
+func TimeWrite(c timed) { _ = c.SetWriteDeadline(time.Now().Add(writeTime)) }
+
+// timed is what writes in time: a connection, or the *http.ResponseController of an answer.
+type timed interface{ SetWriteDeadline(time.Time) error }
 
 // Explain says in headers why a request is refused with a status: the reason,
 // whether it ran, and what to do about it (docs/errors.md).
@@ -100,24 +101,4 @@ func Challenge(h http.Header, status int, err error) {
 	case status == http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-}
-
-// Refuse answers a request of MCP with an error; m is what is known of its
-// message, nil for nothing.
-func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
-	status, body := era.ErrorMessage(m, version, err)
-	RefuseWith(w, status, body, err)
-}
-
-// RefuseContent answers a request of MCP with what CheckContent says.
-func RefuseContent(w http.ResponseWriter, err error) {
-	_, body := era.ErrorMessage(nil, "", err)
-	RefuseWith(w, http.StatusUnsupportedMediaType, body, err)
-}
-
-// RefuseWith answers with an error that is written already.
-func RefuseWith(w http.ResponseWriter, status int, body []byte, err error) {
-	Challenge(w.Header(), status, err)
-	retryAfter(w.Header(), status, fault.From(err))
-	Answer(w, status, "application/json", body)
 }

@@ -14,7 +14,7 @@ const piece = 64 << 10
 // reads is not cut for reading much.
 type paced struct {
 	w       io.Writer
-	control *http.ResponseController
+	control timed
 }
 
 // Paced writes an answer piece by piece; each has the time of one write.

@@ -2,7 +2,6 @@ package door
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"time"
 )
@@ -16,59 +15,100 @@ var (
 	keepAlive = 15 * time.Second
 )
 
-// Events is a stream of server-sent events: a queue, which Run writes (HTML,
+// Comment is an event that clients do not look at.
+var Comment = []byte(":\n\n")
+
+// Events is a stream of server-sent events: a queue, written to an answer (HTML,
 // Server-sent events).
 type Events struct {
 	*queue
+	out  output
+	gone func()
+	idle *time.Timer
+}
+
+// output is where a stream is written: an answer of the HTTP server, or a connection
+// that it has given away.
+type output interface {
+	// write writes messages, the last of all with last; each has its time.
+	write(messages [][]byte, last bool) error
+}
+
+// NewEvents makes a stream of the answer to a request, which begins with the first
+// message; that may be empty. gone is called when the client turns out to be gone. Close the
+// stream before the handler returns.
+func NewEvents(w http.ResponseWriter, gone func()) *Events {
+	return newEvents(&answer{w: w, control: http.NewResponseController(w)}, gone)
+}
+
+func newEvents(out output, gone func()) *Events {
+	s := &Events{out: out, gone: gone}
+	s.queue = newQueue(s.write)
+	s.idle = time.AfterFunc(keepAlive, s.keepAlive)
+	return s
+}
+
+func (s *Events) keepAlive() {
+	select {
+	case <-s.done:
+	default:
+		s.Notify(Comment)
+		s.idle.Reset(keepAlive)
+	}
+}
+
+func (s *Events) write(messages [][]byte, last bool) bool {
+	err := s.out.write(messages, last)
+	if err != nil || last {
+		s.idle.Stop()
+	}
+	if err != nil {
+		s.gone()
+	}
+	return err == nil
+}
+
+// Close ends the stream after what is queued, and returns when that is written or the
+// client is gone.
+func (s *Events) Close() {
+	s.End()
+	<-s.done
+}
+
+// answer is a stream as the server's answer to a request.
+type answer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	begun   bool
 }
 
-// NewEvents makes a stream of the answer to a request.
-func NewEvents(w http.ResponseWriter) *Events {
-	return &Events{queue: newQueue(), w: w, control: http.NewResponseController(w)}
+func (a *answer) write(messages [][]byte, last bool) error {
+	if !a.begun {
+		a.begin()
+	}
+	out := paced{a.w, a.control}
+	for _, m := range messages {
+		if _, err := out.Write(m); err != nil {
+			return err
+		}
+	}
+	TimeWrite(a.control)
+	if last {
+		return nil // the server writes the end when the handler returns
+	}
+	return a.control.Flush()
 }
 
-// Run writes first, nil for nothing, and then what is sent, until the stream
-// ends, ctx does or the client is gone.
-func (s *Events) Run(ctx context.Context, first []byte) {
-	defer s.leave()
-	idle := time.NewTicker(keepAlive)
-	defer idle.Stop()
-	h := s.w.Header()
+// begin writes the head. That is not left to the first Flush, which passes by what
+// wraps the writer.
+func (a *answer) begin() {
+	a.begun = true
+	h := a.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	TimeWrite(s.control)
-	s.w.WriteHeader(http.StatusOK) // not by the first Flush, which passes by what wraps the writer
-	next := [][]byte{first}
-	for s.write(next) && s.control.Flush() == nil {
-		s.wrote()
-		select {
-		case <-s.more:
-			var ended bool
-			if next, ended = s.take(); ended {
-				s.write(next) // and its deadline is for the end that net/http writes
-				return
-			}
-		case <-idle.C:
-			next = [][]byte{[]byte(":\n\n")}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// write writes within its time; false when the client is gone.
-func (s *Events) write(messages [][]byte) bool {
-	out := paced{s.w, s.control}
-	for _, m := range messages {
-		if _, err := out.Write(m); err != nil {
-			return false
-		}
-	}
-	TimeWrite(s.control)
-	return true
+	TimeWrite(a.control)
+	a.w.WriteHeader(http.StatusOK)
 }
 
 // Event makes a server-sent event of a name and a single line.

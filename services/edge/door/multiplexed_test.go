@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
@@ -23,7 +24,7 @@ const (
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, time.Second)
-	m.Run()
+	goleak.VerifyTestMain(m)
 }
 
 // serveTLS serves HTTP/2, with a server whose own time for answers is short.

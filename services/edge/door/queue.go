@@ -11,10 +11,14 @@ const (
 	maxUnheld = 32 << 10
 )
 
-// queue is what waits for one client to read it.
+// queue is what waits for one client to read it. It is written by a goroutine that
+// there is only as long as something waits: most clients are told little.
 type queue struct {
-	// more has a value when there is something to write.
-	more chan struct{}
+	// write writes messages, the last ones of all with last. It reports false when
+	// the client is gone.
+	write func(messages [][]byte, last bool) bool
+	// done is closed when nothing is written any more.
+	done chan struct{}
 
 	mu      sync.Mutex
 	queued  [][]byte
@@ -22,11 +26,14 @@ type queue struct {
 	waiting int           // those in Send
 	taken   int           // how often the queue was emptied
 	written int           // how many of these are written
-	room    chan struct{} // closed when there is room again, and at the end
+	room    chan struct{} // closed when there is room again, and at the end; nil while nobody waits
+	writing bool          // there is a goroutine that writes
 	ended   bool          // nothing is queued any more
 }
 
-func newQueue() *queue { return &queue{more: make(chan struct{}, 1), room: make(chan struct{})} }
+func newQueue(write func(messages [][]byte, last bool) bool) *queue {
+	return &queue{write: write, done: make(chan struct{})}
+}
 
 // Send sends a message. It waits for a slow client, though not forever, and
 // reports false when the client is gone. A large message it has written when it
@@ -49,6 +56,9 @@ func (q *queue) Send(message []byte) bool {
 
 // wait waits, unlocked, until there is room or something is written.
 func (q *queue) wait() {
+	if q.room == nil {
+		q.room = make(chan struct{})
+	}
 	room := q.room
 	q.mu.Unlock()
 	<-room
@@ -75,21 +85,40 @@ func (q *queue) put(message []byte) bool {
 }
 
 func (q *queue) wake() {
-	select {
-	case q.more <- struct{}{}:
-	default:
+	if !q.writing {
+		q.writing = true
+		go q.run()
+	}
+}
+
+// run writes until nothing waits any more.
+func (q *queue) run() {
+	for {
+		messages, last := q.take()
+		switch {
+		case messages == nil && !last:
+			return
+		case !q.write(messages, last), last:
+			q.leave()
+			return
+		}
+		q.wrote()
 	}
 }
 
 // take empties the queue and lets those in who wait. It reports whether the
-// stream has ended.
-func (q *queue) take() (queued [][]byte, ended bool) {
+// stream has ended. Who gets neither messages nor the end writes no more.
+func (q *queue) take() (messages [][]byte, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	queued, q.queued, q.bytes = q.queued, nil, 0
+	if len(q.queued) == 0 && !q.ended {
+		q.writing = false
+		return nil, false
+	}
+	messages, q.queued, q.bytes = q.queued, nil, 0
 	q.taken, q.waiting = q.taken+1, 0
 	q.changed()
-	return queued, q.ended
+	return messages, q.ended
 }
 
 // wrote says that all that was taken is written.
@@ -107,17 +136,22 @@ func (q *queue) leave() {
 	q.ended, q.queued, q.bytes = true, nil, 0
 	q.written = q.taken + 1
 	q.changed()
+	close(q.done)
 }
 
 func (q *queue) changed() {
-	close(q.room)
-	q.room = make(chan struct{})
+	if q.room != nil {
+		close(q.room)
+		q.room = nil
+	}
 }
 
 // End ends the stream after what is queued.
 func (q *queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ended = true
-	q.wake()
+	if !q.ended {
+		q.ended = true
+		q.wake()
+	}
 }

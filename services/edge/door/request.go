@@ -11,11 +11,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-// errContent is what a body of the wrong kind is refused with, and status 415.
-var errContent = fault.New(fault.InvalidRequest, "the body must be sent as Content-Type: application/json, in UTF-8 and without Content-Encoding")
+// errContent is what a body of the wrong kind is refused with.
+var errContent error = refused{fault.New(fault.InvalidRequest, "the body must be sent as Content-Type: application/json, in UTF-8 and without Content-Encoding"), http.StatusUnsupportedMediaType}
 
-// CheckContent returns nil for plain UTF-8 JSON, else a *fault.Error that says
-// what to send. Its status is 415.
+// CheckContent returns nil for plain UTF-8 JSON, else an error that says what to send.
 func CheckContent(h http.Header) error {
 	for _, e := range h["Content-Encoding"] {
 		if e != "" && !strings.EqualFold(e, "identity") {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/sourcegraph/conc"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Codes that a socket is closed with, beside those of RFC 6455.
@@ -87,18 +89,20 @@ func (s *Socket) Close(code websocket.StatusCode, reason string) {
 
 // Serve upgrades a request that the Guard has let pass, and serves the client
 // until either ends the connection. open says what takes the messages.
-func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
+func (s *Connections) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig, open func(*Socket) Connection) {
 	if err := offers(r.Header, cfg); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		RefuseProblem(w, err)
 		return
 	}
-	if !s.enter() {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "this edge takes no more connections", http.StatusServiceUnavailable)
+	if !s.enterSocket() {
+		full := fault.New(fault.Overloaded, "this edge takes no more connections; connect again shortly")
+		full.RetryAfter = time.Second
+		RefuseProblem(w, full)
 		return
 	}
-	defer s.leave()
-	socket := &Socket{queue: newQueue(), closing: make(chan closing, 1)}
+	defer s.leaveSocket()
+	socket := &Socket{closing: make(chan closing, 1)}
+	socket.queue = newQueue(socket.write)
 	tooLong := func() {
 		socket.Close(websocket.StatusMessageTooBig, fmt.Sprintf("a message has at most %d bytes", cfg.Limit))
 	}
@@ -113,23 +117,19 @@ func (s *Sockets) Serve(w http.ResponseWriter, r *http.Request, cfg SocketConfig
 	}
 	conn.SetReadLimit(int64(cfg.Limit))
 	socket.conn, socket.Protocol = conn, conn.Subprotocol()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	ctx, cancel := context.WithCancel(s.ctx)
 	connection := open(socket)
 	var beside conc.WaitGroup
-	messages, gone, written := make(chan []byte), make(chan struct{}), make(chan struct{})
+	messages, gone := make(chan []byte), make(chan struct{})
 	beside.Go(func() {
 		defer close(gone)
 		socket.read(ctx, messages)
 	})
-	beside.Go(func() {
-		defer close(written)
-		socket.write()
-	})
 	beside.Go(func() { socket.watch(ctx) })
-	end := socket.serve(ctx, connection, cfg, s.abort, messages, gone, &beside)
+	end := socket.serve(ctx, connection, cfg, s.ctx.Done(), messages, gone, &beside)
 	cancel() // calls end with their client
 	socket.End()
-	<-written
+	<-socket.done
 	if end.code != 0 {
 		_ = conn.Close(end.code, end.reason)
 	}
@@ -148,7 +148,7 @@ func offers(h http.Header, cfg SocketConfig) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the subprotocols here are %s", strings.Join(cfg.Protocols, ", "))
+	return fault.New(fault.InvalidRequest, "offer a subprotocol in Sec-WebSocket-Protocol; those here are %s", strings.Join(cfg.Protocols, ", "))
 }
 
 // serve hands messages on until the connection is to end, and says how; a zero
@@ -225,29 +225,21 @@ func (s *Socket) read(ctx context.Context, messages chan<- []byte) {
 	}
 }
 
-// write writes what is queued until the queue ends. A client that takes a
-// message too slowly is gone.
-func (s *Socket) write() {
-	defer s.leave()
-	for range s.more {
-		queued, ended := s.take()
-		for _, m := range queued {
-			ctx, cancel := context.WithTimeout(context.Background(), writeTime)
-			s.writing.Store(true)
-			err := s.conn.Write(ctx, websocket.MessageText, m)
-			s.alive()
-			s.writing.Store(false)
-			cancel()
-			if err != nil {
-				_ = s.conn.CloseNow()
-				return
-			}
-		}
-		s.wrote()
-		if ended {
-			return
+// write writes messages. A client that takes one too slowly is gone.
+func (s *Socket) write(messages [][]byte, _ bool) bool {
+	for _, m := range messages {
+		ctx, cancel := context.WithTimeout(context.Background(), writeTime)
+		s.writing.Store(true)
+		err := s.conn.Write(ctx, websocket.MessageText, m)
+		s.alive()
+		s.writing.Store(false)
+		cancel()
+		if err != nil {
+			_ = s.conn.CloseNow()
+			return false
 		}
 	}
+	return true
 }
 
 // alive notes a sign of life.

@@ -20,22 +20,25 @@ import (
 // session returns the session as it is now, nil when it has ended.
 // Changes calls open first, when nothing can be missed any more.
 func (s *Server) Changes(ctx context.Context, stay *gateway.Stay, out Sender, session func(context.Context) *store.Session, open func()) {
-	stream := changeStream{server: s, out: out, stay: stay, session: session}
-	stream.run(ctx, open)
+	c := s.newChangeStream(stay)
+	c.out, c.session = out, session
+	open()
+	c.run(ctx)
 }
 
 // ChangesOf is Changes for a client that can come back to any edge: events have
 // ids, and since is the last it got, empty if it was not away. A session has one
 // such stream, its youngest (2025-11-25, basic/transports, Multiple
-// Connections). The error, if any, comes before open is called.
-func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, out Resumable, since string, open func()) error {
+// Connections). What it returns without an error sends them, and is called: from now
+// on nothing is missed.
+func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (rest func(Resumable), err error) {
 	ctx := stay.Context()
 	var then time.Time
 	var digest string
 	if since != "" {
 		var ok bool
 		if then, digest, ok = parseChangeID(since); !ok {
-			return fault.New(fault.InvalidRequest, "Last-Event-ID is not one that this server gave")
+			return nil, fault.New(fault.InvalidRequest, "Last-Event-ID is not one that this server gave")
 		}
 	}
 	name := rand.Text()
@@ -43,9 +46,9 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, out Resumable, 
 		n.Stream = name
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	c := changeStream{server: s, out: out, resumable: out, stay: stay}
+	c := s.newChangeStream(stay)
 	c.session = func(ctx context.Context) *store.Session {
 		now, err := s.sessions.Get(ctx, n.ID)
 		switch {
@@ -58,20 +61,16 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, out Resumable, 
 		}
 		return now
 	}
-	c.run(ctx, func() {
-		open()
+	return func(out Resumable) {
+		c.out, c.resumable = out, out
 		if n.Version >= mcp.V20251125 {
 			out.Begin(changeID(then, digest, stay.Sees()))
 		}
-		if since == "" {
-			return
+		if since != "" {
+			c.missed(ctx, digest, then)
 		}
-		if now := c.session(ctx); now != nil {
-			changed, updated := stay.Missed(digest, then.Add(-clockSkew), now.Subscribed)
-			c.send(changed, updated, now)
-		}
-	})
-	return nil
+		c.run(ctx)
+	}, nil
 }
 
 // clockSkew is how far the clocks of edges and NATS may be apart. What changed
@@ -81,6 +80,7 @@ const clockSkew = 5 * time.Second
 // changeStream is a legacy client's stream of what belongs to no request.
 type changeStream struct {
 	server    *Server
+	sub       *catalogue.Subscription
 	out       Sender
 	resumable Resumable // out, or nil
 	stay      *gateway.Stay
@@ -100,18 +100,29 @@ const (
 	maxUnheard = 256
 )
 
-func (c *changeStream) run(ctx context.Context, open func()) {
-	sub := c.stay.Subscribe(func(string) bool { return true })
-	defer sub.Close()
-	open()
+// newChangeStream makes a stream that misses nothing from now on. Run it.
+func (s *Server) newChangeStream(stay *gateway.Stay) *changeStream {
+	return &changeStream{server: s, stay: stay, sub: stay.Subscribe(func(string) bool { return true })}
+}
+
+// missed sends what changed since a time, when the lists had a digest.
+func (c *changeStream) missed(ctx context.Context, digest string, then time.Time) {
+	if now := c.session(ctx); now != nil {
+		changed, updated := c.stay.Missed(digest, then.Add(-clockSkew), now.Subscribed)
+		c.send(changed, updated, now)
+	}
+}
+
+func (c *changeStream) run(ctx context.Context) {
+	defer c.sub.Close()
 	for {
 		select {
-		case <-sub.C:
+		case <-c.sub.C:
 			now := c.session(ctx)
 			if now == nil {
 				return
 			}
-			changed, updated := sub.Take()
+			changed, updated := c.sub.Take()
 			c.send(changed, updated, now)
 			c.lookAgain(updated, now)
 		case <-c.again:

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -19,6 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/store"
@@ -42,6 +44,13 @@ type Responder interface {
 	// Respond sends the response and ends the exchange. status is that of HTTP;
 	// refused is why the response is an error, nil for a result.
 	Respond(status int, message []byte, refused error)
+}
+
+// Lasting is a Responder whose door does not keep a handler for a request that lasts.
+type Lasting interface {
+	Responder
+	// Last has rest go on, with a Responder that takes this one's place.
+	Last(rest func(out Responder))
 }
 
 // Request is one message with what its door knows about it.
@@ -78,9 +87,8 @@ func (r *Request) Modern() bool { return r.Version == mcp.Modern }
 
 // Config says what a server tells clients about itself.
 type Config struct {
-	Info         mcp.Implementation
-	Instructions string
-	Gateway      *gateway.Gateway
+	Info    mcp.Implementation
+	Gateway *gateway.Gateway
 	// Caller keeps the streams that clients come back for, and takes to other edges what is for them.
 	Caller *edges.Caller
 	// Tasks says when a task changes. What a client may know of one, the gateway finds out.
@@ -102,8 +110,8 @@ type Server struct {
 	streams  *store.Streams
 	log      *slog.Logger
 	// Parts of messages: the server's name alone and as a member of _meta, the
-	// result of server/discover, capabilities, and members of initialize's result.
-	info, infoMeta, discovery, discoveryManaged, caps, extra []byte
+	// result of server/discover, and capabilities.
+	info, infoMeta, discovery, discoveryManaged, caps []byte
 
 	managed func() bool
 
@@ -130,20 +138,13 @@ func NewServer(cfg Config) (*Server, error) {
 		// a list may be empty, and may fill.
 		caps: []byte(`{"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`),
 	}
-	if cfg.Instructions != "" {
-		text, err := json.Marshal(cfg.Instructions)
-		if err != nil {
-			return nil, err
-		}
-		s.extra = append([]byte(`,"instructions":`), text...)
-	}
 	versions, err := json.Marshal(mcp.Supported())
 	if err != nil {
 		return nil, err
 	}
 	discovery := func(more string) []byte {
 		extensions := `"extensions":{"` + mcp.ExtensionSkills + `":{"directoryRead":true},"` + mcp.ExtensionTasks + `":{}` + more + `},`
-		return []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + string(s.extra) + `}`)
+		return []byte(`{"supportedVersions":` + string(versions) + `,"capabilities":{` + extensions + string(inner(s.caps)) + `}` + `}`)
 	}
 	s.discovery, s.discoveryManaged = discovery(""), discovery(`,"`+mcp.ExtensionEnterprise+`":{}`)
 	if s.managed = cfg.Managed; s.managed == nil {
@@ -153,11 +154,23 @@ func NewServer(cfg Config) (*Server, error) {
 }
 
 // about is the result of server/discover.
-func (s *Server) about() []byte {
+func (s *Server) about(now *catalogue.Snapshot) []byte {
+	whole := s.discovery
 	if s.managed() {
-		return s.discoveryManaged
+		whole = s.discoveryManaged
 	}
-	return s.discovery
+	if now.Instructions() == "" {
+		return whole
+	}
+	return append(appendInstructions(slices.Clone(whole[:len(whole)-1]), now), '}')
+}
+
+// appendInstructions adds the member of what services tell the caller's model.
+func appendInstructions(b []byte, now *catalogue.Snapshot) []byte {
+	if text := now.Instructions(); text != "" {
+		b = appendQuoted(append(b, `,"instructions":`...), text)
+	}
+	return b
 }
 
 // Stay keeps a connection open for somebody; see gateway.Stay.
@@ -202,8 +215,27 @@ func (s *Server) Begin(ctx context.Context, r *Request, out Responder) (rest fun
 
 // answer carries a request out and sends its response.
 func (s *Server) answer(ctx context.Context, r *Request, out Responder) {
-	defer r.over()
+	over := r.over
+	defer func() { over() }()
 	rep, err := s.do(ctx, r, out)
+	door, lasting := out.(Lasting)
+	switch {
+	case rep.rest == nil:
+		s.respond(ctx, r, out, rep, err)
+	case lasting:
+		over = func() {}
+		door.Last(func(out Responder) {
+			defer r.over()
+			s.goOn(ctx, r, out, rep.rest)
+		})
+	default:
+		s.goOn(ctx, r, out, rep.rest)
+	}
+}
+
+// goOn carries out the rest of a request, and sends its response.
+func (s *Server) goOn(ctx context.Context, r *Request, out Responder, rest func(Sender) (reply, error)) {
+	rep, err := rest(out)
 	s.respond(ctx, r, out, rep, err)
 }
 
@@ -216,6 +248,9 @@ func (s *Server) respond(ctx context.Context, r *Request, out Responder, rep rep
 	r.land() // the client may use the id again as soon as it has the response
 	if message != nil {
 		out.Respond(status, message, err)
+	}
+	if err == nil && rep.written == nil { // others may still read what they wrote
+		free(out, message)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestDiscover(t *testing.T) {
 	x := handle(t, server(t), mcp.Modern, in)
 	result := object(t, object(t, x.responded[0])["result"])
 	for name, want := range map[string]string{
-		"resultType": `"complete"`, "instructions": `"Read \"this\".\n"`, "cacheScope": `"public"`,
+		"resultType": `"complete"`, "instructions": "", "cacheScope": `"public"`,
 		"capabilities": `{"extensions":{"io.modelcontextprotocol/skills":{"directoryRead":true},"io.modelcontextprotocol/tasks":{}},"completions":{},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"tools":{"listChanged":true}}`,
 	} {
 		if string(result[name]) != want {
@@ -50,7 +50,7 @@ func TestInitialize(t *testing.T) {
 		t.Errorf("session %+v", n)
 	}
 	result := object(t, object(t, response)["result"])
-	if string(result["instructions"]) != `"Read \"this\".\n"` || !strings.Contains(string(result["capabilities"]), `"logging":{}`) || strings.Contains(string(result["capabilities"]), "tasks") || len(result) != 4 {
+	if !strings.Contains(string(result["capabilities"]), `"logging":{}`) || strings.Contains(string(result["capabilities"]), "tasks") || len(result) != 3 {
 		t.Errorf("result %s", response)
 	}
 }

@@ -29,7 +29,8 @@ const (
 // Initialize handles initialize. It returns the session it opens, which the
 // door keeps, and the response to send then.
 func (s *Server) Initialize(ctx context.Context, r *Request) (*store.Session, []byte, error) {
-	if err := s.admit(ctx, r); err != nil {
+	now, err := s.enter(ctx, r)
+	if err != nil {
 		return nil, nil, err
 	}
 	p := r.Message.P
@@ -49,7 +50,7 @@ func (s *Server) Initialize(ctx context.Context, r *Request) (*store.Session, []
 	b = append(b, `,"capabilities":{"logging":{},`...)
 	b = append(b, inner(s.caps)...)
 	b = append(append(b, `},"serverInfo":`...), s.info...)
-	b = append(b, s.extra...)
+	b = appendInstructions(b, now)
 	return n, append(b, `}}`...), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
 // changes are the notifications of list changes, in the order they are sent.
@@ -73,7 +74,7 @@ func (w *wanted) resource(uri string) bool {
 
 // listen answers subscriptions/listen: an acknowledgement, then the changes
 // the client opted in to, until it or the server ends the stream.
-func (s *Server) listen(ctx context.Context, r *Request, out Sender) (reply, error) {
+func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error) {
 	want, err := readWanted(r.Message.P.Notifications)
 	if err != nil {
 		return reply{}, err
@@ -82,44 +83,56 @@ func (s *Server) listen(ctx context.Context, r *Request, out Sender) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	defer stay.Close()
-	ctx = stay.Context()
-	tasks, err := s.subscribeTasks(ctx, r, want.TaskIDs)
+	tasks, err := s.subscribeTasks(stay.Context(), r, want.TaskIDs)
 	if err != nil {
+		stay.Close()
 		return reply{}, err
 	}
-	defer tasks.close()
 	want.TaskIDs = tasks.ids // those that it may know of
-	agreed, err := json.Marshal(&want)
-	if err != nil {
-		return reply{}, err
-	}
 	var updates func(uri string) bool
 	if len(want.URIs) > 0 {
 		updates = want.resource
 	}
-	sub := stay.Subscribe(updates)
-	defer sub.Close()
-	meta := append([]byte(`"`+mcp.MetaSubscriptionID+`":`), r.Message.ID...)
+	l := &listening{server: s, r: r, want: &want, stay: stay, tasks: tasks, sub: stay.Subscribe(updates)}
+	return reply{rest: l.run}, nil
+}
+
+// listening is a stream of what a client opted in to.
+type listening struct {
+	server *Server
+	r      *Request
+	want   *wanted
+	stay   *gateway.Stay
+	tasks  *taskSubscription
+	sub    *catalogue.Subscription
+}
+
+func (l *listening) run(out Sender) (reply, error) {
+	defer l.stay.Close()
+	defer l.tasks.close()
+	defer l.sub.Close()
+	agreed, err := json.Marshal(l.want)
+	if err != nil {
+		return reply{}, err
+	}
+	meta := append([]byte(`"`+mcp.MetaSubscriptionID+`":`), l.r.Message.ID...)
 	params := append(append([]byte(`{"_meta":{`), meta...), `},"notifications":`...)
 	out.Notify(notification(mcp.NotifyAcknowledged, append(append(params, agreed...), '}')))
 	bare := append(append([]byte(`{"_meta":{`), meta...), `}}`...)
 	for {
 		select {
-		case <-sub.C:
-			changed, uris := sub.Take()
-			sendChanges(out, changed&want.lists(), bare)
+		case <-l.sub.C:
+			changed, uris := l.sub.Take()
+			sendChanges(out, changed&l.want.lists(), bare)
 			for _, uri := range uris {
 				out.Notify(updated(uri, meta))
 			}
-		case <-tasks.C:
-			now := *r
-			now.Credentials = stay.Credentials()
-			s.sendTasks(ctx, &now, out, tasks, meta)
-		case <-s.closing:
+		case <-l.tasks.C:
+			l.sendTasks(out, meta)
+		case <-l.server.closing:
 			return reply{resultType: complete, meta: object(meta)}, nil
-		case <-ctx.Done():
-			return reply{}, stay.Ended()
+		case <-l.stay.Context().Done():
+			return reply{}, l.stay.Ended()
 		}
 	}
 }
@@ -191,6 +204,15 @@ func (t *taskSubscription) changed(id string) {
 	}
 }
 
+// take takes the tasks that have changed.
+func (t *taskSubscription) take() map[string]struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dirty := t.dirty
+	t.dirty = map[string]struct{}{}
+	return dirty
+}
+
 func (t *taskSubscription) close() {
 	for _, stop := range t.stops {
 		stop()
@@ -198,20 +220,24 @@ func (t *taskSubscription) close() {
 }
 
 // sendTasks sends every task that has changed, as it is now.
-func (s *Server) sendTasks(ctx context.Context, r *Request, out Sender, t *taskSubscription, meta []byte) {
-	t.mu.Lock()
-	dirty := t.dirty
-	t.dirty = map[string]struct{}{}
-	t.mu.Unlock()
-	for _, id := range t.ids {
-		if _, changed := dirty[id]; !changed {
-			continue
+func (l *listening) sendTasks(out Sender, meta []byte) {
+	now := *l.r
+	now.Credentials = l.stay.Credentials()
+	dirty := l.tasks.take()
+	for _, id := range l.tasks.ids {
+		if _, changed := dirty[id]; changed {
+			l.sendTask(&now, id, out, meta)
 		}
-		answer, err := s.gateway.Do(ctx, s.taskCall(r, mcp.MethodTasksGet, id), nil)
-		if err != nil {
-			continue // expired, or the client may not know of it any more
-		}
-		params := append(append([]byte(`{"_meta":{`), meta...), '}')
-		out.Notify(notification(mcp.NotifyTask, appendTask(params, answer.Task, true)))
 	}
+}
+
+func (l *listening) sendTask(r *Request, id string, out Sender, meta []byte) {
+	ctx, release := l.server.gateway.Hold(l.stay.Context())
+	defer release()
+	answer, err := l.server.gateway.Do(ctx, l.server.taskCall(r, mcp.MethodTasksGet, id), nil)
+	if err != nil {
+		return // expired, or the client may not know of it any more
+	}
+	params := append(append([]byte(`{"_meta":{`), meta...), '}')
+	out.Notify(notification(mcp.NotifyTask, appendTask(params, answer.Task, true)))
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/era"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -29,7 +30,7 @@ func (x *responder) Respond(status int, m []byte, _ error) {
 
 func server(t testing.TB) *era.Server {
 	t.Helper()
-	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{}), Instructions: "Read \"this\".\n"})
+	s, err := era.NewServer(era.Config{Info: mcp.Implementation{Name: "busbar", Version: "1"}, Gateway: gateway.New(gateway.Config{Catalogue: &catalogue.Live{}})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,11 @@ func (s *Server) ping(ctx context.Context, r *Request, _ Sender) (reply, error) 
 }
 
 func (s *Server) discover(ctx context.Context, r *Request, _ Sender) (reply, error) {
-	return reply{resultType: complete, body: s.about(), hints: caching}, s.admit(ctx, r)
+	now, err := s.enter(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{resultType: complete, body: s.about(now), hints: hintsFor(now)}, nil
 }
 
 // list answers from the bytes that the catalogue has ready.
@@ -154,7 +158,7 @@ func list(kind catalogue.Kind) method {
 
 func page(now *catalogue.Snapshot, kind catalogue.Kind, cursor []byte) (reply, error) {
 	page, err := now.Page(kind, cursor)
-	return reply{resultType: complete, members: page, hints: hintsFor(now)}, err
+	return reply{resultType: complete, page: page, hints: hintsFor(now)}, err
 }
 
 // hintsFor says how long a list may be kept, and for whom.

@@ -112,7 +112,7 @@ func FuzzNotification(f *testing.F) {
 			}
 		}
 		e := fault.New(fault.Reason(text), "%s", text)
-		if own, ok := members(data); ok && !has(own, "reason", "executed", "retryAfterMs") {
+		if own, ok := members(data); ok && !has(own, "reason", "executed", "next", "retryAfterMs") {
 			e = e.With(data)
 		}
 		for _, version := range []string{"", mcp.Modern, mcp.V20250326} {

@@ -19,7 +19,7 @@ func FuzzTask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, reason string, body, meta []byte, when uint64) {
 		in, bodyOK := members(body)
 		own, metaOK := members(meta)
-		if !bodyOK || !metaOK || has(in, "resultType", "_meta") || has(own, "reason", "executed", "retryAfterMs") {
+		if !bodyOK || !metaOK || has(in, "resultType", "_meta") || has(own, "reason", "executed", "next", "retryAfterMs") {
 			return // breaks the contract on the bus
 		}
 		if len(body) == 0 {

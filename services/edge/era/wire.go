@@ -5,11 +5,13 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
@@ -24,10 +26,14 @@ type reply struct {
 	// members take the place of body where the edge has them ready: those of the object,
 	// in one line.
 	members []byte
+	// page takes the place of members where it is one of a list.
+	page *catalogue.Page
 	// hints are members that only a modern client gets.
 	hints string
 	// written is the whole response where it was written before.
 	written []byte
+	// rest, if there is one, goes on with a request that lasts, and returns how it ends.
+	rest func(out Sender) (reply, error)
 }
 
 // complete is the result type of what is not the beginning of something else.
@@ -59,21 +65,26 @@ func (s *Server) response(r *Request, rep reply, err error) (status int, message
 		return 0, nil
 	}
 	members, own := rep.members, inner(oneLine(rep.meta))
-	if members == nil {
+	size := len(members)
+	switch {
+	case rep.page != nil:
+		size = rep.page.Size()
+	case members == nil:
 		members = inner(oneLine(rep.body))
+		size = len(members)
 	}
-	b := make([]byte, 0, len(members)+len(own)+len(rep.hints)+len(s.infoMeta)+len(r.Message.ID)+128)
+	b := buffer(size + len(own) + len(rep.hints) + len(s.infoMeta) + len(r.Message.ID) + 128)
 	b = append(openResponse(b, r.Message.ID), `,"result":{`...)
 	if !r.Modern() {
-		b = append(b, members...)
+		b = rep.append(b, members)
 		if len(own) > 0 {
 			b = append(append(append(separate(b), `"_meta":{`...), own...), '}')
 		}
 		return http.StatusOK, append(b, `}}`...)
 	}
 	b = append(append(append(b, `"resultType":"`...), rep.resultType...), '"')
-	if len(members) > 0 {
-		b = append(append(b, ','), members...)
+	if size > 0 {
+		b = rep.append(append(b, ','), members)
 	}
 	if rep.hints != "" {
 		b = append(append(b, ','), rep.hints...)
@@ -83,6 +94,46 @@ func (s *Server) response(r *Request, rep reply, err error) (status int, message
 		b = append(append(b, own...), ',')
 	}
 	return http.StatusOK, append(append(b, s.infoMeta...), `}}}`...)
+}
+
+func (rep *reply) append(b, members []byte) []byte {
+	if rep.page != nil {
+		return rep.page.Append(b)
+	}
+	return append(b, members...)
+}
+
+// Large responses are written into bytes of earlier ones: to clear and to collect fresh
+// ones costs more than all else about a page of a list.
+const (
+	leastKept = 16 << 10
+	mostKept  = 512 << 10
+)
+
+var buffers sync.Pool // of *[]byte
+
+// buffer is room for a response.
+func buffer(size int) []byte {
+	if size >= leastKept && size <= mostKept {
+		if b, ok := buffers.Get().(*[]byte); ok && cap(*b) >= size {
+			return (*b)[:0]
+		}
+	}
+	return make([]byte, 0, size)
+}
+
+// A Writer is a Responder that may have written a response by the time that Respond
+// returns, and reads its bytes no more.
+type Writer interface{ Written() bool }
+
+// free keeps the bytes of a response for others if out is done with them.
+func free(out Responder, message []byte) {
+	if c := cap(message); c < leastKept || c > mostKept {
+		return
+	}
+	if w, ok := out.(Writer); ok && w.Written() {
+		buffers.Put(&message)
+	}
 }
 
 // ErrorMessage returns the JSON-RPC error response to a message, and the HTTP
@@ -114,6 +165,9 @@ func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte
 	b = appendQuoted(append(b, `,"executed":`...), string(f.Executed))
 	if f.RetryAfter > 0 {
 		b = strconv.AppendInt(append(b, `,"retryAfterMs":`...), f.RetryAfter.Milliseconds(), 10)
+	}
+	if next := forms.WayOn(f.Reason).MCP; next != "" {
+		b = appendQuoted(append(b, `,"next":`...), next)
 	}
 	if more := inner(oneLine(f.Data)); len(more) > 0 {
 		b = append(append(b, ','), more...)

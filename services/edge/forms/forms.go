@@ -1,5 +1,6 @@
-// Package forms has one table: what each reason of a failure is in each protocol
-// that the edge speaks. docs/errors.md shows it, with the meanings.
+// Package forms has two tables: what each reason of a failure is in each protocol
+// that the edge speaks, and what to do about it there. docs/errors.md shows them, with
+// the meanings.
 package forms
 
 import (

@@ -49,6 +49,35 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// TestWaysOn holds the ways on that docs/errors.md shows against those there are.
+func TestWaysOn(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n| `reason` | MCP | HTTP | GraphQL | gRPC | `/ws` |\n|---|---|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 8 {
+			t.Fatal(line)
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows++
+		said := forms.Way{MCP: cells[2], HTTP: cells[3], GraphQL: cells[4], GRPC: cells[5], WebSocket: cells[6]}
+		if got := forms.WayOn(fault.Reason(strings.Trim(cells[1], "`"))); got != said {
+			t.Errorf("docs/errors.md says %+v, the edge %+v", said, got)
+		}
+	}
+	if rows != 4 {
+		t.Errorf("docs/errors.md has %d rows", rows)
+	}
+}
+
 // What nobody has a form for is a defect.
 func TestUnknownReason(t *testing.T) {
 	t.Parallel()

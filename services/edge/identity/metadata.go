@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/libs/problem"
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
 )
 
@@ -113,20 +114,24 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	switch {
 	case s.metadata == nil || !s.serves(r.URL.Path):
-		http.NotFound(w, r)
+		problem.Write(w, problem.NotFound(nextMetadata))
 	case r.Method == http.MethodOptions:
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD")
 		h.Set("Access-Control-Allow-Headers", "*")
 		w.WriteHeader(http.StatusNoContent)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		h.Set("Allow", "GET, HEAD, OPTIONS")
-		http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+		const allow = "GET, HEAD, OPTIONS"
+		h.Set("Allow", allow)
+		problem.Write(w, problem.NotAllowed(r.Method, allow, nextMetadata))
 	default:
 		h.Set("Content-Type", "application/json")
 		h.Set("Cache-Control", "public, max-age=300")
 		_, _ = w.Write(s.metadata)
 	}
 }
+
+// nextMetadata is the way on of who asks for metadata where there is none.
+const nextMetadata = "GET " + MetadataPath + " has the metadata, where this edge takes tokens of an authorization server"
 
 // serves reports whether the metadata is at a path: the well-known one, or that
 // with the path of the resource behind it.

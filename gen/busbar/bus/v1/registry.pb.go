@@ -155,7 +155,10 @@ type Catalogue struct {
 	// Tenants have prompts of their own here. For a caller with a tenant the
 	// service is called with prompts/list, whose answer takes the place of its
 	// prompts above, and with prompts/get for names that no catalogue has.
-	ListsPrompts  bool `protobuf:"varint,10,opt,name=lists_prompts,json=listsPrompts,proto3" json:"lists_prompts,omitempty"`
+	ListsPrompts bool `protobuf:"varint,10,opt,name=lists_prompts,json=listsPrompts,proto3" json:"lists_prompts,omitempty"`
+	// What models are told of all that the service offers, before they call
+	// anything. At most 2 KiB.
+	Instructions  string `protobuf:"bytes,11,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -258,6 +261,13 @@ func (x *Catalogue) GetListsPrompts() bool {
 		return x.ListsPrompts
 	}
 	return false
+}
+
+func (x *Catalogue) GetInstructions() string {
+	if x != nil {
+		return x.Instructions
+	}
+	return ""
 }
 
 // Tool is one tool of a catalogue.
@@ -710,7 +720,7 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x10catalogue_digest\x18\x05 \x01(\tR\x0fcatalogueDigest\x12.\n" +
 	"\x13catalogue_unix_nano\x18\x06 \x01(\x06R\x11catalogueUnixNano\x12$\n" +
 	"\x0esent_unix_nano\x18\a \x01(\x06R\fsentUnixNano\x12\x16\n" +
-	"\x06region\x18\b \x01(\tR\x06region\"\xcb\x03\n" +
+	"\x06region\x18\b \x01(\tR\x06region\"\xef\x03\n" +
 	"\tCatalogue\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12)\n" +
 	"\x05tools\x18\x02 \x03(\v2\x13.busbar.bus.v1.ToolR\x05tools\x125\n" +
@@ -722,7 +732,8 @@ const file_busbar_bus_v1_registry_proto_rawDesc = "" +
 	"\x0flists_resources\x18\a \x01(\bR\x0elistsResources\x12+\n" +
 	"\x11resource_prefixes\x18\b \x03(\tR\x10resourcePrefixes\x12#\n" +
 	"\rlists_prompts\x18\n" +
-	" \x01(\bR\flistsPrompts\"\xe1\x02\n" +
+	" \x01(\bR\flistsPrompts\x12\"\n" +
+	"\finstructions\x18\v \x01(\tR\finstructions\"\xe1\x02\n" +
 	"\x04Tool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12!\n" +

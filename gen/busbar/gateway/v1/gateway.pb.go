@@ -1811,6 +1811,446 @@ func (x *ApproveResponse) GetResult() *ToolResult {
 	return nil
 }
 
+// Elicitation is a call whose tool asks its caller something, and waits for the answer.
+type Elicitation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is answered by.
+	Elicitation string `protobuf:"bytes,1,opt,name=elicitation,proto3" json:"elicitation,omitempty"`
+	// Name of the tool.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Title of the tool; empty for none.
+	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	// JSON object: what is asked, by key, each with message and requested_schema; empty
+	// in lists.
+	Requests []byte `protobuf:"bytes,4,opt,name=requests,proto3" json:"requests,omitempty"`
+	// As text.
+	RequestsText string `protobuf:"bytes,5,opt,name=requests_text,json=requestsText,proto3" json:"requests_text,omitempty"`
+	// From when it is too late to answer.
+	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Elicitation) Reset() {
+	*x = Elicitation{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Elicitation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Elicitation) ProtoMessage() {}
+
+func (x *Elicitation) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Elicitation.ProtoReflect.Descriptor instead.
+func (*Elicitation) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Elicitation) GetElicitation() string {
+	if x != nil {
+		return x.Elicitation
+	}
+	return ""
+}
+
+func (x *Elicitation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Elicitation) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Elicitation) GetRequests() []byte {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Elicitation) GetRequestsText() string {
+	if x != nil {
+		return x.RequestsText
+	}
+	return ""
+}
+
+func (x *Elicitation) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+type ListElicitationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListElicitationsRequest) Reset() {
+	*x = ListElicitationsRequest{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListElicitationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListElicitationsRequest) ProtoMessage() {}
+
+func (x *ListElicitationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListElicitationsRequest.ProtoReflect.Descriptor instead.
+func (*ListElicitationsRequest) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{27}
+}
+
+type ListElicitationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Elicitations  []*Elicitation         `protobuf:"bytes,1,rep,name=elicitations,proto3" json:"elicitations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListElicitationsResponse) Reset() {
+	*x = ListElicitationsResponse{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListElicitationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListElicitationsResponse) ProtoMessage() {}
+
+func (x *ListElicitationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListElicitationsResponse.ProtoReflect.Descriptor instead.
+func (*ListElicitationsResponse) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListElicitationsResponse) GetElicitations() []*Elicitation {
+	if x != nil {
+		return x.Elicitations
+	}
+	return nil
+}
+
+type GetElicitationRequest struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Elicitation string                 `protobuf:"bytes,1,opt,name=elicitation,proto3" json:"elicitation,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,2,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetElicitationRequest) Reset() {
+	*x = GetElicitationRequest{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetElicitationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetElicitationRequest) ProtoMessage() {}
+
+func (x *GetElicitationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetElicitationRequest.ProtoReflect.Descriptor instead.
+func (*GetElicitationRequest) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *GetElicitationRequest) GetElicitation() string {
+	if x != nil {
+		return x.Elicitation
+	}
+	return ""
+}
+
+func (x *GetElicitationRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
+}
+
+type GetElicitationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Elicitation   *Elicitation           `protobuf:"bytes,1,opt,name=elicitation,proto3" json:"elicitation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetElicitationResponse) Reset() {
+	*x = GetElicitationResponse{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetElicitationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetElicitationResponse) ProtoMessage() {}
+
+func (x *GetElicitationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetElicitationResponse.ProtoReflect.Descriptor instead.
+func (*GetElicitationResponse) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetElicitationResponse) GetElicitation() *Elicitation {
+	if x != nil {
+		return x.Elicitation
+	}
+	return nil
+}
+
+type AnswerElicitationRequest struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Elicitation string                 `protobuf:"bytes,1,opt,name=elicitation,proto3" json:"elicitation,omitempty"`
+	// JSON object: for each key of the requests an ElicitResult of MCP, with action
+	// (accept, decline or cancel) and content.
+	Responses []byte `protobuf:"bytes,2,opt,name=responses,proto3" json:"responses,omitempty"`
+	// The responses as text, in place of the bytes.
+	ResponsesText string `protobuf:"bytes,3,opt,name=responses_text,json=responsesText,proto3" json:"responses_text,omitempty"`
+	// Answer in JSON as text.
+	AsText        bool `protobuf:"varint,4,opt,name=as_text,json=asText,proto3" json:"as_text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerElicitationRequest) Reset() {
+	*x = AnswerElicitationRequest{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerElicitationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerElicitationRequest) ProtoMessage() {}
+
+func (x *AnswerElicitationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerElicitationRequest.ProtoReflect.Descriptor instead.
+func (*AnswerElicitationRequest) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *AnswerElicitationRequest) GetElicitation() string {
+	if x != nil {
+		return x.Elicitation
+	}
+	return ""
+}
+
+func (x *AnswerElicitationRequest) GetResponses() []byte {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
+func (x *AnswerElicitationRequest) GetResponsesText() string {
+	if x != nil {
+		return x.ResponsesText
+	}
+	return ""
+}
+
+func (x *AnswerElicitationRequest) GetAsText() bool {
+	if x != nil {
+		return x.AsText
+	}
+	return false
+}
+
+type AnswerElicitationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*AnswerElicitationResponse_Progress
+	//	*AnswerElicitationResponse_Log
+	//	*AnswerElicitationResponse_Result
+	Event         isAnswerElicitationResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerElicitationResponse) Reset() {
+	*x = AnswerElicitationResponse{}
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerElicitationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerElicitationResponse) ProtoMessage() {}
+
+func (x *AnswerElicitationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerElicitationResponse.ProtoReflect.Descriptor instead.
+func (*AnswerElicitationResponse) Descriptor() ([]byte, []int) {
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *AnswerElicitationResponse) GetEvent() isAnswerElicitationResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *AnswerElicitationResponse) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*AnswerElicitationResponse_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *AnswerElicitationResponse) GetLog() *Log {
+	if x != nil {
+		if x, ok := x.Event.(*AnswerElicitationResponse_Log); ok {
+			return x.Log
+		}
+	}
+	return nil
+}
+
+func (x *AnswerElicitationResponse) GetResult() *ToolResult {
+	if x != nil {
+		if x, ok := x.Event.(*AnswerElicitationResponse_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isAnswerElicitationResponse_Event interface {
+	isAnswerElicitationResponse_Event()
+}
+
+type AnswerElicitationResponse_Progress struct {
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type AnswerElicitationResponse_Log struct {
+	Log *Log `protobuf:"bytes,2,opt,name=log,proto3,oneof"`
+}
+
+type AnswerElicitationResponse_Result struct {
+	// The last message.
+	Result *ToolResult `protobuf:"bytes,3,opt,name=result,proto3,oneof"`
+}
+
+func (*AnswerElicitationResponse_Progress) isAnswerElicitationResponse_Event() {}
+
+func (*AnswerElicitationResponse_Log) isAnswerElicitationResponse_Event() {}
+
+func (*AnswerElicitationResponse_Result) isAnswerElicitationResponse_Event() {}
+
 type WatchRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Tools     bool                   `protobuf:"varint,1,opt,name=tools,proto3" json:"tools,omitempty"`
@@ -1824,7 +2264,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[26]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2276,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[26]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2289,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{26}
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchRequest) GetTools() bool {
@@ -1895,7 +2335,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[27]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +2347,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[27]
+	mi := &file_busbar_gateway_v1_gateway_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2360,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{27}
+	return file_busbar_gateway_v1_gateway_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchResponse) GetTools() bool {
@@ -2077,7 +2517,32 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\aapprove\x18\x02 \x01(\bR\aapprove\x12\x17\n" +
 	"\aas_text\x18\x03 \x01(\bR\x06asText\"H\n" +
 	"\x0fApproveResponse\x125\n" +
-	"\x06result\x18\x01 \x01(\v2\x1d.busbar.gateway.v1.ToolResultR\x06result\"p\n" +
+	"\x06result\x18\x01 \x01(\v2\x1d.busbar.gateway.v1.ToolResultR\x06result\"\xd0\x01\n" +
+	"\vElicitation\x12 \n" +
+	"\velicitation\x18\x01 \x01(\tR\velicitation\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\x12\x1a\n" +
+	"\brequests\x18\x04 \x01(\fR\brequests\x12#\n" +
+	"\rrequests_text\x18\x05 \x01(\tR\frequestsText\x124\n" +
+	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\"\x19\n" +
+	"\x17ListElicitationsRequest\"^\n" +
+	"\x18ListElicitationsResponse\x12B\n" +
+	"\felicitations\x18\x01 \x03(\v2\x1e.busbar.gateway.v1.ElicitationR\felicitations\"R\n" +
+	"\x15GetElicitationRequest\x12 \n" +
+	"\velicitation\x18\x01 \x01(\tR\velicitation\x12\x17\n" +
+	"\aas_text\x18\x02 \x01(\bR\x06asText\"Z\n" +
+	"\x16GetElicitationResponse\x12@\n" +
+	"\velicitation\x18\x01 \x01(\v2\x1e.busbar.gateway.v1.ElicitationR\velicitation\"\x9a\x01\n" +
+	"\x18AnswerElicitationRequest\x12 \n" +
+	"\velicitation\x18\x01 \x01(\tR\velicitation\x12\x1c\n" +
+	"\tresponses\x18\x02 \x01(\fR\tresponses\x12%\n" +
+	"\x0eresponses_text\x18\x03 \x01(\tR\rresponsesText\x12\x17\n" +
+	"\aas_text\x18\x04 \x01(\bR\x06asText\"\xc4\x01\n" +
+	"\x19AnswerElicitationResponse\x129\n" +
+	"\bprogress\x18\x01 \x01(\v2\x1b.busbar.gateway.v1.ProgressH\x00R\bprogress\x12*\n" +
+	"\x03log\x18\x02 \x01(\v2\x16.busbar.gateway.v1.LogH\x00R\x03log\x127\n" +
+	"\x06result\x18\x03 \x01(\v2\x1d.busbar.gateway.v1.ToolResultH\x00R\x06resultB\a\n" +
+	"\x05event\"p\n" +
 	"\fWatchRequest\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x18\n" +
 	"\aprompts\x18\x02 \x01(\bR\aprompts\x12\x1c\n" +
@@ -2087,7 +2552,8 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x18\n" +
 	"\aprompts\x18\x02 \x01(\bR\aprompts\x12\x1c\n" +
 	"\tresources\x18\x03 \x01(\bR\tresources\x12\x12\n" +
-	"\x04uris\x18\x04 \x03(\tR\x04uris2\xfb\a\n" +
+	"\x04uris\x18\x04 \x03(\tR\x04uris2\xc1\n" +
+	"\n" +
 	"\x0eGatewayService\x12V\n" +
 	"\tListTools\x12#.busbar.gateway.v1.ListToolsRequest\x1a$.busbar.gateway.v1.ListToolsResponse\x12\\\n" +
 	"\vListPrompts\x12%.busbar.gateway.v1.ListPromptsRequest\x1a&.busbar.gateway.v1.ListPromptsResponse\x12b\n" +
@@ -2099,7 +2565,10 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\tGetPrompt\x12#.busbar.gateway.v1.GetPromptRequest\x1a$.busbar.gateway.v1.GetPromptResponse\x12b\n" +
 	"\rListApprovals\x12'.busbar.gateway.v1.ListApprovalsRequest\x1a(.busbar.gateway.v1.ListApprovalsResponse\x12\\\n" +
 	"\vGetApproval\x12%.busbar.gateway.v1.GetApprovalRequest\x1a&.busbar.gateway.v1.GetApprovalResponse\x12P\n" +
-	"\aApprove\x12!.busbar.gateway.v1.ApproveRequest\x1a\".busbar.gateway.v1.ApproveResponse\x12L\n" +
+	"\aApprove\x12!.busbar.gateway.v1.ApproveRequest\x1a\".busbar.gateway.v1.ApproveResponse\x12k\n" +
+	"\x10ListElicitations\x12*.busbar.gateway.v1.ListElicitationsRequest\x1a+.busbar.gateway.v1.ListElicitationsResponse\x12e\n" +
+	"\x0eGetElicitation\x12(.busbar.gateway.v1.GetElicitationRequest\x1a).busbar.gateway.v1.GetElicitationResponse\x12p\n" +
+	"\x11AnswerElicitation\x12+.busbar.gateway.v1.AnswerElicitationRequest\x1a,.busbar.gateway.v1.AnswerElicitationResponse0\x01\x12L\n" +
 	"\x05Watch\x12\x1f.busbar.gateway.v1.WatchRequest\x1a .busbar.gateway.v1.WatchResponse0\x01B\xc9\x01\n" +
 	"\x15com.busbar.gateway.v1B\fGatewayProtoP\x01Z<github.com/busbar-mcp/busbar/gen/busbar/gateway/v1;gatewayv1\xa2\x02\x03BGX\xaa\x02\x11Busbar.Gateway.V1\xca\x02\x11Busbar\\Gateway\\V1\xe2\x02\x1dBusbar\\Gateway\\V1\\GPBMetadata\xea\x02\x13Busbar::Gateway::V1b\x06proto3"
 
@@ -2115,37 +2584,44 @@ func file_busbar_gateway_v1_gateway_proto_rawDescGZIP() []byte {
 	return file_busbar_gateway_v1_gateway_proto_rawDescData
 }
 
-var file_busbar_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_busbar_gateway_v1_gateway_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_busbar_gateway_v1_gateway_proto_goTypes = []any{
-	(*ListToolsRequest)(nil),      // 0: busbar.gateway.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),     // 1: busbar.gateway.v1.ListToolsResponse
-	(*Tool)(nil),                  // 2: busbar.gateway.v1.Tool
-	(*ListPromptsRequest)(nil),    // 3: busbar.gateway.v1.ListPromptsRequest
-	(*ListPromptsResponse)(nil),   // 4: busbar.gateway.v1.ListPromptsResponse
-	(*ListResourcesRequest)(nil),  // 5: busbar.gateway.v1.ListResourcesRequest
-	(*ListResourcesResponse)(nil), // 6: busbar.gateway.v1.ListResourcesResponse
-	(*CallToolRequest)(nil),       // 7: busbar.gateway.v1.CallToolRequest
-	(*CallToolResponse)(nil),      // 8: busbar.gateway.v1.CallToolResponse
-	(*Progress)(nil),              // 9: busbar.gateway.v1.Progress
-	(*Log)(nil),                   // 10: busbar.gateway.v1.Log
-	(*ToolResult)(nil),            // 11: busbar.gateway.v1.ToolResult
-	(*BatchToolsRequest)(nil),     // 12: busbar.gateway.v1.BatchToolsRequest
-	(*BatchToolsResponse)(nil),    // 13: busbar.gateway.v1.BatchToolsResponse
-	(*Failure)(nil),               // 14: busbar.gateway.v1.Failure
-	(*ReadResourceRequest)(nil),   // 15: busbar.gateway.v1.ReadResourceRequest
-	(*ReadResourceResponse)(nil),  // 16: busbar.gateway.v1.ReadResourceResponse
-	(*GetPromptRequest)(nil),      // 17: busbar.gateway.v1.GetPromptRequest
-	(*GetPromptResponse)(nil),     // 18: busbar.gateway.v1.GetPromptResponse
-	(*HeldCall)(nil),              // 19: busbar.gateway.v1.HeldCall
-	(*ListApprovalsRequest)(nil),  // 20: busbar.gateway.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil), // 21: busbar.gateway.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),    // 22: busbar.gateway.v1.GetApprovalRequest
-	(*GetApprovalResponse)(nil),   // 23: busbar.gateway.v1.GetApprovalResponse
-	(*ApproveRequest)(nil),        // 24: busbar.gateway.v1.ApproveRequest
-	(*ApproveResponse)(nil),       // 25: busbar.gateway.v1.ApproveResponse
-	(*WatchRequest)(nil),          // 26: busbar.gateway.v1.WatchRequest
-	(*WatchResponse)(nil),         // 27: busbar.gateway.v1.WatchResponse
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*ListToolsRequest)(nil),          // 0: busbar.gateway.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),         // 1: busbar.gateway.v1.ListToolsResponse
+	(*Tool)(nil),                      // 2: busbar.gateway.v1.Tool
+	(*ListPromptsRequest)(nil),        // 3: busbar.gateway.v1.ListPromptsRequest
+	(*ListPromptsResponse)(nil),       // 4: busbar.gateway.v1.ListPromptsResponse
+	(*ListResourcesRequest)(nil),      // 5: busbar.gateway.v1.ListResourcesRequest
+	(*ListResourcesResponse)(nil),     // 6: busbar.gateway.v1.ListResourcesResponse
+	(*CallToolRequest)(nil),           // 7: busbar.gateway.v1.CallToolRequest
+	(*CallToolResponse)(nil),          // 8: busbar.gateway.v1.CallToolResponse
+	(*Progress)(nil),                  // 9: busbar.gateway.v1.Progress
+	(*Log)(nil),                       // 10: busbar.gateway.v1.Log
+	(*ToolResult)(nil),                // 11: busbar.gateway.v1.ToolResult
+	(*BatchToolsRequest)(nil),         // 12: busbar.gateway.v1.BatchToolsRequest
+	(*BatchToolsResponse)(nil),        // 13: busbar.gateway.v1.BatchToolsResponse
+	(*Failure)(nil),                   // 14: busbar.gateway.v1.Failure
+	(*ReadResourceRequest)(nil),       // 15: busbar.gateway.v1.ReadResourceRequest
+	(*ReadResourceResponse)(nil),      // 16: busbar.gateway.v1.ReadResourceResponse
+	(*GetPromptRequest)(nil),          // 17: busbar.gateway.v1.GetPromptRequest
+	(*GetPromptResponse)(nil),         // 18: busbar.gateway.v1.GetPromptResponse
+	(*HeldCall)(nil),                  // 19: busbar.gateway.v1.HeldCall
+	(*ListApprovalsRequest)(nil),      // 20: busbar.gateway.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),     // 21: busbar.gateway.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),        // 22: busbar.gateway.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),       // 23: busbar.gateway.v1.GetApprovalResponse
+	(*ApproveRequest)(nil),            // 24: busbar.gateway.v1.ApproveRequest
+	(*ApproveResponse)(nil),           // 25: busbar.gateway.v1.ApproveResponse
+	(*Elicitation)(nil),               // 26: busbar.gateway.v1.Elicitation
+	(*ListElicitationsRequest)(nil),   // 27: busbar.gateway.v1.ListElicitationsRequest
+	(*ListElicitationsResponse)(nil),  // 28: busbar.gateway.v1.ListElicitationsResponse
+	(*GetElicitationRequest)(nil),     // 29: busbar.gateway.v1.GetElicitationRequest
+	(*GetElicitationResponse)(nil),    // 30: busbar.gateway.v1.GetElicitationResponse
+	(*AnswerElicitationRequest)(nil),  // 31: busbar.gateway.v1.AnswerElicitationRequest
+	(*AnswerElicitationResponse)(nil), // 32: busbar.gateway.v1.AnswerElicitationResponse
+	(*WatchRequest)(nil),              // 33: busbar.gateway.v1.WatchRequest
+	(*WatchResponse)(nil),             // 34: busbar.gateway.v1.WatchResponse
+	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
 }
 var file_busbar_gateway_v1_gateway_proto_depIdxs = []int32{
 	2,  // 0: busbar.gateway.v1.ListToolsResponse.tools:type_name -> busbar.gateway.v1.Tool
@@ -2154,37 +2630,49 @@ var file_busbar_gateway_v1_gateway_proto_depIdxs = []int32{
 	11, // 3: busbar.gateway.v1.CallToolResponse.result:type_name -> busbar.gateway.v1.ToolResult
 	11, // 4: busbar.gateway.v1.BatchToolsResponse.result:type_name -> busbar.gateway.v1.ToolResult
 	14, // 5: busbar.gateway.v1.BatchToolsResponse.failure:type_name -> busbar.gateway.v1.Failure
-	28, // 6: busbar.gateway.v1.HeldCall.expires:type_name -> google.protobuf.Timestamp
+	35, // 6: busbar.gateway.v1.HeldCall.expires:type_name -> google.protobuf.Timestamp
 	19, // 7: busbar.gateway.v1.ListApprovalsResponse.calls:type_name -> busbar.gateway.v1.HeldCall
 	19, // 8: busbar.gateway.v1.GetApprovalResponse.call:type_name -> busbar.gateway.v1.HeldCall
 	11, // 9: busbar.gateway.v1.ApproveResponse.result:type_name -> busbar.gateway.v1.ToolResult
-	0,  // 10: busbar.gateway.v1.GatewayService.ListTools:input_type -> busbar.gateway.v1.ListToolsRequest
-	3,  // 11: busbar.gateway.v1.GatewayService.ListPrompts:input_type -> busbar.gateway.v1.ListPromptsRequest
-	5,  // 12: busbar.gateway.v1.GatewayService.ListResources:input_type -> busbar.gateway.v1.ListResourcesRequest
-	7,  // 13: busbar.gateway.v1.GatewayService.CallTool:input_type -> busbar.gateway.v1.CallToolRequest
-	12, // 14: busbar.gateway.v1.GatewayService.BatchTools:input_type -> busbar.gateway.v1.BatchToolsRequest
-	15, // 15: busbar.gateway.v1.GatewayService.ReadResource:input_type -> busbar.gateway.v1.ReadResourceRequest
-	17, // 16: busbar.gateway.v1.GatewayService.GetPrompt:input_type -> busbar.gateway.v1.GetPromptRequest
-	20, // 17: busbar.gateway.v1.GatewayService.ListApprovals:input_type -> busbar.gateway.v1.ListApprovalsRequest
-	22, // 18: busbar.gateway.v1.GatewayService.GetApproval:input_type -> busbar.gateway.v1.GetApprovalRequest
-	24, // 19: busbar.gateway.v1.GatewayService.Approve:input_type -> busbar.gateway.v1.ApproveRequest
-	26, // 20: busbar.gateway.v1.GatewayService.Watch:input_type -> busbar.gateway.v1.WatchRequest
-	1,  // 21: busbar.gateway.v1.GatewayService.ListTools:output_type -> busbar.gateway.v1.ListToolsResponse
-	4,  // 22: busbar.gateway.v1.GatewayService.ListPrompts:output_type -> busbar.gateway.v1.ListPromptsResponse
-	6,  // 23: busbar.gateway.v1.GatewayService.ListResources:output_type -> busbar.gateway.v1.ListResourcesResponse
-	8,  // 24: busbar.gateway.v1.GatewayService.CallTool:output_type -> busbar.gateway.v1.CallToolResponse
-	13, // 25: busbar.gateway.v1.GatewayService.BatchTools:output_type -> busbar.gateway.v1.BatchToolsResponse
-	16, // 26: busbar.gateway.v1.GatewayService.ReadResource:output_type -> busbar.gateway.v1.ReadResourceResponse
-	18, // 27: busbar.gateway.v1.GatewayService.GetPrompt:output_type -> busbar.gateway.v1.GetPromptResponse
-	21, // 28: busbar.gateway.v1.GatewayService.ListApprovals:output_type -> busbar.gateway.v1.ListApprovalsResponse
-	23, // 29: busbar.gateway.v1.GatewayService.GetApproval:output_type -> busbar.gateway.v1.GetApprovalResponse
-	25, // 30: busbar.gateway.v1.GatewayService.Approve:output_type -> busbar.gateway.v1.ApproveResponse
-	27, // 31: busbar.gateway.v1.GatewayService.Watch:output_type -> busbar.gateway.v1.WatchResponse
-	21, // [21:32] is the sub-list for method output_type
-	10, // [10:21] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	35, // 10: busbar.gateway.v1.Elicitation.expires:type_name -> google.protobuf.Timestamp
+	26, // 11: busbar.gateway.v1.ListElicitationsResponse.elicitations:type_name -> busbar.gateway.v1.Elicitation
+	26, // 12: busbar.gateway.v1.GetElicitationResponse.elicitation:type_name -> busbar.gateway.v1.Elicitation
+	9,  // 13: busbar.gateway.v1.AnswerElicitationResponse.progress:type_name -> busbar.gateway.v1.Progress
+	10, // 14: busbar.gateway.v1.AnswerElicitationResponse.log:type_name -> busbar.gateway.v1.Log
+	11, // 15: busbar.gateway.v1.AnswerElicitationResponse.result:type_name -> busbar.gateway.v1.ToolResult
+	0,  // 16: busbar.gateway.v1.GatewayService.ListTools:input_type -> busbar.gateway.v1.ListToolsRequest
+	3,  // 17: busbar.gateway.v1.GatewayService.ListPrompts:input_type -> busbar.gateway.v1.ListPromptsRequest
+	5,  // 18: busbar.gateway.v1.GatewayService.ListResources:input_type -> busbar.gateway.v1.ListResourcesRequest
+	7,  // 19: busbar.gateway.v1.GatewayService.CallTool:input_type -> busbar.gateway.v1.CallToolRequest
+	12, // 20: busbar.gateway.v1.GatewayService.BatchTools:input_type -> busbar.gateway.v1.BatchToolsRequest
+	15, // 21: busbar.gateway.v1.GatewayService.ReadResource:input_type -> busbar.gateway.v1.ReadResourceRequest
+	17, // 22: busbar.gateway.v1.GatewayService.GetPrompt:input_type -> busbar.gateway.v1.GetPromptRequest
+	20, // 23: busbar.gateway.v1.GatewayService.ListApprovals:input_type -> busbar.gateway.v1.ListApprovalsRequest
+	22, // 24: busbar.gateway.v1.GatewayService.GetApproval:input_type -> busbar.gateway.v1.GetApprovalRequest
+	24, // 25: busbar.gateway.v1.GatewayService.Approve:input_type -> busbar.gateway.v1.ApproveRequest
+	27, // 26: busbar.gateway.v1.GatewayService.ListElicitations:input_type -> busbar.gateway.v1.ListElicitationsRequest
+	29, // 27: busbar.gateway.v1.GatewayService.GetElicitation:input_type -> busbar.gateway.v1.GetElicitationRequest
+	31, // 28: busbar.gateway.v1.GatewayService.AnswerElicitation:input_type -> busbar.gateway.v1.AnswerElicitationRequest
+	33, // 29: busbar.gateway.v1.GatewayService.Watch:input_type -> busbar.gateway.v1.WatchRequest
+	1,  // 30: busbar.gateway.v1.GatewayService.ListTools:output_type -> busbar.gateway.v1.ListToolsResponse
+	4,  // 31: busbar.gateway.v1.GatewayService.ListPrompts:output_type -> busbar.gateway.v1.ListPromptsResponse
+	6,  // 32: busbar.gateway.v1.GatewayService.ListResources:output_type -> busbar.gateway.v1.ListResourcesResponse
+	8,  // 33: busbar.gateway.v1.GatewayService.CallTool:output_type -> busbar.gateway.v1.CallToolResponse
+	13, // 34: busbar.gateway.v1.GatewayService.BatchTools:output_type -> busbar.gateway.v1.BatchToolsResponse
+	16, // 35: busbar.gateway.v1.GatewayService.ReadResource:output_type -> busbar.gateway.v1.ReadResourceResponse
+	18, // 36: busbar.gateway.v1.GatewayService.GetPrompt:output_type -> busbar.gateway.v1.GetPromptResponse
+	21, // 37: busbar.gateway.v1.GatewayService.ListApprovals:output_type -> busbar.gateway.v1.ListApprovalsResponse
+	23, // 38: busbar.gateway.v1.GatewayService.GetApproval:output_type -> busbar.gateway.v1.GetApprovalResponse
+	25, // 39: busbar.gateway.v1.GatewayService.Approve:output_type -> busbar.gateway.v1.ApproveResponse
+	28, // 40: busbar.gateway.v1.GatewayService.ListElicitations:output_type -> busbar.gateway.v1.ListElicitationsResponse
+	30, // 41: busbar.gateway.v1.GatewayService.GetElicitation:output_type -> busbar.gateway.v1.GetElicitationResponse
+	32, // 42: busbar.gateway.v1.GatewayService.AnswerElicitation:output_type -> busbar.gateway.v1.AnswerElicitationResponse
+	34, // 43: busbar.gateway.v1.GatewayService.Watch:output_type -> busbar.gateway.v1.WatchResponse
+	30, // [30:44] is the sub-list for method output_type
+	16, // [16:30] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_busbar_gateway_v1_gateway_proto_init() }
@@ -2201,13 +2689,18 @@ func file_busbar_gateway_v1_gateway_proto_init() {
 		(*BatchToolsResponse_Result)(nil),
 		(*BatchToolsResponse_Failure)(nil),
 	}
+	file_busbar_gateway_v1_gateway_proto_msgTypes[32].OneofWrappers = []any{
+		(*AnswerElicitationResponse_Progress)(nil),
+		(*AnswerElicitationResponse_Log)(nil),
+		(*AnswerElicitationResponse_Result)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_busbar_gateway_v1_gateway_proto_rawDesc), len(file_busbar_gateway_v1_gateway_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,17 +29,20 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	GatewayService_ListTools_FullMethodName     = "/busbar.gateway.v1.GatewayService/ListTools"
-	GatewayService_ListPrompts_FullMethodName   = "/busbar.gateway.v1.GatewayService/ListPrompts"
-	GatewayService_ListResources_FullMethodName = "/busbar.gateway.v1.GatewayService/ListResources"
-	GatewayService_CallTool_FullMethodName      = "/busbar.gateway.v1.GatewayService/CallTool"
-	GatewayService_BatchTools_FullMethodName    = "/busbar.gateway.v1.GatewayService/BatchTools"
-	GatewayService_ReadResource_FullMethodName  = "/busbar.gateway.v1.GatewayService/ReadResource"
-	GatewayService_GetPrompt_FullMethodName     = "/busbar.gateway.v1.GatewayService/GetPrompt"
-	GatewayService_ListApprovals_FullMethodName = "/busbar.gateway.v1.GatewayService/ListApprovals"
-	GatewayService_GetApproval_FullMethodName   = "/busbar.gateway.v1.GatewayService/GetApproval"
-	GatewayService_Approve_FullMethodName       = "/busbar.gateway.v1.GatewayService/Approve"
-	GatewayService_Watch_FullMethodName         = "/busbar.gateway.v1.GatewayService/Watch"
+	GatewayService_ListTools_FullMethodName         = "/busbar.gateway.v1.GatewayService/ListTools"
+	GatewayService_ListPrompts_FullMethodName       = "/busbar.gateway.v1.GatewayService/ListPrompts"
+	GatewayService_ListResources_FullMethodName     = "/busbar.gateway.v1.GatewayService/ListResources"
+	GatewayService_CallTool_FullMethodName          = "/busbar.gateway.v1.GatewayService/CallTool"
+	GatewayService_BatchTools_FullMethodName        = "/busbar.gateway.v1.GatewayService/BatchTools"
+	GatewayService_ReadResource_FullMethodName      = "/busbar.gateway.v1.GatewayService/ReadResource"
+	GatewayService_GetPrompt_FullMethodName         = "/busbar.gateway.v1.GatewayService/GetPrompt"
+	GatewayService_ListApprovals_FullMethodName     = "/busbar.gateway.v1.GatewayService/ListApprovals"
+	GatewayService_GetApproval_FullMethodName       = "/busbar.gateway.v1.GatewayService/GetApproval"
+	GatewayService_Approve_FullMethodName           = "/busbar.gateway.v1.GatewayService/Approve"
+	GatewayService_ListElicitations_FullMethodName  = "/busbar.gateway.v1.GatewayService/ListElicitations"
+	GatewayService_GetElicitation_FullMethodName    = "/busbar.gateway.v1.GatewayService/GetElicitation"
+	GatewayService_AnswerElicitation_FullMethodName = "/busbar.gateway.v1.GatewayService/AnswerElicitation"
+	GatewayService_Watch_FullMethodName             = "/busbar.gateway.v1.GatewayService/Watch"
 )
 
 // GatewayServiceClient is the client API for GatewayService service.
@@ -72,6 +75,14 @@ type GatewayServiceClient interface {
 	// Approve agrees to a call that is held, which is then carried out, or refuses
 	// it for good.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*ApproveResponse, error)
+	// ListElicitations lists the caller's calls whose tools ask something, the oldest
+	// first and at most 1000.
+	ListElicitations(ctx context.Context, in *ListElicitationsRequest, opts ...grpc.CallOption) (*ListElicitationsResponse, error)
+	// GetElicitation says what one of them asks.
+	GetElicitation(ctx context.Context, in *GetElicitationRequest, opts ...grpc.CallOption) (*GetElicitationResponse, error)
+	// AnswerElicitation goes on with a call whose tool asked something, and answers as
+	// CallTool does.
+	AnswerElicitation(ctx context.Context, in *AnswerElicitationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AnswerElicitationResponse], error)
 	// Watch says when lists and resources change, from when it has begun.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
@@ -196,9 +207,48 @@ func (c *gatewayServiceClient) Approve(ctx context.Context, in *ApproveRequest, 
 	return out, nil
 }
 
+func (c *gatewayServiceClient) ListElicitations(ctx context.Context, in *ListElicitationsRequest, opts ...grpc.CallOption) (*ListElicitationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListElicitationsResponse)
+	err := c.cc.Invoke(ctx, GatewayService_ListElicitations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gatewayServiceClient) GetElicitation(ctx context.Context, in *GetElicitationRequest, opts ...grpc.CallOption) (*GetElicitationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetElicitationResponse)
+	err := c.cc.Invoke(ctx, GatewayService_GetElicitation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gatewayServiceClient) AnswerElicitation(ctx context.Context, in *AnswerElicitationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AnswerElicitationResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &GatewayService_ServiceDesc.Streams[2], GatewayService_AnswerElicitation_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AnswerElicitationRequest, AnswerElicitationResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type GatewayService_AnswerElicitationClient = grpc.ServerStreamingClient[AnswerElicitationResponse]
+
 func (c *gatewayServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &GatewayService_ServiceDesc.Streams[2], GatewayService_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &GatewayService_ServiceDesc.Streams[3], GatewayService_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +295,14 @@ type GatewayServiceServer interface {
 	// Approve agrees to a call that is held, which is then carried out, or refuses
 	// it for good.
 	Approve(context.Context, *ApproveRequest) (*ApproveResponse, error)
+	// ListElicitations lists the caller's calls whose tools ask something, the oldest
+	// first and at most 1000.
+	ListElicitations(context.Context, *ListElicitationsRequest) (*ListElicitationsResponse, error)
+	// GetElicitation says what one of them asks.
+	GetElicitation(context.Context, *GetElicitationRequest) (*GetElicitationResponse, error)
+	// AnswerElicitation goes on with a call whose tool asked something, and answers as
+	// CallTool does.
+	AnswerElicitation(*AnswerElicitationRequest, grpc.ServerStreamingServer[AnswerElicitationResponse]) error
 	// Watch says when lists and resources change, from when it has begun.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedGatewayServiceServer()
@@ -286,6 +344,15 @@ func (UnimplementedGatewayServiceServer) GetApproval(context.Context, *GetApprov
 }
 func (UnimplementedGatewayServiceServer) Approve(context.Context, *ApproveRequest) (*ApproveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Approve not implemented")
+}
+func (UnimplementedGatewayServiceServer) ListElicitations(context.Context, *ListElicitationsRequest) (*ListElicitationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListElicitations not implemented")
+}
+func (UnimplementedGatewayServiceServer) GetElicitation(context.Context, *GetElicitationRequest) (*GetElicitationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetElicitation not implemented")
+}
+func (UnimplementedGatewayServiceServer) AnswerElicitation(*AnswerElicitationRequest, grpc.ServerStreamingServer[AnswerElicitationResponse]) error {
+	return status.Error(codes.Unimplemented, "method AnswerElicitation not implemented")
 }
 func (UnimplementedGatewayServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -473,6 +540,53 @@ func _GatewayService_Approve_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _GatewayService_ListElicitations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListElicitationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatewayServiceServer).ListElicitations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GatewayService_ListElicitations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatewayServiceServer).ListElicitations(ctx, req.(*ListElicitationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GatewayService_GetElicitation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetElicitationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GatewayServiceServer).GetElicitation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: GatewayService_GetElicitation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GatewayServiceServer).GetElicitation(ctx, req.(*GetElicitationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _GatewayService_AnswerElicitation_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AnswerElicitationRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(GatewayServiceServer).AnswerElicitation(m, &grpc.GenericServerStream[AnswerElicitationRequest, AnswerElicitationResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type GatewayService_AnswerElicitationServer = grpc.ServerStreamingServer[AnswerElicitationResponse]
+
 func _GatewayService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -523,6 +637,14 @@ var GatewayService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Approve",
 			Handler:    _GatewayService_Approve_Handler,
 		},
+		{
+			MethodName: "ListElicitations",
+			Handler:    _GatewayService_ListElicitations_Handler,
+		},
+		{
+			MethodName: "GetElicitation",
+			Handler:    _GatewayService_GetElicitation_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -535,6 +657,11 @@ var GatewayService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _GatewayService_BatchTools_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "AnswerElicitation",
+			Handler:       _GatewayService_AnswerElicitation_Handler,
+			ServerStreams: true,
 		},
 		{
 			StreamName:    "Watch",

@@ -71,10 +71,11 @@ func parameter(n int) string { return "$" + strconv.Itoa(n) }
 
 // Append implements trail.Store.
 func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, err error) {
-	byTenant := map[string][]trail.Event{}
+	byTenant := map[string][]*trail.Event{} // pointers: events are large
 	var tenants []string
 	ids := make([]string, len(events))
-	for i, e := range events {
+	for i := range events {
+		e := &events[i]
 		if byTenant[e.Tenant] == nil {
 			tenants = append(tenants, e.Tenant)
 		}
@@ -95,17 +96,15 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 		if err != nil {
 			return err
 		}
-		var rows []trail.Row
+		rows := make([]trail.Row, 0, len(events))
 		for i := range chains {
 			c := &chains[i]
-			var fresh []trail.Event
 			for _, e := range byTenant[c.Tenant] {
 				if name := (eventName{e.ID, e.Edge}); !known[name] {
 					known[name] = true
-					fresh = append(fresh, e)
+					rows = append(rows, c.Next(e))
 				}
 			}
-			rows = append(rows, c.Extend(fresh)...)
 		}
 		if added = len(rows); added == 0 {
 			return nil
@@ -135,7 +134,7 @@ func (t *Table) knownIDs(ctx context.Context, tx database.Tx, ids []string) (map
 		return n, err
 	},
 		"SELECT id, edge FROM "+t.db.Seek("audit_event", "id", 1), ids)
-	known := map[eventName]bool{}
+	known := make(map[eventName]bool, len(ids))
 	for _, name := range found {
 		known[name] = true
 	}

@@ -72,18 +72,14 @@ func (c *Client) audit(ctx context.Context, token, verb string, parameters url.V
 	if resp.StatusCode == http.StatusOK && jsontext.Value(body).IsValid() {
 		return body, nil
 	}
-	var refused struct {
-		Error  string       `json:"error"`
-		Reason fault.Reason `json:"reason"`
-	}
-	switch err := decode(body, &refused); {
-	case err != nil || refused.Error == "":
-		e := &HTTPError{URL: c.shownURL(), Status: resp.StatusCode, Location: resp.Header.Get("Location")}
-		return nil, e
+	switch refused := readProblem(body); {
+	case refused == nil:
+		return nil, &HTTPError{URL: c.shownURL(), Status: resp.StatusCode, Location: resp.Header.Get("Location")}
 	case refused.Reason == fault.InvalidParams:
-		return nil, &UsageError{Message: refused.Error}
+		return nil, &UsageError{Message: refused.Message}
+	default:
+		return nil, &auditError{refused.Message, resp.StatusCode}
 	}
-	return nil, &auditError{refused.Error, resp.StatusCode}
 }
 
 func (c *Client) auditLost(ctx context.Context, err error) error {

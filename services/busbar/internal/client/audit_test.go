@@ -69,7 +69,7 @@ func auditEdge(t *testing.T, answers map[string]string) *httptest.Server {
 		switch {
 		case !ok:
 			t.Errorf("asked %s", r.URL)
-		case strings.Contains(answer, `"error"`):
+		case strings.Contains(answer, `"detail"`):
 			w.WriteHeader(http.StatusForbidden)
 		}
 		_, _ = w.Write([]byte(answer))
@@ -84,11 +84,11 @@ func TestAuditCommands(t *testing.T) {
 		"/audit/list?limit=2&name=x":          `{"events":[` + auditRow + `],"next":"c"}`,
 		"/audit/list?cursor=c&limit=1&name=x": `{"events":[` + auditRow + `]}`,
 		"/audit/list?all=true&limit=1000":     `{"events":[` + auditRow + `]}`,
-		"/audit/list?limit=1":                 `{"error":"not here","reason":"forbidden"}`,
+		"/audit/list?limit=1":                 `{"detail":"not here","reason":"forbidden"}`,
 		"/audit/show?id=C1":                   `{"events":[` + auditRow + `]}`,
 		"/audit/list?limit=1000":              `{"events":[` + calls("ABCD1", "ABCD1", "ABCE2", "abcf") + `]}`,
 		"/audit/show?id=ABCD1":                `{"events":[` + auditRow + `]}`,
-		"/audit/show?id=WXYZ":                 `{"error":"no such call"}`,
+		"/audit/show?id=WXYZ":                 `{"detail":"no such call","reason":"not_found"}`,
 		"/audit/verify":                       `{"ok":false,"chains":[{"tenant":"","first":1,"last":2,"signed":2},{"tenant":"acme","problem":{"seq":7,"id":"C1-2","what":"changed"}}]}`,
 	})
 	line := "2026-01-02T03:04:05Z\tacme\tada\t\ttools/call\ta\\x1b[31mb\tforbidden\tno\t1.5ms\tC1\n"

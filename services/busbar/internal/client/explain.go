@@ -120,7 +120,7 @@ func explainRPC(e *RPCError, tool string, known []Tool) (int, []detail) {
 		details = append(details, detail{"data", oneLine(e.Data)})
 	} else {
 		_ = eachMember(e.Data, func(name string, v jsontext.Value) error { // was checked when decoded
-			if name != "reason" && name != "executed" && name != "retryAfterMs" {
+			if name != "reason" && name != "executed" && name != "next" && name != "retryAfterMs" { // the way on of a terminal is another
 				details = append(details, detail{terminal.SafeLine(name), plainScalar(v)})
 			}
 			return nil

@@ -79,17 +79,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		err := door.NotAllowed(w, r, http.MethodPost)
+		answer(w, failure(err), err)
 		return
 	}
-	if err := door.CheckContent(r.Header); err != nil {
-		b, _ := json.Marshal(failure(err))
-		door.Explain(w.Header(), http.StatusUnsupportedMediaType, fault.From(err))
-		door.Answer(w, http.StatusUnsupportedMediaType, "application/json", b)
-		return
+	err := door.CheckContent(r.Header)
+	var who api.Caller
+	if err == nil {
+		who, err = door.Caller(h.cfg.API, r, "envelope")
 	}
-	who, err := door.Caller(h.cfg.API, r, "envelope")
 	var body []byte
 	if err == nil {
 		body, err = door.ReadBody(w, r, h.cfg.Limits.Bytes)
@@ -200,8 +198,11 @@ func answer(w http.ResponseWriter, v any, err error) {
 	status := http.StatusOK
 	if err != nil {
 		f := fault.From(err)
-		status = forms.Of(f.Reason).HTTP
+		status = door.Status(err)
 		door.Explain(w.Header(), status, f)
+		if next := forms.WayOn(f.Reason).HTTP; next != "" {
+			w.Header().Set("Busbar-Next", next)
+		}
 	}
 	door.Answer(w, status, "application/json", b)
 }

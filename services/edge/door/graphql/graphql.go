@@ -39,8 +39,8 @@ const eventTime = 10 * time.Second
 
 // Config says what the door stands before.
 type Config struct {
-	API     *api.Server
-	Sockets *door.Sockets
+	API         *api.Server
+	Connections *door.Connections
 	// Closing is closed when sockets are to end.
 	Closing <-chan struct{}
 	Guard   door.Guard
@@ -90,8 +90,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		servePage(w)
 	case r.Method != http.MethodPost:
 		// Not even queries: a page of any origin can have a browser GET.
-		w.Header().Set("Allow", http.MethodPost)
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		refuse(w, door.NotAllowed(w, r, http.MethodPost))
 	default:
 		h.post(w, r)
 	}
@@ -99,7 +98,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	if err := door.CheckContent(r.Header); err != nil {
-		answer(w, http.StatusUnsupportedMediaType, refusal(err))
+		refuse(w, err)
 		return
 	}
 	// Before the body: of who may not come in, nothing is read.
@@ -188,9 +187,8 @@ func (h *Handler) execute(ctx context.Context, who api.Caller, body jsontext.Val
 }
 
 func refuse(w http.ResponseWriter, err error) {
-	f := fault.From(err)
-	status := forms.Of(f.Reason).HTTP
-	door.Explain(w.Header(), status, f)
+	status := door.Status(err)
+	door.Explain(w.Header(), status, fault.From(err))
 	answer(w, status, refusal(err))
 }
 

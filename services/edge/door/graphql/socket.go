@@ -42,7 +42,7 @@ func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer stay.Close()
-	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
+	h.cfg.Connections.Serve(w, r, door.SocketConfig{
 		Protocols: []string{protocol}, MustOffer: true, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Closing, Ended: stay.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
 		return &connection{h: h, stay: stay, out: s, operations: map[string]context.CancelFunc{}}

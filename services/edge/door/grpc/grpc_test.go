@@ -252,6 +252,50 @@ func TestApprove(t *testing.T) {
 	refused(t, err, codes.NotFound, "unknown_approval", "no")
 }
 
+// A tool that asks is answered here as over plain HTTP.
+func TestElicitation(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	ctx := t.Context()
+	asked := func() string {
+		_, _, err := w.call(ctx, "color", `{}`)
+		facts := refused(t, err, codes.FailedPrecondition, "input_required", "no").Metadata
+		if !strings.Contains(facts["next"], "AnswerElicitation") || !strings.Contains(facts["requests"], "Which color?") {
+			t.Errorf("%v", facts)
+		}
+		return facts["elicitation"]
+	}
+	id := asked()
+	list, err := w.ListElicitations(ctx, &gatewayv1.ListElicitationsRequest{})
+	if err != nil || len(list.Elicitations) != 1 || list.Elicitations[0].Elicitation != id || list.Elicitations[0].Requests != nil {
+		t.Fatalf("%v %v", list, err)
+	}
+	one, err := w.GetElicitation(ctx, &gatewayv1.GetElicitationRequest{Elicitation: id, AsText: true})
+	if e := one.GetElicitation(); err != nil || e.Name != "color" || !strings.Contains(e.RequestsText, "Which color?") || time.Until(e.Expires.AsTime()) <= 0 {
+		t.Fatalf("%v %v", one, err)
+	}
+	answer := func(id, responses string) (*gatewayv1.AnswerElicitationResponse, error) {
+		return last(w.AnswerElicitation(ctx, &gatewayv1.AnswerElicitationRequest{Elicitation: id, ResponsesText: responses}))
+	}
+	for responses, reason := range map[string]string{
+		``: "invalid_request", `[]`: "invalid_params", `{"color":1,"color":2}`: "parse_error", `{}`: "invalid_params",
+		`{"color":{"action":"accept","content":{"color":"mud"}}}`: "invalid_params",
+	} {
+		_, err := answer(id, responses)
+		refused(t, err, codes.InvalidArgument, reason, "no")
+	}
+	_, err = w.Approve(ctx, &gatewayv1.ApproveRequest{Approval: id, Approve: true})
+	refused(t, err, codes.NotFound, "unknown_approval", "no")
+	const red = `{"color":{"action":"accept","content":{"color":"red"}}}`
+	if done, err := answer(id, red); err != nil || !strings.Contains(string(done.GetResult().GetContent()), "accept red") {
+		t.Fatalf("%v %v", done, err)
+	}
+	_, err = answer(id, red)
+	refused(t, err, codes.NotFound, "unknown_elicitation", "no")
+	_, err = w.GetElicitation(ctx, &gatewayv1.GetElicitationRequest{Elicitation: id})
+	refused(t, err, codes.NotFound, "unknown_elicitation", "no")
+}
+
 func TestBatchTools(t *testing.T) {
 	t.Parallel()
 	w := start(t)

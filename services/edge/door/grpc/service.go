@@ -88,23 +88,29 @@ func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStream
 	if err != nil {
 		return err
 	}
+	return follow(stream.Send, func(onFrame gateway.OnFrame) (jsontext.Value, error) {
+		return s.api.Do(stream.Context(), who.Call(mcp.MethodToolsCall, r.Name, args, onFrame), onFrame)
+	})
+}
+
+// follow sends what a call says on its way, and its result.
+func follow(send func(*gatewayv1.CallToolResponse) error, do func(gateway.OnFrame) (jsontext.Value, error)) error {
 	// Frames must not wait for a slow client; what it is too slow for is dropped.
 	frames := make(chan *gatewayv1.CallToolResponse, 256)
 	var sending sync.WaitGroup
 	sending.Go(func() {
 		for f := range frames {
-			_ = stream.Send(f) // the result says whether the client is there
+			_ = send(f) // the result says whether the client is there
 		}
 	})
-	onFrame := func(f *busv1.Frame) {
+	result, err := do(func(f *busv1.Frame) {
 		if e := event(f); e != nil {
 			select {
 			case frames <- e:
 			default:
 			}
 		}
-	}
-	result, err := s.api.Do(stream.Context(), who.Call(mcp.MethodToolsCall, r.Name, args, onFrame), onFrame)
+	})
 	close(frames)
 	sending.Wait()
 	if err != nil {
@@ -114,7 +120,7 @@ func (s *service) CallTool(r *gatewayv1.CallToolRequest, stream rpc.ServerStream
 	if err != nil {
 		return err
 	}
-	return stream.Send(&gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Result{Result: out}})
+	return send(&gatewayv1.CallToolResponse{Event: &gatewayv1.CallToolResponse_Result{Result: out}})
 }
 
 func event(f *busv1.Frame) *gatewayv1.CallToolResponse {

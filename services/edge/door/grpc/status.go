@@ -35,6 +35,9 @@ func status(err error) error {
 	code := forms.Of(f.Reason).GRPC
 	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: facts(f.Data)}
 	info.Metadata["executed"] = string(f.Executed)
+	if next := forms.WayOn(f.Reason).GRPC; next != "" {
+		info.Metadata["next"] = next
+	}
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}
 	if f.RetryAfter > 0 {
 		details = append(details, protoadapt.MessageV1Of(&errdetails.RetryInfo{RetryDelay: durationpb.New(f.RetryAfter.Round(time.Millisecond))}))

@@ -26,10 +26,14 @@ func arguments(r interface {
 	GetArguments() []byte
 	GetArgumentsText() string
 }) (jsontext.Value, error) {
-	b := r.GetArguments()
-	if text := r.GetArgumentsText(); text != "" {
+	return object("arguments", r.GetArguments(), r.GetArgumentsText())
+}
+
+// object is a JSON object of a request, from its bytes or its text; empty for neither.
+func object(name string, b []byte, text string) (jsontext.Value, error) {
+	if text != "" {
 		if len(b) > 0 {
-			return nil, fault.New(fault.InvalidParams, "give either arguments or arguments_text")
+			return nil, fault.New(fault.InvalidParams, "give either %[1]s or %[1]s_text", name)
 		}
 		b = []byte(text)
 	}
@@ -40,7 +44,7 @@ func arguments(r interface {
 		return nil, err
 	}
 	if jsontext.Value(b).Kind() != '{' {
-		return nil, fault.New(fault.InvalidParams, "arguments must be a JSON object")
+		return nil, fault.New(fault.InvalidParams, "%s must be a JSON object", name)
 	}
 	return b, nil
 }

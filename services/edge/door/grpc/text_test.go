@@ -151,18 +151,15 @@ func TestText(t *testing.T) {
 }
 
 // last is the last message of a stream.
-func last(stream interface {
-	Recv() (*gatewayv1.CallToolResponse, error)
-}, err error) (proto.Message, error) {
-	var got *gatewayv1.CallToolResponse
+func last[M any](stream interface{ Recv() (M, error) }, err error) (got M, _ error) {
 	for err == nil {
-		var m *gatewayv1.CallToolResponse
+		var m M
 		if m, err = stream.Recv(); err == nil {
 			got = m
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, err
+		return got, err
 	}
 	return got, nil
 }

@@ -97,7 +97,7 @@ func (h *Handler) lines(w http.ResponseWriter, r *http.Request, who api.Caller) 
 		}
 	})
 	if failed != nil {
-		out.write(problem(failed))
+		out.write(door.Problem(failed))
 		door.Drain(w, r)
 	}
 }

@@ -89,7 +89,7 @@ var (
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := h.cfg.Guard.Check(r); err != nil {
-		refuse(w, err)
+		door.RefuseProblem(w, err)
 		return
 	}
 	if door.CORS(w, r) {
@@ -106,7 +106,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		known = members[root]
 	}
 	if err != nil || known == nil || below && (name == "" || strings.ContainsRune(name, 0)) {
-		refuse(w, fault.New(fault.MethodNotFound, "nothing is at this path"))
+		door.RefuseProblem(w, fault.New(fault.MethodNotFound, "nothing is at this path"))
 		return
 	}
 	method := r.Method
@@ -115,8 +115,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	serve := known[method]
 	if serve == nil {
-		w.Header().Set("Allow", allowed(known))
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		door.RefuseProblem(w, door.NotAllowed(w, r, allowed(known)...))
 		return
 	}
 	who, err := h.caller(w, r)
@@ -124,7 +123,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = serve(h, w, r, who, name)
 	}
 	if err != nil {
-		refuse(w, err)
+		door.RefuseProblem(w, err)
 	}
 }
 
@@ -141,14 +140,13 @@ func through(r *http.Request, path string) (root, rest string, below bool) {
 	return root, rest, below
 }
 
-func allowed(known route) string {
-	var methods []string
+func allowed(known route) (methods []string) {
 	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		if known[m] != nil {
 			methods = append(methods, m)
 		}
 	}
-	return strings.Join(methods, ", ")
+	return methods
 }
 
 // caller is who makes a request, found out before anything of it is read.
@@ -177,7 +175,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, 
 		return nil, nil
 	}
 	if err := door.CheckContent(r.Header); err != nil {
-		return nil, unsupported{err}
+		return nil, err
 	}
 	b, err := door.ReadBody(w, r, h.cfg.Limits.Bytes)
 	if err != nil || len(b) == 0 {

@@ -118,30 +118,25 @@ func (h *Handler) sample(w http.ResponseWriter, r *http.Request, who api.Caller,
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, who api.Caller, method, name string, arguments []byte, show func(jsontext.Value) (any, error)) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	events := door.NewEvents(w)
+	// A client that is gone gave the call up.
+	events := door.NewEvents(w, cancel)
+	defer events.Close()
+	events.Notify(door.Comment)
 	onFrame := func(f *busv1.Frame) {
 		if name, data := api.Event(f); name != "" {
 			events.Notify(door.Event(name, data))
 		}
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer events.End()
-		result, err := h.cfg.API.Do(ctx, who.Call(method, name, arguments, onFrame), onFrame)
-		var v any
-		if err == nil {
-			v, err = show(result)
-		}
-		kind := "result"
-		if err != nil {
-			kind, v = "error", problem(err)
-		}
-		if b, err := json.Marshal(v); err == nil {
-			events.Send(door.Event(kind, b))
-		}
-	}()
-	events.Run(ctx, []byte(":\n\n"))
-	cancel() // a client that is gone gave the call up
-	<-ended
+	result, err := h.cfg.API.Do(ctx, who.Call(method, name, arguments, onFrame), onFrame)
+	var v any
+	if err == nil {
+		v, err = show(result)
+	}
+	kind := "result"
+	if err != nil {
+		kind, v = "error", door.Problem(err)
+	}
+	if b, err := json.Marshal(v); err == nil {
+		events.Send(door.Event(kind, b))
+	}
 }

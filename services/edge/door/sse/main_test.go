@@ -37,6 +37,7 @@ type world struct {
 	bus   string
 	svc   *edgetest.Service
 	auth  gateway.Authenticator
+	bytes int64 // of results, at an edge that joins from now on
 	edges []place
 }
 
@@ -67,7 +68,7 @@ func (w *world) join(t *testing.T) place {
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	conn := bustest.Connect(t, w.bus)
-	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Authenticator: w.auth, Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, conn, edge.Config{Version: "1", Authenticator: w.auth, ResultBytes: w.bytes, Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

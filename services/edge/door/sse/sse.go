@@ -8,8 +8,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/sourcegraph/conc"
-
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -21,7 +19,9 @@ import (
 type Config struct {
 	Server  *era.Server
 	Gateway *gateway.Gateway
-	Guard   door.Guard
+	// Connections are what the edge keeps open.
+	Connections *door.Connections
+	Guard       door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
 }
@@ -54,70 +54,68 @@ func (d *Door) Stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !door.Accepts(r.Header).Events {
-		w.WriteHeader(http.StatusNotAcceptable)
+		refuse(w, door.NotAcceptable("text/event-stream"))
 		return
 	}
-	stay, err := d.stay(r)
+	who, err := d.admit(r)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
+	stream := d.cfg.Connections.Last(w, r)
+	stay, err := d.cfg.Gateway.Stay(stream.Context(), "sse", who)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	stream.Serve(func(events *door.Events) { d.serve(stay, events) })
+}
+
+// serve serves a client until its stream ends.
+func (d *Door) serve(stay *gateway.Stay, events *door.Events) {
 	defer stay.Close()
 	posts := d.cfg.Gateway.OpenMailbox(stay)
+	defer posts.Close()
+	events.Notify(door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
 	ctx, cancel := context.WithCancel(stay.Context())
-	events := door.NewEvents(w)
 	connection := era.NewConnection(era.ConnectionConfig{
 		Server: d.cfg.Server, Out: messages{events}, Door: "sse", Limits: d.cfg.Limits, Stay: stay,
 	})
-	var reading conc.WaitGroup
 	defer connection.Wait()
-	defer reading.Wait()
-	defer posts.Close()
-	defer cancel() // the client is gone, and its calls with it
-	reading.Go(func() {
-		defer events.End()
-		closing, idle := d.cfg.Server.Closing(), make(chan struct{})
-		for {
-			select {
-			case <-posts.C:
-				for _, p := range posts.Take() {
-					from, err := d.cfg.Gateway.Posted(ctx, stay, p)
-					if err != nil {
-						connection.Refuse(err)
-						continue
-					}
-					connection.ReceiveFrom(ctx, from, p.Body)
+	defer events.End() // who waits for the client to read does not any more
+	defer cancel()     // the client is gone, and its calls with it
+	closing, idle := d.cfg.Server.Closing(), make(chan struct{})
+	for {
+		select {
+		case <-posts.C:
+			for _, p := range posts.Take() {
+				from, err := d.cfg.Gateway.Posted(ctx, stay, p)
+				if err != nil {
+					connection.Refuse(err)
+					continue
 				}
-			case <-closing:
-				// What is in flight is finished first, and answers to what the client
-				// was asked still come by post.
-				closing = nil
-				connection.Drain()
-				reading.Go(func() {
-					connection.Wait()
-					close(idle)
-				})
-			case <-idle:
-				return
-			case <-ctx.Done():
-				return
+				connection.ReceiveFrom(ctx, from, p.Body)
 			}
+		case <-closing:
+			// What is in flight is finished first, and answers to what the client
+			// was asked still come by post.
+			closing = nil
+			connection.Drain()
+			go func() {
+				connection.Wait()
+				close(idle)
+			}()
+		case <-idle:
+			return
+		case <-ctx.Done():
+			return
 		}
-	})
-	events.Run(ctx, door.Event("endpoint", []byte(MessagesPath+"?"+sessionID+"="+posts.Address)))
+	}
 }
 
 // admit finds out who makes a request.
 func (d *Door) admit(r *http.Request) (gateway.Credentials, error) {
 	return d.cfg.Gateway.Admit(r.Context(), "sse", door.Credentials(r))
-}
-
-func (d *Door) stay(r *http.Request) (*gateway.Stay, error) {
-	who, err := d.admit(r)
-	if err != nil {
-		return nil, err
-	}
-	return d.cfg.Gateway.Stay(r.Context(), "sse", who)
 }
 
 // messages is the era.Sender of a client.
@@ -136,7 +134,7 @@ func (d *Door) Messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := door.CheckContent(r.Header); err != nil {
-		door.RefuseContent(w, err)
+		refuse(w, err)
 		return
 	}
 	addresses := r.URL.Query()[sessionID]
@@ -182,8 +180,7 @@ func (d *Door) admits(w http.ResponseWriter, r *http.Request, method string) boo
 	if r.Method != method {
 		// Clients of later versions try a POST on the stream's URL first, and take
 		// this for the sign that the server has the old transport.
-		w.Header().Set("Allow", method)
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		refuse(w, door.NotAllowed(w, r, method))
 		return false
 	}
 	return true

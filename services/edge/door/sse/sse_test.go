@@ -270,3 +270,18 @@ func TestMalformedMessages(t *testing.T) {
 		c.lives()
 	})
 }
+
+// What one request may have together, the requests of a stream have each.
+func TestResultsOfRequestsCountByThemselves(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	w.bytes = 1 << 20 // a quarter of it for one request
+	w.edges = []place{w.join(t)}
+	c := w.open(t, nil)
+	c.initialize(mcp.V20241105)
+	for range 5 {
+		if m := c.ask(edgetest.LegacyCall("1", "echo", `{"a":"`+strings.Repeat("x", 100<<10)+`"}`)); m.Error != nil {
+			t.Fatalf("%+v", m.Error)
+		}
+	}
+}

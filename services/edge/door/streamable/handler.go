@@ -20,7 +20,9 @@ type Config struct {
 	Server   *era.Server
 	Gateway  *gateway.Gateway
 	Sessions *store.Sessions
-	Guard    door.Guard
+	// Connections are what the edge keeps open.
+	Connections *door.Connections
+	Guard       door.Guard
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
 	Limits mcp.Limits
 }
@@ -51,26 +53,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost:
 		h.post(w, r)
 	case r.Header.Get(mcp.HeaderProtocolVersion) == mcp.Modern:
-		w.Header().Set("Allow", "POST")
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		writeError(w, nil, mcp.Modern, door.NotAllowed(w, r, http.MethodPost))
 	case r.Method == http.MethodGet:
 		h.get(w, r)
 	case r.Method == http.MethodDelete:
 		h.delete(w, r)
 	default:
-		w.Header().Set("Allow", "POST, GET, DELETE")
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		writeError(w, nil, "", door.NotAllowed(w, r, http.MethodPost, http.MethodGet, http.MethodDelete))
 	}
 }
 
 func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 	if err := door.CheckContent(r.Header); err != nil {
-		door.RefuseContent(w, err)
+		door.Refuse(w, nil, "", err)
 		return
 	}
 	takes := door.Accepts(r.Header)
 	if !takes.JSON && !takes.Events {
-		w.WriteHeader(http.StatusNotAcceptable)
+		writeError(w, nil, "", door.NotAcceptable("application/json or text/event-stream"))
 		return
 	}
 	// Before the body: of who may not come in, nothing is read.
@@ -105,7 +105,12 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		Traceparent: r.Header.Get("Traceparent"), Tracestate: r.Header.Get("Tracestate"),
 	}
 	if modern {
-		h.modern(r.Context(), req, r.Header, out)
+		ctx := r.Context()
+		if m.Kind == mcp.Request && m.Method == mcp.MethodListen {
+			out.lasting = h.cfg.Connections.Last(w, r)
+			ctx = out.lasting.Context()
+		}
+		h.modern(ctx, req, r.Header, out)
 		return
 	}
 	h.legacy(r, req, out)

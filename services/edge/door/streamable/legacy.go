@@ -137,7 +137,7 @@ func (h *Handler) named(r *http.Request) (*store.Session, gateway.Credentials, e
 // get is a legacy client's stream for what belongs to no request.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 	if !door.Accepts(r.Header).Events {
-		w.WriteHeader(http.StatusNotAcceptable)
+		writeError(w, nil, mcp.LegacyLatest, door.NotAcceptable("text/event-stream"))
 		return
 	}
 	opened, who, err := h.named(r)
@@ -150,18 +150,23 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request) {
 		h.resume(w, r, opened, who, since)
 		return
 	}
-	stay, err := h.cfg.Gateway.Stay(r.Context(), "streamable", who)
+	out := newWriter(w, door.Accept{Events: true})
+	out.lasting = h.cfg.Connections.Last(w, r)
+	stay, err := h.cfg.Gateway.Stay(out.lasting.Context(), "streamable", who)
 	if err != nil {
 		writeError(w, nil, opened.Version, err)
 		return
 	}
-	defer stay.Close()
-	out := newWriter(w, door.Accept{Events: true})
-	if err := h.cfg.Server.ChangesOf(stay, opened, out, since, out.open); err != nil {
+	changes, err := h.cfg.Server.ChangesOf(stay, opened, since)
+	if err != nil {
+		stay.Close()
 		writeError(w, nil, opened.Version, err)
 		return
 	}
-	out.close()
+	out.last(func(out *writer) {
+		defer stay.Close()
+		changes(out)
+	})
 }
 
 const headerLastEventID = "Last-Event-Id"
@@ -180,6 +185,7 @@ func (h *Handler) resume(w http.ResponseWriter, r *http.Request, s *store.Sessio
 	}
 	defer out.close()
 	out.open()
+	out.events.Notify(nil) // what follows may take long
 	rest()
 }
 

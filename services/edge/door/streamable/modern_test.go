@@ -2,9 +2,11 @@ package streamable_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -25,6 +27,24 @@ func TestModernCall(t *testing.T) {
 	if r.Header.Get(mcp.HeaderSessionID) != "" {
 		t.Error("a session was made")
 	}
+}
+
+// Large responses share their room, one after another, and never at once.
+func TestLargeAnswersAreTheirOwn(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	var wg sync.WaitGroup
+	for who := range 4 {
+		wg.Go(func() {
+			for n := range 8 {
+				want := fmt.Sprintf(`{"s":%q}`, strings.Repeat(fmt.Sprintf("%d-%d.", who, n), 4000+100*n))
+				if got := w.call(t, "echo", want).answer(t).Text(); got != want {
+					t.Errorf("caller %d has %.20s… of %d bytes for %.20s…", who, got, len(got), want)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // A service has what the client put into _meta for it, and puts there what it wants.

@@ -2,26 +2,27 @@ package streamable
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/era"
 )
 
 // writer is the era.Responder of one POST, and a GET's stream. It answers with
 // JSON unless a notification comes first and the client takes a stream. It is
-// used by one goroutine; a second one, its own, writes the stream.
+// used by one goroutine.
 type writer struct {
 	w     http.ResponseWriter
 	takes door.Accept
 
 	mark    string        // id of the next event
 	events  *door.Events  // not nil once it is a stream
-	ended   chan struct{} // closed when the stream's goroutine has ended
+	lasting *door.Lasting // for a request that may last; nil for others
 	written bool
 	closed  bool
+	through bool // a response is written
 }
 
 func newWriter(w http.ResponseWriter, takes door.Accept) *writer {
@@ -58,7 +59,7 @@ func (o *writer) Respond(status int, message []byte, refused error) {
 		door.Challenge(h, status, refused)
 		h["Content-Type"] = jsonType
 		h["Content-Length"] = []string{strconv.Itoa(len(message))}
-		o.write(status, message)
+		o.through = o.write(status, message) == nil
 		return
 	}
 	o.push(o.frame(message))
@@ -67,6 +68,9 @@ func (o *writer) Respond(status int, message []byte, refused error) {
 
 // Send implements era.Sender.
 func (o *writer) Send(message []byte) bool { return o.takes.Events && o.push(o.frame(message)) }
+
+// Written implements era.Writer. After an error HTTP/2 may still read the response.
+func (o *writer) Written() bool { return o.through }
 
 // push sends an event that must not be dropped, and waits for room. It reports
 // false when the client is gone.
@@ -80,17 +84,18 @@ func (o *writer) push(event []byte) bool {
 
 var jsonType = []string{"application/json"}
 
-func (o *writer) write(status int, body []byte) {
+func (o *writer) write(status int, body []byte) error {
 	o.written = true
 	out := door.Paced(o.w)
 	o.w.WriteHeader(status)
-	_, _ = out.Write(body)
+	_, err := out.Write(body)
+	return err
 }
 
 // status answers without a body.
 func (o *writer) status(code int) {
 	if !o.written {
-		o.write(code, nil)
+		_ = o.write(code, nil)
 	}
 }
 
@@ -100,12 +105,21 @@ func (o *writer) open() {
 		return
 	}
 	o.written = true
-	o.events, o.ended = door.NewEvents(o.w), make(chan struct{})
-	go func() {
-		defer close(o.ended)
-		// A client that is gone is noticed by a write.
-		o.events.Run(context.Background(), nil)
-	}()
+	o.events = door.NewEvents(o.w, func() {}) // Send says that the client is gone
+}
+
+// Last implements era.Lasting.
+func (o *writer) Last(rest func(era.Responder)) { o.last(func(out *writer) { rest(out) }) }
+
+// last has rest write a stream that outlives the handler.
+func (o *writer) last(rest func(*writer)) {
+	takes := o.takes
+	o.written, o.closed = true, true
+	o.lasting.Serve(func(events *door.Events) {
+		out := &writer{takes: takes, events: events, written: true}
+		defer out.close()
+		rest(out)
+	})
 }
 
 // frame makes a message an event. Messages are single lines.
@@ -129,8 +143,7 @@ func (o *writer) close() {
 		// its own; HTTP still owes an answer.
 		o.status(http.StatusAccepted)
 	default:
-		o.events.End()
-		<-o.ended
+		o.events.Close()
 	}
 	o.closed = true
 }

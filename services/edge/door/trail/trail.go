@@ -15,7 +15,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -55,26 +54,22 @@ func New(cfg Config) *Handler { return &Handler{cfg} }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The server's own limit is for short answers.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(gateway.AuditTimeout + 10*time.Second))
-	body, err := h.answer(r)
-	w.Header().Set("Content-Type", "application/json")
+	body, err := h.answer(w, r)
 	w.Header().Set("Cache-Control", "no-store")
 	if err != nil {
-		f := fault.From(err)
-		body, _ = json.Marshal(refusal{f.Message, f.Reason}) // text alone
-		w.WriteHeader(forms.Of(f.Reason).HTTP)
+		door.RefuseProblem(w, err)
+		return
 	}
+	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// refusal is the answer to a question that got none.
-type refusal struct {
-	Error  string       `json:"error"`
-	Reason fault.Reason `json:"reason"`
-}
-
-func (h *Handler) answer(r *http.Request) ([]byte, error) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := h.cfg.Guard.Check(r); err != nil {
 		return nil, err
+	}
+	if r.Method != http.MethodGet {
+		return nil, door.NotAllowed(w, r, http.MethodGet)
 	}
 	c := &gateway.Call{
 		Door: "audit", Method: gateway.AuditQuery, Name: strings.TrimPrefix(r.URL.Path, Path),
@@ -115,7 +110,7 @@ func (h *Handler) access(r *http.Request, c gateway.Credentials) (access, error)
 
 // question is what a request asks the audit service, within what it may read.
 func question(r *http.Request, name string, by access) ([]byte, error) {
-	if r.Method != http.MethodGet || name != "list" && name != "show" && name != "verify" {
+	if name != "list" && name != "show" && name != "verify" {
 		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify")
 	}
 	parameters := map[string]string{}

@@ -114,7 +114,7 @@ func TestReader(t *testing.T) {
 		"a page":                  {local, "/audit/list", func(r *http.Request) { r.Header.Set("Origin", "http://localhost:3000") }, http.StatusForbidden},
 		"a name that is rebound":  {local, "/audit/list", func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 		"a tool that fetches":     {local, "/audit/list", func(r *http.Request) { r.Header.Del(trail.Header) }, http.StatusForbidden},
-		"another method":          {local, "/audit/list", func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusNotFound},
+		"another method":          {local, "/audit/list", func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusMethodNotAllowed},
 		"another question":        {local, "/audit/drop", nil, http.StatusNotFound},
 		"a parameter twice":       {local, "/audit/list?name=a&name=b", nil, http.StatusBadRequest},
 		"text that is not UTF-8":  {local, "/audit/list?name=%ff", nil, http.StatusBadRequest},

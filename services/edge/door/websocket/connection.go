@@ -14,6 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -230,7 +231,7 @@ func (r *request) fail(err error) {
 	if id == nil {
 		id = jsontext.Value("null")
 	}
-	b, err := json.Marshal(answer{Type: "error", ID: id, Error: &failure{code, f.Message, api.ErrorData(f)}}, json.Deterministic(true))
+	b, err := json.Marshal(answer{Type: "error", ID: id, Error: &failure{code, f.Message, api.ErrorData(f, forms.WayOn(f.Reason).WebSocket)}}, json.Deterministic(true))
 	if err == nil {
 		r.out.Send(b)
 	}

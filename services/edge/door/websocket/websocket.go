@@ -10,12 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/era"
-	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // Path is where the door belongs.
@@ -30,10 +28,10 @@ const (
 
 // Config says what the door stands before.
 type Config struct {
-	API     *api.Server
-	Server  *era.Server
-	Sockets *door.Sockets
-	Guard   door.Guard
+	API         *api.Server
+	Server      *era.Server
+	Connections *door.Connections
+	Guard       door.Guard
 	// Version is the edge's own, which initialize tells.
 	Version string
 	// Limits of one message; zero fields mean mcp.DefaultLimits.
@@ -59,14 +57,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		stay, err = door.NewStay(h.cfg.API, r, "websocket")
 	}
 	if err != nil {
-		f := fault.From(err)
-		status := forms.Of(f.Reason).HTTP
-		door.Explain(w.Header(), status, f)
-		http.Error(w, f.Message, status)
+		door.RefuseProblem(w, err)
 		return
 	}
 	defer stay.Close()
-	h.cfg.Sockets.Serve(w, r, door.SocketConfig{
+	h.cfg.Connections.Serve(w, r, door.SocketConfig{
 		Protocols: []string{Busbar, MCP}, Limit: h.cfg.Limits.Bytes, Closing: h.cfg.Server.Closing(), Ended: stay.Context().Done(),
 	}, func(s *door.Socket) door.Connection {
 		t := &undecided{h: h, stay: stay, socket: s}

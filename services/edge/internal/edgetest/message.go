@@ -63,6 +63,7 @@ type Error struct {
 	Data    struct {
 		Reason       string         `json:"reason"`
 		Executed     string         `json:"executed"`
+		Next         string         `json:"next,omitzero"`
 		RetryAfter   int            `json:"retryAfterMs,omitzero"`
 		Supported    []string       `json:"supported,omitzero"`
 		Requested    string         `json:"requested,omitzero"`

@@ -1,0 +1,102 @@
+// Package problem has what a program refuses over HTTP as problem details (RFC 9457),
+// with what every error of Busbar says: its reason, whether the call ran, and the way on.
+package problem
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// ContentType is that of problem details.
+const ContentType = "application/problem+json"
+
+// Details are problem details.
+type Details struct {
+	Type         string         `json:"type"`
+	Title        string         `json:"title"`
+	Status       int            `json:"status"`
+	Detail       string         `json:"detail"`
+	Reason       fault.Reason   `json:"reason"`
+	Executed     fault.Executed `json:"executed"`
+	Next         string         `json:"next,omitzero"`
+	RetryAfterMS int64          `json:"retry_after_ms,omitzero"`
+	Data         jsontext.Value `json:"data,omitzero"`
+}
+
+// Of is an error as problem details. next says what to do, in the words of the door;
+// empty where the message says it.
+func Of(status int, f *fault.Error, next string) Details {
+	return Details{
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: f.Message,
+		Reason: f.Reason, Executed: f.Executed, Next: next, RetryAfterMS: f.RetryAfter.Milliseconds(), Data: f.Data,
+	}
+}
+
+// Write answers with problem details.
+func Write(w http.ResponseWriter, d Details) {
+	b, err := json.Marshal(d)
+	if err != nil { // not UTF-8: a peer's text
+		d.Detail, d.Data = "internal error", nil
+		b, _ = json.Marshal(d)
+	}
+	h := w.Header()
+	h.Set("Content-Type", ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(d.Status)
+	_, _ = w.Write(b)
+}
+
+// NotFound is the problem of a path at which nothing is.
+func NotFound(next string) Details {
+	return Of(http.StatusNotFound, fault.New(fault.MethodNotFound, "nothing is at this path"), next)
+}
+
+// NotAllowed is the problem of a method that a path does not have; allow is the header
+// that says which it has.
+func NotAllowed(method, allow, next string) Details {
+	return Of(http.StatusMethodNotAllowed, fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(method), allow), next)
+}
+
+// Mux is a mux whose own refusals, of paths and of methods, are problems too.
+func Mux(mux *http.ServeMux, next string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuses, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		said := &discarded{header: http.Header{}}
+		refuses.ServeHTTP(said, r)
+		switch said.status {
+		case http.StatusNotFound:
+			Write(w, NotFound(next))
+		case http.StatusMethodNotAllowed:
+			allow := said.header.Get("Allow")
+			w.Header().Set("Allow", allow)
+			Write(w, NotAllowed(r.Method, allow, next))
+		default: // a path that is tidied
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// discarded is an answer of which only status and header count.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+// Header implements http.ResponseWriter.
+func (d *discarded) Header() http.Header { return d.header }
+
+// Write implements http.ResponseWriter.
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (d *discarded) WriteHeader(status int) { d.status = status }

@@ -1,0 +1,79 @@
+package catalogue
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/definition"
+)
+
+// maxInstructions bounds what all services together tell models, bytes: clients put it
+// before every conversation.
+const maxInstructions = 8 << 10
+
+// instruction is what one service tells models of what it offers.
+type instruction struct{ service, text string }
+
+// addInstructions takes what a service tells models. Where definitions have to be
+// accepted, nobody has accepted this.
+func (b *builder) addInstructions(service, said string) {
+	if said == "" || b.pinned != nil {
+		return
+	}
+	text, err := instructed(said)
+	if err != nil {
+		b.problems = append(b.problems, fmt.Sprintf("the instructions of service %s are left out: %v", service, err))
+		return
+	}
+	b.said = append(b.said, instruction{service, text})
+}
+
+// instructed is the text as models get it: only what a person sees, too, and each line
+// indented, so that it cannot pass for what another service says.
+func instructed(said string) (string, error) {
+	if len(said) > service.MaxInstructions {
+		return "", fmt.Errorf("they have more than %d bytes", service.MaxInstructions)
+	}
+	seen := strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || definition.Seen(r):
+			return r
+		case r == '\t', r == '\r', r == '\u2028', r == '\u2029', r == '\u0085':
+			return ' '
+		}
+		return -1
+	}, strings.ReplaceAll(said, "\r\n", "\n"))
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(seen)) {
+		if line = strings.TrimSpace(line); line != "" {
+			b.WriteString("  " + line)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String(), nil
+}
+
+// Instructions are what services tell models, by the names of the services: of those of
+// which the lists show something. Empty for nothing.
+func (s *Snapshot) Instructions() string { return s.instructions }
+
+// instruct joins the instructions of the services that lists show something of, within
+// the bound of all.
+func (s *Snapshot) instruct(shown map[string]bool) {
+	var b strings.Builder
+	left := 0
+	for _, one := range s.said {
+		switch part := one.service + ":\n" + one.text; {
+		case !shown[one.service]:
+		case b.Len()+len(part) > maxInstructions:
+			left++
+		default:
+			b.WriteString(part)
+		}
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "(%d more services have instructions, for which there is no room here.)\n", left)
+	}
+	s.instructions = b.String()
+}

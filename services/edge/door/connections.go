@@ -1,0 +1,93 @@
+package door
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+)
+
+// MaxSockets bounds the WebSockets that one edge keeps open.
+const MaxSockets = 10_000
+
+// Connections are what an edge keeps open beyond a request: WebSockets, and streams
+// of events for clients that wait. The HTTP server forgets a connection that it has
+// given away, so whoever ends the server ends these as well.
+type Connections struct {
+	log *slog.Logger
+	// ctx is that of all of them. It ends when those left are cut off.
+	ctx context.Context
+	cut context.CancelFunc
+
+	mu            sync.Mutex
+	open, sockets int
+	ended         chan struct{} // closed when none is open; nil until somebody waits
+}
+
+// NewConnections makes a set without any.
+func NewConnections(log *slog.Logger) *Connections {
+	c := &Connections{log: log}
+	c.ctx, c.cut = context.WithCancel(context.Background())
+	return c
+}
+
+// Open is how many there are.
+func (c *Connections) Open() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
+}
+
+func (c *Connections) enter() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+}
+
+func (c *Connections) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open--; c.open == 0 && c.ended != nil {
+		close(c.ended)
+		c.ended = nil
+	}
+}
+
+// enterSocket is enter for a WebSocket, of which there is a bound.
+func (c *Connections) enterSocket() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sockets >= MaxSockets {
+		return false
+	}
+	c.open, c.sockets = c.open+1, c.sockets+1
+	return true
+}
+
+func (c *Connections) leaveSocket() {
+	c.mu.Lock()
+	c.sockets--
+	c.mu.Unlock()
+	c.leave()
+}
+
+// End waits until none is open any more. When ctx ends before, those left are
+// cut off: what they have in flight is cancelled. Tell them to end first; see
+// SocketConfig.Closing.
+func (c *Connections) End(ctx context.Context) {
+	c.mu.Lock()
+	if c.open == 0 {
+		c.mu.Unlock()
+		return
+	}
+	if c.ended == nil {
+		c.ended = make(chan struct{})
+	}
+	ended := c.ended
+	c.mu.Unlock()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		c.cut()
+		<-ended
+	}
+}

@@ -1,0 +1,76 @@
+package door
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/problem"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
+)
+
+// refused is an error that HTTP has a status of its own for: 405, 406 or 415.
+type refused struct {
+	error
+	status int
+}
+
+// Unwrap returns the error.
+func (r refused) Unwrap() error { return r.error }
+
+// NotAllowed refuses a method that a path does not have, and says in a header which it has.
+func NotAllowed(w http.ResponseWriter, r *http.Request, methods ...string) error {
+	allow := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allow)
+	return refused{fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(r.Method), allow), http.StatusMethodNotAllowed}
+}
+
+// NotAcceptable refuses a client that does not take what the answer would be.
+func NotAcceptable(types string) error {
+	return refused{fault.New(fault.InvalidRequest, "the answer would be %s, which the Accept header does not take", types), http.StatusNotAcceptable}
+}
+
+// Status is that of an error over HTTP, at doors that are not MCP's.
+func Status(err error) int {
+	return statusOf(err, forms.Of(fault.From(err).Reason).HTTP)
+}
+
+// statusOf is the status that an error has of its own, else the usual one.
+func statusOf(err error, usual int) int {
+	var own refused
+	if errors.As(err, &own) {
+		return own.status
+	}
+	return usual
+}
+
+// Problem is an error as problem details.
+func Problem(err error) problem.Details {
+	f := fault.From(err)
+	return problem.Of(Status(err), f, forms.WayOn(f.Reason).HTTP)
+}
+
+// RefuseProblem answers with an error as problem details, and says it in headers too.
+func RefuseProblem(w http.ResponseWriter, err error) {
+	d := Problem(err)
+	Explain(w.Header(), d.Status, fault.From(err))
+	problem.Write(w, d)
+}
+
+// Refuse answers a request of MCP with an error; m is what is known of its
+// message, nil for nothing.
+func Refuse(w http.ResponseWriter, m *mcp.Message, version string, err error) {
+	status, body := era.ErrorMessage(m, version, err)
+	RefuseWith(w, status, body, err)
+}
+
+// RefuseWith answers with an error that is written already.
+func RefuseWith(w http.ResponseWriter, status int, body []byte, err error) {
+	status = statusOf(err, status)
+	Challenge(w.Header(), status, err)
+	retryAfter(w.Header(), status, fault.From(err))
+	Answer(w, status, "application/json", body)
+}

@@ -1,0 +1,148 @@
+package docs
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/busbar-mcp/busbar/libs/bustest/programs"
+)
+
+// shopRows are what docs/comparison.md says of one server that is written twice: what a
+// client asks, and what an answer has in it with the official SDK and with Busbar.
+var shopRows = []struct{ row, method, params, official, busbar string }{
+	{"tools with results of their schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
+	{"a default is filled in", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair"}}`, `{"total":80}`, `{"total":80}`},
+	{"bounds hold before the handler runs", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair","quantity":101}}`, `"isError":true`, `/quantity`},
+	{"a choice that is not there is refused", "tools/call", `{"name":"shop_get","arguments":{"name":"bed"}}`, `"isError":true`, `/name`},
+	{"a resource", "resources/read", `{"uri":"shop://items"}`, `\"price\":80`, `\"price\":80`},
+	{"a template", "resources/read", `{"uri":"shop://items/lamp"}`, `\"price\":30`, `\"price\":30`},
+	{"a template refuses what is not there", "resources/read", `{"uri":"shop://items/bed"}`, `"error"`, `"error"`},
+	{"a prompt", "prompts/get", `{"name":"shop_praise","arguments":{"name":"lamp"}}`, `Praise our lamp for 30 euros.`, `Praise our lamp for 30 euros.`},
+	{"its argument completes itself", "completion/complete", `{"ref":{"type":"ref/prompt","name":"shop_praise"},"argument":{"name":"name","value":"c"}}`, `"values":["chair"]`, `"values":["chair"]`},
+	{"the template's variable, too", "completion/complete", `{"ref":{"type":"ref/resource","uri":"shop://items/{name}"},"argument":{"name":"name","value":"l"}}`, `"values":["lamp"]`, `"values":["lamp"]`},
+	{"instructions for models", "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, `Prices are in euros.`, `Prices are in euros.`},
+}
+
+// TestSameServer runs the server of docs/comparison.md in both forms, asks both the same,
+// and counts the lines that the page tells.
+func TestSameServer(t *testing.T) {
+	t.Parallel()
+	home := build(t)
+	shop, err := programs.Build(root, "./test/docs/shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	official := filepath.Join(t.TempDir(), "official")
+	compile := exec.CommandContext(t.Context(), "go", "build", "-o", official, "./shop")
+	compile.Dir = filepath.Join(root, "test/bench/peers")
+	compile.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	peer := exec.Command(official)
+	said, err := peer.StdoutPipe()
+	if err == nil {
+		err = peer.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = peer.Process.Kill(); _ = peer.Wait() })
+	theirs, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := t.TempDir()
+	dev := exec.Command(filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--services", "text", "--data-dir", data)
+	ready := start(t, dev)
+	ours, nats := regexp.MustCompile(`mcp=(http://\S+)`).FindStringSubmatch(ready), regexp.MustCompile(`nats=(\S+)`).FindStringSubmatch(ready)
+	if ours == nil || nats == nil {
+		t.Fatal(ready)
+	}
+	service := exec.Command(shop[0], "--nats", nats[1])
+	service.Env = append(os.Environ(), "BUSBAR_DATA_DIR="+data)
+	startQuiet(t, service)
+	eventually(t, "the shop is open", func() error {
+		if answer := ask(t, ours[1], shopRows[0].method, shopRows[0].params); !strings.Contains(answer, shopRows[0].busbar) {
+			return errors.New(answer)
+		}
+		return nil
+	})
+	page := read(t, "docs/comparison.md")
+	for _, r := range shopRows {
+		if answer := ask(t, "http://"+strings.TrimSpace(theirs), r.method, r.params); !strings.Contains(answer, r.official) {
+			t.Errorf("%s: the official SDK answers %s", r.row, answer)
+		}
+		if answer := ask(t, ours[1], r.method, r.params); !strings.Contains(answer, r.busbar) {
+			t.Errorf("%s: Busbar answers %s", r.row, answer)
+		}
+		if !strings.Contains(page, "| "+r.row+" |") {
+			t.Errorf("docs/comparison.md has no row %q", r.row)
+		}
+	}
+	row := fmt.Sprintf("| lines of code | %d | %d |", lines(t, "test/bench/peers/shop/main.go"), lines(t, "test/docs/shop/main.go"))
+	if !strings.Contains(page, row) {
+		t.Errorf("docs/comparison.md lacks %s", row)
+	}
+}
+
+// ask sends one request of MCP 2025-06-18 and returns the answer.
+func ask(t *testing.T, url, method, params string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("MCP-Protocol-Version", "2025-06-18")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole any
+	_, event, events := strings.Cut(string(body), "data: ")
+	if events {
+		body = []byte(event)
+	}
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return string(body)
+	}
+	plain, _ := json.Marshal(whole) // in one form, whoever wrote it
+	return string(plain)
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// lines are those of a program that are neither empty nor comments.
+func lines(t *testing.T, path string) (n int) {
+	t.Helper()
+	for line := range strings.Lines(read(t, path)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			n++
+		}
+	}
+	return n
+}
