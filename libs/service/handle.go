@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -49,6 +50,29 @@ func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error)
 		return nil, own.fault(call.req)
 	}
 	return nil, err
+}
+
+var errNoResult = errors.New("middleware returned no error, but there is no result: the handler failed, or was not called")
+
+// handled runs the handler of a call within the middleware.
+func (s *Service) handled(ctx context.Context, call *Call) (*busv1.Result, error) {
+	if len(s.middleware) == 0 {
+		return s.dispatch(ctx, call)
+	}
+	var result *busv1.Result
+	next := func(ctx context.Context) (err error) {
+		result, err = s.dispatch(ctx, call)
+		return err
+	}
+	for _, m := range slices.Backward(s.middleware) {
+		inner := next
+		next = func(ctx context.Context) error { return m(ctx, call, inner) }
+	}
+	err := next(ctx)
+	if err == nil && result == nil {
+		err = errNoResult
+	}
+	return result, err
 }
 
 func (s *Service) dispatch(ctx context.Context, call *Call) (*busv1.Result, error) {

@@ -129,7 +129,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	guard := e.cfg.Guard
 	guard.Loopback = guard.Loopback || isLoopback(l)
 	srv := &http.Server{
-		Handler:           unambiguous(patient(door.Multiplexed(e.leaving.parting(e.Handler(guard))))),
+		Handler:           unambiguous(overHTTP2(e.leaving.parting(e.Handler(guard)))),
 		ConnContext:       connContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of short answers; the door sets its own for each write of long ones.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/busbar-mcp/busbar/services/edge/door"
 )
 
 // http2Protocol is what clients and edges call HTTP/2 in a TLS handshake (RFC 9113, 3.2).
@@ -44,6 +46,19 @@ type cancelled struct {
 	mu        sync.Mutex
 	since     time.Time
 	all, back int
+}
+
+// overHTTP2 has requests over HTTP/2 pass what only they need. Those of HTTP/1.1 have a
+// connection for themselves.
+func overHTTP2(next http.Handler) http.Handler {
+	streams := patient(door.Multiplexed(next))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor < 2 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		streams.ServeHTTP(w, r)
+	})
 }
 
 // patient ends the connections of clients that take back most of what they ask for.

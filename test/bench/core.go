@@ -84,7 +84,7 @@ func (b *bench) core(ctx context.Context) error {
 	add("full chain, of the official SDK in process", rates(full, sdk), 6, false)
 	add("full chain, legacy, of the official SDK in process", rates(fullOld, sdkOld), 5, false)
 	add("full chain, of mcp-go in process", rates(full, mcpGo), 1.5, false)
-	if err := b.halves(ctx, one, floor); err != nil {
+	if err := b.halves(ctx, one, bare, floor); err != nil {
 		return err
 	}
 	for _, c := range []*contender{one, apart, full} {
@@ -119,26 +119,28 @@ func (b *bench) recorded(ctx context.Context, c *contender) error {
 	return nil
 }
 
-// halves is latency at half of each one's own peak, and of both at half of the first's.
-func (b *bench) halves(ctx context.Context, one, floor *contender) error {
-	p99 := func(rate func(*contender) float64) ([]float64, error) {
-		found, err := b.pace(ctx, "core", rate, one, floor)
-		var all [2][]float64
-		for i, c := range []*contender{one, floor} {
-			for _, r := range found[c] {
-				all[i] = append(all[i], ms(r.Quantile(0.99)))
+// halves is latency at half of each one's own peak, and of dev and the floor at half of dev's.
+func (b *bench) halves(ctx context.Context, dev, bare, floor *contender) error {
+	p99 := func(rate func(*contender) float64, all ...*contender) (map[*contender][]float64, error) {
+		found, err := b.pace(ctx, "core", rate, all...)
+		each := map[*contender][]float64{}
+		for c, rounds := range found {
+			for _, r := range rounds {
+				each[c] = append(each[c], ms(r.Quantile(0.99)))
 			}
 		}
-		return ratios(all[0], all[1]), err
+		return each, err
 	}
-	of, err := p99(func(c *contender) float64 { return median(c.cost.Rate) / 2 })
+	own, err := p99(func(c *contender) float64 { return median(c.cost.Rate) / 2 }, dev, bare, floor)
 	if err != nil {
 		return err
 	}
-	b.add(row{Group: "core", What: "p99 at half of the own peak, of the floor's", Of: of, Want: 1.5, AtMost: true})
-	if of, err = p99(func(*contender) float64 { return median(one.cost.Rate) / 2 }); err != nil {
+	b.add(row{Group: "core", What: "p99 at half of the own peak, of the floor's", Of: ratios(own[dev], own[floor]), Want: 1.5, AtMost: true})
+	b.add(row{Group: "core", What: "the same with the chain off", Of: ratios(own[bare], own[floor])})
+	same, err := p99(func(*contender) float64 { return median(dev.cost.Rate) / 2 }, dev, floor)
+	if err != nil {
 		return err
 	}
-	b.add(row{Group: "core", What: "p99 at half of dev's peak, of the floor's at the same rate", Of: of})
+	b.add(row{Group: "core", What: "p99 at half of dev's peak, of the floor's at the same rate", Of: ratios(same[dev], same[floor])})
 	return nil
 }

@@ -1,14 +1,16 @@
-// Command path prints which files of Busbar one tools/call passes, from the
-// socket to the tool's handler and back. `make path` builds it with coverage of
-// every package and runs it.
+// Command path prints in which files' hands one tools/call is, from the socket to the
+// tool's handler, and which files it executes anything of. `make path` builds it with
+// coverage of every package and runs it.
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -48,7 +50,9 @@ func run() error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	url, stop, err := start(dir)
+	var held hands
+	var looked error
+	url, stop, err := start(dir, func() { held, looked = look() })
 	if err != nil {
 		return err
 	}
@@ -58,8 +62,13 @@ func run() error {
 		call func(url string) error
 	}{{"modern tools/call", modern}, {"legacy tools/call", legacy()}} {
 		passed, err := measure(kind.name, filepath.Join(dir, "cover"), func() error { return kind.call(url) })
+		if err == nil && looked != nil {
+			err = looked
+		}
+		way := append(held.edge, held.service...)
+		report(kind.name, way, passed)
 		if err == nil && kind.name == "modern tools/call" {
-			err = documented(passed)
+			err = documented(way, passed)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
@@ -68,28 +77,50 @@ func run() error {
 	return nil
 }
 
-// documented compares the way of a call that docs/architecture.md shows with the
-// functions that one passed; test/house holds the form of the page.
-func documented(passed []string) error {
+var (
+	// wayLine names files of one package of docs/architecture.md, and a function in each.
+	wayLine = regexp.MustCompile(`((?:libs|services)/\S+) +(\w+\.go \w+.*)`)
+	wayStep = regexp.MustCompile(`(\w+\.go) (\w+)`)
+)
+
+// documented compares the way of a call that docs/architecture.md shows with that of a
+// real one; test/house holds the form of the page.
+func documented(held []string, passed []string) error {
 	page, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
 		return err
 	}
 	_, way, _ := strings.Cut(string(page), "## The way of a call")
-	way, _, _ = strings.Cut(way, "\n## ")
-	for _, line := range regexp.MustCompile(`((?:libs|services)/\S+) +(\w+\.go \w+.*)`).FindAllStringSubmatch(way, -1) {
-		for _, step := range regexp.MustCompile(`(\w+\.go) (\w+)`).FindAllStringSubmatch(line[2], -1) {
-			of := regexp.MustCompile("^" + regexp.QuoteMeta(line[1]+"/"+step[1]) + `:\d+: (.*\.)?` + step[2] + "$")
-			if !slices.ContainsFunc(passed, of.MatchString) {
-				return fmt.Errorf("docs/architecture.md names %s in %s/%s, which the call does not pass", step[2], line[1], step[1])
+	parts := strings.SplitN(way, "\n```", 5)
+	if len(parts) < 5 {
+		return errors.New("docs/architecture.md does not show the way of a call in two lists")
+	}
+	var first []string
+	for i, part := range []string{parts[1], parts[3]} {
+		for _, line := range wayLine.FindAllStringSubmatch(part, -1) {
+			for _, step := range wayStep.FindAllStringSubmatch(line[2], -1) {
+				file := line[1] + "/" + step[1]
+				of := regexp.MustCompile("^" + regexp.QuoteMeta(file) + `:\d+: (.*\.)?` + step[2] + "$")
+				if !slices.ContainsFunc(passed, of.MatchString) {
+					return fmt.Errorf("docs/architecture.md names %s in %s, which the call does not pass", step[2], file)
+				}
+				if i == 0 {
+					first = append(first, file)
+				}
 			}
 		}
+	}
+	if !slices.Equal(first, held) {
+		return fmt.Errorf("docs/architecture.md says that these have the call in hand, one after the other: %v; they are %v", first, held)
+	}
+	if len(held) > maxHands {
+		return fmt.Errorf("a call is in the hands of %d files; %d can be followed", len(held), maxHands)
 	}
 	return nil
 }
 
-// start runs NATS, a service with one tool, and an edge.
-func start(dir string) (url string, stop func(), err error) {
+// start runs NATS, a service with one tool, which looks, and an edge.
+func start(dir string, look func()) (url string, stop func(), err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	nats, err := natsd.Start(natsd.Config{DataDir: filepath.Join(dir, "nats"), Relaxed: true})
@@ -116,6 +147,7 @@ func start(dir string) (url string, stop func(), err error) {
 	}) (struct {
 		Text string `json:"text"`
 	}, error) {
+		look()
 		return in, nil
 	})
 	if _, err := s.Start(ctx, other); err != nil {
@@ -142,7 +174,26 @@ func start(dir string) (url string, stop func(), err error) {
 	}, nil
 }
 
-// measure prints what every one of some calls passes, and returns its functions.
+// maxHands is how many files a newcomer can be asked to follow a call through.
+const maxHands = 25
+
+// report prints the way of a call.
+func report(name string, way, passed []string) {
+	executed := map[string]int{}
+	for _, f := range passed {
+		file, _, _ := strings.Cut(f, ":")
+		executed[file]++
+	}
+	fmt.Printf("%s: in the hands of %d files; executes %d functions of %d\n", name, len(way), len(passed), len(executed))
+	for _, file := range way {
+		fmt.Printf("   in hand  %s\n", file)
+	}
+	for _, file := range slices.Sorted(maps.Keys(executed)) {
+		fmt.Printf("  %8d  %s\n", executed[file], file)
+	}
+}
+
+// measure returns the functions that every one of some calls passes.
 func measure(name, dir string, call func() error) ([]string, error) {
 	for range 3 { // what is done once is not the way of a call
 		if err := call(); err != nil {
@@ -175,21 +226,6 @@ func measure(name, dir string, call func() error) ([]string, error) {
 			all = passed
 		}
 		all = slices.DeleteFunc(all, func(f string) bool { return !slices.Contains(passed, f) })
-	}
-	files := map[string]int{}
-	for _, f := range all {
-		file, _, _ := strings.Cut(f, ":")
-		files[file]++
-	}
-	fmt.Printf("%s: %d files, %d functions\n", name, len(files), len(all))
-	for _, room := range slices.Sorted(func(yield func(string) bool) {
-		for file := range files {
-			if !yield(file) {
-				return
-			}
-		}
-	}) {
-		fmt.Printf("  %3d  %s\n", files[room], room)
 	}
 	return all, nil
 }

@@ -10,10 +10,6 @@ import (
 // own, and what doors set has no effect.
 func Multiplexed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor < 2 {
-			next.ServeHTTP(w, r)
-			return
-		}
 		m := &multiplexed{w, http.NewResponseController(w)}
 		_ = m.control.SetWriteDeadline(time.Time{}) // the server's own
 		defer TimeWrite(m.control)                  // for the last bytes, which the server writes

@@ -3,6 +3,7 @@ package websocket_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,19 @@ func TestM8BytesOfOneConnection(t *testing.T) {
 				break
 			} else if time.Now().After(end) {
 				t.Fatalf("there is no room again after a minute: %+v", m.Error)
+			}
+		}
+	})
+	t.Run("results of requests count by themselves", func(t *testing.T) {
+		cfg := cfg
+		cfg.ResultBytes = 1 << 20 // a quarter of it for one request
+		s := startWith(t, cfg).dial(t, "mcp")
+		s.send(edgetest.Initialize(mcp.V20250618))
+		_ = s.next()
+		for i := range 5 {
+			s.send(edgetest.LegacyCall(strconv.Itoa(i+1), "echo", `{"a":"`+strings.Repeat("x", 100<<10)+`"}`))
+			if m := edgetest.Read(t, []byte(s.next())); m.Error != nil {
+				t.Fatalf("%+v", m.Error)
 			}
 		}
 	})
