@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -230,6 +231,30 @@ func TestFollowTakesOver(t *testing.T) {
 	again := follow(within(t, bustest.Patience), three, s, edges.Position{Round: 1}, nobody)
 	if heard := strings.Join(again.heard, ", "); again.err != nil || heard != "1.2 sent, 1.3 sent, 2.1 progress" || string(again.frame.GetResult().GetJson()) != `{"answers":"state"}` {
 		t.Errorf("%v, %v after %s", again.frame, again.err, heard)
+	}
+}
+
+// An edge that answers, and leaves, while it is asked whether it is there has answered.
+func TestFollowHearsWhatCameWhileItAsked(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	handle(t, url, func(context.Context, *busv1.Request, *bus.Responder) (proto.Message, error) {
+		return &busv1.InputRequired{InputRequests: []byte(`{}`)}, nil
+	})
+	one, two := keepingCaller(t, url), keepingCaller(t, url)
+	s := one.NewStream()
+	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	answer := sync.OnceValue(func() error { return one.Keep(t.Context(), s, &busv1.Sent{Json: []byte(`{"a":1}`), Response: true}) })
+	got := follow(within(t, bustest.Patience), two, s, edges.Position{}, func() bool {
+		if err := answer(); err != nil {
+			t.Error(err)
+		}
+		return false
+	})
+	if got.err != nil || string(got.frame.GetSent().GetJson()) != `{"a":1}` {
+		t.Errorf("%v, %v", got.frame, got.err)
 	}
 }
 

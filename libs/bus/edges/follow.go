@@ -67,8 +67,11 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
 	frame, _, err := f.fetch(ctx, unhurried)
-	quietSince := time.Now()
-	var missingSince time.Time // a frame came live, but not what is before it
+	// How long it was looked in vain for anything at all, and for what is before a frame
+	// that came live. A turn counts for no more than it was meant to take: where this
+	// process or its machine is late, nobody else was silent.
+	var quiet, missing time.Duration
+	gap, looked := false, false
 	for {
 		if ctx.Err() != nil {
 			return nil, fault.New(fault.Cancelled, "cancelled").Because(context.Cause(ctx))
@@ -76,47 +79,61 @@ func (c *Caller) Follow(ctx context.Context, s *Stream, after Position, onFrame 
 		if frame != nil || err != nil {
 			return frame, err
 		}
-		switch quiet := time.Since(quietSince); {
-		case !missingSince.IsZero() && time.Since(missingSince) > bus.MaxSilence:
-			return nil, historyLost()
-		case f.pending != nil && !served():
-			return f.pending, nil
-		case s.service == "" && quiet > bus.MaxSilence && !served(),
-			s.service == "" && quiet > 4*bus.MaxSilence:
-			// There was something before the client could come back for the rest.
-			return nil, historyLost()
-		case f.pending == nil && quiet > bus.MaxSilence && !served(),
-			// Who serves it would have said so by now.
-			f.pending == nil && quiet > 4*bus.MaxSilence:
-			return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
-		}
 		wait := lookAgain
 		if f.pending != nil {
 			wait = askAgain
 		}
+		if left, lost := f.givesUp(quiet, missing, served); left != nil || lost != nil {
+			if looked && len(live) == 0 {
+				return left, lost
+			}
+			// Who served it may have ended it, and said so, while that was asked.
+			looked, wait = true, 0
+		} else {
+			looked = false
+		}
 		timer.Reset(wait)
-		before := s.last
+		before, turn := s.last, time.Now()
+		news := true
 		select {
 		case msg := <-live:
-			var gap bool
-			if frame, gap, err = f.take(msg, false); gap {
-				if missingSince.IsZero() {
-					missingSince = time.Now()
-				}
+			var behind bool
+			if frame, behind, err = f.take(msg, false); behind {
+				gap = true
 				frame, _, err = f.fetch(ctx, ctx)
 			}
-			quietSince = time.Now()
 		case <-timer.C:
-			var news bool
-			if frame, news, err = f.fetch(ctx, ctx); news {
-				quietSince = time.Now()
-			}
+			frame, news, err = f.fetch(ctx, ctx)
 		case <-ctx.Done():
 		}
-		if s.last != before {
-			missingSince = time.Time{}
+		passed := min(time.Since(turn), wait)
+		if quiet += passed; news {
+			quiet = 0
+		}
+		if missing += passed; s.last != before || !gap {
+			gap, missing = false, 0
 		}
 	}
+}
+
+// givesUp is how it ends when nothing has come for some time; nothing while it goes on.
+func (f *follower) givesUp(quiet, missing time.Duration, served func() bool) (pending *busv1.Frame, _ error) {
+	begun := f.stream.service != ""
+	switch {
+	case missing >= bus.MaxSilence:
+		return nil, historyLost()
+	case f.pending != nil && !served():
+		return f.pending, nil
+	case !begun && quiet >= bus.MaxSilence && !served(),
+		!begun && quiet >= 4*bus.MaxSilence:
+		// There was something before the client could come back for the rest.
+		return nil, historyLost()
+	case f.pending == nil && quiet >= bus.MaxSilence && !served(),
+		// Who serves it would have said so by now.
+		f.pending == nil && quiet >= 4*bus.MaxSilence:
+		return nil, fault.New(fault.PeerLost, "the service stopped answering; whether the call ran is unknown")
+	}
+	return nil, nil
 }
 
 func historyLost() *fault.Error {

@@ -85,6 +85,21 @@ type Answer struct {
 // not block.
 type OnFrame func(*busv1.Frame)
 
+// asked passes on what the caller asked to hear of. Services that use the SDK say no more;
+// another one may.
+func (c *Call) asked(onFrame OnFrame) OnFrame {
+	if onFrame == nil {
+		return nil
+	}
+	return func(f *busv1.Frame) {
+		l := f.GetLog()
+		if l != nil && (c.LogLevel == 0 || l.Level < c.LogLevel) || f.GetProgress() != nil && !c.WantsProgress {
+			return
+		}
+		onFrame(f)
+	}
+}
+
 // View is a call as policies and auditors see it: what the door said, and what
 // the chain has found out so far. It is theirs to read, not to change.
 type View struct {

@@ -202,7 +202,7 @@ func (g *Gateway) do(ctx context.Context, r *run) (*Answer, error) {
 
 // newRun is a call at the beginning of the chain.
 func newRun(c *Call, onFrame OnFrame) *run {
-	r := &run{said: *c, onFrame: onFrame}
+	r := &run{said: *c, onFrame: c.asked(onFrame)}
 	r.Call, r.ID = &r.said, bus.NewCallID()
 	if r.Received.IsZero() {
 		r.Received = time.Now()

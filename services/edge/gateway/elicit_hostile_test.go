@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -20,7 +21,7 @@ import (
 )
 
 // asker is a service of its own making, which keeps no state: its tool asks with the form
-// that it is called with.
+// that it is called with. It tells of progress and logs, whoever asks for that.
 type asker struct {
 	conn     *bus.Conn
 	server   *bus.Server
@@ -33,7 +34,11 @@ func newAsker(t *testing.T, url string) *asker {
 	a := &asker{conn: bustest.Connect(t, url)}
 	a.form.Store(`{"type":"object"}`)
 	var err error
-	a.server, err = bus.Serve(t.Context(), a.conn, bus.ServerConfig{Service: "asker", Handler: func(_ context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
+	a.server, err = bus.Serve(t.Context(), a.conn, bus.ServerConfig{Service: "asker", Handler: func(_ context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+		out.Progress(&busv1.Progress{Progress: 1})
+		for _, l := range []busv1.LogLevel{busv1.LogLevel_LOG_LEVEL_DEBUG, busv1.LogLevel_LOG_LEVEL_ERROR} {
+			out.Log(&busv1.Log{Level: l, Data: []byte(`"unasked"`)})
+		}
 		if len(req.InputResponses) > 0 {
 			a.answered.Add(1)
 			return &busv1.Result{Json: []byte(`{"content":[]}`)}, nil
@@ -68,6 +73,36 @@ func (a *asker) offer(t *testing.T, w *world, title string) (withdraw func()) {
 	}
 	t.Cleanup(withdraw)
 	return withdraw
+}
+
+// A client hears of progress, and of what is logged, what it asked for.
+func TestM9NobodyHearsWhatTheyDidNotAskFor(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	w := startOn(t, url, nil)
+	newAsker(t, url).offer(t, w, "reads")
+	for want, c := range map[string]gateway.Call{
+		"":                     {},
+		"progress":             {WantsProgress: true},
+		"ERROR":                {LogLevel: busv1.LogLevel_LOG_LEVEL_WARNING},
+		"progress DEBUG ERROR": {WantsProgress: true, LogLevel: busv1.LogLevel_LOG_LEVEL_DEBUG},
+	} {
+		call := toolCall("form", "{}")
+		call.WantsProgress, call.LogLevel = c.WantsProgress, c.LogLevel
+		var heard []string
+		if _, err := w.gateway.Do(t.Context(), call, func(f *busv1.Frame) {
+			if l := f.GetLog(); l != nil {
+				heard = append(heard, strings.TrimPrefix(l.Level.String(), "LOG_LEVEL_"))
+			} else {
+				heard = append(heard, "progress")
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(heard, " "); got != want {
+			t.Errorf("heard %q; want %q", got, want)
+		}
+	}
 }
 
 // What a caller fills in goes to the tool that asked, also where its service keeps no

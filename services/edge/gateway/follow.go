@@ -21,7 +21,7 @@ func (g *Gateway) Follow(ctx context.Context, c *Call, after edges.Position, onF
 	if r.Target, err = target(g.cfg.Catalogue.Now(), r.Principal.Tenant, c); err != nil && r.Method == mcp.MethodToolsCall {
 		r.Target.Tool = &catalogue.Tool{} // it is gone, and may have had an effect
 	}
-	frame, err := g.cfg.Caller.Follow(ctx, r.Stream, after, onFrame, served)
+	frame, err := g.cfg.Caller.Follow(ctx, r.Stream, after, r.onFrame, served)
 	if call := r.Stream.Call(); call != "" {
 		r.ID = call
 	}

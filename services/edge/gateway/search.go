@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -79,16 +80,24 @@ func (g *Gateway) Few(now *catalogue.Snapshot, c *Credentials) bool {
 type finder struct {
 	index search.Index
 	mu    sync.Mutex
-	of    *catalogue.Snapshot
+	of    atomic.Pointer[catalogue.Snapshot]
 }
 
-// at is the index of a catalogue.
+// at is the index of a catalogue. While another call has it read what has changed, it is
+// that of the catalogue before; only the first one is waited for.
 func (f *finder) at(now *catalogue.Snapshot) *search.Index {
-	f.mu.Lock()
+	switch of := f.of.Load(); {
+	case of == now:
+		return &f.index
+	case of == nil:
+		f.mu.Lock()
+	case !f.mu.TryLock():
+		return &f.index
+	}
 	defer f.mu.Unlock()
-	if f.of != now {
+	if f.of.Load() != now {
 		f.index.Update(now.Tools())
-		f.of = now
+		f.of.Store(now)
 	}
 	return &f.index
 }

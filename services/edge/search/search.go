@@ -48,7 +48,10 @@ type Tool struct {
 
 // Index finds tools. The zero Index is empty.
 type Index struct {
-	mu    sync.RWMutex
+	// updating is held by who changes the index, and mu besides while it changes.
+	updating sync.Mutex
+	mu       sync.RWMutex
+
 	docs  []doc
 	free  []uint32
 	slots map[string]uint32
@@ -74,24 +77,34 @@ type posting struct {
 func bySlot(p posting, slot uint32) int { return cmp.Compare(p.slot, slot) }
 
 // Update has the index hold these tools, sorted by name, and no others. It reads those
-// alone that are not as they were.
+// alone that are not as they were; meanwhile, tools are found as they were.
 func (x *Index) Update(tools []Tool) {
+	x.updating.Lock()
+	defer x.updating.Unlock()
+	var gone []string
+	for name, slot := range x.slots {
+		i, found := slices.BinarySearchFunc(tools, name, func(t Tool, name string) int { return strings.Compare(t.Name, name) })
+		if !found || !bytes.Equal(tools[i].Entry, x.docs[slot].Entry) {
+			gone = append(gone, name)
+		}
+	}
+	var come []text
+	seen := map[string][]string{}
+	for _, t := range tools {
+		if slot, there := x.slots[t.Name]; !there || !bytes.Equal(t.Entry, x.docs[slot].Entry) {
+			come = append(come, read(t, seen))
+		}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.slots == nil {
 		x.slots, x.terms = map[string]uint32{}, map[string][]posting{}
 	}
-	for name, slot := range x.slots {
-		i, found := slices.BinarySearchFunc(tools, name, func(t Tool, name string) int { return strings.Compare(t.Name, name) })
-		if !found || !bytes.Equal(tools[i].Entry, x.docs[slot].Entry) {
-			x.remove(name, slot)
-		}
+	for _, name := range gone {
+		x.remove(name, x.slots[name])
 	}
-	seen := map[string][]string{}
-	for _, t := range tools {
-		if _, there := x.slots[t.Name]; !there {
-			x.add(t, seen)
-		}
+	for _, t := range come {
+		x.add(t)
 	}
 }
 
@@ -119,30 +132,36 @@ func (x *Index) remove(name string, slot uint32) {
 	x.free = append(x.free, slot)
 }
 
-func (x *Index) add(t Tool, seen map[string][]string) {
+func (x *Index) add(t text) {
 	slot := uint32(len(x.docs))
 	if n := len(x.free); n > 0 {
 		slot, x.free = x.free[n-1], x.free[:n-1]
 	} else {
 		x.docs = append(x.docs, doc{})
 	}
-	weights, length := read(t, seen)
-	d := doc{Tool: t, length: length, terms: make([]string, 0, len(weights))}
-	for term, weight := range weights {
+	d := doc{Tool: t.Tool, length: t.length, terms: make([]string, 0, len(t.weights))}
+	for term, weight := range t.weights {
 		all := x.terms[term]
 		i, _ := slices.BinarySearchFunc(all, slot, bySlot)
 		x.terms[term] = slices.Insert(all, i, posting{slot, weight})
 		d.terms = append(d.terms, term)
 	}
 	for _, verb := range []string{"#create", "#get", "#list"} {
-		d.first = d.first || weights[verb] >= inName
+		d.first = d.first || t.weights[verb] >= inName
 	}
 	x.docs[slot], x.slots[t.Name] = d, slot
-	x.length += length
+	x.length += t.length
 }
 
-// read says how much of each term a tool has, and how long its text is.
-func read(t Tool, seen map[string][]string) (weights map[string]int32, length int) {
+// text is what a tool says of itself: how much it has of each term, and how long it is,
+// in tenths of words.
+type text struct {
+	Tool
+	weights map[string]int32
+	length  int
+}
+
+func read(t Tool, seen map[string][]string) text {
 	var said struct {
 		Title       string `json:"title"`
 		Description string `json:"description"`
@@ -151,12 +170,12 @@ func read(t Tool, seen map[string][]string) (weights map[string]int32, length in
 		} `json:"inputSchema"`
 	}
 	_ = json.Unmarshal(t.Entry, &said) // what cannot be read is found by its name
-	weights = map[string]int32{}
+	weights, length := map[string]int32{}, 0
 	left := maxText
-	add := func(text string, weight int32) {
-		text = text[:min(len(text), left)]
-		left -= len(text)
-		terms(text, seen, func(all []string) {
+	add := func(said string, weight int32) {
+		said = said[:min(len(said), left)]
+		left -= len(said)
+		terms(said, seen, func(all []string) {
 			for _, term := range all {
 				weights[term] += weight
 			}
@@ -178,7 +197,7 @@ func read(t Tool, seen map[string][]string) (weights map[string]int32, length in
 			add(parameter.Description, inParameter)
 		}
 	}
-	return weights, length
+	return text{t, weights, length}
 }
 
 // room is where one search counts.

@@ -176,6 +176,34 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
+// Nobody who searches waits until 10,000 tools have been read.
+func TestSearchWhileToolsAreRead(t *testing.T) {
+	t.Parallel()
+	all := fleet(t)
+	x := &Index{}
+	x.Update(all[:400])
+	begun, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		close(begun)
+		x.Update(all)
+	}()
+	<-begun
+	for n := 0; ; n++ {
+		if len(x.Search("send an invoice", 5, everything)) == 0 {
+			t.Fatal("nothing is found")
+		}
+		select {
+		case <-done:
+			if n < 20 {
+				t.Errorf("%d searches while tools were read", n)
+			}
+			return
+		default:
+		}
+	}
+}
+
 func BenchmarkSearch(b *testing.B) {
 	x := &Index{}
 	x.Update(fleet(b))
