@@ -62,6 +62,21 @@ var answerers = []func(ctx context.Context, t *testing.T, w *world, id string) o
 	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
 		return w.messages(ctx, t, call{token: ada}, `{"type":"elicitation_response","id":7,"data":{"elicitation":"`+id+`","responses":`+myName+`}}`)
 	},
+	func(ctx context.Context, t *testing.T, w *world, id string) outcome {
+		stream, err := w.grpc.AnswerElicitation(withToken(ctx, call{token: ada}), &gatewayv1.AnswerElicitationRequest{Elicitation: id, ResponsesText: myName})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				return status(t, err)
+			}
+			if r := m.GetResult(); r != nil {
+				return toolResult(t, r)
+			}
+		}
+	},
 }
 
 const myName = `{"ask":{"action":"accept","content":{"name":"Ada"}}}`

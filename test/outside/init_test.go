@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// TestInit builds and tests what "busbar init" writes, as it is: go.mod and go.sum are
-// whole, so that nothing is resolved.
+// TestInit builds and tests what "busbar init" writes: against a clone as it is, since its
+// go.mod and go.sum are whole, and against a release, of which it requires the modules.
 func TestInit(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -21,16 +21,27 @@ func TestInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	run := func(dir, program string, args ...string) {
+	run := func(env []string, dir, program string, args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Dir, cmd.Env = dir, environment("readonly")
+		cmd.Dir, cmd.Env = dir, env
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s %v: %v\n%s", program, args, err, out)
 		}
 	}
-	run(home, built[0], "init", "shop", "--busbar", root)
-	dir := filepath.Join(home, "shop")
-	run(dir, "go", "build", ".")
-	run(dir, "go", "test", "-count=1", "./...")
+	proxied, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]struct {
+		env  []string
+		flag string
+	}{
+		"shop": {environment("readonly"), "--busbar=" + root}, "store": {proxied, "--release=" + release},
+	} {
+		run(from.env, home, built[0], "init", name, from.flag)
+		dir := filepath.Join(home, name)
+		run(from.env, dir, "go", "build", ".")
+		run(from.env, dir, "go", "test", "-count=1", "./...")
+	}
 }

@@ -10,10 +10,11 @@ import (
 )
 
 type initCommand struct {
-	Name   string `arg:"" help:"Name of the service: letters, digits, - and _."`
-	Dir    string `placeholder:"DIR" help:"Directory that is made (default NAME)."`
-	Module string `placeholder:"PATH" help:"Path of its Go module (default example.com/NAME)."`
-	Busbar string `placeholder:"DIR" help:"Clone of Busbar that it takes the modules from. By default one that this directory is in or beside, or that this program was built in."`
+	Name    string `arg:"" help:"Name of the service: letters, digits, - and _."`
+	Dir     string `placeholder:"DIR" help:"Directory that is made (default NAME)."`
+	Module  string `placeholder:"PATH" help:"Path of its Go module (default example.com/NAME)."`
+	Release string `placeholder:"VERSION" xor:"modules" help:"Version of Busbar's modules that it requires, such as v1.2.3. By default that of this program, if it is of a release."`
+	Busbar  string `placeholder:"DIR" xor:"modules" help:"Clone of Busbar that it takes the modules from instead. By default one that this directory is in or beside, or that this program was built in."`
 }
 
 // Help implements kong's HelpProvider.
@@ -21,8 +22,8 @@ func (initCommand) Help() string {
 	return `Example: busbar init orders --module git.example.com/shop/orders
 
 Writes a service with a tool, its test, a Dockerfile and a README into a new
-directory: all of it, or nothing. Nothing is overwritten. Busbar's modules are
-not published yet, so its go.mod says where a clone of Busbar is.
+directory: all of it, or nothing. Nothing is overwritten. Its go.mod requires a
+release of Busbar's modules, or says where a clone of Busbar is.
 
 Exit status: 0 written; 1 it could not be written; 2 wrong usage.`
 }
@@ -32,8 +33,11 @@ func (c *initCommand) Run(out io.Writer) error {
 		fmt.Fprintf(os.Stderr, "busbar: %v; nothing was written\n", err)
 		return lifecycle.ExitCode(2)
 	}
-	clone := c.Busbar
-	if clone == "" {
+	clone, release := c.Busbar, c.Release
+	if clone == "" && release == "" {
+		release = scaffold.Released(lifecycle.Version())
+	}
+	if clone == "" && release == "" {
 		here, err := os.Getwd()
 		if err != nil {
 			return err
@@ -43,22 +47,26 @@ func (c *initCommand) Run(out io.Writer) error {
 			program = here
 		}
 		if clone = scaffold.Guess(here, program); clone == "" {
-			return refuse(fmt.Errorf("no version of Busbar's modules is published, so a service takes them from a clone of it, and %s is neither in one nor beside one; say where one is with --busbar DIR", here))
+			return refuse(fmt.Errorf("this program is of no release, so a service takes Busbar's modules from a clone of it, and %s is neither in one nor beside one; say where one is with --busbar DIR, or which release is required with --release VERSION", here))
 		}
 	}
-	s, err := scaffold.New(scaffold.Options{Name: c.Name, Module: c.Module, Dir: c.Dir, Clone: clone, Taken: append(names(parts()), "audit")})
+	s, err := scaffold.New(scaffold.Options{Name: c.Name, Module: c.Module, Dir: c.Dir, Clone: clone, Release: release, Taken: append(names(parts()), "audit")})
 	if err != nil {
 		return refuse(err)
 	}
 	if err := s.Write(); err != nil {
 		return fmt.Errorf("write %s: %w; nothing was written", s.Dir, err)
 	}
-	_, err = fmt.Fprintf(out, `%s is there, with Busbar's modules from %s. Test and run it, while "busbar dev" runs in another terminal:
-  cd %s
+	from, tidy := "of "+release, "\n  go mod tidy"
+	if s.Clone != "" {
+		from, tidy = "from "+s.Clone, ""
+	}
+	_, err = fmt.Fprintf(out, `%s is there, with Busbar's modules %s. Test and run it, while "busbar dev" runs in another terminal:
+  cd %s%s
   go test ./...
   go run . --nats nats://127.0.0.1:4222
 and call it from a third one:
   busbar call %s_price item=lamp quantity=2
-`, s.Dir, s.Clone, scaffold.Quote(s.Dir), c.Name)
+`, s.Dir, from, scaffold.Quote(s.Dir), tidy, c.Name)
 	return err
 }

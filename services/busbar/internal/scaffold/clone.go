@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/mod/modfile"
 )
@@ -17,8 +16,8 @@ const (
 	exampleModule = "github.com/busbar-mcp/busbar/" + example
 )
 
-// clone is a clone of Busbar, from which a service takes the modules while none is
-// published.
+// clone is a clone of Busbar, from which a service takes the modules where no version of
+// them is published.
 type clone struct {
 	dir     string // without symbolic links
 	mod     *modfile.File
@@ -88,8 +87,8 @@ func read(dir string) (*clone, error) {
 // goMod is the example's go.mod for a module whose way to the clone is another.
 func (c *clone) goMod(module, toClone string) ([]byte, error) {
 	for _, r := range c.mod.Require {
-		if strings.HasPrefix(module+"/", r.Mod.Path+"/") {
-			return nil, fmt.Errorf("--module %s: that is what the service depends on", module)
+		if err := apart(module, r.Mod.Path); err != nil {
+			return nil, err
 		}
 	}
 	if err := c.mod.AddModuleStmt(module); err != nil {
@@ -101,6 +100,15 @@ func (c *clone) goMod(module, toClone string) ([]byte, error) {
 		}
 	}
 	return c.mod.Format()
+}
+
+// outside refuses a directory in the clone.
+func (c *clone) outside(dir string, o Options) error {
+	if rel, err := filepath.Rel(c.dir, dir); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is inside the clone of Busbar, whose go.work does not know it; write it beside: --dir %s",
+			o.Dir, filepath.Join(filepath.Dir(c.dir), o.Name))
+	}
+	return nil
 }
 
 // wayFrom is the way to the clone from a directory without symbolic links.

@@ -31,7 +31,9 @@ type Options struct {
 	Name   string // of the service
 	Module string // path of its Go module; example.com/Name if empty
 	Dir    string // directory that is made; Name if empty
-	Clone  string // directory of a clone of Busbar
+	// Clone is the directory of a clone of Busbar, from which it takes the modules; empty
+	// where it requires a Release of them.
+	Clone, Release string
 	// Taken are names that other services have: one more of the same name would be taken
 	// for an instance of them.
 	Taken []string
@@ -40,7 +42,7 @@ type Options struct {
 // Service is a service that can be written.
 type Service struct {
 	Dir   string // directory that it will be in
-	Clone string // directory of the clone, without symbolic links
+	Clone string // directory of the clone, without symbolic links; empty for none
 	files map[string][]byte
 }
 
@@ -60,22 +62,23 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("--module: %w", err)
 	}
 	o.Dir = filepath.Clean(cmp.Or(o.Dir, o.Name))
-	c, err := open(o.Clone)
+	place, err := vacant(o)
 	if err != nil {
 		return nil, err
 	}
-	place, err := c.vacant(o)
+	s := &Service{Dir: o.Dir, files: map[string][]byte{}}
+	values := map[string]any{"Name": o.Name, "Image": strings.ToLower(o.Name), "Clone": "", "Modules": []part(nil)}
+	goVersion := goOfRelease
+	if o.Clone == "" {
+		s.files["go.mod"], err = requires(o.Module, o.Release)
+	} else {
+		goVersion, err = s.from(o, place, values)
+	}
 	if err != nil {
 		return nil, err
 	}
-	toClone := c.wayFrom(place)
-	goMod, err := c.goMod(o.Module, toClone)
-	if err != nil {
-		return nil, err
-	}
-	s := &Service{Dir: o.Dir, Clone: c.dir, files: map[string][]byte{"go.mod": goMod, "go.sum": c.sums}}
-	version, _, _ := strings.Cut(strings.TrimPrefix(c.mod.Go.Version, "1."), ".")
-	values := map[string]any{"Name": o.Name, "Go": "1." + version, "Modules": c.modules, "Clone": Quote(toClone), "Image": strings.ToLower(o.Name)}
+	minor, _, _ := strings.Cut(strings.TrimPrefix(goVersion, "1."), ".")
+	values["Go"] = "1." + minor
 	for _, t := range templates.Templates() {
 		var text bytes.Buffer
 		if err := t.Execute(&text, values); err != nil {
@@ -90,9 +93,25 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
+// from has a service at a place take the modules from a clone, and says which Go they ask for.
+func (s *Service) from(o Options, place string, values map[string]any) (goVersion string, err error) {
+	c, err := open(o.Clone)
+	if err != nil {
+		return "", err
+	}
+	if err := c.outside(filepath.Dir(place), o); err != nil {
+		return "", err
+	}
+	toClone := c.wayFrom(place)
+	s.Clone, s.files["go.sum"] = c.dir, c.sums
+	s.files["go.mod"], err = c.goMod(o.Module, toClone)
+	values["Modules"], values["Clone"] = c.modules, Quote(toClone)
+	return c.mod.Go.Version, err
+}
+
 // vacant is where the directory of the service will be, without symbolic links: what is
 // relative in go.mod begins there.
-func (c *clone) vacant(o Options) (string, error) {
+func vacant(o Options) (string, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return "", err
@@ -105,10 +124,6 @@ func (c *clone) vacant(o Options) (string, error) {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
 		return "", fmt.Errorf("the directory that %s would be in: %w", o.Dir, err)
-	}
-	if rel, err := filepath.Rel(c.dir, parent); err == nil && filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is inside the clone of Busbar, whose go.work does not know it; write it beside: --dir %s",
-			o.Dir, filepath.Join(filepath.Dir(c.dir), o.Name))
 	}
 	return filepath.Join(parent, filepath.Base(dir)), nil
 }

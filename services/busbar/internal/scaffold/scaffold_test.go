@@ -113,6 +113,56 @@ func beginning(text, with string) string {
 	return ""
 }
 
+// A service of a release requires its modules by version, and nothing in it is about a clone.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	dir := filepath.Join(home, "shop")
+	s, err := scaffold.New(scaffold.Options{Name: "shop", Dir: dir, Release: "v1.2.3"})
+	if err == nil {
+		err = s.Write()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := modfile.Parse("go.mod", []byte(read(t, top(t), "examples", "hello", "go.mod")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := modfile.Parse("go.mod", []byte(read(t, dir, "go.mod")), nil)
+	if err != nil || len(mod.Replace) != 0 || mod.Go.Version != theirs.Go.Version {
+		t.Fatalf("%v %+v", err, mod)
+	}
+	var required, direct []string
+	for _, r := range mod.Require {
+		required = append(required, r.Mod.Path+"@"+r.Mod.Version)
+	}
+	for _, r := range theirs.Require {
+		if !r.Indirect {
+			direct = append(direct, r.Mod.Path+"@v1.2.3")
+		}
+	}
+	if !slices.Equal(required, direct) {
+		t.Errorf("requires %v, want %v", required, direct)
+	}
+	if got, want := list(t, dir), []string{".gitignore", "Dockerfile", "README.md", "go.mod", "main.go", "main_test.go"}; !slices.Equal(got, want) {
+		t.Errorf("there are %v", got)
+	}
+	for _, name := range []string{"Dockerfile", "README.md"} {
+		text := read(t, dir, name)
+		for _, of := range []string{"clone", "replace", "from=busbar", "build-context"} {
+			if strings.Contains(text, of) {
+				t.Errorf("%s has %q:\n%s", name, of, text)
+			}
+		}
+	}
+	for program, want := range map[string]string{"1.2.3": "v1.2.3", "0.1.0-dev": "", "0.1.0-dev+g0123456789ab": "", "1.2.3+4.g0123": "", "1.2.3-rc.1": "", "": ""} {
+		if got := scaffold.Released(program); got != want {
+			t.Errorf("%s goes with %q, want %q", program, got, want)
+		}
+	}
+}
+
 func TestNothingIsOverwritten(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -164,13 +214,16 @@ func TestRefusals(t *testing.T) {
 		"malformed module path":     {Name: "shop", Module: "example.com/a b"},
 		"what the service depends":  {Name: "shop", Module: "github.com/busbar-mcp/busbar/libs/shop"},
 		"is no clone of Busbar":     {Name: "shop", Clone: home},
+		"--release v1.2: a version": {Name: "shop", Release: "v1.2"},
+		"--release 1.2.3: a vers":   {Name: "shop", Release: "1.2.3"},
+		"libs: that is what the se": {Name: "shop", Module: "github.com/busbar-mcp/busbar/libs", Release: "v1.2.3"},
 		"that %/none/shop would be": {Name: "shop", Dir: filepath.Join(home, "none", "shop")},
 		"is inside the clone":       {Name: "shop", Dir: filepath.Join(clone, "services", "shop")},
 	} {
 		if o.Dir == "" {
 			o.Dir = filepath.Join(home, "shop")
 		}
-		if o.Clone == "" {
+		if o.Clone == "" && o.Release == "" {
 			o.Clone = clone
 		}
 		o.Taken = []string{"text"}
