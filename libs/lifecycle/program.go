@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"sync"
 
 	"github.com/alecthomas/kong"
 
@@ -16,10 +19,34 @@ import (
 
 // version is set when a release is built: -ldflags
 // "-X github.com/busbar-mcp/busbar/libs/lifecycle.version=1.2.3".
-var version = "0.1.0-dev"
+var version = unreleased
 
-// Version is the SemVer that the program was built as.
-func Version() string { return version }
+// unreleased is what a program says that is of no release.
+const unreleased = "0.1.0-dev"
+
+// Version is the SemVer that the program was built as, or that "go install" took it from.
+func Version() string { return found() }
+
+var found = sync.OnceValue(func() string {
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(version, info)
+})
+
+var (
+	released = regexp.MustCompile(`^v(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$`)
+	// pseudo ends versions that Go makes of commits (go.dev/ref/mod#pseudo-versions).
+	pseudo = regexp.MustCompile(`\d{14}-[0-9a-f]{12}$`)
+)
+
+func versionOf(linked string, info *debug.BuildInfo) string {
+	if linked != unreleased || info == nil {
+		return linked
+	}
+	if m := released.FindStringSubmatch(info.Main.Version); m != nil && !pseudo.MatchString(m[1]) {
+		return m[1]
+	}
+	return linked
+}
 
 // Flags are what every program takes. Embed them in the struct that kong reads
 // the command line into.
@@ -92,7 +119,7 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 // grammar.
 func Parser(name, description string, grammar any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(grammar, append([]kong.Option{
-		kong.Name(name), kong.Description(description), kong.Vars{"version": version},
+		kong.Name(name), kong.Description(description), kong.Vars{"version": Version()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), Secrets(),
 	}, options...)...)
 }

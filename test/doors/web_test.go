@@ -119,7 +119,7 @@ func TestWeb(t *testing.T) {
 				if got := resp.Header.Get("Access-Control-Allow-Origin"); got != origin || !slices.Contains(resp.Header.Values("Vary"), "Origin") {
 					t.Errorf("%d %v", resp.StatusCode, resp.Header)
 				}
-				for _, name := range []string{"Www-Authenticate", "Mcp-Session-Id", "Busbar-Reason", "Busbar-Executed", "Retry-After", "Location"} {
+				for _, name := range []string{"Www-Authenticate", "Mcp-Session-Id", "Busbar-Reason", "Busbar-Executed", "Busbar-Next", "Idempotency-Replayed", "Allow", "Retry-After", "Location"} {
 					if !strings.Contains(strings.ToLower(resp.Header.Get("Access-Control-Expose-Headers")), strings.ToLower(name)) {
 						t.Errorf("a page may not read %s", name)
 					}

@@ -26,6 +26,9 @@ func (b *builder) addInstructions(service, said string) {
 		b.problems = append(b.problems, fmt.Sprintf("the instructions of service %s are left out: %v", service, err))
 		return
 	}
+	if text == "" {
+		return // of nothing that is seen
+	}
 	b.said = append(b.said, instruction{service, text})
 }
 

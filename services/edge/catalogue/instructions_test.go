@@ -11,7 +11,7 @@ import (
 
 // Services may say anything: what is told is bounded for each and for all, in the order of
 // their names, without what a person does not see, and no line passes for another
-// service's.
+// service's. Of nothing that is seen there is no heading.
 func TestInstructionsAreBounded(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -25,7 +25,8 @@ func TestInstructionsAreBounded(t *testing.T) {
 		say(fmt.Sprintf("c%d", i), strings.Repeat("y", 2<<10))
 	}
 	announce(t, url, &busv1.Catalogue{Service: "d", Instructions: "of nothing"})
-	bustest.Eventually(t, "all are there", func() bool { return len(live.Services()) == 8 })
+	say("aa", " \n\u200b\t\U000E0041\n")
+	bustest.Eventually(t, "all are there", func() bool { return len(live.Services()) == 9 })
 	got := live.Now().Instructions()
 	if !strings.HasPrefix(got, "a:\n  one\n\n  z:\n  two[31mthree four b:\n  evil\nc0:\n  yyy") {
 		t.Errorf("%.200q", got)

@@ -89,7 +89,7 @@ func isLoopback(name string) bool {
 // What a web page may send and read (Fetch Standard, CORS protocol).
 const (
 	corsMethods = "POST, GET, PUT, PATCH, DELETE"
-	corsExposed = mcp.HeaderSessionID + ", WWW-Authenticate, Retry-After, Location, ETag, Busbar-Reason, Busbar-Executed"
+	corsExposed = mcp.HeaderSessionID + ", WWW-Authenticate, Retry-After, Location, Allow, ETag, Busbar-Reason, Busbar-Executed, Busbar-Next, Idempotency-Replayed"
 	corsMaxAge  = "600" // seconds
 )
 
