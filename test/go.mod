@@ -103,6 +103,9 @@ require (
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/busbar-mcp/busbar/examples/weather v0.0.0
+	github.com/busbar-mcp/busbar/libs/database v0.0.0
+	github.com/busbar-mcp/busbar/libs/natsd v0.0.0
+	github.com/busbar-mcp/busbar/libs/service/servicetest v0.0.0
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/model v0.0.0
@@ -110,7 +113,7 @@ require (
 	github.com/busbar-mcp/busbar/services/prompt v0.0.0
 	github.com/busbar-mcp/busbar/services/text v0.0.0
 	github.com/busbar-mcp/busbar/services/workspace v0.0.0
-	github.com/gofrs/flock v0.13.1
+	github.com/gofrs/flock v0.13.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/google/pprof v0.0.0-20260802141513-ef3492d7dac3
@@ -163,3 +166,9 @@ replace github.com/busbar-mcp/busbar/services/audit => ../services/audit
 replace github.com/busbar-mcp/busbar/examples/weather => ../examples/weather
 
 replace github.com/busbar-mcp/busbar/services/workspace => ../services/workspace
+
+replace github.com/busbar-mcp/busbar/libs/database => ../libs/database
+
+replace github.com/busbar-mcp/busbar/libs/natsd => ../libs/natsd
+
+replace github.com/busbar-mcp/busbar/libs/service/servicetest => ../libs/service/servicetest

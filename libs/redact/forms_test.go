@@ -19,7 +19,7 @@ func TestM15Forms(t *testing.T) {
 		"sig", "signature", "x-amz-signature", "code_verifier", "client_assertion", "assertion", "SAMLResponse", "session", "session_token", "jsessionid",
 		"PHPSESSID", "auth", "x-vault-token", "kubeconfig", "recovery_codes", "backup_code", "security_answer", "cvv", "card_number", "пароль", "contraseña",
 		"mot_de_passe", "passwort", "p a s s w o r d", "PASSWORD_1", "db_pass", "userPass", "mysql_pwd", "bearerToken", "id_token", "otp_code", "totp",
-		"encryption_key", "license_key", "webhook_url", "conn_str",
+		"encryption_key", "license_key", "webhook_url", "conn_str", "encryption_key_b64", "seed_hex", "X-Auth",
 	} {
 		if out, note := redact.JSON([]byte(`{"`+name+`":"`+canary+`"}`), 8<<10); strings.Contains(string(out), canary) || note != "" {
 			t.Errorf("member %s: %s %s", name, out, note)

@@ -7,7 +7,7 @@ import (
 // Names that say that their value is secret, in lower case without anything but
 // letters and digits: as a whole, at the end, and anywhere.
 var (
-	wholeNames = set("auth", "bearer", "jwt", "otp", "pin", "cvv", "cvc", "tokens", "sid", "pwd", "pass", "pw", "dsn",
+	wholeNames = set("auth", "xauth", "bearer", "jwt", "otp", "pin", "cvv", "cvc", "tokens", "sid", "pwd", "pass", "pw", "dsn",
 		"connectionstring", "connstr", "credentials", "credential", "cookies", "csrf", "xsrf", "sas", "seed", "mnemonic",
 		"passcode", "passcodes", "pincode", "otpcode", "totp", "hmac", "assertion", "clientassertion", "codeverifier", "samlresponse", "samlassertion",
 		"recoverycode", "recoverycodes", "backupcode", "backupcodes", "securityanswer", "kubeconfig", "cardnumber", "passwort", "motdepasse", "contrasena", "senha")
@@ -73,6 +73,10 @@ func named(name string) (secret, onlyWeak bool) {
 		}
 	}
 	plain := string(buf[:n])
+	for _, how := range []string{"b64", "base64", "hex"} { // how it is written, and not what it is
+		plain = strings.TrimSuffix(plain, how)
+	}
+	n = len(plain)
 	if wholeNames[plain] {
 		return true, false
 	}

@@ -113,6 +113,8 @@ require (
 require (
 	github.com/busbar-mcp/busbar/examples/weather v0.0.0
 	github.com/busbar-mcp/busbar/gen v0.0.0
+	github.com/busbar-mcp/busbar/libs/database v0.0.0
+	github.com/busbar-mcp/busbar/libs/natsd v0.0.0
 	github.com/busbar-mcp/busbar/services/audit v0.0.0
 	github.com/busbar-mcp/busbar/services/batch v0.0.0
 	github.com/busbar-mcp/busbar/services/edge v0.0.0
@@ -153,3 +155,9 @@ replace github.com/busbar-mcp/busbar/services/batch => ../batch
 replace github.com/busbar-mcp/busbar/services/workspace => ../workspace
 
 replace github.com/busbar-mcp/busbar/examples/weather => ../../examples/weather
+
+replace github.com/busbar-mcp/busbar/libs/database => ../../libs/database
+
+replace github.com/busbar-mcp/busbar/libs/natsd => ../../libs/natsd
+
+replace github.com/busbar-mcp/busbar/libs/service/servicetest => ../../libs/service/servicetest

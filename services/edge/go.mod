@@ -28,6 +28,8 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
+require github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+
 require (
 	cel.dev/expr v0.25.3 // indirect
 	github.com/KimMachineGun/automemlimit v0.7.5 // indirect
@@ -35,6 +37,7 @@ require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/busbar-mcp/busbar/libs/service/servicetest v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -75,3 +78,7 @@ replace (
 	github.com/busbar-mcp/busbar/gen => ../../gen
 	github.com/busbar-mcp/busbar/libs => ../../libs
 )
+
+replace github.com/busbar-mcp/busbar/libs/natsd => ../../libs/natsd
+
+replace github.com/busbar-mcp/busbar/libs/service/servicetest => ../../libs/service/servicetest

@@ -13,6 +13,7 @@ require (
 	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
+	github.com/busbar-mcp/busbar/libs/database v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
@@ -75,3 +76,5 @@ replace (
 	github.com/busbar-mcp/busbar/gen => ../../gen
 	github.com/busbar-mcp/busbar/libs => ../../libs
 )
+
+replace github.com/busbar-mcp/busbar/libs/database => ../../libs/database

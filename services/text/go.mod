@@ -11,11 +11,14 @@ require (
 	golang.org/x/text v0.43.0
 )
 
+require github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+
 require (
 	github.com/KimMachineGun/automemlimit v0.7.5 // indirect
 	github.com/alecthomas/kong v1.17.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/busbar-mcp/busbar/libs/service/servicetest v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
@@ -66,3 +69,7 @@ replace (
 	github.com/busbar-mcp/busbar/gen => ../../gen
 	github.com/busbar-mcp/busbar/libs => ../../libs
 )
+
+replace github.com/busbar-mcp/busbar/libs/natsd => ../../libs/natsd
+
+replace github.com/busbar-mcp/busbar/libs/service/servicetest => ../../libs/service/servicetest

@@ -16,6 +16,8 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
+require github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+
 require (
 	dario.cat/mergo v1.0.0 // indirect
 	github.com/KimMachineGun/automemlimit v0.7.5 // indirect
@@ -25,6 +27,7 @@ require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
+	github.com/busbar-mcp/busbar/libs/service/servicetest v0.0.0
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect
@@ -87,3 +90,7 @@ replace (
 	github.com/busbar-mcp/busbar/gen => ../../gen
 	github.com/busbar-mcp/busbar/libs => ../../libs
 )
+
+replace github.com/busbar-mcp/busbar/libs/natsd => ../../libs/natsd
+
+replace github.com/busbar-mcp/busbar/libs/service/servicetest => ../../libs/service/servicetest

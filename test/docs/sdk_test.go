@@ -10,7 +10,7 @@ import (
 
 var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
 
-// TestSDK holds every snippet of docs/sdk.md to what the Examples of libs/service and
+// TestSDK holds every snippet of docs/sdk.md to what the Examples of servicetest and
 // examples/orders run, line for line.
 func TestSDK(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestSDK(t *testing.T) {
 	}
 	var run []string
 	lines := 0
-	for _, pattern := range []string{"../../libs/service/example_*_test.go", "../../examples/orders/*.go"} {
+	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)

@@ -97,7 +97,7 @@ func streams(ctx context.Context, w *world) error {
 	}
 }
 
-// stuck has readers ask for a megabyte each and never read, while others call.
+// stuck has readers ask for some megabytes each and never read, while others call.
 func (w *world) stuck(ctx context.Context, edge string, n int) error {
 	const uri = "faults:large"
 	body := fmt.Sprintf(`{"uri":%q,"text":%q}`, uri, strings.Repeat("x", 500_000))
@@ -109,7 +109,10 @@ func (w *world) stuck(ctx context.Context, edge string, n int) error {
 	if err != nil {
 		return err
 	}
+	// The kernel takes some 3 MB for who does not read. Beyond that the edge has to wait.
+	const asked = 16
 	request := fmt.Sprintf("POST /tools/read_resource HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"uri\":%q}", edge, len(uri)+10, uri)
+	request = strings.Repeat(request, asked)
 	var cut []time.Duration
 	var mu sync.Mutex
 	peak := 0.0
@@ -117,7 +120,7 @@ func (w *world) stuck(ctx context.Context, edge string, n int) error {
 	busy, err := w.under(ctx, reads, func(ctx context.Context) error {
 		var all sync.WaitGroup
 		for range n {
-			_ = pause(ctx, 10*time.Millisecond)
+			_ = pause(ctx, 50*time.Millisecond) // what they fetch is not to be what others wait for
 			all.Go(func() {
 				took, err := neverRead(edge, request)
 				mu.Lock()
@@ -180,7 +183,8 @@ func neverRead(edge, request string) (time.Duration, error) {
 	if _, err := io.WriteString(conn, request); err != nil {
 		return 0, err
 	}
-	// Writing shows that the other end has gone, without reading.
+	// Writing shows that the other end has gone, without reading. It is the beginning of
+	// one more request, which the edge would come to after all others.
 	for time.Since(began) < cutTime {
 		time.Sleep(250 * time.Millisecond)
 		if _, err := io.WriteString(conn, "\r\n"); err != nil {

@@ -1,10 +1,13 @@
 package matrix
 
 import (
+	"bufio"
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -120,14 +123,19 @@ func (t *tap) before(edge int, next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		x := &exchange{edge: edge, about: r.Method, over: make(chan struct{})}
-		defer close(x.over)
+		a := &answer{ResponseWriter: w, tap: t, x: x}
+		defer func() {
+			if !a.taken {
+				close(x.over)
+			}
+		}()
 		if len(body) > 0 {
 			var m message
 			_ = json.Unmarshal(body, &m) // note says what is wrong with it
 			x.about += " " + m.Method
 			t.note(x, false, body)
 		}
-		next.ServeHTTP(&answer{ResponseWriter: w, tap: t, x: x}, r)
+		next.ServeHTTP(a, r)
 	})
 }
 
@@ -137,6 +145,8 @@ type answer struct {
 	tap  *tap
 	x    *exchange
 	rest []byte // the beginning of an event
+	// taken: the door has the connection, and what it writes is in chunks.
+	taken bool
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -158,11 +168,17 @@ func (a *answer) Write(b []byte) (int, error) {
 		}
 		return a.ResponseWriter.Write(b)
 	}
+	a.events(b)
+	return a.ResponseWriter.Write(b)
+}
+
+// events notes those that are whole.
+func (a *answer) events(b []byte) {
 	a.rest = append(a.rest, b...)
 	for {
 		event, rest, whole := bytes.Cut(a.rest, []byte("\n\n"))
 		if !whole {
-			return a.ResponseWriter.Write(b)
+			return
 		}
 		a.rest = rest
 		if bytes.HasPrefix(event, []byte("event: endpoint\n")) {
@@ -173,6 +189,46 @@ func (a *answer) Write(b []byte) (int, error) {
 			a.tap.note(a.x, true, data)
 		}
 	}
+}
+
+// Hijack puts the tap on the connection that a door takes over for a stream that lasts.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	a.taken = true
+	return &taken{Conn: conn, answer: a}, buffers, nil
+}
+
+// taken is such a connection. Its door writes one thing after the other.
+type taken struct {
+	net.Conn
+	answer *answer
+	rest   []byte // the beginning of a chunk
+	over   sync.Once
+}
+
+// Write notes first, as that of an answer does.
+func (c *taken) Write(b []byte) (int, error) {
+	c.rest = append(c.rest, b...)
+	for {
+		head, body, whole := bytes.Cut(c.rest, []byte("\r\n"))
+		size, err := strconv.ParseUint(string(head), 16, 31)
+		if !whole || err != nil || len(body) < int(size)+2 {
+			break
+		}
+		c.answer.events(body[:size])
+		c.rest = body[size+2:]
+	}
+	return c.Conn.Write(b)
+}
+
+// Close ends the exchange.
+func (c *taken) Close() error {
+	err := c.Conn.Close()
+	c.over.Do(func() { close(c.answer.x.over) })
+	return err
 }
 
 // lines makes the tap a writer of one side's lines.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -20,15 +21,50 @@ var (
 // environment is that of a module outside: go resolves with mod, and compiles as
 // libs/bustest/programs does, so that little is left to compile.
 func environment(mod string) []string {
-	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s -mod="+mod)
+	return append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-s -modcacherw -mod="+mod)
 }
 
+// release is the version that the documents name.
+const release = "v0.1.0"
+
+// released is what a module outside is built with against a release of all modules of
+// this tree, at a proxy of its own.
+var released = sync.OnceValues(func() (env []string, err error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return nil, err
+	}
+	// Modules of others are kept from run to run.
+	home := filepath.Join(root, ".tmp", "outside")
+	proxy, cache := filepath.Join(home, "proxy"), filepath.Join(home, "cache")
+	for _, dir := range []string{proxy, filepath.Join(cache, "github.com", "busbar-mcp"), filepath.Join(cache, "cache", "download", "github.com", "busbar-mcp")} {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, args := range [][]string{{"run", "scripts/modules/main.go", "proxy", release, proxy}, {"env", "GOMODCACHE"}} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("go %v: %w\n%s", args, err, out)
+		}
+		env = append(environment("mod"), "GOMODCACHE="+cache, "GOSUMDB=off",
+			"GOPROXY=file://"+proxy+",file://"+filepath.Join(strings.TrimSpace(string(out)), "cache", "download"))
+	}
+	return env, nil
+})
+
 // TestOutside writes a module of the README's service, its test and its go.mod,
-// of examples/orders and of the Examples of libs/service, and has it vetted and tested. What is
-// downloaded for this repository is enough for it, if not for go mod tidy, which
-// also looks at the tests of dependencies.
+// of examples/orders and of the Examples of the SDK, and has it vetted and tested against a
+// release of this tree: it requires modules by version, and replaces none. What is
+// downloaded for this repository is enough for it.
 func TestOutside(t *testing.T) {
 	t.Parallel()
+	env, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +94,7 @@ func TestOutside(t *testing.T) {
 		switch {
 		case block[1] == "go":
 			code = append(code, block[2])
-		case strings.HasPrefix(block[2], "require "):
+		case strings.HasPrefix(block[2], "require ("):
 			module = block[2]
 		}
 	}
@@ -67,12 +103,12 @@ func TestOutside(t *testing.T) {
 	}
 	write("main.go", code[0])
 	write("main_test.go", code[1])
-	write("go.mod", "module example.com/hello\n\ngo 1.26.0\n\n"+strings.ReplaceAll(module, "../busbar", root))
-	write("go.sum", read("libs/go.sum"))
+	// One Example stores something.
+	write("go.mod", "module example.com/hello\n\ngo 1.26.0\n\n"+module+"\nrequire github.com/busbar-mcp/busbar/libs/database "+release+"\n")
 	n := 0
 	for _, name := range []string{"example_test.go", "example_build_test.go", "example_call_test.go", "example_resource_test.go", "example_sdk_test.go"} {
 		// An Example's name is of what its own package has.
-		write(filepath.Join("examples", name), example.ReplaceAllStringFunc(read("libs/service/"+name), func(string) string {
+		write(filepath.Join("examples", name), example.ReplaceAllStringFunc(read("libs/service/servicetest/"+name), func(string) string {
 			n++
 			return fmt.Sprintf("func Example_e%d(", n)
 		}))
@@ -83,13 +119,49 @@ func TestOutside(t *testing.T) {
 	n++
 	for _, args := range [][]string{{"vet", "./..."}, {"test", "-count=1", "-v", "./..."}} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir, cmd.Env = dir, environment("mod")
+		cmd.Dir, cmd.Env = dir, env
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		if ran := strings.Count(string(out), "--- PASS: "); args[0] == "test" && ran != n+1 {
 			t.Errorf("%d tests and Examples ran, want %d\n%s", ran, n+1, out)
+		}
+	}
+}
+
+// TestGraph has a service that depends on the SDK depend on no database and no server.
+func TestGraph(t *testing.T) {
+	t.Parallel()
+	env, err := released()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":  "module example.com/x\n\ngo 1.26.0\n\nrequire github.com/busbar-mcp/busbar/libs " + release + "\n",
+		"main.go": "package main\n\nimport \"github.com/busbar-mcp/busbar/libs/service\"\n\nfunc main() { service.Main[service.Env](\"x\", nil) }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all string
+	for _, args := range [][]string{{"vet", "."}, {"list", "-m", "all"}} {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		all = string(out)
+	}
+	if !strings.Contains(all, "github.com/busbar-mcp/busbar/gen "+release) {
+		t.Errorf("these are not its modules:\n%s", all)
+	}
+	for _, other := range []string{"nats-server", "sqlite", "goose", "pgx", "busbar/libs/"} {
+		if strings.Contains(all, other) {
+			t.Errorf("the SDK brings %s along:\n%s", other, all)
 		}
 	}
 }

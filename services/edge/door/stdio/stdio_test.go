@@ -324,7 +324,7 @@ func TestProgress(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"progress",` + edgetest.Meta(`"progressToken":"t"`) + `}}`)
 	for _, want := range []string{"1", "2"} {
 		if m := c.await(); m.Method != mcp.NotifyProgress || m.Param("progress") != want || m.Param("progressToken") != `"t"` {
-			t.Errorf("got %+v", m)
+			t.Fatalf("got %+v", m)
 		}
 	}
 	if m := c.await(); m.Text() != "done" {

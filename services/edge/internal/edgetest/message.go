@@ -1,6 +1,7 @@
 package edgetest
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -73,6 +74,9 @@ type Error struct {
 		Capabilities jsontext.Value `json:"requiredCapabilities,omitzero"`
 	} `json:"data"`
 }
+
+// String is for tests that show a message.
+func (e *Error) String() string { return fmt.Sprintf("%+v", *e) }
 
 // Read reads a message strictly.
 func Read(t testing.TB, b []byte) Message {

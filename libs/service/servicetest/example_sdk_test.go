@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // What a field takes is said in its tag, and has been checked before the handler runs.
-func ExampleAddTool_schemaTags() {
+func Example_addTool_schemaTags() {
 	type placing struct {
 		Item     string `json:"item" jsonschema:"what is ordered" schema:"enum=lamp|chair"`
 		Quantity int    `json:"quantity" schema:"minimum=1,maximum=100,default=1"`
@@ -35,7 +35,7 @@ func ExampleAddTool_schemaTags() {
 }
 
 // A failure says what it means. A model reads the text, and a program the reason.
-func ExampleNotFound() {
+func Example_notFound() {
 	s := service.New("shop", quietly)
 	service.AddTool(s, service.Tool{Name: "cancel"}, func(_ context.Context, _ *service.Call, in struct {
 		ID int `json:"id"`
@@ -69,7 +69,7 @@ func ExampleNotFound() {
 }
 
 // The user fills in a struct.
-func ExampleAskFor() {
+func Example_askFor() {
 	type table struct {
 		Seats int    `json:"seats" jsonschema:"how many of you there are" schema:"minimum=1,maximum=12"`
 		Where string `json:"where" schema:"enum=inside|garden,default=inside"`
@@ -96,7 +96,7 @@ func ExampleAskFor() {
 }
 
 // The result of another tool is a value; its failure is one that the handler may return.
-func ExampleCallTo() {
+func Example_callTo() {
 	type rate struct {
 		Rate float64 `json:"rate"`
 	}
@@ -118,7 +118,7 @@ func ExampleCallTo() {
 }
 
 // The arguments of a prompt are a struct; choices complete themselves.
-func ExampleAddPrompt() {
+func Example_addPrompt() {
 	type letter struct {
 		To   string `json:"to" jsonschema:"who gets it"`
 		Tone string `json:"tone" schema:"enum=formal|friendly,default=formal"`
@@ -140,7 +140,7 @@ func ExampleAddPrompt() {
 }
 
 // The variables of a template are a struct.
-func ExampleAddTemplate() {
+func Example_addTemplate() {
 	s := service.New("shop", quietly)
 	service.AddTemplate(s, service.Template{URITemplate: "shop://orders/{id}", Name: "order", MIMEType: "text/plain"},
 		func(_ context.Context, _ *service.Call, vars struct {
@@ -164,7 +164,7 @@ func ExampleAddTemplate() {
 }
 
 // A handler knows who calls, and its log says so.
-func ExampleCall_Logger() {
+func Example_callLogger() {
 	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "call" || a.Key == "instance" {
 			return slog.Attr{}
@@ -192,7 +192,7 @@ func ExampleCall_Logger() {
 }
 
 // What a service tells models, edges give to clients as they connect.
-func ExampleWithInstructions() {
+func Example_withInstructions() {
 	s := service.New("shop", quietly, service.WithInstructions("Orders are in euros. Ask shop_find for an id before you change one."))
 	t := &example{}
 	defer t.end()
@@ -201,7 +201,7 @@ func ExampleWithInstructions() {
 }
 
 // Middleware stands around every handler of a service.
-func ExampleWithMiddleware() {
+func Example_withMiddleware() {
 	counted := func(ctx context.Context, call *service.Call, next func(context.Context) error) error {
 		err := next(ctx)
 		fmt.Println(call.Method(), call.Name(), "error:", err)
@@ -221,7 +221,7 @@ func ExampleWithMiddleware() {
 }
 
 // Two versions of a tool are there at once; the newest has the name.
-func ExampleTool_version() {
+func Example_tool_version() {
 	s := service.New("shop", quietly)
 	service.AddTool(s, service.Tool{Name: "price", Version: 1, ReadOnly: true}, func(context.Context, *service.Call, struct{}) (int, error) {
 		return 7, nil
@@ -237,7 +237,7 @@ func ExampleTool_version() {
 }
 
 // Content and _meta go as they are, such as those that another server gave.
-func ExampleResult() {
+func Example_result() {
 	s := service.New("proxy", quietly)
 	service.AddTool(s, service.Tool{Name: "look", ReadOnly: true}, func(context.Context, *service.Call, struct{}) (*service.Result, error) {
 		return &service.Result{

@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func newNotes(_ context.Context, env notesEnv) (*service.Service, error) {
 
 // A service with settings and data of its own. Libraries of Busbar for Postgres
 // and SQLite are in libs/database.
-func ExampleBuild() {
+func Example_build() {
 	// In a program: service.Main("notes", newNotes). In a test:
 	t := &example{}
 	defer t.end()

@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
 
-func ExampleService_AddResource() {
+func Example_serviceAddResource() {
 	s := service.New("docs", quietly)
 	s.AddResource(mcp.Resource{URI: "docs://readme", Name: "readme", MIMEType: "text/plain"},
 		func(_ context.Context, _ *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
@@ -24,7 +24,7 @@ func ExampleService_AddResource() {
 }
 
 // A template stands for many resources, and completes its variables.
-func ExampleService_AddResourceTemplate() {
+func Example_serviceAddResourceTemplate() {
 	cities := []string{"Kraków", "Köln", "Kyiv"}
 	s := service.New("weather", quietly)
 	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "weather://{city}/today", Name: "today"},
@@ -53,7 +53,7 @@ func ExampleService_AddResourceTemplate() {
 
 // A service with more resources than its catalogue could hold lists them page by
 // page, for each caller.
-func ExampleService_ListResources() {
+func Example_serviceListResources() {
 	s := service.New("notes", quietly)
 	s.AddResourcePrefix("note://", func(_ context.Context, call *service.Call, uri string, _ map[string]string) ([]mcp.ResourceContents, error) {
 		return []mcp.ResourceContents{{URI: uri, Text: "a note of " + call.Tenant()}}, nil
@@ -68,7 +68,7 @@ func ExampleService_ListResources() {
 	// Output: a note of acme <nil>
 }
 
-func ExampleService_AddPrompt() {
+func Example_serviceAddPrompt() {
 	s := service.New("prompts", quietly)
 	s.AddPrompt(
 		mcp.Prompt{Name: "review", Description: "Has code reviewed.", Arguments: []mcp.PromptArgument{{Name: "language", Required: true}}},
@@ -91,7 +91,7 @@ func ExampleService_AddPrompt() {
 
 // Prompts of a tenant are listed and rendered for its principals alone, here with one
 // that every tenant has.
-func ExampleService_ListPrompts() {
+func Example_serviceListPrompts() {
 	greeting := func(call *service.Call) service.ServedPrompt {
 		tenant := call.Tenant()
 		return service.ServedPrompt{

@@ -1,10 +1,9 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -21,7 +20,7 @@ type tenantKey struct{}
 func TestMiddleware(t *testing.T) {
 	t.Parallel()
 	var heard []string
-	s := quiet(t, "svc", service.WithNamespace("shop"), service.WithMiddleware(
+	s := service.New("svc", quietly, service.WithNamespace("shop"), service.WithMiddleware(
 		func(ctx context.Context, c *service.Call, next func(context.Context) error) error {
 			if c.Name() == "shop_silent" {
 				return nil
@@ -83,7 +82,7 @@ func TestMiddleware(t *testing.T) {
 // the name.
 func TestVersionsOfATool(t *testing.T) {
 	t.Parallel()
-	s := quiet(t, "svc", service.WithNamespace("shop"))
+	s := service.New("svc", quietly, service.WithNamespace("shop"))
 	version := func(name string, n int) {
 		service.AddTool(s, service.Tool{Name: name, Version: n, ReadOnly: true}, func(context.Context, *service.Call, struct{}) (int, error) { return n, nil })
 	}
@@ -99,7 +98,7 @@ func TestVersionsOfATool(t *testing.T) {
 	if r := b.Call("shop_place_v3", nil); !fault.Is(r.Err, fault.UnknownTool) {
 		t.Errorf("%+v", r)
 	}
-	wrong := quiet(t, "wrong")
+	wrong := service.New("wrong", quietly)
 	s = wrong
 	version("twice", 1)
 	version("twice", 1)
@@ -117,27 +116,4 @@ func TestVersionsOfATool(t *testing.T) {
 		"tool taken: version 1 needs the name taken_v1, which another tool has\ntool older_v1: added twice"; err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
-}
-
-func TestHealth(t *testing.T) {
-	t.Parallel()
-	var down atomic.Bool
-	down.Store(true)
-	asked := make(chan struct{}, 16)
-	s := quiet(t, "svc", service.WithHealth(func(context.Context) error {
-		asked <- struct{}{}
-		if down.Load() {
-			return errors.New("the shop's database is away")
-		}
-		return nil
-	}))
-	if err := service.Health(s); err == nil || err.Error() != "it was not asked yet" {
-		t.Errorf("before it runs: %v", err)
-	}
-	run(t, s)
-	<-asked
-	bustest.Eventually(t, "the instance to be not ready", func() bool {
-		err := service.Health(s)
-		return err != nil && err.Error() == "the shop's database is away"
-	})
 }

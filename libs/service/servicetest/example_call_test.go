@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // A call that takes long goes on as a task, at any instance.
-func ExampleTaskRequired() {
+func Example_taskRequired() {
 	s := service.New("renderer", quietly)
 	service.AddTool(s, service.Tool{Name: "render", Task: service.TaskRequired, ReadOnly: true},
 		func(_ context.Context, call *service.Call, _ struct{}) (string, error) {
@@ -26,7 +26,7 @@ func ExampleTaskRequired() {
 }
 
 // A tool calls a tool of another service, on behalf of its own caller.
-func ExampleCall_CallTool() {
+func Example_callCallTool() {
 	s := service.New("invoices", quietly)
 	service.AddTool(s, service.Tool{Name: "invoice", ReadOnly: true, CallsTools: true},
 		func(ctx context.Context, call *service.Call, _ struct{}) (string, error) {
@@ -45,7 +45,7 @@ func ExampleCall_CallTool() {
 }
 
 // A person has to agree to each call.
-func ExampleTool_requiresUserApproval() {
+func Example_tool_requiresUserApproval() {
 	s := service.New("disks", quietly)
 	service.AddTool(s, service.Tool{Name: "wipe", RequiresUserApproval: true},
 		func(context.Context, *service.Call, struct{}) (string, error) { return "wiped", nil })
@@ -61,7 +61,7 @@ func ExampleTool_requiresUserApproval() {
 
 // A service that keeps keys with its data has each effect once, however often a
 // call is repeated. Without KeepsKeys an edge sees to that, for 24 hours.
-func ExampleCall_IdempotencyKey() {
+func Example_callIdempotencyKey() {
 	var sent atomic.Int32
 	done := map[string]string{} // in a service: a table, written in the transaction of the effect
 	s := service.New("mail", quietly)
@@ -82,7 +82,7 @@ func ExampleCall_IdempotencyKey() {
 }
 
 // Handlers know who calls.
-func ExampleCall_Principal() {
+func Example_callPrincipal() {
 	s := service.New("who", quietly)
 	service.AddTool(s, service.Tool{Name: "whoami", ReadOnly: true}, func(_ context.Context, call *service.Call, _ struct{}) (string, error) {
 		return call.Principal() + " of " + call.Tenant(), nil

@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func TestFailures(t *testing.T) {
 			fault.Unavailable, fault.Unavailable, "", "", 1500 * time.Millisecond},
 		"busy for unknown time": {service.Busy(0, "the shop is shut"), "the shop is shut", `{"reason":"unavailable"}`, fault.Unavailable, fault.Unavailable, "", "", 0},
 	}
-	s := quiet(t, "svc")
+	s := service.New("svc", quietly)
 	for name, c := range cases {
 		err := errors.Join(errors.New("secret"), c.err) // what wraps it stays here
 		service.AddTool(s, service.Tool{Name: toolName(name)}, func(context.Context, *service.Call, struct{}) (string, error) { return "", err })
@@ -81,7 +81,7 @@ func toolName(s string) string {
 // What the schema takes for an integer and Go does not is refused by name.
 func TestArgumentsThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	s := quiet(t, "svc")
+	s := service.New("svc", quietly)
 	service.AddTool(s, service.Tool{Name: "count", ReadOnly: true}, func(_ context.Context, _ *service.Call, in struct {
 		Of struct {
 			N int `json:"n"`
@@ -107,7 +107,7 @@ func TestCallTo(t *testing.T) {
 	type currency struct {
 		Currency string `json:"currency"`
 	}
-	rates := quiet(t, "rates")
+	rates := service.New("rates", quietly)
 	service.AddTool(rates, service.Tool{Name: "rate", ReadOnly: true}, func(_ context.Context, _ *service.Call, in currency) (rate, error) {
 		switch in.Currency {
 		case "EUR":
@@ -120,7 +120,7 @@ func TestCallTo(t *testing.T) {
 	service.AddTool(rates, service.Tool{Name: "note", ReadOnly: true}, func(context.Context, *service.Call, struct{}) (*service.Result, error) {
 		return &service.Result{Content: []mcp.Content{mcp.Text("no value")}}, nil
 	})
-	shop := quiet(t, "shop")
+	shop := service.New("shop", quietly)
 	service.AddTool(shop, service.Tool{Name: "price", ReadOnly: true, CallsTools: true}, func(ctx context.Context, c *service.Call, in currency) (rate, error) {
 		if in.Currency == "note" {
 			return service.CallTo[rate](ctx, c, "note", nil)

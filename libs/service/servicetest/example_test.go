@@ -1,4 +1,4 @@
-package service_test
+package servicetest_test
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (e *example) end() {
 
 var quietly = service.WithLogger(slog.New(slog.DiscardHandler))
 
-func ExampleAddTool() {
+func Example_addTool() {
 	type greeting struct {
 		Name string `json:"name" jsonschema:"whom to greet"`
 		Loud bool   `json:"loud,omitzero" jsonschema:"in capitals"`
@@ -55,7 +55,7 @@ func ExampleAddTool() {
 }
 
 // A hand-written schema says more than the types of the handler can.
-func ExampleAddTool_handWrittenSchema() {
+func Example_addTool_handWrittenSchema() {
 	type transfer struct {
 		Amount int    `json:"amount"`
 		To     string `json:"to"`
@@ -83,7 +83,7 @@ func ExampleAddTool_handWrittenSchema() {
 	// Invalid arguments: /amount: maximum: got 5,000, want 1,000
 }
 
-func ExampleCall_Progress() {
+func Example_callProgress() {
 	s := service.New("copier", quietly)
 	service.AddTool(s, service.Tool{Name: "copy"}, func(_ context.Context, call *service.Call, _ struct{}) (struct{}, error) {
 		for n := range 3 {
@@ -102,7 +102,7 @@ func ExampleCall_Progress() {
 	// 3 of 3 page copied
 }
 
-func ExampleCall_Log() {
+func Example_callLog() {
 	s := service.New("copier", quietly)
 	service.AddTool(s, service.Tool{Name: "copy"}, func(_ context.Context, call *service.Call, _ struct{}) (struct{}, error) {
 		call.Log("warning", "paper", map[string]any{"sheetsLeft": 3})
@@ -117,7 +117,7 @@ func ExampleCall_Log() {
 }
 
 // A tool asks the user, and runs again from its start with the answer.
-func ExampleCall_Ask() {
+func Example_callAsk() {
 	s := service.New("tables", quietly)
 	service.AddTool(s, service.Tool{Name: "reserve"}, func(_ context.Context, call *service.Call, _ struct{}) (string, error) {
 		form := map[string]any{
@@ -151,7 +151,7 @@ func ExampleCall_Ask() {
 }
 
 // A tool asks the model of its client.
-func ExampleSample() {
+func Example_sample() {
 	s := service.New("titles", quietly)
 	service.AddTool(s, service.Tool{Name: "title"}, func(_ context.Context, call *service.Call, _ struct{}) (string, error) {
 		answers, err := call.Ask(service.Sample("title", service.Sampling{MaxTokens: 20, SystemPrompt: "Answer with a title."}))
