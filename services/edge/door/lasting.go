@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/sourcegraph/conc/panics"
 )
@@ -110,12 +111,21 @@ func (s *lasting) serveAt(conn net.Conn) {
 	<-read
 }
 
-// watch waits until the client is gone. What it still says, of which net/http would
-// read one byte as well, is left to the kernel, whose room is bounded: that
-// client is gone when it takes no more.
+// maxAhead bounds what is read of a client that talks on, bytes. A client that waits has
+// nothing to say: a next request at most, which is not served.
+const maxAhead = 64 << 10
+
+// watch waits until the client is gone. What it says beyond maxAhead is left to the
+// kernel, whose room is bounded: that client is gone when it takes no more.
 func (s *lasting) watch(conn net.Conn) {
-	if _, err := conn.Read(make([]byte, 1)); err != nil {
-		s.cancel()
+	b := make([]byte, 64)
+	for read := 0; read < maxAhead; {
+		n, err := conn.Read(b)
+		if err != nil {
+			s.cancel()
+			return
+		}
+		read += n
 	}
 }
 
@@ -132,6 +142,8 @@ func (g given) write(messages [][]byte, last bool) error {
 	defer func() {
 		out.Reset(nil)
 		buffers.Put(out)
+		// One that has passed would fail what TLS has to say of its own, while nothing is said.
+		_ = g.conn.SetWriteDeadline(time.Time{})
 	}()
 	for _, m := range messages {
 		if len(m) == 0 {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,42 @@ type lasting struct {
 	// returned hears of each handler that returns, ended of each stream that has ended.
 	returned, ended chan struct{}
 	closing         chan struct{} // streams end
+	timed           *timed
+}
+
+// timed knows the deadline of the last write on any of its connections, 0 for none, and
+// how many bytes were read from them.
+type timed struct {
+	net.Listener
+	deadline, read atomic.Int64
+}
+
+// Accept implements net.Listener.
+func (l *timed) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return timedConn{c, l}, err
+}
+
+type timedConn struct {
+	net.Conn
+	all *timed
+}
+
+// Read implements net.Conn.
+func (c timedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.all.read.Add(int64(n))
+	return n, err
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c timedConn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.all.deadline.Store(0)
+	} else {
+		c.all.deadline.Store(t.UnixNano())
+	}
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // serveLasting serves streams that say what they are sent in word, and "bye", on up to
@@ -71,7 +108,8 @@ func serveLasting(t *testing.T, secure bool, word <-chan string) *lasting {
 		})
 		l.returned <- struct{}{}
 	})))
-	l.Listener = listener.Bound(l.Listener, 2*maxOpen)
+	l.timed = &timed{Listener: listener.Bound(l.Listener, 2*maxOpen)}
+	l.Listener = l.timed
 	l.Config.WriteTimeout = serverTime
 	l.EnableHTTP2 = secure
 	if secure {
@@ -155,6 +193,7 @@ func TestLasting(t *testing.T) {
 			heard(t, resp.Body, "two:\n\n") // the comment comes after a second
 			if c.version == 1 {
 				heard(t, resp.Body, ":\n\n:\n\n") // past the server's own time
+				bustest.Eventually(t, "no deadline is left, which TLS's own messages would run into", func() bool { return l.timed.deadline.Load() == 0 })
 			}
 			close(l.closing)
 			if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != "bye" {
@@ -179,6 +218,24 @@ func TestLastingClientsThatAreGone(t *testing.T) {
 			stays := l.open(t, c.version, "/")
 			_ = l.open(t, c.version, "/").Body.Close()
 			await(t, "the stream of who hung up ends", l.ended)
+			talks, err := net.Dial("tcp", l.Listener.Addr().String())
+			if c.secure && err == nil {
+				talks = tls.Client(talks, &tls.Config{RootCAs: l.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com", NextProtos: []string{"http/1.1"}})
+			}
+			if err == nil {
+				_, err = io.WriteString(talks, "GET / HTTP/1.1\r\nHost: x\r\n\r\nand more")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			bustest.Eventually(t, "its stream is open", func() bool { return l.connections.Open() == 2 })
+			more, before := []byte("still more"), l.timed.read.Load()
+			if _, err := talks.Write(more); err != nil {
+				t.Fatal(err)
+			}
+			bustest.Eventually(t, "it is read, so that its end is noticed", func() bool { return l.timed.read.Load() >= before+int64(len(more)) })
+			_ = talks.Close()
+			await(t, "the stream of who talked and hung up ends", l.ended)
 			const stuck = 8
 			for range stuck {
 				l.open(t, c.version, "/flood")

@@ -32,7 +32,6 @@ func (s *Server) Changes(ctx context.Context, stay *gateway.Stay, out Sender, se
 // Connections). What it returns without an error sends them, and is called: from now
 // on nothing is missed.
 func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (rest func(Resumable), err error) {
-	ctx := stay.Context()
 	var then time.Time
 	var digest string
 	if since != "" {
@@ -41,11 +40,24 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (
 			return nil, fault.New(fault.InvalidRequest, "Last-Event-ID is not one that this server gave")
 		}
 	}
+	// In flight as requests are: it ends with the session.
 	name := rand.Text()
-	if err := s.sessions.Change(ctx, n.ID, func(n *store.Session) error {
-		n.Stream = name
-		return nil
-	}); err != nil {
+	inFlight, release := s.InFlight(n.ID)
+	ctx, end, err := inFlight.begin(stay.Context(), []byte(name))
+	if err == nil {
+		err = s.sessions.Change(ctx, n.ID, func(n *store.Session) error {
+			n.Stream = name
+			return nil
+		})
+	}
+	over := func() {
+		if end != nil {
+			end()
+		}
+		release()
+	}
+	if err != nil {
+		over()
 		return nil, err
 	}
 	c := s.newChangeStream(stay)
@@ -62,6 +74,7 @@ func (s *Server) ChangesOf(stay *gateway.Stay, n *store.Session, since string) (
 		return now
 	}
 	return func(out Resumable) {
+		defer over()
 		c.out, c.resumable = out, out
 		if n.Version >= mcp.V20251125 {
 			out.Begin(changeID(then, digest, stay.Sees()))
@@ -192,7 +205,7 @@ func (c *changeStream) send(changed catalogue.Change, uris []string, now *store.
 		if c.resumable != nil && i == len(messages)-1 {
 			c.resumable.Mark(changeID(time.Time{}, "", c.stay.Sees()))
 		}
-		c.out.Notify(m)
+		c.out.Send(m) // it waits for a slow client, for which what changes meanwhile becomes one
 	}
 }
 

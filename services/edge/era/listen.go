@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -45,10 +46,15 @@ func readWanted(notifications []byte) (w wanted, err error) {
 	if len(w.URIs) > maxSubscribed {
 		return w, fault.New(fault.TooLarge, "one stream subscribes to at most %d resources", maxSubscribed)
 	}
+	size := 0
 	for _, uri := range w.URIs {
 		if err := catalogue.CheckURI(uri); err != nil {
 			return w, err
 		}
+		size += len(uri)
+	}
+	if size > maxSubscribedBytes {
+		return w, fault.New(fault.TooLarge, "the URIs that one stream subscribes to have at most %d bytes together", maxSubscribedBytes)
 	}
 	return w, nil
 }
@@ -89,12 +95,27 @@ func (s *Server) listen(ctx context.Context, r *Request, _ Sender) (reply, error
 		return reply{}, err
 	}
 	want.TaskIDs = tasks.ids // those that it may know of
+	r.Message = remembered(r.Message)
 	var updates func(uri string) bool
 	if len(want.URIs) > 0 {
 		updates = want.resource
 	}
 	l := &listening{server: s, r: r, want: &want, stay: stay, tasks: tasks, sub: stay.Subscribe(updates)}
 	return reply{rest: l.run}, nil
+}
+
+// remembered is what a stream needs of the message that opened it, and may outlive by days.
+// What else the client sent, up to the largest body for each stream, is let go.
+func remembered(m *mcp.Message) *mcp.Message {
+	kept := &mcp.Message{Kind: m.Kind, ID: slices.Clone(m.ID), Method: mcp.MethodListen}
+	p := &m.P
+	if len(p.ClientInfo)+len(p.ClientCapabilities)+len(p.Traceparent)+len(p.Tracestate) <= maxClientBytes {
+		kept.P = mcp.Params{
+			ClientInfo: slices.Clone(p.ClientInfo), ClientCapabilities: slices.Clone(p.ClientCapabilities),
+			Traceparent: strings.Clone(p.Traceparent), Tracestate: strings.Clone(p.Tracestate),
+		}
+	}
+	return kept
 }
 
 // listening is a stream of what a client opted in to.
@@ -107,6 +128,8 @@ type listening struct {
 	sub    *catalogue.Subscription
 }
 
+// run sends what there is to hear of, and waits for a slow client: it hears the latest of
+// everything, and what happens several times meanwhile once.
 func (l *listening) run(out Sender) (reply, error) {
 	defer l.stay.Close()
 	defer l.tasks.close()
@@ -117,7 +140,7 @@ func (l *listening) run(out Sender) (reply, error) {
 	}
 	meta := append([]byte(`"`+mcp.MetaSubscriptionID+`":`), l.r.Message.ID...)
 	params := append(append([]byte(`{"_meta":{`), meta...), `},"notifications":`...)
-	out.Notify(notification(mcp.NotifyAcknowledged, append(append(params, agreed...), '}')))
+	out.Send(notification(mcp.NotifyAcknowledged, append(append(params, agreed...), '}')))
 	bare := append(append([]byte(`{"_meta":{`), meta...), `}}`...)
 	for {
 		select {
@@ -125,7 +148,7 @@ func (l *listening) run(out Sender) (reply, error) {
 			changed, uris := l.sub.Take()
 			sendChanges(out, changed&l.want.lists(), bare)
 			for _, uri := range uris {
-				out.Notify(updated(uri, meta))
+				out.Send(updated(uri, meta))
 			}
 		case <-l.tasks.C:
 			l.sendTasks(out, meta)
@@ -140,7 +163,7 @@ func (l *listening) run(out Sender) (reply, error) {
 func sendChanges(out Sender, c catalogue.Change, params []byte) {
 	for _, n := range changes {
 		if c&n.change != 0 {
-			out.Notify(notification(n.method, params))
+			out.Send(notification(n.method, params))
 		}
 	}
 }
@@ -239,5 +262,5 @@ func (l *listening) sendTask(r *Request, id string, out Sender, meta []byte) {
 		return // expired, or the client may not know of it any more
 	}
 	params := append(append([]byte(`{"_meta":{`), meta...), '}')
-	out.Notify(notification(mcp.NotifyTask, appendTask(params, answer.Task, true)))
+	out.Send(notification(mcp.NotifyTask, appendTask(params, answer.Task, true)))
 }

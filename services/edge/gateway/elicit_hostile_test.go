@@ -21,7 +21,7 @@ import (
 )
 
 // asker is a service of its own making, which keeps no state: its tool asks with the form
-// that it is called with. It tells of progress and logs, whoever asks for that.
+// that it is called with. It sends progress and logs, whether or not anybody asked.
 type asker struct {
 	conn     *bus.Conn
 	server   *bus.Server

@@ -130,7 +130,7 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nextMetadata is the way on of who asks for metadata where there is none.
+// nextMetadata is the way on for a client that asks for metadata where none is served.
 const nextMetadata = "GET " + MetadataPath + " has the metadata, where this edge takes tokens of an authorization server"
 
 // serves reports whether the metadata is at a path: the well-known one, or that

@@ -148,9 +148,13 @@ func TestSessions(t *testing.T) {
 		none := merge(h, header{mcp.HeaderSessionID: absent})
 		at(w.http.URL, method, none, "").refused(t, 400, mcp.CodeInvalidRequest, "invalid_request")
 	}
+	r := w.request(t.Context(), t, w.http.URL, h, nil)
+	r.Method = http.MethodGet
+	stream := w.open(t, r)
 	if r := at(second.URL, "DELETE", h, ""); r.StatusCode != http.StatusNoContent {
 		t.Fatalf("delete: %d %s", r.StatusCode, r.body)
 	}
+	stream.ends() // at the other edge
 	at(second.URL, "POST", h, ping).refused(t, 404, mcp.CodeInvalidRequest, "unknown_session")
 	at(second.URL, "DELETE", h, "").refused(t, 404, mcp.CodeInvalidRequest, "unknown_session")
 	eventually(t, "the other edge forgets the session", func() bool { return at(w.http.URL, "POST", h, ping).StatusCode == 404 })

@@ -1,15 +1,21 @@
 package streamable_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/era"
+	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // TestResourceUpdates brings an update to exactly those who subscribed, in
@@ -109,4 +115,79 @@ func TestUpdateIsHeardBeforeTheSubscription(t *testing.T) {
 		return
 	}
 	t.Fatal("no subscription within 2 s of an update")
+}
+
+// slow is a client that takes no notification ahead of need: what may be dropped is.
+type slow struct{ sent chan string }
+
+func (s slow) Send(message []byte) bool   { s.sent <- string(message); return true }
+func (s slow) Notify([]byte)              {}
+func (s slow) Respond(int, []byte, error) {}
+
+// What a stream is there for is not dropped: a slow client hears it later.
+func TestSlowClientsHearOfEveryChange(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	server, out := w.edge.Server(), slow{make(chan string, 10)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	m, err := mcp.Parse([]byte(listen("9", `{"resourceSubscriptions":["note:///one"]}`)), mcp.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	running.Go(func() { server.Handle(ctx, &era.Request{Message: &m, Door: "streamable", Version: mcp.Modern}, out) })
+	hears := func(method string) {
+		t.Helper()
+		if got, _ := receive(t, method, out.sent); !strings.Contains(got, method) {
+			t.Errorf("heard %s, want %s", got, method)
+		}
+	}
+	hears(mcp.NotifyAcknowledged)
+	w.svc.ResourceUpdated("note:///one")
+	hears(mcp.NotifyResourceUpdated)
+
+	stay, err := server.Stay(ctx, "streamable", gateway.Credentials{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stay.Close()
+	session := func(context.Context) *store.Session { return &store.Session{Subscribed: []string{"note:///by/1"}} }
+	open := make(chan struct{})
+	running.Go(func() { server.Changes(ctx, stay, out, session, func() { close(open) }) })
+	receive(t, "a stream of changes", open)
+	w.svc.ResourceUpdated("note:///by/1")
+	hears(mcp.NotifyResourceUpdated)
+}
+
+// A stream that waits for days keeps nothing of the rest of what its client sent.
+// Not parallel: it looks at all memory there is.
+func TestStreamsForgetTheirBodies(t *testing.T) {
+	w := start(t)
+	const streams, most = 32, 10 << 20
+	large := strings.Repeat("x", 400<<10)
+	body := edgetest.Request("1", mcp.MethodListen, `"notifications":{"toolsListChanged":true},"a":"`+large+`","b":"`+large+`"`)
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	for range streams {
+		w.open(t, w.request(t.Context(), t, w.http.URL, modern(mcp.MethodListen, ""), strings.NewReader(body))).await()
+	}
+	bustest.Eventually(t, "bodies are forgotten", func() bool { return held() < before+most })
+}
+
+// One stream has room for no more names than a session.
+func TestNamesOfOneStream(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	var uris []string
+	for n := range 40 {
+		uris = append(uris, fmt.Sprintf("note:///by/%d%s", n, strings.Repeat("x", 1000)))
+	}
+	w.post(t, modern(mcp.MethodListen, ""), listen("9", `{"resourceSubscriptions":["`+strings.Join(uris, `","`)+`"]}`)).refused(t, http.StatusRequestEntityTooLarge, mcp.CodeInvalidRequest, "too_large")
 }
