@@ -141,6 +141,8 @@ func explainRPC(e *RPCError, tool string, known []Tool) (int, []detail) {
 	return code, append(details, after...)
 }
 
+const seeTools = "see `busbar tools` for what there is"
+
 // nextStep is what to do about an error for which it is clear that calling
 // again as before is wrong, or when it is right.
 func nextStep(e *RPCError, tool string, known []Tool) string {
@@ -150,14 +152,21 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 		if near := nearest(tool, toolNames(known)); len(near) > 0 {
 			return "did you mean " + strings.Join(near, ", ") + "?"
 		}
-		return "see `busbar tools` for what there is"
+		return seeTools
 	}
 	again := "call again"
 	if e.RetryAfter > 0 {
 		again += " in " + e.RetryAfter.Round(time.Millisecond).String()
 	}
 	switch e.Reason {
+	case fault.UnknownPrompt:
+		return "see `busbar prompts` for what there is"
+	case fault.UnknownResource:
+		return "see `busbar resources` for what there is"
 	case fault.InvalidParams:
+		if tool == "" {
+			return "see `busbar prompts` for the arguments that there are"
+		}
 		return "compare the arguments with `busbar tools`"
 	case fault.MissingCapability:
 		if bytes.Contains(e.Data, []byte(`"elicitation"`)) {

@@ -38,6 +38,9 @@ func TestOffers(t *testing.T) {
 			return RunPrompt(ctx, PromptOptions{o, "greet", arguments}, in, out, errs)
 		}
 	}
+	nothing := func(o Options, in io.Reader, out, errs io.Writer) int {
+		return RunPrompt(ctx, PromptOptions{o, "nothing", nil}, in, out, errs)
+	}
 	complete := func(of, argument string) command {
 		return func(o Options, _ io.Reader, out, errs io.Writer) int {
 			return RunComplete(ctx, CompleteOptions{o, of, argument, "A"}, out, errs)
@@ -58,9 +61,10 @@ func TestOffers(t *testing.T) {
 		"bytes on a terminal":      {read("svc://logo"), Options{Terminal: true}, ExitOK, "[svc://logo (image/png), 4 bytes; write it to a file with >]\n", nil},
 		"text":                     {read("svc://notes/7"), Options{}, ExitOK, "note\u009b 7", nil},
 		"text on a terminal":       {read("svc://notes/7"), Options{Terminal: true}, ExitOK, "note\\u009b 7\n", nil},
-		"no such resource":         {read("svc://nothing"), Options{}, ExitRefused, "", []string{"unknown_resource"}},
+		"no such resource":         {read("svc://nothing"), Options{}, ExitRefused, "", []string{"unknown_resource", "next: see `busbar resources` for what there is\n"}},
 		"prompt":                   {prompt("who=Anna=B"), Options{Terminal: true}, ExitOK, "\x1b[2muser:\x1b[0m\nHello\\u009b Anna=B\n", nil},
-		"prompt without":           {prompt(), Options{}, ExitRefused, "", []string{"invalid_params"}},
+		"prompt without":           {prompt(), Options{}, ExitRefused, "", []string{"invalid_params", "next: see `busbar prompts` for the arguments that there are\n"}},
+		"no such prompt":           {nothing, Options{}, ExitRefused, "", []string{"unknown_prompt", "next: see `busbar prompts` for what there is\n"}},
 		"prompt, no value":         {prompt("Anna"), Options{}, ExitUsage, "", []string{`"Anna": write name=value`}},
 		"completion":               {complete("greet", "who"), Options{}, ExitOK, "Anna\nAda\\u009b\n", nil},
 		"completion of a template": {complete("svc://notes/{id}", "id"), Options{}, ExitOK, "", nil},

@@ -98,6 +98,7 @@ func TestRunToolsOne(t *testing.T) {
 	}
 	one(ToolsOptions{Options: Options{JSON: true}, Name: "drop"}, entities, drop).check(t, ExitOK, drop+"\n")
 	one(ToolsOptions{Name: "dorp"}, entities, drop).check(t, ExitRefused, "", "there is no tool \"dorp\"; did you mean drop?")
+	one(ToolsOptions{Name: "elsewhere"}, entities, drop).check(t, ExitRefused, "", "there is no tool \"elsewhere\"; see `busbar tools` for what there is")
 	one(ToolsOptions{Service: "text"}, drop).check(t, ExitRefused, "", "HTTP 404")
 }
 

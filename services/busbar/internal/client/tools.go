@@ -106,6 +106,8 @@ func (r *run) showTool(o ToolsOptions, tools []Tool, of map[string]origin, limit
 		message := fmt.Sprintf("there is no tool %q", o.Name)
 		if near := nearest(o.Name, toolNames(tools)); len(near) > 0 {
 			message += "; did you mean " + strings.Join(near, ", ") + "?"
+		} else {
+			message += "; " + seeTools
 		}
 		fmt.Fprintln(r.stderr, r.errStyle.Red("error: ")+terminal.SafeText(message))
 		return ExitRefused
