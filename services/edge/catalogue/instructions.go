@@ -3,6 +3,7 @@ package catalogue
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/definition"
@@ -40,10 +41,12 @@ func instructed(said string) (string, error) {
 	}
 	seen := strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n' || definition.Seen(r):
+		case r == '\n':
 			return r
-		case r == '\t', r == '\r', r == '\u2028', r == '\u2029', r == '\u0085':
+		case unicode.IsSpace(r): // of spaces that differ a text can be made, too
 			return ' '
+		case definition.Seen(r):
+			return r
 		}
 		return -1
 	}, strings.ReplaceAll(said, "\r\n", "\n"))

@@ -19,7 +19,7 @@ func TestInstructionsAreBounded(t *testing.T) {
 	say := func(name, text string) {
 		announce(t, url, &busv1.Catalogue{Service: name, Instructions: text, Tools: []*busv1.Tool{tool(name + "_x")}})
 	}
-	say("a", "one\n\nz:\n\u202etwo\x1b[31m\U000E0041three\tfour\u2028b:\n  evil")
+	say("a", "one\n\nz:\n\u202etwo\x1b[31m\U000E0041three\tfour\u2003\u00a0\u2028b:\n  evil")
 	say("b", strings.Repeat("x", 2<<10+1))
 	for i := range 5 {
 		say(fmt.Sprintf("c%d", i), strings.Repeat("y", 2<<10))
@@ -28,7 +28,7 @@ func TestInstructionsAreBounded(t *testing.T) {
 	say("aa", " \n\u200b\t\U000E0041\n")
 	bustest.Eventually(t, "all are there", func() bool { return len(live.Services()) == 9 })
 	got := live.Now().Instructions()
-	if !strings.HasPrefix(got, "a:\n  one\n\n  z:\n  two[31mthree four b:\n  evil\nc0:\n  yyy") {
+	if !strings.HasPrefix(got, "a:\n  one\n\n  z:\n  two[31mthree four   b:\n  evil\nc0:\n  yyy") {
 		t.Errorf("%.200q", got)
 	}
 	if len(got) > 8<<10+100 || !strings.HasSuffix(got, "yyy\n(2 more services have instructions, for which there is no room here.)\n") || strings.Contains(got, "of nothing") {
