@@ -29,6 +29,9 @@ type fleet struct {
 	all                []*process
 }
 
+// metricsToken opens the metrics of edges.
+const metricsToken = "the-metrics-of-a-soak-are-read-with-this"
+
 // edge is where it listens.
 type edge struct {
 	*process
@@ -52,11 +55,15 @@ func startFleet(t *testing.T, bin string) *fleet {
 	f.nats = f.add("nats", []string{role + "=nats"}, self, bus, filepath.Join(dir, "nats"))
 	f.nats.up = func() bool { return listens(bus) }
 	f.nats.start(t)
+	reads := filepath.Join(dir, "metrics.token")
+	if err := os.WriteFile(reads, []byte(metricsToken+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	busbar, database := filepath.Join(bin, "busbar"), "--database-url="+f.database.URL()
 	for i := range f.edges {
 		e := &edge{web: freeAddress(t), grpc: freeAddress(t), metrics: freeAddress(t)}
 		e.process = f.add(fmt.Sprint("edge-", i), nil, busbar, "edge", "--nats", url, "--listen", e.web, "--grpc-listen", e.grpc,
-			"--metrics-listen", e.metrics, "--audit-spool", filepath.Join(dir, "spool"))
+			"--metrics-listen", e.metrics, "--metrics-token-file", reads, "--audit-spool", filepath.Join(dir, "spool"))
 		e.up = func() bool { return ready(e.web) }
 		f.edges[i] = e
 	}

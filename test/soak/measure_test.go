@@ -128,7 +128,7 @@ func (m *measuring) sample(ctx context.Context) {
 		}
 	}
 	if n, ok := metric(ctx, m.f.edges[0].metrics, "go_goroutines"); ok {
-		m.add("edge-0 goroutines", "", n, flat(150))
+		m.add(goroutines, "", n, flat(150))
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -169,6 +169,7 @@ func metric(ctx context.Context, address, name string) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
+	r.Header.Set("Authorization", "Bearer "+metricsToken)
 	resp, err := caller.Web.Do(r)
 	if err != nil {
 		return 0, false
@@ -208,10 +209,16 @@ func (s *series) growth() (before, after float64, judged, flat bool) {
 	return before, after, judged, !judged || after <= 1.25*before+s.room
 }
 
-// judge says what grew that must not.
+// goroutines is the series of those of the edge that lives throughout.
+const goroutines = "edge-0 goroutines"
+
+// judge says what grew that must not, and what nobody could measure.
 func (m *measuring) judge(w *world) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !slices.ContainsFunc(m.all, func(s *series) bool { return s.name == goroutines }) {
+		w.fault("it was never measured: "+goroutines, "/metrics does not say")
+	}
 	for _, s := range m.all {
 		if before, after, _, flat := s.growth(); !flat {
 			w.fault("it grows: "+s.name, "from %.1f to %.1f %s", before, after, s.unit)

@@ -59,7 +59,7 @@ func (s *screen) line(before int) (calls int) {
 	calls = all.ok + all.refused + all.unknown
 	line := fmt.Sprintf("%8s  %7d calls %4d/s  %d refused, %d unknown  edge %3.0f MiB, %4.0f goroutines  EVT %.1f, AUDIT %.1f MiB",
 		time.Until(s.end).Round(time.Second), calls, (calls-before)/10, all.refused, all.unknown,
-		s.m.latest("edge-0 memory"), s.m.latest("edge-0 goroutines"), s.m.latest("EVT"), s.m.latest("AUDIT"))
+		s.m.latest("edge-0 memory"), s.m.latest(goroutines), s.m.latest("EVT"), s.m.latest("AUDIT"))
 	if away := s.w.during(time.Now(), time.Now()); away != "" {
 		line += "  " + s.paint("33", away)
 	}
