@@ -65,7 +65,7 @@ bench-micro: ## Run the benchmarks of Go (BENCH=<regexp> for some)
 .PHONY: path
 path: ## Print which files and functions one tools/call passes
 	@module=github.com/busbar-mcp/busbar; \
-	go run -cover -covermode=atomic -coverpkg=$$module/libs/...,$$module/services/...,$$module/test/path ./test/path 2> >(grep -v GOCOVERDIR >&2)
+	go run -trimpath -cover -covermode=atomic -coverpkg=$$module/libs/...,$$module/services/...,$$module/test/path ./test/path 2> >(grep -v GOCOVERDIR >&2)
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME (30s)

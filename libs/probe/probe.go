@@ -124,7 +124,8 @@ func (p *Probe) Serve(ctx context.Context, l net.Listener, admits func(token str
 	mux.HandleFunc("GET "+HealthPath, Health)
 	mux.HandleFunc("GET "+ReadyPath, p.Ready)
 	mux.Handle("GET "+MetricsPath, admitted(admits, p.Metrics()))
-	srv := &http.Server{Handler: problem.Mux(mux, "the paths here are "+HealthPath+", "+ReadyPath+" and "+MetricsPath+", by GET"), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	problem.Refuse(mux, "the paths here are "+HealthPath+", "+ReadyPath+" and "+MetricsPath+", by GET")
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -5,6 +5,7 @@ package problem
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,40 +64,30 @@ func NotAllowed(method, allow, next string) Details {
 	return Of(http.StatusMethodNotAllowed, fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(method), allow), next)
 }
 
-// Mux is a mux whose own refusals, of paths and of methods, are problems too.
-func Mux(mux *http.ServeMux, next string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuses, pattern := mux.Handler(r)
-		if pattern != "" {
-			mux.ServeHTTP(w, r)
+// methods are those that a path may have, in the order of an Allow header.
+var methods = []string{
+	http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodPost, http.MethodPut,
+}
+
+// Refuse has what a mux does not take, paths at which nothing is and methods that a path
+// does not have, refused as problems. The mux has no pattern "/" of its own. What it
+// takes is routed as before, once.
+func Refuse(mux *http.ServeMux, next string) {
+	const rest = "/"
+	mux.HandleFunc(rest, func(w http.ResponseWriter, r *http.Request) {
+		var allow []string
+		for _, method := range methods {
+			other := r.WithContext(r.Context())
+			other.Method = method
+			if _, pattern := mux.Handler(other); pattern != rest {
+				allow = append(allow, method)
+			}
+		}
+		if len(allow) == 0 {
+			Write(w, NotFound(next))
 			return
 		}
-		said := &discarded{header: http.Header{}}
-		refuses.ServeHTTP(said, r)
-		switch said.status {
-		case http.StatusNotFound:
-			Write(w, NotFound(next))
-		case http.StatusMethodNotAllowed:
-			allow := said.header.Get("Allow")
-			w.Header().Set("Allow", allow)
-			Write(w, NotAllowed(r.Method, allow, next))
-		default: // a path that is tidied
-			mux.ServeHTTP(w, r)
-		}
+		w.Header().Set("Allow", strings.Join(allow, ", "))
+		Write(w, NotAllowed(r.Method, strings.Join(allow, ", "), next))
 	})
 }
-
-// discarded is an answer of which only status and header count.
-type discarded struct {
-	header http.Header
-	status int
-}
-
-// Header implements http.ResponseWriter.
-func (d *discarded) Header() http.Header { return d.header }
-
-// Write implements http.ResponseWriter.
-func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
-
-// WriteHeader implements http.ResponseWriter.
-func (d *discarded) WriteHeader(status int) { d.status = status }

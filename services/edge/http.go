@@ -63,7 +63,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		mux.Handle(identity.MetadataPath, a)
 		mux.Handle(identity.MetadataPath+"/", a)
 	}
-	served := problem.Mux(mux, forms.WayOn(fault.MethodNotFound).HTTP)
+	problem.Refuse(mux, forms.WayOn(fault.MethodNotFound).HTTP)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, release := e.gateway.Hold(r.Context())
 		defer release()
@@ -76,7 +76,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 			web.ServeHTTP(w, r)
 			return
 		}
-		served.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	})
 }
 

@@ -52,7 +52,9 @@ describe('web doors', () => {
         data => assert.fail(`succeeded: ${JSON.stringify(data)}`),
         error => error,
       );
-      assert.deepEqual(error.response.errors[0].extensions, { code: 'NOT_FOUND', reason: 'unknown_tool', executed: 'no' });
+      assert.deepEqual(error.response.errors[0].extensions, {
+        code: 'NOT_FOUND', reason: 'unknown_tool', executed: 'no', next: 'getTools lists the tools',
+      });
     });
   });
 
