@@ -260,7 +260,9 @@ func (s *Socket) watch(ctx context.Context) {
 		s.pings.Store(0)
 		// More than a write may take, so that a slow client has that time.
 		before := s.signs.Load()
-		answered, cancel := context.WithTimeout(ctx, 2*writeTime)
+		// Not that of the stream, whose end would break off a ping that is being written
+		// and with it the connection, before it is told why it ends.
+		answered, cancel := context.WithTimeout(context.Background(), 2*writeTime)
 		err := s.conn.Ping(answered)
 		cancel()
 		switch {

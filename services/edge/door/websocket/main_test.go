@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// A message of 900 KB has its time on a busy machine too.
-	door.SetTimes(5*time.Second, 200*time.Millisecond)
+	door.SetTimes(5*time.Second, 20*time.Millisecond)
 	goleak.VerifyTestMain(m)
 }
 
