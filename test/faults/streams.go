@@ -109,8 +109,9 @@ func (w *world) stuck(ctx context.Context, edge string, n int) error {
 	if err != nil {
 		return err
 	}
-	// The kernel takes some 3 MB for who does not read. Beyond that the edge has to wait.
-	const asked = 16
+	// The kernel takes some 3 MB for who does not read, and an answer has 128 KiB. Beyond
+	// that the edge has to wait.
+	const asked = 48
 	request := fmt.Sprintf("POST /tools/read_resource HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"uri\":%q}", edge, len(uri)+10, uri)
 	request = strings.Repeat(request, asked)
 	var cut []time.Duration
