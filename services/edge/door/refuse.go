@@ -57,6 +57,7 @@ func Problem(err error) problem.Details {
 func RefuseProblem(w http.ResponseWriter, err error) {
 	d := Problem(err)
 	Explain(w.Header(), d.Status, fault.From(err))
+	TimeWrite(http.NewResponseController(w)) // the call may have taken longer than the server gives an answer
 	problem.Write(w, d)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -50,5 +51,27 @@ func TestBodyTooLarge(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A refusal may come after the server's own time for answers, as that of a call that ran
+// into its deadline does.
+func TestLateRefusal(t *testing.T) {
+	t.Parallel()
+	const serverTime = 50 * time.Millisecond
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(2 * serverTime) // is what is tested
+		door.RefuseProblem(w, fault.New(fault.DeadlineExceeded, "too late"))
+	}))
+	s.Config.WriteTimeout = serverTime
+	s.Start()
+	t.Cleanup(s.Close)
+	resp, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusGatewayTimeout || resp.Header.Get("Busbar-Reason") != string(fault.DeadlineExceeded) {
+		t.Errorf("%s %v", resp.Status, resp.Header)
 	}
 }
