@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -165,7 +164,7 @@ func killNATS(ctx context.Context, w *world) error {
 	if w.full {
 		outage = 3 * time.Minute
 	}
-	n, led, back := 0, time.Duration(0), time.Duration(0)
+	n, back := 0, time.Duration(0)
 	calls, err := w.under(ctx, load.Load{RetryFor: outage + 2*time.Minute}, func(ctx context.Context) (err error) {
 		whole := w.length
 		w.length -= outage + 15*time.Second
@@ -182,7 +181,7 @@ func killNATS(ctx context.Context, w *world) error {
 			return err
 		}
 		_ = pause(ctx, 10*time.Second)
-		led, back, err = w.blackout(ctx, outage)
+		back, err = w.blackout(ctx, outage)
 		return err
 	})
 	w.result.row("kills of a NATS server", "", "%d", n)
@@ -197,15 +196,12 @@ func killNATS(ctx context.Context, w *world) error {
 		}
 	}
 	w.result.row("a try took, p50 / p99 / p99.9 / worst", "p99.9 < 1 s", "%v / %v / %v / %v", quantile(tries, 0.5), quantile(tries, 0.99), quantile(tries, 0.999), quantile(tries, 1))
-	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v; %v of it until NATS had elected who leads AUDIT",
-		back.Round(100*time.Millisecond), led.Round(100*time.Millisecond))
+	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v", back.Round(100*time.Millisecond))
 	return err
 }
 
-// blackout kills all NATS servers, and says how long effects take when they are back, and
-// how long NATS alone takes: a server that hears of no leader waits 4 to 9 s before it
-// stands for election, and no setting changes that.
-func (w *world) blackout(ctx context.Context, d time.Duration) (led, back time.Duration, err error) {
+// blackout kills all NATS servers, and says how long effects take when they are back.
+func (w *world) blackout(ctx context.Context, d time.Duration) (back time.Duration, err error) {
 	all := []string{"nats-1", "nats-2", "nats-3"}
 	err = w.away("nats", func() error {
 		for _, part := range all {
@@ -220,17 +216,11 @@ func (w *world) blackout(ctx context.Context, d time.Duration) (led, back time.D
 			}
 		}
 		began := time.Now()
-		elected := make(chan error, 1)
-		go func() {
-			_, _, err := w.stream(ctx, "AUDIT")
-			led = time.Since(began)
-			elected <- err
-		}()
 		err := w.usable(ctx)
 		back = time.Since(began)
-		return errors.Join(err, <-elected)
+		return err
 	})
-	return led, back, err
+	return back, err
 }
 
 func killPostgres(ctx context.Context, w *world) error {
