@@ -38,14 +38,19 @@ func Of(status int, f *fault.Error, next string) Details {
 	}
 }
 
-// Write answers with problem details.
-func Write(w http.ResponseWriter, d Details) {
+// JSON is what is sent of them.
+func (d Details) JSON() []byte {
 	b, err := json.Marshal(d)
 	if err != nil { // not UTF-8: a peer's text
 		d.Detail, d.Data = "internal error", nil
 		b, _ = json.Marshal(d)
 	}
-	h := w.Header()
+	return b
+}
+
+// Write answers with problem details.
+func Write(w http.ResponseWriter, d Details) {
+	b, h := d.JSON(), w.Header()
 	h.Set("Content-Type", ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -53,15 +58,22 @@ func Write(w http.ResponseWriter, d Details) {
 	_, _ = w.Write(b)
 }
 
-// NotFound is the problem of a path at which nothing is.
-func NotFound(next string) Details {
-	return Of(http.StatusNotFound, fault.New(fault.MethodNotFound, "nothing is at this path"), next)
+// Nothing is the error of a path at which nothing is.
+func Nothing() *fault.Error {
+	return fault.New(fault.MethodNotFound, "nothing is at this path")
 }
 
-// NotAllowed is the problem of a method that a path does not have; allow is the header
-// that says which it has.
+// NotTaken is the error of a method that a path does not have; allow says which it has.
+func NotTaken(method, allow string) *fault.Error {
+	return fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(method), allow)
+}
+
+// NotFound is Nothing as a problem.
+func NotFound(next string) Details { return Of(http.StatusNotFound, Nothing(), next) }
+
+// NotAllowed is NotTaken as a problem.
 func NotAllowed(method, allow, next string) Details {
-	return Of(http.StatusMethodNotAllowed, fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(method), allow), next)
+	return Of(http.StatusMethodNotAllowed, NotTaken(method, allow), next)
 }
 
 // methods are those that a path may have, in the order of an Allow header.

@@ -25,7 +25,7 @@ func (r refused) Unwrap() error { return r.error }
 func NotAllowed(w http.ResponseWriter, r *http.Request, methods ...string) error {
 	allow := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allow)
-	return refused{fault.New(fault.MethodNotFound, "%s is not what this path takes: use %s", fault.Clip(r.Method), allow), http.StatusMethodNotAllowed}
+	return refused{problem.NotTaken(r.Method, allow), http.StatusMethodNotAllowed}
 }
 
 // NotAcceptable refuses a client that does not take what the answer would be.
@@ -57,8 +57,8 @@ func Problem(err error) problem.Details {
 func RefuseProblem(w http.ResponseWriter, err error) {
 	d := Problem(err)
 	Explain(w.Header(), d.Status, fault.From(err))
-	TimeWrite(http.NewResponseController(w)) // the call may have taken longer than the server gives an answer
-	problem.Write(w, d)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	Answer(w, d.Status, problem.ContentType, d.JSON())
 }
 
 // Refuse answers a request of MCP with an error; m is what is known of its

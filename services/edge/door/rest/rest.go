@@ -17,6 +17,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/problem"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 )
@@ -106,7 +107,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		known = members[root]
 	}
 	if err != nil || known == nil || below && (name == "" || strings.ContainsRune(name, 0)) {
-		door.RefuseProblem(w, fault.New(fault.MethodNotFound, "nothing is at this path"))
+		door.RefuseProblem(w, problem.Nothing())
 		return
 	}
 	method := r.Method
