@@ -21,7 +21,7 @@ import (
 const Program = "BUSBAR_TEST_SERVERS"
 
 // Config says what to start. With DataDir it is the server of libs/natsd, otherwise one
-// that Conf alone describes.
+// of a cluster, which Conf alone describes.
 type Config struct {
 	Listen, DataDir string
 	// Conf is configuration in NATS's own format.
@@ -30,7 +30,7 @@ type Config struct {
 	Synced bool
 }
 
-// Started is a server that runs.
+// Started is a server that runs. One of a cluster is where its configuration says.
 type Started struct {
 	ID  int
 	URL string
