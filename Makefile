@@ -46,7 +46,7 @@ test: ## Test every module, with the race detector where there is a C compiler
 
 .PHONY: eval
 eval: ## Print how good the services' answers are on labelled texts and tasks
-	@go test -count=1 -v -run '^TestEval' ./test/eval/...
+	@go test -count=1 -v -run '^TestEval' ./test/eval/... ./services/edge/search
 
 .PHONY: bench
 bench: ## Measure Busbar beside the bare floor and other servers, as processes (ARGS="--only core"; --help)

@@ -40,9 +40,10 @@ type answer struct {
 	// delegated says that the service may call other tools for it.
 	delegated bool
 	// asks says that the instance begins only when it is permitted; instance is
-	// the one that is, from the one whose frames come.
-	asks, permitted bool
-	instance, from  string
+	// the one that is, from the one whose frames come. keyed says that whoever makes the
+	// call again has its answer.
+	asks, permitted, keyed bool
+	instance, from         string
 	// words are the permits that may have been heard.
 	words int
 	// consented is the instance that Options.Permit agreed to, refused says that it

@@ -20,7 +20,7 @@ import (
 // small answers of another one come all the while.
 func TestD6BurstOfLargeResults(t *testing.T) {
 	t.Parallel()
-	const calls = 100
+	const calls = 60
 	url := bustest.Server(t)
 	large := []byte(`"` + string(bytes.Repeat([]byte("x"), 1<<20)) + `"`)
 	large = append(append([]byte(`{"a":`), large...), '}')

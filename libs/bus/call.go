@@ -240,7 +240,7 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	if limit := c.conn.nc.MaxPayload(); limit > 0 && int64(len(data)) > limit {
 		return nil, fault.New(fault.TooLarge, "request is %d bytes on the bus; the limit is %d", len(data), limit)
 	}
-	a.method = req.Method
+	a.method, a.keyed = req.Method, req.IdempotencyKey != ""
 	a.id, a.delegated, a.asks = req.Id, len(req.Delegation) > 0, req.AskFirst && c.conn.members.ask(a.service)
 	if req.AskFirst && !a.asks {
 		if f := a.consent(ctx, ""); f != nil {
@@ -259,11 +259,16 @@ func (a *answer) attempt(ctx context.Context, req *busv1.Request) (*busv1.Frame,
 	return frame, nil
 }
 
-// give ends an attempt that failed: nobody waits for its instance any more.
+// give ends an attempt that failed: nobody waits for its instance any more. One that was
+// only silent, and may have begun, keeps the answer for whoever calls with the same key.
 func (a *answer) give(ctx context.Context, f *fault.Error) *fault.Error {
-	if errors.Is(context.Cause(ctx), ErrLeft) {
+	switch {
+	case errors.Is(context.Cause(ctx), ErrLeft):
 		a.leave(ctx)
-	} else if !a.terminal {
+	case a.terminal:
+	case a.keyed && a.asks && a.permitted && a.instance != "" && f.Reason == fault.PeerLost:
+		a.say(a.instance, false, "", 0) // it may not begin any more
+	default:
 		a.caller.cancel(a.service, a.id, string(f.Reason))
 	}
 	if a.asks && !a.permitted && !a.refused {

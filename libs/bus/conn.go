@@ -55,8 +55,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock; time.Now by default.
 	Now func() time.Time
-	// EndRefused has Connect fail as soon as a server does not let the user in, or is not trusted,
-	// instead of asking until its context ends.
+	// EndRefused has Connect fail as soon as no server answers, lets the user in and is trusted,
+	// instead of asking until its context ends. What the server denies later is logged
+	// when the connection is closed, unless Conn.Denied or Flush have told it: somebody waits for an error.
 	EndRefused bool
 	// Dialer replaces the network, for a server whose address may change.
 	Dialer nats.CustomDialer
@@ -84,6 +85,9 @@ type Conn struct {
 	gone   atomic.Int64 // see Gone
 	server atomic.Pointer[server]
 
+	// waited: somebody waits for the end of what is done here.
+	waited bool
+
 	// asksLeader: this user may ask the leader of a bucket.
 	asksLeader bool
 
@@ -101,6 +105,7 @@ type Conn struct {
 	onReconnect map[int]func()
 	nextHook    int
 	denied      error
+	told        bool // of what was denied
 }
 
 // Waits before all servers are tried once more are short because every second away is a
@@ -119,7 +124,7 @@ func reconnectAfter(tried int) time.Duration {
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -128,28 +133,19 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c.nextServer(nil)
 	connected := make(chan struct{}, 1)
-	refused := make(chan error, 1)
 	var waiting sync.Once
 	opts := []nats.Option{
 		nats.Name(cfg.Name),
 		nats.MaxReconnects(-1),
 		nats.CustomReconnectDelay(reconnectAfter),
 		nats.ReconnectBufSize(-1),
-		nats.RetryOnFailedConnect(true),
+		nats.RetryOnFailedConnect(!cfg.EndRefused),
 		nats.IgnoreAuthErrorAbort(),
 		nats.PingInterval(20 * time.Second),
 		nats.Timeout(2 * time.Second),
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			var untrusted *tls.CertificateVerificationError
-			if cfg.EndRefused && (errors.Is(err, nats.ErrAuthorization) || errors.As(err, &untrusted)) {
-				select {
-				case refused <- err:
-				default:
-				}
-				return
-			}
 			waiting.Do(func() {
 				if errors.Is(err, nats.ErrAuthorization) {
 					err = cfg.notLetIn(err)
@@ -179,25 +175,16 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
+		return nil, cfg.notJoined(err)
 	}
 	c.nc = nc
 	if !nc.IsConnected() {
 		select {
 		case <-connected:
-		case reason := <-refused:
-			c.Close()
-			if errors.Is(reason, nats.ErrAuthorization) {
-				return nil, cfg.notLetIn(reason)
-			}
-			return nil, fmt.Errorf("NATS at %s shows a certificate that is not trusted here: name the authority that signed it with --nats-ca: %w", hosts(cfg.URL), reason)
 		case <-ctx.Done():
 			reason := nc.LastError()
 			c.Close()
-			if errors.Is(reason, nats.ErrAuthorization) {
-				return nil, cfg.notLetIn(reason)
-			}
-			return nil, errors.Join(fmt.Errorf("NATS at %s does not answer; start it, or point --nats at it: %w", hosts(cfg.URL), ctx.Err()), reason)
+			return nil, cfg.notJoined(errors.Join(ctx.Err(), reason))
 		}
 	}
 	if c.js, err = jetstream.New(nc); err != nil {
@@ -205,6 +192,18 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return c, nil
+}
+
+// notJoined says why the bus could not be joined, and what to do about it.
+func (cfg Config) notJoined(reason error) error {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.Is(reason, nats.ErrAuthorization):
+		return cfg.notLetIn(reason)
+	case errors.As(reason, &untrusted):
+		return fmt.Errorf("NATS at %s shows a certificate that is not trusted here: name the authority that signed it with --nats-ca: %w", hosts(cfg.URL), reason)
+	}
+	return fmt.Errorf("NATS at %s does not answer; start it (\"busbar dev\" has one), or point --nats at it: %w", hosts(cfg.URL), reason)
 }
 
 // notLetIn says which secret is missing, or wrong.
@@ -304,12 +303,18 @@ func (c *Conn) Flush(ctx context.Context) error {
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("flush the bus: %w", err)
 	}
+	return c.Denied()
+}
+
+// Denied is the first permission the server is known to have denied this connection.
+func (c *Conn) Denied() error {
 	// The handler of asynchronous errors may not have run yet.
 	if err := c.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
 		c.deny(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.told = c.denied != nil
 	return c.denied
 }
 
@@ -317,7 +322,13 @@ func (c *Conn) Flush(ctx context.Context) error {
 // have ended. Drain servers and callers first.
 func (c *Conn) Close() {
 	c.nc.Close()
-	<-c.closed
+	<-c.closed // and everything that NATS said is heard
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waited && c.denied != nil && !c.told {
+		c.told = true
+		c.log.Error("bus error", "error", c.denied)
+	}
 }
 
 // OnReconnect calls f, in a goroutine of its own, after every reconnect. The
@@ -350,9 +361,12 @@ func (c *Conn) asyncError(sub *nats.Subscription, err error) {
 	if sub != nil {
 		at = sub.Subject
 	}
-	c.log.Error("bus error", "subject", at, "error", err)
-	if errors.Is(err, nats.ErrPermissionViolation) {
+	denied := errors.Is(err, nats.ErrPermissionViolation)
+	if denied {
 		c.deny(err)
+	}
+	if !denied || !c.waited {
+		c.log.Error("bus error", "subject", at, "error", err)
 	}
 }
 

@@ -309,7 +309,8 @@ const (
 )
 
 // Outcome asks the instance of a service what became of a call with an idempotency key:
-// frame or err is how it ended, of one that has. It takes 250 ms at most.
+// frame or err is how it ended, of one that has. An instance that says an error in place of
+// that will not know later either. It takes 250 ms at most.
 func (c *Caller) Outcome(ctx context.Context, service, instance, call string) (state CallState, frame *busv1.Frame, err error) {
 	state, frame, err = c.outcome(ctx, callOutcome, service, instance, call)
 	if err != nil || state != CallEnded {
@@ -347,8 +348,10 @@ func (c *Caller) outcome(ctx context.Context, method, service, instance, call st
 	switch {
 	case failed != nil && errors.Is(failed, ErrNoInstance):
 		return CallGone, nil, nil
+	case failed != nil && a.terminal:
+		return CallUnknown, nil, failed // it does not know the question
 	case failed != nil || said.GetOutcome() == nil:
-		return CallUnknown, nil, nil // also an instance that does not know the question
+		return CallUnknown, nil, nil
 	}
 	switch o := said.GetOutcome(); o.State {
 	case busv1.Outcome_STATE_RUNNING:

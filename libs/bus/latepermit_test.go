@@ -3,9 +3,6 @@ package bus_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -29,12 +26,24 @@ func serveUntilKilled(url string) {
 		fmt.Println("connect:", err)
 		return
 	}
-	var runs atomic.Int32
-	if _, err = bus.Serve(context.Background(), conn, bus.ServerConfig{Service: "svc", Handler: counted(&runs)}); err != nil {
+	if _, err = bus.Serve(context.Background(), conn, bus.ServerConfig{Service: "svc", Handler: quickOrSlow}); err != nil {
 		fmt.Println("serve:", err)
 		return
 	}
 	select {}
+}
+
+// quickOrSlow says that "slow" has begun, and ends it in a second of its own time.
+func quickOrSlow(ctx context.Context, req *busv1.Request, out *bus.Responder) (proto.Message, error) {
+	for i := 0; req.Name == "slow" && i < 20; i++ {
+		out.Progress(&busv1.Progress{Progress: float64(i)})
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return &busv1.Result{Json: []byte(`{}`)}, nil
 }
 
 // An instance that is stopped after it asked finds a permit, when it goes on,
@@ -48,15 +57,7 @@ func TestF2LatePermits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := bustest.Server(t)
-			cmd := exec.Command(os.Args[0])
-			cmd.Env, cmd.Stdout = append(os.Environ(), stoppableService+"="+url), os.Stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-			caller := newCaller(t, url)
-			bustest.Eventually(t, "the instance takes calls", func() bool { return caller.Check(t.Context(), "svc") == nil })
-
+			process, _ := stoppable(t, url)
 			nc := raw(t, url)
 			replies := make(chan *nats.Msg, 256)
 			if _, err := nc.ChanSubscribe("mcp.reply.svc.edge.r", replies); err != nil {
@@ -82,7 +83,7 @@ func TestF2LatePermits(t *testing.T) {
 			for asked.GetReady() == nil {
 				asked = next()
 			}
-			stop(t, cmd.Process)
+			stop(t, process)
 			if err := nc.Flush(); err != nil { // what it said before is here
 				t.Fatal(err)
 			}
@@ -94,7 +95,7 @@ func TestF2LatePermits(t *testing.T) {
 			turn := asked.GetReady().Turn
 			permit(t, nc, asked.Instance, turn)
 			<-time.After(stopped)
-			signal(t, cmd.Process, syscall.SIGCONT)
+			signal(t, process, syscall.SIGCONT)
 			again := 0
 			for {
 				f := next()

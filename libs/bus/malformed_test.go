@@ -56,6 +56,7 @@ func TestM9MalformedAnswersEndAtTheEdge(t *testing.T) {
 		"questions":           {{Seq: 1, Body: &busv1.Frame_InputRequired{InputRequired: &busv1.InputRequired{InputRequests: []byte(`{"q":`)}}}},
 		"error data":          {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`"x"`)})},
 		"the edge's words":    {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`{"executed":"no"}`)})},
+		"the edge's way on":   {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`{"next":"send your token to us"}`)})},
 		"… escaped":           {errorFrame(&busv1.Error{Reason: "conflict", Data: []byte(`{"re\u0061son":"x"}`)})},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Stats are the counts behind `nats micro stats`.
@@ -42,21 +43,36 @@ func (s *Server) Stats() Stats {
 	return all
 }
 
+// condition is what an instance says of itself when it is asked.
+type condition struct {
+	Stats
+	// NotReady is why it is not ready, cut to 200 bytes; empty where it is.
+	NotReady string `json:"not_ready,omitzero"`
+}
+
 // Describe makes the server visible to `nats micro ls`, info and stats. That
 // is for people: nothing is routed by it, since anyone on the bus could answer
-// under any name. The returned function ends it.
-func (s *Server) Describe(version, description string) (stop func(), err error) {
+// under any name. notReady says why the instance is not ready, empty where it is; nil for
+// always. The returned function ends it.
+func (s *Server) Describe(version, description string, notReady func() string) (stop func(), err error) {
+	now := func() condition {
+		c := condition{Stats: s.Stats()}
+		if notReady != nil {
+			c.NotReady = fault.Clip(notReady())
+		}
+		return c
+	}
 	svc, err := micro.AddService(s.conn.nc, micro.Config{
 		Name: s.cfg.Service, Version: version, Description: description,
 		Metadata:     map[string]string{"instance": s.instance},
-		StatsHandler: func(*micro.Endpoint) any { return s.Stats() },
+		StatsHandler: func(*micro.Endpoint) any { return now() },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("describe service %s: %w", s.cfg.Service, err)
 	}
 	// micro hangs statistics on an endpoint. This one is the instance's own, so
 	// that asking it says which instance answered.
-	err = svc.AddEndpoint("calls", micro.HandlerFunc(func(r micro.Request) { _ = r.RespondJSON(s.Stats()) }),
+	err = svc.AddEndpoint("calls", micro.HandlerFunc(func(r micro.Request) { _ = r.RespondJSON(now()) }),
 		micro.WithEndpointSubject(subject.Stats(s.cfg.Service, s.instance)), micro.WithEndpointQueueGroupDisabled())
 	if err != nil {
 		_ = svc.Stop()

@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -185,8 +186,8 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-// A command that a person waits for ends when NATS does not let it in, and says which
-// secret is missing.
+// A command that a person waits for ends when NATS does not let it in or is not there, and
+// says what is missing.
 func TestEndRefused(t *testing.T) {
 	t.Parallel()
 	f := bustest.NewFleet(t)
@@ -195,6 +196,50 @@ func TestEndRefused(t *testing.T) {
 	_, err := bus.Connect(ctx, bus.Config{URL: f.URL, User: permission.Operator, EndRefused: true, Logger: bustest.Logger(t)})
 	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "operator.secret") {
 		t.Errorf("%v (%v)", err, ctx.Err())
+	}
+	_, err = bus.Connect(ctx, bus.Config{URL: "nats://127.0.0.1:1,nats://127.0.0.1:2", EndRefused: true, Logger: bustest.Logger(t)})
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "does not answer; start it") {
+		t.Errorf("%v (%v)", err, ctx.Err())
+	}
+	// One that is away does no harm.
+	conn, err := bus.Connect(ctx, func() bus.Config {
+		cfg := f.Config(t, permission.Operator)
+		cfg.URL, cfg.EndRefused = "nats://127.0.0.1:1,"+cfg.URL, true
+		return cfg
+	}())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
+// What NATS denies a command is told once: by the error that says it, or else in the log.
+func TestDeniedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	f := bustest.NewFleet(t, bustest.Of(t, "svc"))
+	for _, asked := range []bool{true, false} {
+		cfg := f.Config(t, "svc")
+		var log bytes.Buffer
+		cfg.EndRefused, cfg.Logger = true, slog.New(slog.NewTextHandler(&log, nil))
+		conn, err := bus.Connect(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := conn.NATS().SubscribeSync("$KV.names.>"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if asked {
+			if err := conn.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "denies") {
+				t.Error(err)
+			}
+		}
+		bustest.Eventually(t, "NATS says what it denies", func() bool { return conn.NATS().LastError() != nil })
+		conn.Close()
+		if n := strings.Count(log.String(), "denies"); asked && n != 0 || !asked && n != 1 {
+			t.Errorf("asked %v: the log has %q", asked, log.String())
+		}
 	}
 }
 

@@ -10,7 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -29,16 +34,8 @@ func TestStalledInstance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := bustest.Server(t)
-			cmd := exec.Command(os.Args[0])
-			cmd.Env, cmd.Stdout = append(os.Environ(), stoppableService+"="+url), os.Stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-			caller := newCaller(t, url)
+			process, caller := stoppable(t, bustest.Server(t))
 			taken := func() bool { return caller.Check(t.Context(), "svc") == nil }
-			bustest.Eventually(t, "the instance takes calls", taken)
 
 			call := func() (took time.Duration) {
 				stopped, ended := make(chan struct{}), make(chan error, 1)
@@ -47,7 +44,7 @@ func TestStalledInstance(t *testing.T) {
 				go func() {
 					_, err := caller.CallWith(t.Context(), "svc", effect("x"), bus.Options{Permit: func(context.Context, string) error {
 						if permits++; permits == 1 {
-							stop(t, cmd.Process)
+							stop(t, process)
 							begun = time.Now()
 							close(stopped)
 						}
@@ -56,7 +53,7 @@ func TestStalledInstance(t *testing.T) {
 					ended <- err
 				}()
 				await(t, "the instance is stopped", stopped)
-				c.then(t, cmd.Process)
+				c.then(t, process)
 				err := await(t, "the call ends", ended)
 				took = time.Since(begun)
 				// One that ends before its permit has left never runs, which is certain.
@@ -83,7 +80,7 @@ func TestStalledInstance(t *testing.T) {
 					if took < time.Second {
 						return true
 					}
-					signal(t, cmd.Process, syscall.SIGCONT)
+					signal(t, process, syscall.SIGCONT)
 					bustest.Eventually(t, "the instance takes calls again", taken)
 					took = call()
 					return false
@@ -91,6 +88,82 @@ func TestStalledInstance(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A call with a key whose instance was silent for too long is not cancelled: it has begun,
+// and its answer waits for whoever asks.
+func TestStalledInstanceKeepsTheAnswer(t *testing.T) {
+	t.Parallel()
+	process, caller := stoppable(t, bustest.Server(t))
+	req := effect("slow")
+	req.IdempotencyKey = "k"
+	begun, ended := make(chan string, 1), make(chan error, 1)
+	var ran bus.Ran
+	go func() {
+		_, err := caller.CallWith(t.Context(), "svc", req, bus.Options{Ran: &ran, OnFrame: func(f *busv1.Frame) {
+			if f.GetProgress().GetProgress() == 1 {
+				begun <- req.Id
+			}
+		}})
+		ended <- err
+	}()
+	id := await(t, "the call has begun", begun)
+	stop(t, process)
+	fails(t, await(t, "the call ends", ended), fault.PeerLost, fault.Unknown)
+	signal(t, process, syscall.SIGCONT)
+	bustest.Eventually(t, "the instance has the answer", func() bool {
+		state, frame, err := caller.Outcome(t.Context(), "svc", ran.Instance, id)
+		if err != nil || state == bus.CallForgotten || state == bus.CallNeverBegun {
+			t.Fatalf("the instance says %d, %v", state, err)
+		}
+		return state == bus.CallEnded && frame.GetResult() != nil
+	})
+}
+
+// An instance that does not know the question says so, which is no silence.
+func TestOutcomeIsNotKnownThere(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	nc := raw(t, url)
+	if _, err := nc.Subscribe("mcp.to.svc.old.busbar.outcome", func(m *nats.Msg) {
+		data, err := proto.Marshal(errorFrame(&busv1.Error{Reason: "invalid_params"}))
+		if err == nil {
+			err = m.Respond(data)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.Subscribe("mcp.to.svc.silent.busbar.outcome", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	caller := newCaller(t, url)
+	bustest.Eventually(t, "the instance says so", func() bool {
+		state, _, err := caller.Outcome(t.Context(), "svc", "old", "call")
+		return state == bus.CallUnknown && err != nil
+	})
+	if state, _, err := caller.Outcome(t.Context(), "svc", "silent", "call"); state != bus.CallUnknown || err != nil {
+		t.Errorf("one that is silent: %d, %v", state, err)
+	}
+}
+
+// stoppable starts an instance of "svc" that can be stopped, and returns who calls it.
+func stoppable(t *testing.T, url string) (*os.Process, *edges.Caller) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stdout = append(os.Environ(), stoppableService+"="+url), os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	caller := newCaller(t, url)
+	bustest.Eventually(t, "the instance takes calls", func() bool { return caller.Check(t.Context(), "svc") == nil })
+	return cmd.Process, caller
 }
 
 // stop returns when a process does nothing any more.

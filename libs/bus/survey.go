@@ -7,13 +7,18 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Reading is what an instance says of itself: who it is, and its counts.
 type Reading struct {
 	Service, Instance, Version string
 	Stats
+	// NotReady is why the instance is not ready, by its own word; empty where it is, or
+	// is of a release that does not say.
+	NotReady string
 }
 
 // maxReadings bounds a survey, which anyone on the bus may answer.
@@ -53,6 +58,20 @@ func (c *Conn) Survey(ctx context.Context, within time.Duration) (all []Reading,
 	return all, nil
 }
 
+// Ready asks one instance whether it is ready, and why not. Unlike a survey, only instances of its
+// service hear the question.
+func (c *Conn) Ready(ctx context.Context, service, instance string) (notReady string, answers bool) {
+	if !subject.Token(service) || !subject.Token(instance) {
+		return "", false
+	}
+	msg, err := c.nc.RequestWithContext(ctx, subject.Stats(service, instance), nil)
+	var said condition
+	if err != nil || json.Unmarshal(msg.Data, &said) != nil {
+		return "", false
+	}
+	return fault.Clip(said.NotReady), true
+}
+
 // next waits for an answer: for the first as long as there is time, and for others as
 // long as they come.
 func next(ctx context.Context, sub *nats.Subscription, first bool) (*nats.Msg, error) {
@@ -73,11 +92,12 @@ func reading(data []byte) (Reading, bool) {
 			Instance string `json:"instance"`
 		} `json:"metadata"`
 		Endpoints []struct {
-			Data Stats `json:"data"`
+			Data condition `json:"data"`
 		} `json:"endpoints"`
 	}
-	if err := json.Unmarshal(data, &said); err != nil || said.Name == "" || said.Metadata.Instance == "" || len(said.Endpoints) != 1 || len(said.Endpoints[0].Data.Durations) > buckets {
+	if err := json.Unmarshal(data, &said); err != nil || !subject.Token(said.Name) || !subject.Token(said.Metadata.Instance) || len(said.Endpoints) != 1 || len(said.Endpoints[0].Data.Durations) > buckets {
 		return Reading{}, false // a service of somebody else's
 	}
-	return Reading{said.Name, said.Metadata.Instance, said.Version, said.Endpoints[0].Data}, true
+	now := said.Endpoints[0].Data
+	return Reading{said.Name, said.Metadata.Instance, fault.Clip(said.Version), now.Stats, fault.Clip(now.NotReady)}, true
 }

@@ -26,6 +26,9 @@ type node struct {
 	*beside.Server
 }
 
+// election is how long servers have to choose a leader before others are started.
+const election = 30 * time.Second
+
 // NewCluster starts a cluster of n servers for the test.
 func NewCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
@@ -33,7 +36,7 @@ func NewCluster(t testing.TB, n int) *Cluster {
 	twice(t, "NATS clusters", func() bool {
 		c = prepare(t, n)
 		c.startAll()
-		return c.led()
+		return c.led(election)
 	}, func() { c.stopAll() })
 	return c
 }
@@ -48,7 +51,7 @@ func twice(t testing.TB, what string, start func() (led bool), stop func()) {
 		}
 		stop()
 	}
-	t.Fatalf("two %s have no leader after 30 s each", what)
+	t.Fatalf("two %s have no leader after %v each", what, election)
 }
 
 // prepare plans a cluster.
@@ -106,24 +109,42 @@ func (c *Cluster) Stop(i int) {
 	n.Server = nil
 }
 
-// Ready waits until the servers that run have a leader.
+// Ready waits until the servers that run have a leader, and each is connected to all
+// others: one that is not yet finds nobody who holds a stream. The leader knows of all, too:
+// it places nothing on others.
 func (c *Cluster) Ready() {
 	c.t.Helper()
-	if !c.led() {
-		c.t.Fatal("the NATS cluster has no leader after 30 s")
+	if !c.led(Patience) {
+		c.t.Fatalf("the NATS cluster has no leader after %v", Patience)
 	}
 }
 
-// led is Ready, and reports whether it came to that.
-func (c *Cluster) led() bool {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		for i := range c.nodes {
-			if s := c.state(i); s.Ready && s.Leads {
-				return true
-			}
+// led is Ready, and reports whether it came to that in time.
+func (c *Cluster) led(within time.Duration) bool {
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if c.joined() {
+			return true
 		}
 	}
 	return false
+}
+
+// joined is led, now.
+func (c *Cluster) joined() (leads bool) {
+	running := 0
+	for _, n := range c.nodes {
+		if n.Server != nil {
+			running++
+		}
+	}
+	for i, n := range c.nodes {
+		s := c.state(i)
+		if n.Server != nil && (!s.Ready || s.Routes < running-1) {
+			return false
+		}
+		leads = leads || s.Leads && s.Peers >= running
+	}
+	return leads
 }
 
 // state is what a server says of itself, nothing when it does not run.

@@ -23,13 +23,18 @@ func NewRegions(t testing.TB) *Regions {
 		r = prepareRegions(t)
 		r.Home.startAll()
 		r.Away.startAll()
-		return r.Home.led()
+		return r.Home.led(election)
 	}, func() {
 		r.Home.stopAll()
 		r.Away.stopAll()
 	})
 	Eventually(t, "the regions are joined", func() bool {
-		return r.Away.state(0).Gateways == 1 && r.Home.state(0).Gateways == 1
+		for i := range r.Home.nodes {
+			if r.Home.state(i).Gateways != 1 {
+				return false
+			}
+		}
+		return r.Away.state(0).Gateways == 1
 	})
 	return r
 }

@@ -279,6 +279,44 @@ func TestInsert(t *testing.T) {
 	})
 }
 
+// Who is refused for want of room is told that, and not that nobody answers.
+func TestFull(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		db := open(t, cfg)
+		exec(t, db, `CREATE TABLE big (b TEXT)`)
+		fill := []string{`DO $$ BEGIN RAISE EXCEPTION 'no room' USING ERRCODE = 'disk_full'; END $$`}
+		if cfg.URL == "" {
+			fill = []string{`PRAGMA max_page_count = 1`, `INSERT INTO big VALUES (hex(randomblob(1000000)))`}
+		}
+		err := db.Write(t.Context(), func(ctx context.Context, tx database.Tx) (err error) {
+			for _, statement := range fill {
+				if _, err = tx.Exec(ctx, statement); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		f := fault.From(err)
+		if !fault.Is(err, fault.Unavailable) || f.Executed != fault.No || !strings.Contains(f.Message, "disk") {
+			t.Errorf("%v", err)
+		}
+		if n := count(t, db, `SELECT count(*) FROM big`); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+		if err := db.Away(); err == nil || !strings.Contains(err.Error(), "make room") {
+			t.Errorf("after that it says %v", err)
+		}
+		again := `SELECT 1`
+		if cfg.URL == "" {
+			again = `PRAGMA max_page_count = 1000000`
+		}
+		exec(t, db, again)
+		if err := db.Away(); err != nil {
+			t.Errorf("with room again it says %v", err)
+		}
+	})
+}
+
 func TestClosed(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {
 		db, other := open(t, cfg), open(t, cfg)
@@ -310,7 +348,7 @@ func TestOpenPostgres(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := database.Open(ctx, database.Config{URL: c.url, Owner: "test"})
-			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
+			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") || strings.Count(err.Error(), "connection refused") > 1 {
 				t.Errorf("%v", err)
 			}
 		})

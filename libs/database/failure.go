@@ -10,10 +10,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -59,8 +62,18 @@ func (c *Config) fail(ctx context.Context, err error) error {
 // unavailable is what a client is told.
 func (c *Config) unavailable(wait time.Duration, err error) *fault.Error {
 	f := fault.New(fault.Unavailable, "the database of %s does not answer; try again shortly", c.Holds).Because(err)
+	if full(err) {
+		f = fault.New(fault.Unavailable, "the disk of the database of %s is full, and nothing was changed; when whoever runs it has made room there it goes on by itself", c.Holds).Because(err)
+	}
 	f.RetryAfter = wait
 	return f
+}
+
+// full reports whether there was no room on the disk.
+func full(err error) bool {
+	var server *pgconn.PgError
+	var file *driver.Error
+	return errors.As(err, &server) && server.Code == "53100" || errors.As(err, &file) && file.Code()&0xff == codes.SQLITE_FULL
 }
 
 // unanswered is what a client is told of a commit that nobody heard of.
@@ -137,4 +150,18 @@ func pause(ctx context.Context, try int) bool {
 func hasParameter(rawURL, name string) bool {
 	u, err := url.Parse(rawURL)
 	return err == nil && u.Query().Has(name)
+}
+
+// brief is an error of pgx that says each thing once: it tries to connect with TLS and
+// without, and tells both.
+type brief struct{ error }
+
+func (b brief) Unwrap() error { return b.error }
+
+func (b brief) Error() string {
+	var failed *pgconn.ConnectError
+	if !errors.As(b.error, &failed) {
+		return b.error.Error()
+	}
+	return strings.Join(slices.Compact(strings.Split(failed.Unwrap().Error(), "\n")), "; ")
 }

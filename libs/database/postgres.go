@@ -66,7 +66,7 @@ func openPostgres(ctx context.Context, cfg Config) (Database, error) {
 		if refused(err) {
 			return nil, fmt.Errorf("database %s refuses this service; check user, password, database and certificate authority in --database-url: %w", Redacted(cfg.URL), err)
 		}
-		return nil, fmt.Errorf("database %s does not answer; start Postgres, or check --database-url: %w", Redacted(cfg.URL), err)
+		return nil, fmt.Errorf("database %s does not answer; start Postgres, or check --database-url: %w", Redacted(cfg.URL), brief{err})
 	}
 	if cfg.Migrations != nil {
 		if err := migratePostgres(ctx, pool, cfg); err != nil {

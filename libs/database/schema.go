@@ -46,7 +46,7 @@ func engineDir(migrations fs.FS, engine string) string {
 }
 
 // Look says which version of an owner's tables a Postgres database has, 0 for none. It
-// makes one connection, and changes nothing.
+// makes one connection, and changes nothing. The error says so where there is no room.
 func Look(ctx context.Context, url string, owners ...string) ([]Schema, error) {
 	cfg, err := pgxpool.ParseConfig(url) // which knows more parameters than one connection
 	if err != nil || !IsPostgres(url) {
@@ -54,7 +54,7 @@ func Look(ctx context.Context, url string, owners ...string) ([]Schema, error) {
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
 	if err != nil {
-		return nil, fmt.Errorf("database %s does not answer: %w", Redacted(url), err)
+		return nil, fmt.Errorf("database %s does not answer: %w", Redacted(url), brief{err})
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -76,5 +76,19 @@ func Look(ctx context.Context, url string, owners ...string) ([]Schema, error) {
 			return nil, fmt.Errorf("schema version of %s: %w", owner, err)
 		}
 	}
+	if err := room(ctx, conn); full(err) {
+		return nil, fmt.Errorf("the disk of database %s is full: %w", Redacted(url), err)
+	}
 	return all, nil
+}
+
+// room needs a MiB for a moment: what is not committed is kept nowhere.
+func room(ctx context.Context, conn *pgx.Conn) error {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	_, err = tx.Exec(ctx, "CREATE TEMPORARY TABLE busbar_room ON COMMIT DROP AS SELECT repeat(n::text, 100) FROM generate_series(1, 3000) AS n")
+	return err
 }

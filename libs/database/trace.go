@@ -2,6 +2,8 @@ package database
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +20,9 @@ type recorded struct {
 	Database
 	system, owner attribute.KeyValue
 	duration      *prometheus.HistogramVec
+	// full: there was no room at the last write. Nobody knows until the next one.
+	full  *atomic.Bool
+	holds string
 }
 
 // traced is for what opens a database.
@@ -26,7 +31,7 @@ func traced(system attribute.KeyValue, cfg Config) func(Database, error) (Databa
 		if err != nil {
 			return nil, err
 		}
-		return recorded{d, system, semconv.DBNamespace(cfg.Owner), newDuration()}, nil
+		return recorded{d, system, semconv.DBNamespace(cfg.Owner), newDuration(), new(atomic.Bool), cfg.Holds}, nil
 	}
 }
 
@@ -35,9 +40,20 @@ func (r recorded) Write(ctx context.Context, f func(context.Context, Tx) error) 
 	began := time.Now()
 	ctx, span := r.begin(ctx, "write")
 	err := r.Database.Write(ctx, f)
+	if noRoom := full(err); noRoom || err == nil {
+		r.full.Store(noRoom)
+	}
 	r.observe("write", began, err)
 	tracing.End(span, err)
 	return err
+}
+
+// Away implements Database.
+func (r recorded) Away() error {
+	if err := r.Database.Away(); err != nil || !r.full.Load() {
+		return err
+	}
+	return errors.New("the disk of the database of " + r.holds + " was full at the last write: make room there; what writes is refused until then")
 }
 
 // Read implements Database.

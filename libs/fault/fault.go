@@ -98,6 +98,9 @@ type Error struct {
 	Data []byte
 	// RetryAfter is how long to wait before calling again; 0 is unknown.
 	RetryAfter time.Duration
+	// Next is what to do about it, where that is not what a door says of the reason. A
+	// service that calls a tool is told it, in the words of its client's door.
+	Next string
 
 	cause error
 }
@@ -140,6 +143,13 @@ func (e *Error) Ran(x Executed) *Error {
 func (e *Error) With(data []byte) *Error {
 	c := *e
 	c.Data = data
+	return &c
+}
+
+// Toward returns e with what to do about it.
+func (e *Error) Toward(next string) *Error {
+	c := *e
+	c.Next = next
 	return &c
 }
 

@@ -36,8 +36,8 @@ func (f Flags) Connect(ctx context.Context, user, name string) (*bus.Conn, error
 	return f.connect(ctx, user, name, false)
 }
 
-// ConnectNow is Connect for a command that a person waits for: a server that does
-// not let the user in ends it.
+// ConnectNow is Connect for a command that a person waits for: it ends as soon as no
+// server answers and lets the user in.
 func (f Flags) ConnectNow(ctx context.Context, user, name string) (*bus.Conn, error) {
 	return f.connect(ctx, user, name, true)
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -31,6 +32,28 @@ func setHeap() {
 	if os.Getenv("GOGC") == "" {
 		pace(usualGrowth)
 	}
+	giveBack(giveBackTime, 0)
+}
+
+const (
+	// giveBackTime is how often it is looked whether most of what a program did has ended.
+	giveBackTime = 10 * time.Second
+	// many is a number of goroutines whose memory is worth a collection.
+	many = 1000
+)
+
+// giveBack gives memory back to the system soon after most goroutines have ended, as those
+// of clients do that leave together: what they had is garbage, which Go collects when two
+// minutes have passed, and keeps most of. most is how many there were.
+func giveBack(every time.Duration, most int) {
+	time.AfterFunc(every, func() {
+		now := runtime.NumGoroutine()
+		if most = max(most, now); most >= many && now < most/2 {
+			most = now
+			debug.FreeOSMemory()
+		}
+		giveBack(every, most)
+	})
 }
 
 // pace sets how far the heap grows until the next collection, and does so again after it.

@@ -3,10 +3,15 @@ package lifecycle
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,8 +19,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// starting names the variable by which the test binary is a program that is starting.
-const starting = "BUSBAR_TEST_STARTING"
+// Variables by which the test binary is a program that is starting, and one that fails.
+const (
+	starting = "BUSBAR_TEST_STARTING"
+	failing  = "BUSBAR_TEST_FAILING"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(starting) != "" {
@@ -23,11 +31,23 @@ func TestMain(m *testing.M) {
 		Main("program", "waits for what never comes", &waits{})
 		return
 	}
+	if os.Getenv(failing) != "" {
+		os.Args = os.Args[:1]
+		Main("program", "fails once it is ready", &fails{})
+		return
+	}
 	if os.Getenv(making) != "" {
 		makeGarbage()
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+type fails struct{ Flags }
+
+func (*fails) Run(out io.Writer) error {
+	Say(out, slog.LevelInfo, "busbar is ready: here")
+	return errors.New("reach the bus: gone")
 }
 
 type waits struct{}
@@ -61,6 +81,28 @@ func TestSignalsWhileStarting(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != code {
 			t.Errorf("%v: exits with %d, want %d", s, got, code)
 		}
+	}
+}
+
+// With a log in JSON all that a program says is JSON: what it prints once it is ready, and
+// the error that ends it.
+func TestEverythingSaidIsJSON(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), failing+"=1", "BUSBAR_LOG_JSON=true")
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exits with %d: %v", code, err)
+	}
+	var said []string
+	for line := range strings.Lines(string(out)) {
+		var record struct{ Time, Level, Msg string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" {
+			t.Errorf("%q: %v", line, err)
+		}
+		said = append(said, record.Level+" "+record.Msg)
+	}
+	if want := []string{"INFO busbar is ready: here", "ERROR program: reach the bus: gone"}; !slices.Equal(said, want) {
+		t.Errorf("it says %q", said)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/alecthomas/kong"
 
@@ -23,6 +25,9 @@ var version = unreleased
 
 // unreleased is what a program says that is of no release.
 const unreleased = "0.1.0-dev"
+
+// commit is set with it, and empty where nobody knows.
+var commit string
 
 // Version is the SemVer that the program was built as, or that "go install" took it from.
 func Version() string { return found() }
@@ -48,6 +53,14 @@ func versionOf(linked string, info *debug.BuildInfo) string {
 	return linked
 }
 
+// printed is what --version says: a version of builds between releases has its commit.
+func printed(version, commit string) string {
+	if commit == "" || strings.Contains(version, "+") {
+		return version
+	}
+	return version + " (commit " + commit + ")"
+}
+
 // Flags are what every program takes. Embed them in the struct that kong reads
 // the command line into.
 type Flags struct {
@@ -59,8 +72,22 @@ type Flags struct {
 // AfterApply sets the log up. It goes to standard error: standard output belongs
 // to results, and to the protocol under stdio.
 func (f *Flags) AfterApply() error {
+	logsJSON.Store(f.LogJSON)
 	slog.SetDefault(slog.New(tracing.Log(logHandler(os.Stderr, f.LogLevel, f.LogJSON))))
 	return nil
+}
+
+// logsJSON is whether the log of this process is JSON.
+var logsJSON atomic.Bool
+
+// Say writes a line for people to w: as a record where the log is JSON, because what
+// collects logs reads standard output and standard error as one.
+func Say(w io.Writer, level slog.Level, line string) {
+	if !logsJSON.Load() {
+		fmt.Fprintln(w, line)
+		return
+	}
+	slog.New(logHandler(w, level, true)).Log(context.Background(), level, line)
 }
 
 // ExitCode is the error of a command that has printed everything itself: the
@@ -77,6 +104,7 @@ func (c ExitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) 
 // which is standard output. The exit status is 2 for a wrong command line and 1
 // for any other error, unless that is an ExitCode.
 func Main(name, description string, grammar any, options ...kong.Option) {
+	setHeap() // first: a small heap is collected again and again while it grows
 	parser, err := Parser(name, description, grammar, options...)
 	if err != nil {
 		panic(err)
@@ -93,7 +121,6 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 		fmt.Fprintf(os.Stderr, "%s: %v\nTry \"%[1]s --help\".\n", name, err)
 		os.Exit(2)
 	}
-	setHeap()
 	ctx, stop := Context(context.Background())
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.BindTo(os.Stdout, (*io.Writer)(nil))
@@ -105,12 +132,12 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 	switch {
 	case err == nil:
 	case early: // before it had begun: nothing is wrong
-		fmt.Fprintf(os.Stderr, "%s: asked to stop before it had started\n", name)
+		Say(os.Stderr, slog.LevelInfo, name+": asked to stop before it had started")
 		os.Exit(asked.code())
 	case errors.As(err, &code):
 		os.Exit(int(code))
 	default:
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		Say(os.Stderr, slog.LevelError, fmt.Sprintf("%s: %v", name, err))
 		os.Exit(1)
 	}
 }
@@ -119,7 +146,7 @@ func Main(name, description string, grammar any, options ...kong.Option) {
 // grammar.
 func Parser(name, description string, grammar any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(grammar, append([]kong.Option{
-		kong.Name(name), kong.Description(description), kong.Vars{"version": Version()},
+		kong.Name(name), kong.Description(description), kong.Vars{"version": printed(Version(), commit)},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), Secrets(),
 	}, options...)...)
 }

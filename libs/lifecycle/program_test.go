@@ -25,6 +25,15 @@ func TestVersion(t *testing.T) {
 			t.Errorf("linked as %s, of module %s: %s, want %s", c.linked, c.module, got, c.want)
 		}
 	}
+	for want, c := range map[string][2]string{
+		"1.2.3 (commit 00635655521d)": {"1.2.3", "00635655521d"},
+		"1.2.3+5.g00635655":           {"1.2.3+5.g00635655", "00635655521d"},
+		"1.2.3":                       {"1.2.3", ""},
+	} {
+		if got := printed(c[0], c[1]); got != want {
+			t.Errorf("--version says %q, want %q", got, want)
+		}
+	}
 	if got := versionOf(unreleased, nil); got != unreleased {
 		t.Errorf("without build information: %s", got)
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // Bound is l with at most n connections, of which one address has at most half: a
-// proxy may stand there, and so may one client. Those beyond are closed at once.
+// proxy may stand there, and so may one client. Those beyond are closed at once. For
+// each the kernel takes no more than maxUnsent ahead of its client.
 func Bound(l net.Listener, n int) net.Listener {
 	return &bounded{Listener: l, places: newPlaces(n)}
 }
@@ -27,6 +28,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 		}
 		address := addressOf(c)
 		if l.enter(address) {
+			leaveLittle(c)
 			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.left(address) })}, nil
 		}
 		_ = c.Close()

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -148,7 +149,7 @@ func TestRenewal(t *testing.T) {
 	if err := errors.Join(os.Symlink("data/tls.crt", f.Cert), os.Symlink("data/tls.key", f.Key)); err != nil {
 		t.Fatal(err)
 	}
-	var log lockedBuffer
+	var log bustest.Log
 	c := load(t, f, &log)
 	address := greet(t, c.Listen(listen(t), "h2"))
 	name := func() string {
@@ -309,25 +310,27 @@ func TestBound(t *testing.T) {
 	})
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *lockedBuffer) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b.Reset()
+// What a client does not take stays in the program, which counts it and gives up.
+func TestWhoDoesNotReadHoldsLittle(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the kernel takes what it takes")
+	}
+	l := listener.Bound(listen(t), 2)
+	defer func() { _ = l.Close() }()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+	n, err := c.Write(make([]byte, 16<<20))
+	if !errors.Is(err, os.ErrDeadlineExceeded) || n > 1<<20 {
+		t.Errorf("%d bytes were taken for who reads none, %v", n, err)
+	}
 }

@@ -139,7 +139,8 @@ const (
 	MetaResource = "io.github.busbar-mcp/resource"
 	// MetaFailure is Busbar's own, in the result of a tool that failed: an object with
 	// the reason (not_found, invalid_params, conflict, forbidden or unavailable), and
-	// parameter and retryAfterMs where there are any.
+	// parameter and retryAfterMs where there are any. Of arguments that an edge refused
+	// executed is "no".
 	MetaFailure = "io.github.busbar-mcp/failure"
 )
 

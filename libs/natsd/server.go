@@ -102,11 +102,13 @@ func run(cfg Config) (*server.Server, error) {
 		return nil, fmt.Errorf("configure NATS: %w", err)
 	}
 	ns.SetLoggerV2(logger{cfg.Logger}, false, false, false)
-	go ns.Start()
-	if !ns.ReadyForConnections(10 * time.Second) {
+	// It returns when the store is read and the listener is there, or can not be. Asked
+	// any earlier, ReadyForConnections sleeps between its looks.
+	ns.Start()
+	if !ns.ReadyForConnections(time.Second) {
 		ns.Shutdown()
 		ns.WaitForShutdown()
-		return nil, errors.New("NATS did not become ready in 10 s")
+		return nil, errors.New("NATS did not start; its log lines say why")
 	}
 	if !ns.JetStreamEnabled() {
 		ns.Shutdown()

@@ -48,9 +48,11 @@ func (d Details) JSON() []byte {
 	return b
 }
 
-// Write answers with problem details.
+// Write answers with problem details, and says in headers too why, and whether it ran.
 func Write(w http.ResponseWriter, d Details) {
 	b, h := d.JSON(), w.Header()
+	h.Set("Busbar-Reason", string(d.Reason))
+	h.Set("Busbar-Executed", string(d.Executed))
 	h.Set("Content-Type", ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -35,6 +36,9 @@ func Plain(raw []byte) (plain []byte, changed []string, err error) {
 	if !bytes.Contains(raw, []byte("true")) && !bytes.Contains(raw, []byte("false")) {
 		return raw, nil, nil
 	}
+	if doc, err := decode(raw); err == nil && !hasBoolean(doc) {
+		return raw, nil, nil // which is much sooner said than copied
+	}
 	var out bytes.Buffer
 	p := plainer{from: jsontext.NewDecoder(bytes.NewReader(raw)), to: jsontext.NewEncoder(&out)}
 	if p.from.PeekKind() != '{' {
@@ -47,6 +51,36 @@ func Plain(raw []byte) (plain []byte, changed []string, err error) {
 		return raw, nil, nil
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), p.changed, nil
+}
+
+// hasBoolean reports whether a decoded schema is true or false, or has one that is.
+func hasBoolean(schema any) bool {
+	s, ok := schema.(map[string]any)
+	if !ok {
+		_, ok = schema.(bool)
+		return ok
+	}
+	for name, value := range s {
+		list, _ := value.([]any)
+		members, _ := value.(map[string]any)
+		found := false
+		switch keywords[name] {
+		case aSchema:
+			found = hasBoolean(value)
+		case schemas:
+			found = slices.ContainsFunc(list, hasBoolean)
+		case either:
+			found = slices.ContainsFunc(list, hasBoolean) || list == nil && hasBoolean(value)
+		case named:
+			for _, s := range members {
+				found = found || hasBoolean(s)
+			}
+		}
+		if found {
+			return true
+		}
+	}
+	return false
 }
 
 type plainer struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -17,20 +18,21 @@ import (
 
 // Bounds of one schema.
 const (
-	maxBytes      = 256 << 10
-	maxDepth      = 64
-	maxSubschemas = 5000
+	maxBytes = 256 << 10
 	// maxNumber bounds one number, in schemas and values, by its characters. Its
 	// exponent has at most three digits: validation computes exactly, and
 	// 1e999999 is short to write and long to compute with.
 	maxNumber = 1000
 )
 
-// Schema is a compiled JSON Schema; drafts 4, 6, 7, 2019-09 and 2020-12, which
-// is the default.
+// Schema is a valid JSON Schema; drafts 4, 6, 7, 2019-09 and 2020-12, which is the default.
 type Schema struct {
-	compiled *jsonschema.Schema
-	headers  []HeaderParam
+	// compiled compiles a schema that is sound when it is first used, which for most of a
+	// list of tools is never.
+	compiled func() (*jsonschema.Schema, error)
+	// limited are the validators of a schema with references; nil for one without.
+	limited *sync.Pool
+	headers []HeaderParam
 }
 
 // Headers are the parameters that the schema asks clients to mirror into
@@ -38,41 +40,76 @@ type Schema struct {
 func (s *Schema) Headers() []HeaderParam { return s.headers }
 
 // Has reports whether the schema describes a property, at its top.
-func (s *Schema) Has(property string) bool { return s.compiled.Properties[property] != nil }
+func (s *Schema) Has(property string) bool {
+	compiled, err := s.compiled()
+	return err == nil && compiled.Properties[property] != nil
+}
 
-// Compile checks and compiles a schema. A $ref must stay inside it.
-func Compile(raw []byte) (*Schema, error) { return once(raw, false, compile) }
+// Compile checks a schema, and has it compiled. A $ref must stay inside it.
+func Compile(raw []byte) (*Schema, error) {
+	return once(raw, false, func(raw []byte) (*Schema, error) {
+		s, _, err := compile(raw)
+		return s, err
+	})
+}
 
-func compile(raw []byte) (*Schema, error) {
+// compile returns the schema as it was read, too.
+func compile(raw []byte) (*Schema, map[string]any, error) {
 	if len(raw) > maxBytes {
-		return nil, fmt.Errorf("schema is %d bytes; the limit is %d", len(raw), maxBytes)
+		return nil, nil, fmt.Errorf("schema is %d bytes; the limit is %d", len(raw), maxBytes)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	doc, err := decode(raw)
 	if err != nil {
-		return nil, fmt.Errorf("not JSON: %w", err)
+		return nil, nil, fmt.Errorf("not JSON: %w", err)
 	}
-	if _, ok := doc.(map[string]any); !ok {
-		return nil, errors.New("a schema must be a JSON object")
+	root, ok := doc.(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("a schema must be a JSON object")
 	}
 	if where, found := hugeNumber(doc); found {
-		return nil, fmt.Errorf("%s: a number is longer than %d characters or its exponent than 3 digits", where, maxNumber)
+		return nil, nil, fmt.Errorf("%s: a number is longer than %d characters or its exponent than 3 digits", where, maxNumber)
 	}
-	if n, err := measure(doc, 1); err != nil {
-		return nil, err
-	} else if n > maxSubschemas {
-		return nil, fmt.Errorf("schema has %d parts; the limit is %d", n, maxSubschemas)
+	m, err := measure(doc)
+	if err != nil {
+		return nil, nil, err
 	}
+	here := trusted
+	if !sound(root) {
+		here = judged
+	}
+	raw = bytes.Clone(raw) // the caller's may change until then, and takes less room than doc
+	compile := func() (*jsonschema.Schema, error) {
+		doc, err := decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		return validator(here, doc)
+	}
+	s := &Schema{compiled: sync.OnceValues(compile)}
+	if m.refers {
+		s.limited = pool(compile)
+	}
+	if here == judged {
+		_, err = s.compiled()
+	}
+	return s, root, err
+}
+
+// Where a schema is, for the compiler. It validates every schema against its metaschema,
+// which is half of its work, but those of one host.
+const (
+	judged  = "urn:busbar:schema"
+	trusted = "https://json-schema.org/busbar"
+)
+
+// validator compiles a decoded schema.
+func validator(here string, doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	const here = "urn:busbar:schema"
 	if err := c.AddResource(here, doc); err != nil {
 		return nil, err
 	}
-	compiled, err := c.Compile(here)
-	if err != nil {
-		return nil, err
-	}
-	return &Schema{compiled: compiled}, nil
+	return c.Compile(here)
 }
 
 // CompileInput is Compile for a tool's input: an object, whose x-mcp-header
@@ -80,15 +117,10 @@ func compile(raw []byte) (*Schema, error) {
 func CompileInput(raw []byte) (*Schema, error) { return once(raw, true, compileInput) }
 
 func compileInput(raw []byte) (*Schema, error) {
-	s, err := compile(raw)
+	s, root, err := compile(raw)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	root := doc.(map[string]any)
 	if root["type"] != "object" {
 		return nil, errors.New(`the schema of arguments needs "type": "object"`)
 	}
@@ -101,33 +133,6 @@ type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("$ref to %s is not followed; put it under $defs", url)
-}
-
-func measure(v any, depth int) (int, error) {
-	if depth > maxDepth {
-		return 0, fmt.Errorf("schema is nested deeper than %d levels", maxDepth)
-	}
-	n := 1
-	add := func(child any) error {
-		c, err := measure(child, depth+1)
-		n += c
-		return err
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, child := range v {
-			if err := add(child); err != nil {
-				return 0, err
-			}
-		}
-	case []any:
-		for _, child := range v {
-			if err := add(child); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return n, nil
 }
 
 // Problem is one way in which a value fails its schema.
@@ -173,7 +178,7 @@ func (s *Schema) Validate(raw []byte) error {
 }
 
 func (s *Schema) validateValue(v any) error {
-	err := s.compiled.Validate(v)
+	err := s.compare(v)
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
@@ -181,6 +186,17 @@ func (s *Schema) validateValue(v any) error {
 	out := &InvalidError{}
 	collect(invalid, out)
 	return out
+}
+
+func (s *Schema) compare(v any) error {
+	if s.limited != nil {
+		return validateLimited(s.limited, v)
+	}
+	compiled, err := s.compiled()
+	if err != nil {
+		return err
+	}
+	return compiled.Validate(v)
 }
 
 var english = message.NewPrinter(language.English)

@@ -3,7 +3,6 @@ package service
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,7 +105,11 @@ func (c *Call) Ask(questions ...Question) (*Answers, error) {
 	for _, q := range questions {
 		if lacks := c.missing(q); lacks != nil {
 			data, _ := marshal(map[string]any{"requiredCapabilities": lacks})
-			return nil, fault.New(fault.MissingCapability, "this needs a client that supports %s", strings.TrimSpace(q.capability+" "+q.mode)).With(data)
+			what := q.capability
+			if q.mode != "" {
+				what += " in mode " + q.mode
+			}
+			return nil, fault.New(fault.MissingCapability, "the call asks its client something, which needs one that supports %s", what).With(data)
 		}
 		raw, ok := c.answered[q.key]
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -122,18 +123,29 @@ func (c *Call) Disconnect(retry time.Duration) { c.out.Disconnect(retry) }
 
 // Log sends a log record to the client, if it asked for that level. level is
 // one of mcp.LogLevels, data any JSON value. Credentials, personal data and
-// internals must not be in it. Tasks have no log.
+// internals must not be in it. A task's client gets none. Operators who follow the
+// service ("busbar logs") see it whatever the client asked for.
 func (c *Call) Log(level, logger string, data any) {
 	wire := levels[level]
-	if c.req.LogLevel == busv1.LogLevel_LOG_LEVEL_UNSPECIFIED || wire < c.req.LogLevel {
+	asked := c.req.LogLevel != busv1.LogLevel_LOG_LEVEL_UNSPECIFIED && wire >= c.req.LogLevel
+	followed := wire != 0 && c.instance.tap.Wants(int(wire))
+	if !asked && !followed {
 		return
 	}
-	raw, err := marshal(data)
-	if err != nil {
-		c.instance.service.Logger().Warn("log record for the client cannot be encoded", "call", c.ID(), "error", err)
-		return
+	encoded := sync.OnceValue(func() []byte {
+		raw, err := marshal(data)
+		if err != nil {
+			c.instance.service.Logger().Warn("log record for the client cannot be encoded", "call", c.ID(), "error", err)
+			return nil
+		}
+		return raw
+	})
+	if asked && encoded() != nil {
+		c.out.Log(&busv1.Log{Level: wire, Logger: logger, Data: encoded()})
 	}
-	c.out.Log(&busv1.Log{Level: wire, Logger: logger, Data: raw})
+	if followed {
+		c.instance.tap.Say(c.of(), int(wire), true, logger, encoded)
+	}
 }
 
 var levels = func() map[string]busv1.LogLevel {

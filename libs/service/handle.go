@@ -104,6 +104,9 @@ type HandleFunc func(ctx context.Context, call *Call, name string, params []byte
 // subject for, such as bus.AuditQuery. Edges and services call it, clients cannot.
 func (s *Service) Handle(method string, f HandleFunc) {
 	s.register("method "+method, func() error {
+		if f == nil {
+			return errNoFunction
+		}
 		if s.handlers[method] != nil {
 			return errors.New("added twice")
 		}

@@ -33,6 +33,9 @@ type ListFunc func(ctx context.Context, call *Call, cursor string, limit int) (R
 // when they change.
 func (s *Service) ListResources(list ListFunc) {
 	s.register("list of resources", func() error {
+		if list == nil {
+			return errNoFunction
+		}
 		if s.list != nil {
 			return errors.New("added twice")
 		}
@@ -46,6 +49,9 @@ func (s *Service) ListResources(list ListFunc) {
 // URI, gives way to all others. Within a service the longest prefix counts.
 func (s *Service) AddResourcePrefix(prefix string, read ReadFunc) {
 	s.register("resource prefix "+prefix, func() error {
+		if read == nil {
+			return errNoFunction
+		}
 		if s.prefixes[prefix] != nil {
 			return errors.New("added twice")
 		}
@@ -92,6 +98,9 @@ type tenantPrompts struct {
 // PromptsUpdated when they change.
 func (s *Service) ListPrompts(list ListPromptsFunc, find FindPromptFunc) {
 	s.register("list of prompts", func() error {
+		if list == nil || find == nil {
+			return errNoFunction
+		}
 		if s.tenantPrompts.list != nil {
 			return errors.New("added twice")
 		}

@@ -12,7 +12,17 @@ type Middleware func(ctx context.Context, call *Call, next func(context.Context)
 
 // WithMiddleware puts middleware around every handler; the first one is outermost.
 func WithMiddleware(all ...Middleware) Option {
-	return func(s *Service) { s.middleware = append(s.middleware, all...) }
+	return func(s *Service) {
+		s.register("middleware", func() error {
+			for _, m := range all {
+				if m == nil {
+					return errNoFunction
+				}
+			}
+			s.middleware = append(s.middleware, all...)
+			return nil
+		})
+	}
 }
 
 // Method is the method of MCP that the call is of, such as tools/call.

@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +17,15 @@ import (
 // why it has not got it, or nil, asking nobody. An instance that is not ready says so at
 // /readyz and goes on with its calls. Call Check before the service starts.
 func (s *Service) Check(name string, away func() error) {
-	s.checks = append(s.checks, probe.Check{Name: name, Look: func() (string, error) { return "there", away() }})
+	s.checks = append(s.checks, probe.Check{Name: name, Look: func() (_ string, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = errors.New("the check panicked") // who asks over the bus ends no service
+				s.Logger().Error("a check of readiness panicked", "check", name, "panic", p)
+			}
+		}()
+		return "there", away()
+	}})
 }
 
 // Show adds figures of the service's own to /metrics of each instance. Labels must not have
@@ -75,6 +85,17 @@ func (r *Running) checks() []probe.Check {
 	return append([]probe.Check{{Name: "bus", Look: r.busReady}, {Name: "registry", Look: r.registered}}, slices.Clip(r.service.checks)...)
 }
 
+// notReady says which checks fail, and why; empty for none.
+func (r *Running) notReady() string {
+	var why []string
+	for _, c := range r.checks() {
+		if _, err := c.Look(); err != nil {
+			why = append(why, c.Name+": "+err.Error())
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
 func (r *Running) busReady() (string, error) {
 	if !r.conn.Connected() {
 		return "", errors.New("the bus is not reachable: see whether NATS runs, and --nats")
@@ -86,6 +107,9 @@ func (r *Running) busReady() (string, error) {
 func (r *Running) registered() (string, error) {
 	if r.leaving.Load() {
 		return "", errors.New("the instance is leaving: it takes no new calls, and finishes those that it has")
+	}
+	if err := r.announcer.Unkept(); err != nil {
+		return "", fmt.Errorf("edges may not know the instance, whose entry the registry does not take: see the rights of its NATS user, and \"busbar doctor\": %w", err)
 	}
 	return "instance " + r.server.Instance() + " takes calls", nil
 }

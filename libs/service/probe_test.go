@@ -172,3 +172,38 @@ func TestProbeOfAProgram(t *testing.T) {
 		t.Error("the probe goes on when the program has ended")
 	}
 }
+
+// An instance whose entry the registry does not take says so, as no edge that starts now
+// calls it; its log alone would not be seen.
+func TestRegistryTakesNothing(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	command := service.NewCommand("svc", func(context.Context, service.Env) (*service.Service, error) { return quiet(t, "svc"), nil })
+	command.NATS, command.Probe.MetricsListen = url, ownAddress()
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	ready, out := io.Pipe()
+	go func() { ran <- command.Run(ctx, out) }()
+	if _, err := ready.Read(make([]byte, 200)); err != nil {
+		t.Fatal(err)
+	}
+	says := func(status int, what string) {
+		t.Helper()
+		bustest.Eventually(t, what, func() bool {
+			now, body := read(t, "http://"+command.Probe.MetricsListen+"/readyz")
+			return now == status && strings.Contains(body, what)
+		})
+	}
+	says(http.StatusOK, "takes calls")
+	if err := conn.JetStream().DeleteStream(t.Context(), "KV_"+bus.RegistryBucket); err != nil {
+		t.Fatal(err)
+	}
+	says(http.StatusServiceUnavailable, "registry: not ready: edges may not know the instance")
+	bustest.Connect(t, url) // as the next edge that starts
+	says(http.StatusOK, "takes calls")
+	stop()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+}

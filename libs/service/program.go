@@ -128,7 +128,7 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 	if l != nil {
 		ready += " metrics=" + l.URL()
 	}
-	fmt.Fprintln(out, ready)
+	lifecycle.Say(out, slog.LevelInfo, ready)
 	return r.Serve(ctx)
 }
 
@@ -137,6 +137,16 @@ func (c *Command[E]) Run(ctx context.Context, out io.Writer) error {
 // service's own settings are read from the environment. Probes are for processes of their
 // own: it has none.
 func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*Running, error) {
+	s, err := c.Build(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return s.Start(ctx, conn)
+}
+
+// Build is the part of Start that needs no bus: it makes the service, with what that
+// opens.
+func (c *Command[E]) Build(ctx context.Context, env DataEnv) (*Service, error) {
 	parser, err := kong.New(c, kong.Name(c.name), lifecycle.Secrets())
 	if err != nil {
 		return nil, err
@@ -144,12 +154,16 @@ func (c *Command[E]) Start(ctx context.Context, conn *bus.Conn, env DataEnv) (*R
 	if _, err := parser.Parse(nil); err != nil {
 		return nil, fmt.Errorf("settings of service %s: %w", c.name, err)
 	}
-	return c.start(ctx, conn, env, nil)
+	return c.make(ctx, env)
+}
+
+func (c *Command[E]) make(ctx context.Context, env DataEnv) (*Service, error) {
+	any(&c.Env).(interface{ inherit(string, DataEnv) }).inherit(c.name, env)
+	return c.build(ctx, c.Env)
 }
 
 func (c *Command[E]) start(ctx context.Context, conn *bus.Conn, env DataEnv, shown *watch) (*Running, error) {
-	any(&c.Env).(interface{ inherit(string, DataEnv) }).inherit(c.name, env)
-	s, err := c.build(ctx, c.Env)
+	s, err := c.make(ctx, env)
 	if err != nil {
 		return nil, err
 	}

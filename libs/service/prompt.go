@@ -62,6 +62,9 @@ func (s *Service) addPrompt(prompts map[string]*prompt, p ServedPrompt) error {
 	if p.Prompt.Name == "" {
 		return errors.New("a prompt needs a name")
 	}
+	if p.Render == nil {
+		return errNoFunction
+	}
 	p.Prompt.Name = s.namespace + p.Prompt.Name
 	name := p.Prompt.Name
 	if prompts[name] != nil {

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 
 	"github.com/yosida95/uritemplate/v3"
@@ -33,14 +36,25 @@ type template struct {
 	complete map[string]CompleteFunc
 }
 
+// scheme is what a URI begins with.
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+
 // AddResource adds one resource.
 func (s *Service) AddResource(r mcp.Resource, read ReadFunc) {
 	s.register("resource "+r.URI, func() error {
 		switch {
 		case r.URI == "" || r.Name == "":
 			return errors.New("a resource needs a URI and a name")
+		case read == nil:
+			return errNoFunction
 		case s.resources[r.URI] != nil:
 			return errors.New("added twice")
+		}
+		if !scheme.MatchString(r.URI) {
+			return errors.New("a resource's URI begins with a scheme of letters, digits, +, - and ., as in orders://open")
+		}
+		if _, err := url.Parse(r.URI); err != nil {
+			return fmt.Errorf("a client would not take its URI: %w", err)
 		}
 		data, err := marshal(r)
 		if err != nil {
@@ -120,6 +134,9 @@ func (s *Service) AddResourceTemplate(t mcp.ResourceTemplate, read ReadFunc, com
 func (s *Service) template(t mcp.ResourceTemplate, read ReadFunc, complete map[string]CompleteFunc) (*template, error) {
 	if t.Name == "" {
 		return nil, errors.New("a resource template needs a name")
+	}
+	if read == nil {
+		return nil, errNoFunction
 	}
 	for _, other := range s.templates {
 		if other.wire.UriTemplate == t.URITemplate {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/logs"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/task"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
@@ -17,12 +18,28 @@ import (
 // Go has f run in every instance besides its calls, from when the instance is on
 // the bus until it leaves. f returns soon after ctx has ended; an error before
 // that stops the instance. Call Go before the service starts.
-func (s *Service) Go(f func(ctx context.Context, conn *bus.Conn) error) { s.loops = append(s.loops, f) }
+func (s *Service) Go(f func(ctx context.Context, conn *bus.Conn) error) {
+	s.register("Go", func() error {
+		if f == nil {
+			return errNoFunction
+		}
+		s.loops = append(s.loops, f)
+		return nil
+	})
+}
 
 // OnStop has f close something that the service has open, once no instance runs
 // any more, or none could be started. The last one added is called first. Call it
 // before the service starts; a service with OnStop does not start again.
-func (s *Service) OnStop(f func()) { s.closers = append(s.closers, f) }
+func (s *Service) OnStop(f func()) {
+	s.register("OnStop", func() error {
+		if f == nil {
+			return errNoFunction
+		}
+		s.closers = append(s.closers, f)
+		return nil
+	})
+}
 
 // Close calls what OnStop was given. It is for a service that is not started;
 // otherwise Stop does it.
@@ -42,7 +59,9 @@ type Running struct {
 	conn      *bus.Conn
 	server    *bus.Server
 	announcer *registry.Announcer
-	tasks     sync.Once // are served
+	// tap is where calls log for operators who follow.
+	tap   *logs.Tap
+	tasks sync.Once // are served
 
 	// undo takes back what Start did, the last first.
 	undo     []func(context.Context) error
@@ -89,6 +108,7 @@ func (r *Running) start(ctx context.Context) (err error) {
 		r.then(func(context.Context) error { claim.Release(); return nil })
 	}
 	r.then(func(context.Context) error { return r.closeCaller() })
+	r.tap = logs.NewTap(r.conn, s.name, withoutSecrets)
 	cfg := bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle}
 	if s.figures != nil {
 		cfg.Observe = s.figures.observe
@@ -97,16 +117,21 @@ func (r *Running) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r.then(r.server.Drain)
-	undescribe, err := r.server.Describe(s.version, s.description)
+	unfollow, err := r.tap.Serve(r.server.Instance())
 	if err != nil {
-		return err
+		return errors.Join(err, r.server.Drain(ctx))
 	}
-	r.then(func(context.Context) error { undescribe(); return nil })
+	r.then(func(context.Context) error { unfollow(); return nil })
+	r.then(r.server.Drain)
 	if err := r.announce(); err != nil {
 		return err
 	}
 	r.then(r.withdraw)
+	undescribe, err := r.server.Describe(s.version, s.description, r.notReady)
+	if err != nil {
+		return err
+	}
+	r.then(func(context.Context) error { undescribe(); return nil })
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var loops sync.WaitGroup
 	for _, f := range s.loops {

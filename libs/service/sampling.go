@@ -19,6 +19,9 @@ type SampleFunc func(ctx context.Context, call *Call, params *mcp.CreateMessageP
 // several such services on a bus, the one that came first is asked.
 func (s *Service) HandleSampling(f SampleFunc) {
 	s.register("sampling", func() error {
+		if f == nil {
+			return errNoFunction
+		}
 		if s.sample != nil {
 			return errors.New("added twice")
 		}

@@ -13,8 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"github.com/busbar-mcp/busbar/libs/schema"
 )
 
 // anyObject is the schema of a tool that takes its arguments unread.
@@ -70,15 +68,6 @@ func infer[T any]() ([]byte, error) {
 		return nil, err
 	}
 	return plain(s)
-}
-
-func plain(s *jsonschema.Schema) ([]byte, error) {
-	raw, err := marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	raw, _, err = schema.Plain(raw)
-	return raw, err
 }
 
 // mender makes the schema of one type. The inference goes by kinds; what marshals
@@ -188,8 +177,13 @@ func (m *mender) mend(t reflect.Type, s *jsonschema.Schema, depth int) error {
 		}
 		return m.mend(t.Elem(), s.AdditionalProperties, depth+1)
 	case reflect.Struct:
+		var wrong []string // of every field: who mends one wants to know of the others
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if _, limited := f.Tag.Lookup("schema"); !f.IsExported() && !f.Anonymous && (limited || name != "" && name != "-") {
+				wrong = append(wrong, fmt.Sprintf("field %s has tags and is not exported, so that nobody could give it: begin its name with a capital letter", f.Name))
+				continue
+			}
 			if name == "" {
 				name = f.Name
 			}
@@ -198,19 +192,24 @@ func (m *mender) mend(t reflect.Type, s *jsonschema.Schema, depth int) error {
 				continue
 			}
 			if err := m.mend(f.Type, property, depth+1); err != nil {
-				return err
+				wrong = append(wrong, err.Error())
+				continue
 			}
 			if slices.Contains(strings.Split(options, ","), "string") {
 				quoted(f.Type, property)
 			}
 			if tag, ok := f.Tag.Lookup("schema"); ok {
-				if err := constrain(property, tag); err != nil {
-					return fmt.Errorf("field %s: %w", f.Name, err)
+				err := constrain(property, tag)
+				if err == nil {
+					err = m.fill(name, s, property, depth)
 				}
-				if err := m.fill(name, s, property, depth); err != nil {
-					return fmt.Errorf("field %s: %w", f.Name, err)
+				if err != nil {
+					wrong = append(wrong, fmt.Sprintf("field %s: %v", f.Name, err))
 				}
 			}
+		}
+		if len(wrong) > 0 {
+			return errors.New(strings.Join(wrong, "; "))
 		}
 	}
 	return nil

@@ -30,10 +30,12 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -95,8 +97,11 @@ func WithVersion(v string) Option { return func(s *Service) { s.version = cmp.Or
 // look at the bus.
 func WithDescription(d string) Option { return func(s *Service) { s.description = d } }
 
-// MaxInstructions bounds those of one service, bytes.
-const MaxInstructions = 2 << 10
+// MaxInstructions and MaxInstructionLines bound those of one service, in bytes and lines.
+const (
+	MaxInstructions     = 2 << 10
+	MaxInstructionLines = 128
+)
 
 // WithInstructions tells models what they have to know before they call anything of the
 // service: what belongs together, which tool comes first. Edges join those of all
@@ -126,8 +131,8 @@ func New(name string, opts ...Option) *Service {
 	if err := bus.ValidName(name); err != nil {
 		s.errs = append(s.errs, fmt.Errorf("service %w", err))
 	}
-	if len(s.instructions) > MaxInstructions || !utf8.ValidString(s.instructions) {
-		s.errs = append(s.errs, fmt.Errorf("instructions are UTF-8 of at most %d bytes, and these are %d bytes", MaxInstructions, len(s.instructions)))
+	if len(s.instructions) > MaxInstructions || strings.Count(strings.TrimSpace(s.instructions), "\n") >= MaxInstructionLines || !utf8.ValidString(s.instructions) {
+		s.errs = append(s.errs, fmt.Errorf("instructions are UTF-8 of at most %d bytes and %d lines, and these are %d bytes and %d lines", MaxInstructions, MaxInstructionLines, len(s.instructions), 1+strings.Count(strings.TrimSpace(s.instructions), "\n")))
 	}
 	return s
 }
@@ -149,6 +154,10 @@ func (s *Service) Logger() *slog.Logger {
 // of the data at one and the rest at the other. While the registry cannot be
 // written, Start waits. Call it before the service starts.
 func (s *Service) SetStore(id string) { s.store = id }
+
+// errNoFunction is of what is added without the function that serves it, which would
+// fail at its first call.
+var errNoFunction = errors.New("its function is nil")
 
 // register adds something under the lock and tells running instances. A
 // mistake is kept and returned by Start, so that a service is declared

@@ -55,6 +55,20 @@ func TestMisdeclaredService(t *testing.T) {
 	s.AddPrompt(mcp.Prompt{}, render, nil)
 	s.AddPrompt(mcp.Prompt{Name: "prompt-twice"}, render, nil)
 	s.AddPrompt(mcp.Prompt{Name: "prompt-twice"}, render, nil)
+	service.AddTool[struct{}, any](s, service.Tool{Name: "nil"}, nil)
+	service.AddPrompt[struct{}](s, service.Prompt{Name: "nil-typed"}, nil)
+	service.AddTemplate[struct{}](s, service.Template{URITemplate: "nil://typed", Name: "n"}, nil)
+	s.AddPrompt(mcp.Prompt{Name: "nil"}, nil, nil)
+	s.AddResource(mcp.Resource{URI: "nil://resource", Name: "n"}, nil)
+	s.AddResource(mcp.Resource{URI: "no uri", Name: "n"}, readNothing)
+	s.AddResource(mcp.Resource{URI: "my_app://x", Name: "n"}, readNothing)
+	s.AddResource(mcp.Resource{URI: "app://host:port/x", Name: "n"}, readNothing)
+	for _, uri := range []string{"good:///C:/x y", "good:a:b", "good:x@y", "good:", "good:/x?q#f", "good://h"} {
+		s.AddResource(mcp.Resource{URI: uri, Name: "good"}, readNothing)
+	}
+	s.AddResourceTemplate(mcp.ResourceTemplate{URITemplate: "nil://{x}", Name: "n"}, nil, nil)
+	s.OnStop(nil)
+	s.Go(nil)
 	_, err := s.Start(t.Context(), bustest.Connect(t, bustest.Server(t)))
 	if err == nil {
 		t.Fatal("started")
@@ -63,12 +77,15 @@ func TestMisdeclaredService(t *testing.T) {
 		`service name "not a name"`, "tool twice: added twice", "tool with space:", "tool ümlaut:", "tool bad-input: input schema:", "tool array-input:", "tool network:",
 		"tool bad-header:", "tool bad-output: output schema:", "tool string-input:", "tool channel-output:", "resource res://nameless:", "resource res://twice: added twice",
 		"resource template tpl://{:", "resource template tpl://nameless/{x}:", "resource template tpl://twice/{x}: added twice", "a prompt needs a name", "prompt prompt-twice: added twice",
+		"tool nil: its function is nil", "prompt nil-typed: its function is nil", "resource template nil://typed: its function is nil", "prompt nil: its function is nil",
+		"resource nil://resource: its function is nil", "resource no uri: a resource's URI begins with a scheme", "resource my_app://x: a resource's URI begins with a scheme of letters",
+		`resource app://host:port/x: a client would not take its URI: parse "app://host:port/x": invalid port`, "resource template nil://{x}: its function is nil", "OnStop: its function is nil", "Go: its function is nil",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not said: %s", want)
 		}
 	}
-	if strings.Contains(err.Error(), "tool good") {
+	if strings.Contains(err.Error(), "tool good") || strings.Contains(err.Error(), "resource good:") {
 		t.Errorf("a mistake that is none: %v", err)
 	}
 	if t.Failed() {

@@ -100,6 +100,9 @@ type tool struct {
 func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
 	t.Name = s.namespace + t.Name
 	s.register("tool "+t.Name, func() error {
+		if handler == nil {
+			return errNoFunction
+		}
 		return s.addTool(t.Name, t.Version, func(name string) (*tool, error) {
 			t := t
 			t.Name = name

@@ -34,6 +34,9 @@ type Prompt struct {
 // optional argument that is empty counts as not given.
 func AddPrompt[In any](s *Service, p Prompt, render func(ctx context.Context, call *Call, in In) ([]mcp.PromptMessage, error)) {
 	s.register("prompt "+p.Name, func() error {
+		if render == nil {
+			return errNoFunction
+		}
 		t, err := textsOf[In](p.Complete)
 		if err != nil {
 			return err
@@ -70,6 +73,9 @@ type Template struct {
 // resource.
 func AddTemplate[Vars any](s *Service, t Template, get func(ctx context.Context, call *Call, vars Vars) ([]mcp.ResourceContents, error)) {
 	s.register("resource template "+t.URITemplate, func() error {
+		if get == nil {
+			return errNoFunction
+		}
 		texts, err := textsOf[Vars](t.Complete)
 		if err != nil {
 			return err
@@ -131,7 +137,7 @@ func textsOf[T any](complete map[string]CompleteFunc) (*texts, error) {
 			t.complete[name] = completeFrom(values)
 		}
 	}
-	raw, err := marshal(s)
+	raw, err := plain(s)
 	if err != nil {
 		return nil, err
 	}

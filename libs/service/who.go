@@ -41,7 +41,8 @@ func (c *Call) Meta() jsontext.Value { return c.req.Meta }
 
 // Logger is the service's log, with what the call is: its id, the tool (or prompt,
 // or resource), the principal, the tenant and the trace_id, where there are any. It is
-// made when it is first asked for.
+// made when it is first asked for. Operators who follow the service ("busbar logs") see
+// what it is told, also below the level of the service's log.
 func (c *Call) Logger() *slog.Logger {
 	if l := c.logger.Load(); l != nil {
 		return l
@@ -56,7 +57,7 @@ func (c *Call) Logger() *slog.Logger {
 	add("principal", c.Principal())
 	add("tenant", c.Tenant())
 	add("trace_id", traceID(c.req.Traceparent))
-	l := c.instance.service.Logger().With(of...)
+	l := slog.New(&followed{own: c.instance.service.Logger().With(of...).Handler(), call: c})
 	c.logger.Store(l)
 	return l
 }

@@ -96,12 +96,14 @@ func debVersion(version string) string { return strings.Replace(version, "-", "~
 
 // deb is a Debian package (deb(5)): an ar archive of three files. The program needs
 // nothing of the system, so there is nothing to depend on and nothing to run.
-func (r *release) deb(arch, binary string) ([]byte, error) {
-	docs := "usr/share/doc/" + program + "/"
-	entries := []entry{
-		{name: "usr/bin/" + program, from: binary, mode: 0o755},
-		{name: docs + "copyright", from: "LICENSE", mode: 0o644},
-		{name: docs + "README.md", from: "README.md", mode: 0o644},
+func (r *release) deb(arch, binary string, texts []entry) ([]byte, error) {
+	entries := append([]entry{{name: "usr/bin/" + program, from: binary, mode: 0o755}}, r.completions...)
+	for _, t := range texts {
+		if t.name == "LICENSE" {
+			t.name = "copyright"
+		}
+		t.name = "usr/share/doc/" + program + "/" + t.name
+		entries = append(entries, t)
 	}
 	data, err := r.tarred(entries)
 	if err != nil {

@@ -36,20 +36,29 @@ var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9
 // release is one that is being built.
 type release struct {
 	version, commit string
+	// linked are the flags of the linker.
+	linked string
 	// time of the commit, which everything in the release bears: a second build gives
 	// the same bytes.
 	time time.Time
 	dir  string
 	// files are names in dir with their SHA-256.
 	files map[string]string
+	// completions are the scripts for shells, by where a Debian package has them.
+	completions []entry
 }
 
 func main() {
 	out := flag.String("out", ".tmp/release", "directory to write to; what is in it is removed")
 	only := flag.String("only", strings.Join(systems, ","), "systems to build for")
 	tag := flag.String("tag", "", "make this tag, such as v1.2.3, first: of a clean tree, and not pushed")
+	signed := flag.String("sign", "", "sign this file with the key that $"+keyVariable+" names, and build nothing")
 	flag.Parse()
-	if err := run(*out, strings.Split(*only, ","), *tag); err != nil {
+	do := func() error { return run(*out, strings.Split(*only, ","), *tag) }
+	if *signed != "" {
+		do = func() error { return sign(*signed) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -76,7 +85,11 @@ func run(out string, only []string, tag string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	for _, s := range only {
+	if err := r.complete(); err != nil {
+		return err
+	}
+	for i, s := range only {
+		fmt.Fprintf(os.Stderr, "release: %s (%d of %d)\n", s, i+1, len(only))
 		if err := r.build(s); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
@@ -91,8 +104,14 @@ func run(out string, only []string, tag string) error {
 	for _, name := range r.names() {
 		fmt.Fprintf(&sums, "%s  %s\n", r.files[name], name)
 	}
-	if err := os.WriteFile(filepath.Join(out, "checksums.txt"), []byte(sums.String()), 0o644); err != nil {
+	list := filepath.Join(out, "checksums.txt")
+	if err := os.WriteFile(list, []byte(sums.String()), 0o644); err != nil {
 		return err
+	}
+	if os.Getenv(keyVariable) != "" {
+		if err := sign(list); err != nil {
+			return err
+		}
 	}
 	fmt.Print(sums.String())
 	return nil
@@ -124,6 +143,11 @@ func (r *release) identify() error {
 	if !semver.MatchString(version) {
 		return fmt.Errorf("scripts/version says %q, which is no version", version)
 	}
+	flags, err := command("scripts/version", "-ldflags")
+	if err != nil {
+		return err
+	}
+	r.linked = "-s -w " + flags
 	commit, err := git("rev-parse", "HEAD")
 	if err != nil {
 		return err
@@ -135,6 +159,22 @@ func (r *release) identify() error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	r.version, r.commit, r.time = version, commit, time.Unix(seconds, 0).UTC()
 	return err
+}
+
+// complete has the program write its scripts for shells, which are the same on all systems.
+func (r *release) complete() error {
+	for _, s := range []struct{ shell, file string }{
+		{"bash", "usr/share/bash-completion/completions/" + program},
+		{"fish", "usr/share/fish/vendor_completions.d/" + program + ".fish"},
+		{"zsh", "usr/share/zsh/vendor-completions/_" + program},
+	} {
+		script, err := command("go", "run", "./"+source, "completion", s.shell)
+		if err != nil {
+			return err
+		}
+		r.completions = append(r.completions, entry{name: s.file, text: script + "\n", mode: 0o644})
+	}
+	return nil
 }
 
 // build makes the program of a system, and what it travels in.
@@ -150,14 +190,14 @@ func (r *release) build(system string) error {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	binary := filepath.Join(scratch, name)
-	flags, err := command("scripts/version", "-ldflags")
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w "+flags, "-o", binary, "./"+source)
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags", r.linked, "-o", binary, "./"+source)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
+		return err
+	}
+	others, err := notices(cmd.Env)
+	if err != nil {
 		return err
 	}
 	bill, err := r.bill(binary)
@@ -168,7 +208,11 @@ func (r *release) build(system string) error {
 	if err := r.write(base+".cdx.json", bill); err != nil {
 		return err
 	}
-	entries := []entry{{name: name, from: binary, mode: 0o755}, {name: "LICENSE", from: "LICENSE", mode: 0o644}, {name: "README.md", from: "README.md", mode: 0o644}, {name: "CHANGELOG.md", from: "CHANGELOG.md", mode: 0o644}}
+	texts := []entry{
+		{name: "LICENSE", from: "LICENSE", mode: 0o644}, {name: "THIRD-PARTY.txt", text: others, mode: 0o644},
+		{name: "README.md", from: "README.md", mode: 0o644}, {name: "CHANGELOG.md", from: "CHANGELOG.md", mode: 0o644},
+	}
+	entries := append([]entry{{name: name, from: binary, mode: 0o755}}, texts...)
 	if goos == "windows" {
 		b, err := r.zipped(entries)
 		if err != nil {
@@ -183,11 +227,12 @@ func (r *release) build(system string) error {
 	if err := r.write(base+".tar.gz", b); err != nil || goos != "linux" {
 		return err
 	}
-	deb, err := r.deb(arch, binary)
+	deb, err := r.deb(arch, binary, texts)
 	if err != nil {
 		return err
 	}
-	return r.write(fmt.Sprintf("%s_%s_%s.deb", program, debVersion(r.version), arch), deb)
+	// Its name has no ~, which some hosts of files turn into another character.
+	return r.write(fmt.Sprintf("%s_%s_%s.deb", program, r.version, arch), deb)
 }
 
 // write adds a file to the release.

@@ -73,7 +73,7 @@ func (r *release) provenance() error {
 			"buildDefinition": map[string]any{
 				"buildType":            home + "/blob/main/docs/releasing.md",
 				"externalParameters":   map[string]any{"source": source, "version": r.version},
-				"internalParameters":   map[string]any{"flags": "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '-s -w'"},
+				"internalParameters":   map[string]any{"flags": "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '" + r.linked + "'"},
 				"resolvedDependencies": []map[string]any{{"uri": "git+" + home, "digest": digest{"gitCommit": r.commit}}, {"uri": "https://go.dev/dl/", "annotations": map[string]string{"version": runtime.Version()}}},
 			},
 			"runDetails": map[string]any{"builder": map[string]any{"id": home + "/blob/main/scripts/release"}},

@@ -36,13 +36,18 @@ var layout = template.Must(template.ParseFS(assets, "page.html"))
 func main() {
 	root := flag.String("root", "../..", "`directory` of the repository")
 	out := flag.String("out", "../../.tmp/site", "`directory` that the site is written to")
+	at := flag.String("at", "/", "`path` under which a web server has the site, for the page that it shows instead of a missing one")
 	flag.Parse()
-	pages, err := build(os.DirFS(*root), *out)
+	pages, err := build(os.DirFS(*root), *out, *at)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d pages are in %s; open %s\n", pages, *out, filepath.Join(*out, "index.html"))
+	index, err := filepath.Abs(filepath.Join(*out, "index.html"))
+	if err != nil {
+		index = *out
+	}
+	fmt.Printf("%d pages; open %s\n", pages, index)
 }
 
 // page is one document.
@@ -62,8 +67,12 @@ type section struct {
 	Text    string `json:"text"`
 }
 
-// build writes the site of a repository, and returns how many pages it has.
-func build(repository fs.FS, out string) (int, error) {
+// missing is what 404.html says, which most web servers show where there is no page.
+const missing = "<h1>No such page</h1>\n<p>The search above knows every page; <a href=\"%[1]sdocs/index.html\">Documents</a> lists them.</p>"
+
+// build writes the site of a repository, and returns how many pages it has. A web server
+// has it under a path, which no other page depends on.
+func build(repository fs.FS, out, at string) (int, error) {
 	files, err := documents(repository)
 	if err != nil {
 		return 0, err
@@ -102,17 +111,14 @@ func build(repository fs.FS, out string) (int, error) {
 		if err := markdown.Renderer().Render(&body, p.raw, p.tree); err != nil {
 			return 0, fmt.Errorf("%s: %w", file, err)
 		}
-		var whole bytes.Buffer
-		err := layout.Execute(&whole, map[string]any{
-			"Title": found[0].Heading, "Root": strings.Repeat("../", strings.Count(p.at, "/")), "Source": sources + file,
-			"Body": template.HTML(body.String()), // of our own documents
-		})
-		if err == nil {
-			err = write(filepath.Join(out, filepath.FromSlash(p.at)), whole.Bytes())
-		}
+		err := shown(filepath.Join(out, filepath.FromSlash(p.at)), found[0].Heading, strings.Repeat("../", strings.Count(p.at, "/")), sources+file, body.String())
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", file, err)
 		}
+	}
+	at = strings.TrimSuffix(at, "/") + "/"
+	if err := shown(filepath.Join(out, "404.html"), "No such page", at, "", fmt.Sprintf(missing, template.HTMLEscapeString(at))); err != nil {
+		return 0, err
 	}
 	found, err := json.Marshal(index)
 	if err != nil {
@@ -130,6 +136,16 @@ func build(repository fs.FS, out string) (int, error) {
 		}
 	}
 	return len(files), err
+}
+
+// shown writes a page. Root leads from it to the site, and body is of our own documents.
+func shown(file, title, root, source, body string) error {
+	var whole bytes.Buffer
+	err := layout.Execute(&whole, map[string]any{"Title": title, "Root": root, "Source": source, "Body": template.HTML(body)})
+	if err != nil {
+		return err
+	}
+	return write(file, whole.Bytes())
 }
 
 // documents are the pages of the site: those of docs, and what stands above them. A template

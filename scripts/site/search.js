@@ -26,7 +26,8 @@ function score(section, words) {
 // The words around the first that was found.
 function excerpt(text, words) {
   const at = Math.max(0, Math.min(...words.map((word) => text.toLowerCase().indexOf(word)).filter((at) => at >= 0), text.length) - 60);
-  return (at > 0 ? "…" : "") + text.slice(at, at + 180) + (at + 180 < text.length ? "…" : "");
+  const from = at > 0 ? text.indexOf(" ", at) + 1 : 0; // whole words
+  return (from > 0 ? "… " : "") + text.slice(from, from + 180) + (from + 180 < text.length ? "…" : "");
 }
 
 function show() {
@@ -53,6 +54,7 @@ function show() {
     found.append(item);
   }
   found.hidden = words.length === 0;
+  if (!found.hidden) scrollTo(0, 0); // to where the list is
 }
 
 function fetchSections() {
@@ -70,6 +72,7 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     input.focus();
   }
+  if (event.key === "Enter" && document.activeElement === input) found.querySelector("a")?.click();
   if (event.key === "Escape") {
     input.value = "";
     show();

@@ -1,11 +1,9 @@
 package audit_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,24 +11,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 )
-
-// output keeps what is logged.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) has(text string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return strings.Contains(o.buf.String(), text)
-}
 
 // TestDatabaseRefuses has Postgres be there and not write: the log says so,
 // events wait, none is put aside, and all are written when it is over.
@@ -63,7 +43,7 @@ func TestDatabaseRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, server, said := newWorld(t), databasetest.Own(t), &output{}
+			w, server, said := newWorld(t), databasetest.Own(t), &bustest.Log{}
 			statement("CREATE ROLE busbar LOGIN; GRANT ALL ON SCHEMA public TO busbar")(t, server)
 			u, err := url.Parse(server.URL())
 			if err != nil {
@@ -77,7 +57,7 @@ func TestDatabaseRefuses(t *testing.T) {
 			w.settled(t)
 			c.begin(t, server)
 			w.send(t, "a", 300)
-			bustest.Eventually(t, "the log says so", func() bool { return said.has("the audit database cannot be written") })
+			bustest.Eventually(t, "the log says so", func() bool { return strings.Contains(said.String(), "the audit database cannot be written") })
 			w.send(t, "b", 300)
 			c.end(t, server)
 			w.settled(t)

@@ -61,6 +61,7 @@ type Slot struct {
 	Error             string         `json:"error,omitzero" jsonschema:"Why there is no result"`
 	Reason            string         `json:"reason,omitzero" jsonschema:"Kind of the error, such as unknown_tool or rate_limited"`
 	Executed          string         `json:"executed,omitzero" jsonschema:"Whether the call ran nevertheless: no, unknown or yes"`
+	Next              string         `json:"next,omitzero" jsonschema:"What to do about it"`
 	RetryAfterMS      int64          `json:"retryAfterMs,omitzero" jsonschema:"When to try again"`
 	Approval          string         `json:"approval,omitzero" jsonschema:"The call waits for a person, who agrees under this id"`
 }
@@ -143,7 +144,7 @@ func (b *batch) carryOut(ctx context.Context, item Item) Slot {
 // refused is the slot of a call without a result.
 func refused(tool string, f *fault.Error) Slot {
 	s := Slot{
-		Name: tool, IsError: true, Error: f.Message, Reason: string(f.Reason), Executed: string(f.Executed),
+		Name: tool, IsError: true, Error: f.Message, Reason: string(f.Reason), Executed: string(f.Executed), Next: f.Next,
 		RetryAfterMS: f.RetryAfter.Milliseconds(),
 	}
 	if f.Reason == fault.ApprovalRequired {

@@ -144,8 +144,8 @@ func TestIssuersOfTheAccessFile(t *testing.T) {
 	if got := ask(t, h, "POST", "/tools/echo"); got.Code != http.StatusOK {
 		t.Errorf("anonymous: %d %s", got.Code, got.Body)
 	}
-	if got := ask(t, h, "GET", identity.MetadataPath); got.Code != http.StatusNotFound {
-		t.Errorf("metadata: %d", got.Code)
+	if got := ask(t, h, "GET", identity.MetadataPath); got.Code != http.StatusNotFound || got.Header().Get("Busbar-Reason") != "method_not_found" || got.Header().Get("Busbar-Executed") != "no" {
+		t.Errorf("metadata: %d %v", got.Code, got.Header())
 	}
 	write(t, file, `
 roles: {all: {allow: ['*']}}

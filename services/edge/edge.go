@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -239,17 +240,36 @@ func (e *Edge) startLimits(ctx context.Context) (gateway.Limiter, error) {
 // Server answers MCP messages, for doors other than HTTP.
 func (e *Edge) Server() *era.Server { return e.server }
 
-// Await returns when every service named is on the bus and answers a call.
+// Await returns when every service named is on the bus and answers a call. One that was
+// there a moment ago is waited for as well: its process ended, and another takes over.
 func (e *Edge) Await(ctx context.Context, services ...string) error {
-	if err := e.live.Await(ctx, services...); err != nil {
-		return fmt.Errorf("wait for services %v: %w", services, err)
-	}
-	for _, name := range services {
-		if err := e.caller.Check(ctx, name); err != nil {
-			return fmt.Errorf("check service %s: %w", name, err)
+	for {
+		if err := e.live.Await(ctx, services...); err != nil {
+			return fmt.Errorf("wait for services %v: %w", services, err)
+		}
+		name, err := e.mute(ctx, services)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done(): // which is why, whatever the bus made of that
+			return fmt.Errorf("check service %s: %w (%w)", name, context.Cause(ctx), err)
 		}
 	}
-	return nil
+}
+
+// awaitPause is between two looks at services that were there and do not answer.
+const awaitPause = 50 * time.Millisecond
+
+// mute is the first of these services that does not answer, and why.
+func (e *Edge) mute(ctx context.Context, services []string) (string, error) {
+	for _, name := range services {
+		if err := e.caller.Check(ctx, name); err != nil {
+			return name, err
+		}
+	}
+	return "", nil
 }
 
 // Close leaves the bus. Calls in flight fail; see Serve for an orderly end.

@@ -3,6 +3,7 @@ package edge_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
@@ -266,5 +268,43 @@ func TestL4TwoAuthorizationHeaders(t *testing.T) {
 				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
 			}
 		}
+	}
+}
+
+// A service may end while an edge that starts looks whether it answers, and another instance
+// take over. Who gives up waiting is told why it ended, whatever the bus made of that.
+func TestAwaitTakeover(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	asked, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Await(asked, "svc"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	conn := bustest.Connect(t, w.bus)
+	first, err := service.New("brief").Start(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Await(t.Context(), "brief"); err != nil {
+		t.Fatal(err)
+	}
+	conn.Close() // the registry has it for a while yet
+	_ = first.Stop(t.Context())
+	short, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer end()
+	if err := e.Await(short, "brief"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("did not wait: %v", err)
+	}
+	next, err := service.New("brief").Start(t.Context(), bustest.Connect(t, w.bus))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Await(t.Context(), "brief"); err != nil {
+		t.Error(err)
+	}
+	if err := next.Stop(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

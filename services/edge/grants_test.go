@@ -113,7 +113,7 @@ func TestH8CallsAreGranted(t *testing.T) {
 	list := edge.ListServices{}
 	list.NATS, list.Access = w.bus, g.file
 	if err := list.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "service relay says that its tools call others; services.relay.calls of the policy file does not grant it") ||
-		!strings.Contains(out.String(), "calls of tool relay take up to 1m0s, and now are ended after 30s") {
+		!strings.Contains(out.String(), "calls of tool relay take up to 1m0s; services.relay.timeout of the policy file does not grant it, so they are ended after 30s") {
 		t.Errorf("%s %v", out.String(), err)
 	}
 	g.put(everybody + `services: {svc: {offers: ["*"]}, relay: {offers: [tools/relay], calls: [tools/safe]}}`)

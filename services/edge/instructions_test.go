@@ -32,7 +32,7 @@ toolsets: {desk: {offers: [tools/depot_look]}}
 services: {"*": {offers: ["*"]}}
 `
 	g := w.govern(t, 2, policy)
-	const shop, depot = "shop:\n  \"Orders\" come first.\n  shop tools want an id.\n", "depot:\n  svc:\n  never ask\n"
+	const shop, depot = "- shop:\n  \"Orders\" come first.\n  shop tools want an id.\n", "- depot:\n  svc:\n  never ask\n"
 	told := func(edge int, who, path, version string) (text, scope string) {
 		body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
 		if version == mcp.Modern {

@@ -197,7 +197,10 @@ func TestTLSRenewedUnderLoad(t *testing.T) {
 	s := encrypt(t, e)
 	seen := map[string]bool{}
 	deadline := time.Now().Add(bustest.Patience)
+	pace := time.NewTicker(10 * time.Millisecond)
+	defer pace.Stop()
 	for i := 0; len(seen) < 3; i++ {
+		<-pace.C
 		c := s.client(t, 1+i%2)
 		resp, err := s.call(c, "hello")
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,31 +33,13 @@ type client struct {
 	t        testing.TB
 	caller   *bus.Caller
 	registry *registry.Registry
-	log      *records
-}
-
-// records is a log to look into.
-type records struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (r *records) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.buf.Write(p)
-}
-
-func (r *records) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.buf.String()
+	log      *bustest.Log
 }
 
 // start puts the service on a bus of its own, with the API at url.
 func start(t testing.TB, config github.Env) *client {
 	t.Helper()
-	log := &records{}
+	log := &bustest.Log{}
 	config.Log = slog.New(slog.NewTextHandler(log, nil))
 	if config.Transport == nil {
 		transport := fetch.Transport(limit.Header)

@@ -80,25 +80,7 @@ func (u *upstream) asked(t *testing.T) (path string, header http.Header, body st
 type caller struct {
 	t      *testing.T
 	caller *bus.Caller
-	log    *lines
-}
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log    *bustest.Log
 }
 
 // start puts the service on a bus of its own.
@@ -109,7 +91,7 @@ func start(t *testing.T, cfg model.Env) *caller {
 		cfg.Transport = transport
 	}
 	cfg.APIKey = key
-	c := &caller{t: t, log: &lines{}}
+	c := &caller{t: t, log: &bustest.Log{}}
 	cfg.Log = slog.New(slog.NewTextHandler(c.log, nil))
 	s, err := model.New(t.Context(), cfg)
 	if err != nil {

@@ -237,7 +237,8 @@ func object(t *testing.T, dir, kind, content string) string {
 func looseAs(t *testing.T, dir, header string, content io.Reader) string {
 	t.Helper()
 	var packed bytes.Buffer
-	z, sum := zlib.NewWriter(&packed), sha1.New()
+	z, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
+	sum := sha1.New()
 	if _, err := io.Copy(io.MultiWriter(z, sum), io.MultiReader(strings.NewReader(header), content)); err != nil {
 		t.Fatal(err)
 	}

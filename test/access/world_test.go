@@ -107,7 +107,7 @@ func (w *world) serve(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{Version: "1", Authenticator: w.auth, Access: w.policy, Logger: w.log})
+	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Authenticator: w.auth, Access: w.policy, Logger: w.log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func start(t *testing.T) *world {
 	run(servicetest.Build(t, planning.New, env.Env))
 	run(servicetest.Build(t, resource.New, resource.Env{DataEnv: env}))
 	for range 2 {
-		e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), edge.Config{Version: "1", Authenticator: users{}, Logger: bustest.Logger(t)})
+		e, err := edge.New(t.Context(), bustest.Join(t, w.bus), edge.Config{Version: "1", Authenticator: users{}, Logger: bustest.Logger(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,6 +192,12 @@ func TestBatch(t *testing.T) {
 				t.Errorf("call %d failed: %t", i, r.IsError)
 			}
 		}
+		if next := out.Results[1].Next; next != "tools/list lists the tools" {
+			t.Errorf("over MCP the way on is %q", next)
+		}
+		if answer := w.post(t, at, "ada", "/tools/batch", `{"calls":[{"name":"nothing"}]}`); !strings.Contains(answer, `"next":"GET /tools lists the tools"`) {
+			t.Errorf("over REST the way on is not REST's: %s", answer)
+		}
 		// The held call is the caller's, who may agree to it at any edge.
 		if answer := w.approve(t, 1-at, "eve", out.Results[4].Approval); !strings.Contains(answer, "unknown_approval") {
 			t.Errorf("somebody else agreed: %s", answer)
@@ -204,7 +210,12 @@ func TestBatch(t *testing.T) {
 
 func (w *world) approve(t *testing.T, at int, user, id string) string {
 	t.Helper()
-	resp, err := (&http.Client{Transport: as{user}}).Post(w.edges[at]+"/approvals/"+id, "application/json", strings.NewReader(`{"approve":true}`))
+	return w.post(t, at, user, "/approvals/"+id, `{"approve":true}`)
+}
+
+func (w *world) post(t *testing.T, at int, user, path, body string) string {
+	t.Helper()
+	resp, err := (&http.Client{Transport: as{user}}).Post(w.edges[at]+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestH4AGuestTakesNoCallsOfServices(t *testing.T) {
 	s := w.connect(t, 0, "ada", nil)
 	guest := func(cfg edge.Config) *edge.Edge {
 		cfg.Version, cfg.Authenticator, cfg.Logger = "1", users{}, bustest.Logger(t)
-		e, err := edge.New(t.Context(), bustest.Connect(t, w.bus), cfg)
+		e, err := edge.New(t.Context(), bustest.Join(t, w.bus), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

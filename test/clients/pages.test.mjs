@@ -141,7 +141,15 @@ describe('pages', () => {
     await run('mutation { executeTool(input: {name: "ask"}) { is_error } }');
     await answered('INPUT_REQUIRED');
     await page.waitForSelector('#pending form [name="field.name"]');
-    await click(page, '#pending form', 'decline');
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Waits for an answer');
+    await page.keyboard.press('Tab');
+    assert.equal(await page.evaluate(() => document.activeElement.name), 'field.name');
+    await page.focus('.graphiql-query-editor textarea');
+    await page.keyboard.press('Tab');
+    assert.ok(await page.evaluate(() => !document.activeElement.closest('.CodeMirror')), 'Tab leaves the editor');
+    await page.setViewport({ width: 400, height: 800 });
+    assert.ok(await page.$eval('.result-window', e => e.clientWidth > 250), 'a narrow screen shows the answer');
+    await click(page, '#pending form', 'Decline');
     await page.waitForFunction(() => document.getElementById('answered').textContent.includes('decline'));
     await clean();
   });

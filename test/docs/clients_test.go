@@ -163,16 +163,14 @@ func commandLine(t *testing.T, line string) (name string, e entry) {
 	if len(words) < 5 || strings.Join(words[:3], " ") != "claude mcp add" {
 		t.Fatalf("%s: nobody reads that", line)
 	}
-	transport := "stdio"
-	for words = words[3:]; len(words) > 2 && strings.HasPrefix(words[0], "--"); words = words[2:] {
-		switch header, value, _ := strings.Cut(words[1], ": "); words[0] {
-		case "--transport":
-			transport = words[1]
-		case "--header":
-			e.Headers = map[string]string{header: value}
-		default:
-			t.Errorf("%s: what is %s?", line, words[0])
-		}
+	transport, words := "stdio", words[3:]
+	// As the client reads it, --header takes all words up to the next option.
+	if i := slices.Index(words, "--header"); i >= 0 && i+2 == len(words) {
+		header, value, _ := strings.Cut(words[i+1], ": ")
+		e.Headers, words = map[string]string{header: value}, words[:i]
+	}
+	if len(words) > 2 && words[0] == "--transport" {
+		transport, words = words[1], words[2:]
 	}
 	if name = words[0]; transport == "http" && len(words) == 2 {
 		e.URL = words[1]

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/logs"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -251,6 +252,22 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			code, body := do(http.MethodGet, "/audit/list?limit=100", "", "Busbar-Audit", "0perator")
 			return code == http.StatusOK && strings.Contains(body, `"nested"`) && strings.Contains(body, `"job"`)
 		})
+	}
+	following, enough := context.WithCancel(ctx)
+	defer enough()
+	var here int
+	err = logs.Follow(following, connect(permission.Operator), nil, logs.Filter{}, logs.Reader{
+		Record: func(logs.Record) error { return nil },
+		Missed: func(string, string, uint64) error { return nil },
+		Here: func(instances, _, _ int) error {
+			if here = instances; here >= len(of) {
+				enough()
+			}
+			return nil
+		},
+	})
+	if err != nil || here < len(of) {
+		t.Errorf("an operator follows the logs of %d instances: %v", here, err)
 	}
 	before := refreshed.Load()
 	planner.Changed()

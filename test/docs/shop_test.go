@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,23 +18,23 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// shopRows are what docs/comparison.md says of one server that is written twice: what a
-// client asks, and what an answer has in it with the official SDK and with Busbar.
-var shopRows = []struct{ row, method, params, official, busbar string }{
-	{"tools with results of their schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
-	{"a default is filled in", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair"}}`, `{"total":80}`, `{"total":80}`},
-	{"bounds hold before the handler runs", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair","quantity":101}}`, `"isError":true`, `/quantity`},
-	{"a choice that is not there is refused", "tools/call", `{"name":"shop_get","arguments":{"name":"bed"}}`, `"isError":true`, `/name`},
-	{"a resource", "resources/read", `{"uri":"shop://items"}`, `\"price\":80`, `\"price\":80`},
-	{"a template", "resources/read", `{"uri":"shop://items/lamp"}`, `\"price\":30`, `\"price\":30`},
-	{"a template refuses what is not there", "resources/read", `{"uri":"shop://items/bed"}`, `"error"`, `"error"`},
-	{"a prompt", "prompts/get", `{"name":"shop_praise","arguments":{"name":"lamp"}}`, `Praise our lamp for 30 euros.`, `Praise our lamp for 30 euros.`},
-	{"its argument completes itself", "completion/complete", `{"ref":{"type":"ref/prompt","name":"shop_praise"},"argument":{"name":"name","value":"c"}}`, `"values":["chair"]`, `"values":["chair"]`},
-	{"the template's variable, too", "completion/complete", `{"ref":{"type":"ref/resource","uri":"shop://items/{name}"},"argument":{"name":"name","value":"l"}}`, `"values":["lamp"]`, `"values":["lamp"]`},
-	{"instructions for models", "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, `Prices are in euros.`, `Prices are in euros.`},
+// shopRows are what docs/comparison.md says of one server that is written three times: what a
+// client asks, and what an answer has in it with the official SDK, FastMCP and Busbar.
+var shopRows = []struct{ row, method, params, official, fastMCP, busbar string }{
+	{"tools with results of their schema", "tools/call", `{"name":"shop_get","arguments":{"name":"lamp"}}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`, `"structuredContent":{"name":"lamp","price":30}`},
+	{"a default is filled in", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair"}}`, `{"total":80}`, `{"total":80}`, `{"total":80}`},
+	{"bounds hold before the handler runs", "tools/call", `{"name":"shop_quote","arguments":{"name":"chair","quantity":101}}`, `"isError":true`, `"code":-32602`, `/quantity`},
+	{"a choice that is not there is refused", "tools/call", `{"name":"shop_get","arguments":{"name":"bed"}}`, `"isError":true`, `"code":-32602`, `/name`},
+	{"a resource", "resources/read", `{"uri":"shop://items"}`, `\"price\":80`, `\"price\":80`, `\"price\":80`},
+	{"a template", "resources/read", `{"uri":"shop://items/lamp"}`, `\"price\":30`, `\"price\":30`, `\"price\":30`},
+	{"a template refuses what is not there", "resources/read", `{"uri":"shop://items/bed"}`, `"error"`, `"error"`, `"error"`},
+	{"a prompt", "prompts/get", `{"name":"shop_praise","arguments":{"name":"lamp"}}`, `Praise our lamp for 30 euros.`, `Praise our lamp for 30 euros.`, `Praise our lamp for 30 euros.`},
+	{"its argument completes itself", "completion/complete", `{"ref":{"type":"ref/prompt","name":"shop_praise"},"argument":{"name":"name","value":"c"}}`, `"values":["chair"]`, `"values":["chair"]`, `"values":["chair"]`},
+	{"the template's variable, too", "completion/complete", `{"ref":{"type":"ref/resource","uri":"shop://items/{name}"},"argument":{"name":"name","value":"l"}}`, `"values":["lamp"]`, `"values":["lamp"]`, `"values":["lamp"]`},
+	{"instructions for models", "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}`, `Prices are in euros.`, `Prices are in euros.`, `Prices are in euros.`},
 }
 
-// TestSameServer runs the server of docs/comparison.md in both forms, asks both the same,
+// TestSameServer runs the server of docs/comparison.md in its forms, asks all the same,
 // and counts the lines that the page tells.
 func TestSameServer(t *testing.T) {
 	t.Parallel()
@@ -78,10 +79,16 @@ func TestSameServer(t *testing.T) {
 		}
 		return nil
 	})
+	fast := fastMCP(t)
 	page := read(t, "docs/comparison.md")
 	for _, r := range shopRows {
 		if answer := ask(t, "http://"+strings.TrimSpace(theirs), r.method, r.params); !strings.Contains(answer, r.official) {
 			t.Errorf("%s: the official SDK answers %s", r.row, answer)
+		}
+		if fast != "" {
+			if answer := ask(t, fast, r.method, r.params); !strings.Contains(answer, r.fastMCP) {
+				t.Errorf("%s: FastMCP answers %s", r.row, answer)
+			}
 		}
 		if answer := ask(t, ours[1], r.method, r.params); !strings.Contains(answer, r.busbar) {
 			t.Errorf("%s: Busbar answers %s", r.row, answer)
@@ -90,10 +97,43 @@ func TestSameServer(t *testing.T) {
 			t.Errorf("docs/comparison.md has no row %q", r.row)
 		}
 	}
-	row := fmt.Sprintf("| lines of code | %d | %d |", lines(t, "test/bench/peers/shop/main.go"), lines(t, "test/docs/shop/main.go"))
+	row := fmt.Sprintf("| lines of code | %d | %d | %d |", lines(t, "test/bench/peers/shop/main.go"), lines(t, "test/clients/shop.mjs"), lines(t, "test/docs/shop/main.go"))
 	if !strings.Contains(page, row) {
 		t.Errorf("docs/comparison.md lacks %s", row)
 	}
+}
+
+// fastMCP runs the server in its third form, where "make clients" has brought the packages;
+// empty elsewhere.
+func fastMCP(t *testing.T) (url string) {
+	t.Helper()
+	dir := filepath.Join(root, "test/clients")
+	node, _ := filepath.Glob(filepath.Join(dir, "node_modules/node-linux-*/bin/node"))
+	if _, err := os.Stat(filepath.Join(dir, "node_modules/fastmcp")); err != nil || len(node) != 1 {
+		t.Log("FastMCP is not asked: its package, or Node, is not there; make clients brings both")
+		return ""
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	server := exec.Command(node[0], "shop.mjs", port)
+	server.Dir = dir
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	eventually(t, "FastMCP listens", func() error {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err
+	})
+	return "http://" + address + "/mcp"
 }
 
 // ask sends one request of MCP 2025-06-18 and returns the answer.

@@ -150,8 +150,8 @@ var keys = ways{
 
 // TestBounds has what is bounded where it is read refused at every door.
 func TestBounds(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	everyWay := func(t *testing.T, all ways, text string, want ...string) {
 		t.Helper()
 		for name, through := range all {

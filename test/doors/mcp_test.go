@@ -280,7 +280,7 @@ type pipe struct {
 }
 
 // openPipe puts an edge of its own behind stdio.
-func (w *world) openPipe(t *testing.T, who local) *pipe {
+func (w *world) openPipe(t testing.TB, who local) *pipe {
 	t.Helper()
 	e := w.join(t, who)
 	stdin, in := io.Pipe()

@@ -65,8 +65,8 @@ func (w *world) as(t *testing.T, token, path, body string) string {
 // Whoever may know of less sees less in every list, and is told of what it may not
 // know of as of what is not there.
 func TestSights(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	md := func(t *testing.T, token string) context.Context {
 		return metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
 	}

@@ -19,7 +19,7 @@ import (
 // Calls of a batch whose results are twice of what the edge takes for one request.
 const (
 	sizedCalls = 16
-	sizedBytes = 256 << 10
+	sizedBytes = 64 << 10
 	sizedHeld  = 4 * sizedCalls / 2 * sizedBytes
 )
 

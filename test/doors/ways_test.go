@@ -19,8 +19,8 @@ import (
 // /v1, answered with problem details that name the way on, also by what stands before
 // the doors.
 func TestProblems(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	large := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`
 	operator := map[string]string{"Busbar-Audit": operatorToken}
 	text, upgrade := map[string]string{"Content-Type": "text/plain"}, map[string]string{"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": "other"}
@@ -107,8 +107,8 @@ func TestProblems(t *testing.T) {
 
 // TestWaysOn has each door name its own way on, and asks whether what is named is there.
 func TestWaysOn(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
 	for door, answer := range map[string]string{

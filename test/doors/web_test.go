@@ -59,8 +59,8 @@ func (w *world) ask(t *testing.T, d webDoor, change func(*http.Request)) *http.R
 // TestWeb has browsers and others misuse every path (cases 31 to 34 and 46 of
 // the catalogue).
 func TestWeb(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	t.Run("pages of other sites", func(t *testing.T) {
 		for name, change := range map[string]func(*http.Request){
 			"evil origin":      func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
@@ -218,9 +218,9 @@ func (w *world) raw(t *testing.T, request string) (*http.Response, string) {
 // that are too large (case 30): each is refused, the connection ends, and what
 // follows is not taken for a request.
 func TestWire(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
-	smuggled := "POST /tools/look HTTP/1.1\r\nHost: " + w.host + "\r\nAuthorization: Bearer ada\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"key\":\"web\"}"
+	smuggled := "POST /tools/look HTTP/1.1\r\nHost: " + w.host + "\r\nAuthorization: Bearer ada\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"key\":\"wire\"}"
 	for name, c := range map[string]struct {
 		head, body string
 		status     int
@@ -253,7 +253,7 @@ func TestWire(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if n := w.ledger.Runs("web"); n != 0 {
+		if n := w.ledger.Runs("wire"); n != 0 {
 			t.Errorf("the tool ran %d times", n)
 		}
 	})

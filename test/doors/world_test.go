@@ -51,18 +51,21 @@ type world struct {
 	traces *otlp.Traces
 }
 
-func newWorld(t *testing.T) *world { return newWorldOf(t, 0) }
+// together is a world of tests that leave it as it is.
+var together = bustest.Shared[*world]{Start: newWorld}
+
+func newWorld(t testing.TB) *world { return newWorldOf(t, 0) }
 
 // newWorldOf is a world whose edges hold that many bytes of results.
-func newWorldOf(t *testing.T, results int64) *world { return (&world{results: results}).start(t) }
+func newWorldOf(t testing.TB, results int64) *world { return (&world{results: results}).start(t) }
 
-func (w *world) start(t *testing.T) *world {
+func (w *world) start(t testing.TB) *world {
 	t.Helper()
 	w.nats, w.client = bustest.Server(t), &http.Client{Transport: &http.Transport{}}
 	w.policy = &policy{full: gateway.NewInFlight(0), asked: map[string]int{}}
 	t.Cleanup(w.client.CloseIdleConnections)
 	w.keepTrail(t)
-	conn := bustest.Connect(t, w.nats)
+	conn := bustest.Join(t, w.nats)
 	conn.Trace(w.traces.Service(serviceName))
 	servicetest.Join(t, conn, w.service())
 	e := w.join(t, byToken{})
@@ -96,11 +99,11 @@ func (w *world) start(t *testing.T) *world {
 }
 
 // join adds an edge to the bus.
-func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
+func (w *world) join(t testing.TB, who gateway.Authenticator) *edge.Edge {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{
+	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{
 		Version: "1", Authenticator: who, Access: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
 		Audit: edge.Audit{Token: operatorToken}, Tracer: w.traces.Edge(tracesPerSecond),
 	})
@@ -119,7 +122,7 @@ func (w *world) join(t *testing.T, who gateway.Authenticator) *edge.Edge {
 const operatorToken = "0perator"
 
 // keepTrail starts the audit service on a database of its own.
-func (w *world) keepTrail(t *testing.T) {
+func (w *world) keepTrail(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*answerTime)
 	defer cancel()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // TestServiceComesAndGoes is the newcomer's third step: a service joins from
@@ -38,7 +40,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 	}
 	arrives := func(t *testing.T, c *client) {
 		await(t, "list_changed", c.changed)
-		within(t, 2*time.Second, "greet is listed", func() bool { return slices.Contains(c.names(t), "greet") })
+		within(t, bustest.Promptly, "greet is listed", func() bool { return slices.Contains(c.names(t), "greet") })
 		if got := textOf(c.call(t, "greet", map[string]any{"name": "Ada"})); !strings.Contains(got, "Hello, Ada!") {
 			t.Errorf("greet said %q", got)
 		}
@@ -62,7 +64,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 	hello := start(t, "hello", "--nats", dev.nats)
 	each("joins", arrives)
 	hello.signal(syscall.SIGTERM)
-	each("is asked to stop", vanishes(2*time.Second))
+	each("is asked to stop", vanishes(bustest.Promptly))
 	if code := hello.wait(5 * time.Second); code != 0 {
 		t.Errorf("hello exited with %d", code)
 	}

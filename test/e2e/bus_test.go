@@ -85,6 +85,9 @@ type edgeWithTests struct {
 	ledger  *testservice.Ledger
 }
 
+// testEdge is one of tests that only ask it things.
+var testEdge = bustest.Shared[*edgeWithTests]{Start: startTestEdge}
+
 func startTestEdge(t testing.TB) *edgeWithTests {
 	t.Helper()
 	nats := bustest.Server(t)

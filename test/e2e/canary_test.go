@@ -92,7 +92,7 @@ type fleetOfCanaries struct {
 	heard    *overheard
 	// kept is where programs keep data, upstream what GitHub was sent.
 	kept     []string
-	upstream log
+	upstream bustest.Log
 }
 
 const watchful = `

@@ -70,7 +70,7 @@ func connect(t testing.TB, k kind, at place) *client {
 	defer cancel()
 	switch k.transport {
 	case "stdio":
-		stderr := &log{}
+		stderr := &bustest.Log{}
 		args := append([]string{"stdio"}, at.stdio...)
 		cmd := exec.Command(filepath.Join(bin, "busbar"), append(args, proof("busbar", args)...)...)
 		cmd.Env, cmd.Stderr = environment(), stderr

@@ -9,8 +9,8 @@ import (
 // TestHTTPCorpus posts every malformed message to an edge, as a client of each
 // era.
 func TestHTTPCorpus(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	for _, version := range []string{modern, legacy} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
@@ -58,8 +58,8 @@ func checkRefused(t *testing.T, r reply, status, code int, reason string) {
 // TestStdioCorpus writes every malformed message as a line, with a good call
 // behind each: the process lives and answers both.
 func TestStdioCorpus(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	p := startPipe(t, "--nats", e.nats)
 	more := []refused{
 		{"open brackets", "[[[[", 0, parse, "parse_error"},

@@ -46,7 +46,7 @@ func shoot(t *testing.T, url, tool, arguments string, done <-chan struct{}, ende
 		select {
 		case <-done:
 			return
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(25 * time.Millisecond):
 		}
 		key := fmt.Sprintf("test:%s/%d", tool, n)
 		r := modernCall(t, url, fmt.Sprint(n), tool, fmt.Sprintf(arguments, key))

@@ -123,8 +123,8 @@ var variants = []variant{
 
 // TestModernHTTP posts calls of 2026-07-28 with one thing changed.
 func TestModernHTTP(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			body := v.body
@@ -172,8 +172,8 @@ func modernHeadersWithout(replaced []header) []header {
 // TestParameterHeaders calls a tool whose schema mirrors parameters into
 // headers.
 func TestParameterHeaders(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	for _, c := range []struct {
 		name, arguments string
 		headers         []header
@@ -206,7 +206,8 @@ func TestParameterHeaders(t *testing.T) {
 		{"of no parameter", ``, []header{{"Mcp-Param-Unknown", "x"}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			body := modernBody("1", "tools/call", fmt.Sprintf(`"name":"region","arguments":{%s"key":%s},`, c.arguments, quoted(c.name)), "")
+			key := "parameter " + c.name
+			body := modernBody("1", "tools/call", fmt.Sprintf(`"name":"region","arguments":{%s"key":%s},`, c.arguments, quoted(key)), "")
 			r := send(t, post(t, e.mcp, body, append(modernHeaders("tools/call", "region"), c.headers...)...))
 			ran := 0
 			if c.fine {
@@ -217,7 +218,7 @@ func TestParameterHeaders(t *testing.T) {
 			} else {
 				checkRefused(t, r, 400, -32020, "header_mismatch")
 			}
-			if n := e.ledger.Runs(c.name); n != ran {
+			if n := e.ledger.Runs(key); n != ran {
 				t.Errorf("it ran %d times, want %d", n, ran)
 			}
 		})

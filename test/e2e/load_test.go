@@ -38,8 +38,8 @@ type load struct {
 	calls []call
 }
 
-// startLoad has clients call a tool of the edge at url, each every few
-// milliseconds, until finish.
+// startLoad has clients call a tool of the edge at url, each some forty times a second,
+// until finish.
 func startLoad(t testing.TB, url string, clients int, tool, arguments string) *load {
 	t.Helper()
 	l := &load{}
@@ -55,7 +55,7 @@ func startLoad(t testing.TB, url string, clients int, tool, arguments string) *l
 				l.mu.Lock()
 				l.calls = append(l.calls, call{began, time.Since(began), got.message, err})
 				l.mu.Unlock()
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond)
 			}
 		})
 	}

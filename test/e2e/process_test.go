@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,31 +24,13 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout io.Reader
-	stderr log
+	stderr bustest.Log
 	exited chan struct{}
 
 	// extra is what a server writes after its ready line; drained is closed
 	// when there will be no more. Nil before awaitReady.
-	extra   log
+	extra   bustest.Log
 	drained chan struct{}
-}
-
-// log keeps what a child writes.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // start runs a program with its standard streams connected to the test.
@@ -163,7 +143,12 @@ func (p *process) awaitReady() ready {
 			p.t.Fatalf("%s printed %q for its ready line\n%s", p.cmd.Args, line, p.stderr.String())
 		}
 		if m[5] != "" {
-			fleets.Store(m[4], &bustest.Fleet{URL: m[4], Dir: secret.Dir(filepath.Join(m[5], "users"))})
+			f := &bustest.Fleet{URL: m[4], Dir: secret.Dir(filepath.Join(m[5], "users"))}
+			fleets.Store(m[4], f)
+			go func() {
+				<-p.exited
+				fleets.CompareAndDelete(m[4], f) // another test's bus may get its port
+			}()
 		}
 		return ready{mcp: m[1], grpc: m[2], metrics: m[3], nats: m[4], data: m[5], oauth: m[6]}
 	case <-time.After(bustest.Patience):

@@ -31,8 +31,8 @@ func request(t testing.TB, method, url string, headers ...header) *http.Request 
 
 // TestSessions scripts a legacy client over HTTP.
 func TestSessions(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	session := func(id string) []header {
 		return []header{{"MCP-Protocol-Version", legacy}, {"Mcp-Session-Id", id}}
 	}
@@ -161,8 +161,8 @@ func TestSessions(t *testing.T) {
 
 // TestHTTPMethods asks the endpoint in ways it does not serve.
 func TestHTTPMethods(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	for _, c := range []struct {
 		method, version, path string
 		status                int

@@ -200,6 +200,18 @@ func TestStdioQuiet(t *testing.T) {
 	}
 }
 
+// TestStdioServiceFails has the services not start: why is said, and nothing else.
+func TestStdioServiceFails(t *testing.T) {
+	t.Parallel()
+	p := start(t, "busbar", "stdio", "--data-dir", t.TempDir(), "--database-url", "mysql://x")
+	if code := p.wait(bustest.Patience); code != 1 {
+		t.Errorf("exited with %d", code)
+	}
+	if said := p.stderr.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "the database URL is not one of Postgres") {
+		t.Errorf("said %q", said)
+	}
+}
+
 // TestStdioOutputClosed has the client stop listening.
 func TestStdioOutputClosed(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 
 // TestIDs has ids come back as they were written, byte for byte.
 func TestIDs(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	p := startPipe(t, "--nats", e.nats)
 	for _, id := range []string{
 		`0`, `1`, `-1`, `9007199254740991`, `-9007199254740991`, `""`, `"1"`, `"a b"`, `"żółć"`, `"\u0041"`, `"\/"`, `"a\"b"`, `"😀"`, `"\ud83d\ude00"`,
@@ -44,8 +44,8 @@ func TestIDs(t *testing.T) {
 
 // TestNumbers has arguments reach the tool as they were written.
 func TestNumbers(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	for _, n := range []string{`9007199254740993`, `-0`, `0.1`, `1e2`, `1E-7`, `123456789012345678901234567890`, `3.141592653589793238462643`} {
 		t.Run(n, func(t *testing.T) {
 			m := send(t, modernCall(t, e.mcp, "1", "raw", `{"n":`+n+`}`)).message
@@ -61,8 +61,8 @@ func TestNumbers(t *testing.T) {
 
 // TestOversize posts more than the edge reads.
 func TestOversize(t *testing.T) {
+	e := testEdge.Use(t)
 	t.Parallel()
-	e := startTestEdge(t)
 	body := strings.Replace(withID("1"), "KEY", strings.Repeat("x", 1<<20), 1)
 	for name, chunked := range map[string]bool{"with a length": false, "in chunks": true} {
 		t.Run(name, func(t *testing.T) {

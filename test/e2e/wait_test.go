@@ -13,15 +13,17 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	within(t, answerTime, what, ok)
 }
 
-// within is eventually with another time.
+// within is eventually with another time. What takes long is asked for less often, since
+// each time is work of several processes.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for !ok() {
-		if time.Since(began) > limit {
+		waited := time.Since(began)
+		if waited > limit {
 			t.Fatalf("did not happen in %v: %s", limit, what)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(min(max(waited/10, 10*time.Millisecond), 100*time.Millisecond))
 	}
 	return time.Since(began)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/test/caller"
 )
 
@@ -65,13 +69,45 @@ func (w *world) stream(ctx context.Context, name string) (s stream, leader strin
 
 // check is "busbar bus check": every store is where it has to be.
 func (w *world) check(ctx context.Context) error {
-	var urls []string
-	for _, server := range servers {
-		urls = append(urls, "tls://"+w.fleet.At(server, "4222"))
-	}
-	user := filepath.Join(w.fleet.Volume("bus"), "operator")
-	_, err := w.busbar(ctx, "bus", "check", "--nats", strings.Join(urls, ","), "--nats-ca", filepath.Join(user, "ca.pem"), "--nats-nkey", filepath.Join(user, "operator.secret"))
+	_, err := w.busbar(ctx, append([]string{"bus", "check"}, w.onBus()...)...)
 	return err
+}
+
+// onBus are the flags of who looks at the bus.
+func (w *world) onBus() []string {
+	urls, user := w.bus()
+	return []string{"--nats", urls, "--nats-ca", filepath.Join(user, "ca.pem"), "--nats-nkey", filepath.Join(user, permission.Operator+".secret")}
+}
+
+// bus is where its servers are, and the directory of the operator's secrets.
+func (w *world) bus() (urls, operator string) {
+	var all []string
+	for _, server := range servers {
+		all = append(all, "tls://"+w.fleet.At(server, "4222"))
+	}
+	return strings.Join(all, ","), filepath.Join(w.fleet.Volume("bus"), permission.Operator)
+}
+
+// wrong is what "busbar doctor" finds wrong, and what it says would mend that.
+func (w *world) wrong(ctx context.Context) (said []string, err error) {
+	out, err := w.busbar(ctx, append([]string{"doctor", "--json", "--wait", "3s"}, w.onBus()...)...)
+	var all struct {
+		Findings []struct {
+			Check string `json:"check"`
+			State string `json:"state"`
+			What  string `json:"what"`
+			Mend  string `json:"mend"`
+		} `json:"findings"`
+	}
+	if unread := json.Unmarshal(out, &all); unread != nil {
+		return nil, errors.Join(err, unread)
+	}
+	for _, f := range all.Findings {
+		if f.State == "wrong" {
+			said = append(said, fmt.Sprintf("%s: %s (%s)", f.Check, f.What, f.Mend))
+		}
+	}
+	return said, nil // that something is wrong is its exit status
 }
 
 // saysReady is in the line with which a service begins its work.

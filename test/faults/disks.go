@@ -175,7 +175,18 @@ func (w *world) fillFor(ctx context.Context, set []disk, full time.Duration) (sp
 	how := "by itself"
 	err = w.away(parts[0], func() error {
 		span.From = time.Now()
-		err := w.filled(ctx, parts, func() { _ = pause(ctx, full) })
+		var said []string
+		var asked error
+		err := w.filled(ctx, parts, func() {
+			_ = pause(ctx, full/2)
+			said, asked = w.wrong(ctx)
+			_ = pause(ctx, full/2)
+		})
+		if err = errors.Join(err, asked); err != nil {
+			return err
+		}
+		said = append(said, "nothing") // where that is all
+		w.result.row("while the disk of "+strings.Join(parts, ", ")+" is full, busbar doctor says", "what to do", "%s; %d things in all", said[0], len(said)-1)
 		if span.To = time.Now(); err != nil {
 			return err
 		}

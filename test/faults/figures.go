@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -164,7 +165,7 @@ func killNATS(ctx context.Context, w *world) error {
 	if w.full {
 		outage = 3 * time.Minute
 	}
-	n, back := 0, time.Duration(0)
+	n, back, led := 0, time.Duration(0), time.Duration(0)
 	calls, err := w.under(ctx, load.Load{RetryFor: outage + 2*time.Minute}, func(ctx context.Context) (err error) {
 		whole := w.length
 		w.length -= outage + 15*time.Second
@@ -181,7 +182,7 @@ func killNATS(ctx context.Context, w *world) error {
 			return err
 		}
 		_ = pause(ctx, 10*time.Second)
-		back, err = w.blackout(ctx, outage)
+		back, led, err = w.blackout(ctx, outage)
 		return err
 	})
 	w.result.row("kills of a NATS server", "", "%d", n)
@@ -196,31 +197,39 @@ func killNATS(ctx context.Context, w *world) error {
 		}
 	}
 	w.result.row("a try took, p50 / p99 / p99.9 / worst", "p99.9 < 1 s", "%v / %v / %v / %v", quantile(tries, 0.5), quantile(tries, 0.99), quantile(tries, 0.999), quantile(tries, 1))
-	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v", back.Round(100*time.Millisecond))
+	w.result.row(fmt.Sprintf("all NATS servers away for %v: effects again after", outage), "5 s", "%v; a bare client of NATS reached the leaders of the streams for them after %v", back.Round(100*time.Millisecond), led.Round(100*time.Millisecond))
 	return err
 }
 
-// blackout kills all NATS servers, and says how long effects take when they are back.
-func (w *world) blackout(ctx context.Context, d time.Duration) (back time.Duration, err error) {
-	all := []string{"nats-1", "nats-2", "nats-3"}
+// blackout kills all NATS servers, and says how long effects take when they are back, and
+// how long the streams have no leaders.
+func (w *world) blackout(ctx context.Context, d time.Duration) (back, led time.Duration, err error) {
+	wait, end, err := w.led(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer end()
 	err = w.away("nats", func() error {
-		for _, part := range all {
+		for _, part := range servers {
 			if err := w.fleet.Signal(part, syscall.SIGKILL); err != nil {
 				return err
 			}
 		}
 		_ = pause(ctx, d)
-		for _, part := range all {
+		for _, part := range servers {
 			if err := w.fleet.Start(context.WithoutCancel(ctx), part); err != nil {
 				return err
 			}
 		}
 		began := time.Now()
+		var leaders sync.WaitGroup
+		leaders.Go(func() { led = wait() })
 		err := w.usable(ctx)
 		back = time.Since(began)
+		leaders.Wait()
 		return err
 	})
-	return back, err
+	return back, led, err
 }
 
 func killPostgres(ctx context.Context, w *world) error {

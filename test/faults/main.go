@@ -24,6 +24,7 @@ type commandLine struct {
 	Full    bool          `help:"As long and as much as the published figures want."`
 	Streams int           `default:"1000" help:"Idle streams of h7; a tenth as many readers are stuck (default ${default})."`
 	Workers int           `default:"12" help:"Clients at any time (default ${default})."`
+	Bugs    string        `placeholder:"TEXT" help:"Of proof, only bugs with this in their name; each takes one to two minutes."`
 	Report  string        `placeholder:"FILE" help:"Write the report there as well, in Markdown."`
 	Dir     string        `placeholder:"DIR" help:"Keep the fleet's data, logs and histories there. Default: a directory that is removed when nothing was found."`
 }
@@ -107,7 +108,7 @@ func (cl commandLine) run(ctx context.Context) (err error) {
 // one runs a figure on a fleet of its own.
 func (cl commandLine) one(ctx context.Context, f figure, root, dir string) (r *result, err error) {
 	r = &result{figure: f.name, what: f.what, began: time.Now()}
-	w := &world{root: root, dir: dir, seed: cl.Seed, full: cl.Full, workers: cl.Workers, streams: cl.Streams, result: r}
+	w := &world{root: root, dir: dir, seed: cl.Seed, full: cl.Full, workers: cl.Workers, streams: cl.Streams, bugs: cl.Bugs, result: r}
 	if w.length = f.short; cl.Full {
 		w.length = f.long
 	}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,7 +24,11 @@ func prove(ctx context.Context, w *world) error {
 	caught := 0
 	whole := w.result
 	defer func() { w.result = whole }()
-	for i, bug := range bugs {
+	chosen := slices.DeleteFunc(slices.Clone(bugs), func(b planted) bool { return !strings.Contains(b.name, w.bugs) })
+	if len(chosen) == 0 {
+		return fmt.Errorf("no planted bug has %q in its name", w.bugs)
+	}
+	for i, bug := range chosen {
 		began := time.Now()
 		program, err := w.build(ctx, bug, filepath.Join(w.dir, "planted", fmt.Sprint(i)))
 		if err != nil {
@@ -48,7 +53,7 @@ func prove(ctx context.Context, w *world) error {
 		}
 		whole.row("planted: "+bug.name, fmt.Sprint(bug.seen), "%s", seen)
 	}
-	whole.row("planted bugs that were found", "all", "%d of %d", caught, len(bugs))
+	whole.row("planted bugs that were found", "all", "%d of %d", caught, len(chosen))
 	return nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -16,8 +14,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/test/caller"
-	"github.com/busbar-mcp/busbar/test/faults/history"
-	"github.com/busbar-mcp/busbar/test/faults/load"
 	"github.com/busbar-mcp/busbar/test/faults/oracle"
 )
 
@@ -84,115 +80,34 @@ func streams(ctx context.Context, w *world) error {
 		return err
 	}
 	held.close()
-	for deadline := time.Now().Add(time.Minute); ; _ = pause(ctx, time.Second) {
-		after := w.sizes(part)
-		if after.files <= before.files+20 {
-			w.result.row("after they left: descriptors, memory", "as before", "%d (%d before), %.0f MiB (%.0f MiB)", after.files, before.files, after.memory/(1<<20), before.memory/(1<<20))
+	return w.given(ctx, part, before)
+}
+
+// given waits until a part has given back what it had taken since before.
+func (w *world) given(ctx context.Context, part string, before size) error {
+	const (
+		files = 20       // more than before
+		room  = 64 << 20 // what a program keeps for its next calls
+		bound = 5 * time.Minute
+	)
+	began, first := time.Now(), 0.0
+	for ctx.Err() == nil {
+		now, after := w.sizes(part), time.Since(began)
+		if now.files <= before.files+files && first == 0 {
+			first = now.memory
+		}
+		switch less := now.memory <= before.memory+room; {
+		case first == 0 && after > time.Minute:
+			w.result.found(oracle.Finding{Oracle: oracle.Grown, Text: fmt.Sprintf("%s has %d descriptors a minute after all streams ended, %d before", part, now.files, before.files)})
+			return nil
+		case first > 0 && (less || after > bound):
+			w.result.row("after they left: descriptors, memory at once, and after "+after.Round(time.Second).String(), "as before", "%d (%d before), %.0f MiB, %.0f MiB (%.0f MiB before)",
+				now.files, before.files, first/(1<<20), now.memory/(1<<20), before.memory/(1<<20))
 			return nil
 		}
-		if time.Now().After(deadline) {
-			w.result.found(oracle.Finding{Oracle: oracle.Grown, Text: fmt.Sprintf("%s has %d descriptors a minute after all streams ended, %d before", part, after.files, before.files)})
-			return nil
-		}
+		_ = pause(ctx, time.Second)
 	}
-}
-
-// stuck has readers ask for some megabytes each and never read, while others call.
-func (w *world) stuck(ctx context.Context, edge string, n int) error {
-	const uri = "faults:large"
-	body := fmt.Sprintf(`{"uri":%q,"text":%q}`, uri, strings.Repeat("x", 500_000))
-	if a := caller.REST(ctx, edge, caller.Call{Tool: "create_resource", Arguments: body, Key: uri}); !a.OK {
-		return fmt.Errorf("the large resource was not made: %v", a)
-	}
-	reads := load.Load{Workers: 4, Only: []history.Kind{history.ReadOnce}}
-	quiet, err := w.under(ctx, reads, func(context.Context) error { return nil })
-	if err != nil {
-		return err
-	}
-	// The kernel takes some 3 MB for who does not read, and an answer has 128 KiB. Beyond
-	// that the edge has to wait.
-	const asked = 48
-	request := fmt.Sprintf("POST /tools/read_resource HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"uri\":%q}", edge, len(uri)+10, uri)
-	request = strings.Repeat(request, asked)
-	var cut []time.Duration
-	var mu sync.Mutex
-	peak := 0.0
-	reads.Edges = []string{edge}
-	busy, err := w.under(ctx, reads, func(ctx context.Context) error {
-		var all sync.WaitGroup
-		for range n {
-			_ = pause(ctx, 50*time.Millisecond) // what they fetch is not to be what others wait for
-			all.Go(func() {
-				took, err := neverRead(edge, request)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					w.result.found(oracle.Finding{Oracle: oracle.Grown, Text: fmt.Sprintf("a reader that does not read: %v", err)})
-					return
-				}
-				cut = append(cut, took)
-			})
-		}
-		done := make(chan struct{})
-		go func() { all.Wait(); close(done) }()
-		for {
-			peak = max(peak, w.sizes("edge-1").memory)
-			select {
-			case <-done:
-				return nil
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for _, c := range busy {
-		if !c.OK() {
-			w.result.found(oracle.Finding{Oracle: oracle.Refused, Text: fmt.Sprintf("beside readers that do not read: %v", c.Last().Answer)})
-		}
-	}
-	w.result.row("readers that never read, cut after: p50 / worst", "10 s", "%d, %v / %v", len(cut), quantile(cut, 0.5), quantile(cut, 1))
-	w.result.row("the edge meanwhile", "512 MiB", "%.0f MiB at most", peak/(1<<20))
-	w.result.row("calls of others, p99 without and with them", "10 % apart", "%v, %v", quantile(tooks(quiet), 0.99), quantile(tooks(busy), 0.99))
-	return nil
-}
-
-func tooks(calls []history.Call) (all []time.Duration) {
-	for _, c := range calls {
-		all = append(all, c.Took())
-	}
-	return all
-}
-
-// neverRead asks and does not read, until the edge ends the connection. The kernel is
-// told to take little for it.
-func neverRead(edge, request string) (time.Duration, error) {
-	d := net.Dialer{Timeout: 10 * time.Second, Control: func(_, _ string, c syscall.RawConn) (err error) {
-		failed := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-		if err == nil {
-			err = failed
-		}
-		return err
-	}}
-	conn, err := d.Dial("tcp", edge)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = conn.Close() }()
-	began := time.Now()
-	if _, err := io.WriteString(conn, request); err != nil {
-		return 0, err
-	}
-	// Writing shows that the other end has gone, without reading. It is the beginning of
-	// one more request, which the edge would come to after all others.
-	for time.Since(began) < cutTime {
-		time.Sleep(250 * time.Millisecond)
-		if _, err := io.WriteString(conn, "\r\n"); err != nil {
-			return time.Since(began), nil
-		}
-	}
-	return 0, fmt.Errorf("is still connected after %v", cutTime)
+	return ctx.Err()
 }
 
 // listening is many streams.

@@ -39,8 +39,9 @@ type world struct {
 	seed             uint64
 	full             bool
 	workers, streams int
-	runs             int  // of clients, so far
-	old              bool // the fleet began with the previous release
+	bugs             string // of those that are planted
+	runs             int    // of clients, so far
+	old              bool   // the fleet began with the previous release
 	length           time.Duration
 	result           *result
 
@@ -299,7 +300,7 @@ func exists(file string) bool {
 // busbar runs the command for who runs the fleet.
 func (w *world) busbar(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, w.fleet.Program("busbar"), args...)
-	cmd.Env = []string{"HOME=" + w.dir, "BUSBAR_URL=http://" + w.addresses()[0], "BUSBAR_TIMEOUT=0"}
+	cmd.Env = []string{"HOME=" + w.dir, "BUSBAR_URL=http://" + w.addresses()[0], "BUSBAR_TIMEOUT=0", "BUSBAR_DATABASE_URL=" + fmt.Sprintf(databaseURL, w.fleet.At("database", "5432"))}
 	var said, out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/types"
@@ -33,10 +31,11 @@ const (
 // Fleet runs a topology.
 type Fleet struct {
 	*topology
-	place *place
-	root  string
-	out   io.Writer
-	built map[string]bool
+	place   *place
+	profile string
+	root    string
+	out     io.Writer
+	built   map[string]bool
 	// instead are programs of parts that run others than what this checkout builds.
 	instead map[string]string
 }
@@ -64,17 +63,30 @@ func New(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	t.parts = slices.DeleteFunc(t.parts, func(p types.ServiceConfig) bool { return slices.Contains(o.Without, p.Name) })
-	return &Fleet{topology: t, place: newPlace(o.Dir, cmp.Or(o.Network, "127.0.7"), t), root: o.Root, out: o.Out, built: map[string]bool{}, instead: map[string]string{}}, nil
+	return &Fleet{topology: t, place: newPlace(o.Dir, cmp.Or(o.Network, "127.0.7"), t), profile: o.Profile, root: o.Root, out: o.Out, built: map[string]bool{}, instead: map[string]string{}}, nil
 }
 
-// Up starts what does not run, and waits until all of it can be used.
-func (f *Fleet) Up(ctx context.Context) error {
-	for _, part := range f.parts {
+// Up starts what does not run of some parts, with what they need, or of all where none is
+// named, and waits until it can be used.
+func (f *Fleet) Up(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if _, err := f.part(name); err != nil {
+			return err
+		}
+	}
+	if err := f.vacant(); err != nil {
+		return err
+	}
+	if err := f.remember(); err != nil {
+		return err
+	}
+	parts := f.needed(names)
+	for _, part := range parts {
 		if err := f.start(ctx, part); err != nil {
 			return fmt.Errorf("%s: %w", part.Name, err)
 		}
 	}
-	for _, part := range f.parts {
+	for _, part := range parts {
 		if err := f.healthy(ctx, part); err != nil {
 			return fmt.Errorf("%s: %w", part.Name, err)
 		}
@@ -184,7 +196,7 @@ func (f *Fleet) start(ctx context.Context, part types.ServiceConfig) error {
 	}
 	if once(part) {
 		if err := c.Wait(); err != nil {
-			return fmt.Errorf("%w; see %s", err, log.Name())
+			return fmt.Errorf("%w: %s; see %s", err, f.lastWords(part.Name), log.Name())
 		}
 		return nil
 	}
@@ -234,15 +246,12 @@ func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 		}
 		f.built[path] = true
 		return append([]string{path}, args...), nil
-	case name == "prometheus":
 	case name == "haproxy":
 		args = []string{"-f", filepath.Join(f.place.root(part.Name), "usr/local/etc/haproxy/haproxy.cfg")}
-	default:
-		return nil, fmt.Errorf("%w: %s shows what a container would", errNotHere, name)
 	}
-	path, err := exec.LookPath(name)
+	path, err := f.installed(part)
 	if err != nil {
-		return nil, fmt.Errorf("%w: install %s", errNotHere, name)
+		return nil, err
 	}
 	return append([]string{path}, args...), nil
 }
@@ -281,99 +290,12 @@ func (f *Fleet) listens(ctx context.Context, part types.ServiceConfig, ended <-c
 			}
 			select {
 			case err := <-ended:
-				return fmt.Errorf("it ended: %v", err)
+				return fmt.Errorf("it ended with %v: %s", err, f.lastWords(part.Name))
 			case <-ctx.Done():
 				return fmt.Errorf("it does not listen on %s: %w", at, err)
 			case <-time.After(askEvery):
 			}
 		}
-	}
-	return nil
-}
-
-// Status says what runs, and where.
-func (f *Fleet) Status() error {
-	table := tabwriter.NewWriter(f.out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "PART\tSTATE\tADDRESS")
-	for _, part := range f.parts {
-		state := "not running"
-		switch {
-		case once(part):
-			state = "runs once"
-		case f.running(part.Name):
-			state = "running"
-		}
-		var at []string
-		for _, port := range part.Expose {
-			at = append(at, net.JoinHostPort(f.place.address(part), port))
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", part.Name, state, strings.Join(at, " "))
-	}
-	return table.Flush()
-}
-
-// Signal sends a part and its children a signal; one that is killed is gone afterwards.
-func (f *Fleet) Signal(name string, signal syscall.Signal) error {
-	if _, err := f.part(name); err != nil {
-		return err
-	}
-	pid := f.PID(name)
-	if pid == 0 {
-		return fmt.Errorf("%s does not run", name)
-	}
-	if err := syscall.Kill(-pid, signal); err != nil {
-		return fmt.Errorf("signal %s: %w", name, err)
-	}
-	if signal == syscall.SIGKILL {
-		return f.gone(name)
-	}
-	return nil
-}
-
-// Stop has a part end in its own way, and waits until it has.
-func (f *Fleet) Stop(name string) error {
-	part, err := f.part(name)
-	if err != nil {
-		return err
-	}
-	pid := f.PID(name)
-	if pid == 0 {
-		return nil
-	}
-	_ = syscall.Kill(-pid, syscall.SIGCONT)
-	if err := syscall.Kill(pid, endSignal(part)); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return f.gone(name)
-}
-
-// Down stops everything, what others need last.
-func (f *Fleet) Down(volumes bool) (err error) {
-	for _, part := range slices.Backward(f.parts) {
-		if f.Stop(part.Name) == nil {
-			continue
-		}
-		fmt.Fprintf(f.out, "%s does not end; killing it\n", part.Name)
-		if pid := f.PID(part.Name); pid != 0 {
-			_ = syscall.Kill(-pid, syscall.SIGKILL)
-		}
-		err = errors.Join(err, f.gone(part.Name))
-	}
-	if err == nil && volumes {
-		err = os.RemoveAll(f.place.dir)
-	}
-	return err
-}
-
-// gone waits until a part has ended.
-func (f *Fleet) gone(name string) error {
-	for deadline := time.Now().Add(stopTime); f.PID(name) != 0; time.Sleep(askEvery) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s has not ended", name)
-		}
-	}
-	if err := os.Remove(f.file(name, "pid")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return nil
 }

@@ -1,10 +1,14 @@
 package fleet
 
 import (
+	"errors"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,13 +98,23 @@ func TestTopology(t *testing.T) {
 	}
 	small, fleet := names(topologyOf(t, "small")), names(topologyOf(t, "fleet"))
 	for _, one := range small {
-		if one != "nats" && one != "bus" && !slices.Contains(fleet, one) {
+		if one != "nats" && !slices.Contains(fleet, one) {
 			t.Errorf("%s is in a small fleet and in no large one", one)
 		}
 	}
 	for _, two := range []string{"edge-2", "text-2", "resource-2", "audit-2", "nats-3"} {
 		if slices.Contains(small, two) || !slices.Contains(fleet, two) {
 			t.Errorf("%s has to be in the large fleet alone", two)
+		}
+	}
+	top := topologyOf(t, "fleet")
+	for _, want := range [][]string{{"database"}, {"bus", "nats-1", "nats-2", "nats-3", "text"}} {
+		var got []string
+		for _, part := range top.needed(want[len(want)-1:]) {
+			got = append(got, part.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("to start %s, %q are needed; got %q", want[len(want)-1], want, got)
 		}
 	}
 	if _, err := load(t.Context(), root, "huge"); err == nil {
@@ -154,5 +168,108 @@ func TestDockerfile(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(work))
 	if len(version) != 2 || !strings.Contains(string(docker), "golang:"+version[1]+" ") {
 		t.Errorf("the modules ask for Go %v", version)
+	}
+}
+
+// A small fleet's one NATS server has the names of all three, so that nobody looks for
+// servers that are not there.
+func TestOneServerHasAllNames(t *testing.T) {
+	t.Parallel()
+	top := topologyOf(t, "small")
+	p := newPlace("/fleet", "127.0.7", top)
+	for _, server := range strings.Split(setting(top.project.Services["edge-1"], "BUSBAR_NATS"), ",") {
+		if got := p.here(top.project.Services["edge-1"], server); got != "tls://"+p.hosts["nats-1"]+":4222" {
+			t.Errorf("%s is %s", server, got)
+		}
+	}
+}
+
+// What listens where a part would is not taken for that part, nothing is started, and a
+// part that has ended says so.
+func TestAddressesThatAreTaken(t *testing.T) {
+	t.Parallel()
+	network, claim, err := Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = claim.Close() }()
+	dir, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	f, err := New(t.Context(), Options{Root: dir, Dir: t.TempDir(), Profile: "small", Network: network, Out: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", f.At("text-1", "9100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := f.Up(t.Context()); err == nil || !strings.Contains(err.Error(), l.Addr().String()) || out.Len() > 0 {
+		t.Errorf("it was started, or does not say what is taken: %v\n%s", err, &out)
+	}
+	if err := os.MkdirAll(filepath.Dir(f.file("nats", "pid")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.file("nats", "pid"), []byte(strconv.Itoa(ended.Process.Pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Status(); err != nil || !strings.Contains(out.String(), "ended; see "+f.Log("nats")) {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if err := f.Down(true); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who stops a command is told whether parts run on, and a part that ends at once tells why.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(t.Context(), Options{Root: dir, Dir: t.TempDir(), Profile: "small"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Interrupted(); err.Error() != "interrupted; no part runs" {
+		t.Error(err)
+	}
+	at := f.place.root("text")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	part := exec.CommandContext(t.Context(), "sleep", "1h")
+	part.Dir = at
+	if err := part.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = part.Process.Kill(); _ = part.Wait() }()
+	if err := os.WriteFile(f.file("text", "pid"), []byte(strconv.Itoa(part.Process.Pid)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err = f.Interrupted()
+	var code interface{ ExitCode() int }
+	if !strings.Contains(err.Error(), "go on (1)") || !errors.As(err, &code) || code.ExitCode() != 130 {
+		t.Errorf("%v, %v", err, code)
+	}
+	for said, want := range map[string]string{
+		"":           "",
+		"one\ntwo\n": "two",
+		`{"level":"INFO","msg":"starting"}` + "\n" + `{"level":"ERROR","msg":"no database"}` + "\n": "no database",
+	} {
+		if err := os.WriteFile(f.Log("text"), []byte(said), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.lastWords("text"); got != want {
+			t.Errorf("%q has the last words %q", said, got)
+		}
 	}
 }

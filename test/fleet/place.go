@@ -31,17 +31,31 @@ func newPlace(dir, network string, t *topology) *place {
 	for i, name := range slices.Sorted(maps.Keys(p.hosts)) {
 		p.hosts[name] = fmt.Sprintf("%s.%d", network, i+1)
 	}
+	// In a small fleet one server of NATS has the names of all.
+	for _, part := range t.parts {
+		for _, alias := range aliases(part) {
+			p.hosts[alias] = p.address(part)
+		}
+	}
 	return p
 }
 
 // host is what others call a part: its name, or the one that it stands in for.
 func host(part types.ServiceConfig) string {
-	for _, network := range part.Networks {
-		if network != nil && len(network.Aliases) > 0 {
-			return network.Aliases[0]
-		}
+	if all := aliases(part); len(all) > 0 {
+		return all[0]
 	}
 	return part.Name
+}
+
+// aliases are more names of a part.
+func aliases(part types.ServiceConfig) (all []string) {
+	for _, network := range part.Networks {
+		if network != nil {
+			all = append(all, network.Aliases...)
+		}
+	}
+	return all
 }
 
 // address is that of a part.

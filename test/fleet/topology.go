@@ -5,6 +5,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -46,7 +47,7 @@ func load(ctx context.Context, root, profile string, more ...string) (*topology,
 			return
 		}
 		placed[name] = true
-		for _, dependency := range part.GetDependencies() {
+		for _, dependency := range slices.Sorted(maps.Keys(part.DependsOn)) {
 			place(dependency)
 		}
 		t.parts = append(t.parts, part)
@@ -61,6 +62,23 @@ func load(ctx context.Context, root, profile string, more ...string) (*topology,
 		place(name)
 	}
 	return t, nil
+}
+
+// needed are some parts with what they depend on, in the order in which they start; all
+// parts where none is named.
+func (t *topology) needed(names []string) (parts []types.ServiceConfig) {
+	if len(names) == 0 {
+		return t.parts
+	}
+	names = slices.Clone(names)
+	for _, part := range slices.Backward(t.parts) {
+		if slices.Contains(names, part.Name) {
+			names = append(names, part.GetDependencies()...)
+			parts = append(parts, part)
+		}
+	}
+	slices.Reverse(parts)
+	return parts
 }
 
 // withoutCollector has traces sent nowhere, unless this machine's environment says where:

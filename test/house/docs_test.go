@@ -26,6 +26,21 @@ func TestDocuments(t *testing.T) {
 	top := root(t)
 	files := documents(t, top)
 
+	t.Run("lists have each of their lines once", func(t *testing.T) {
+		for _, path := range []string{"CHANGELOG.md", "docs/adr/README.md", "docs/adr/0003-dependencies.md", "docs/track-record.md"} {
+			seen := map[string]bool{}
+			for line := range strings.Lines(files[path]) {
+				entry := strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "| [") || strings.HasPrefix(line, "| `")
+				if entry && seen[line] {
+					t.Errorf("%s has a line twice, as merges leave them: %.80s", path, line)
+				}
+				seen[line] = true
+			}
+			if len(seen) == 0 {
+				t.Errorf("no %s", path)
+			}
+		}
+	})
 	t.Run("links lead somewhere", func(t *testing.T) {
 		for path, text := range files {
 			for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {

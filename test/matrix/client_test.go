@@ -16,7 +16,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
-	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/door/stdio"
 )
 
@@ -124,7 +123,7 @@ func (w *world) serveHTTP(c *client) (over sdk.Transport, stopped func()) {
 	var servers []*httptest.Server
 	var addresses []string
 	for i, e := range w.edges {
-		srv := httptest.NewServer(c.tap.before(i, e.Handler(door.Guard{Loopback: true})))
+		srv := httptest.NewServer(c.tap.before(i, e))
 		servers, addresses = append(servers, srv), append(addresses, srv.Listener.Addr().String())
 	}
 	balancer := roundRobin(c.t, addresses)

@@ -95,7 +95,7 @@ func listChanged(t *testing.T, w *world, c *client) {
 	w.svc.RemoveTool("new")
 	receive(t, "tools/list_changed after a tool was removed", c.tools)
 	// What would come twice would come before this.
-	w.svc.AddPrompt(mcp.Prompt{Name: "new"}, nil, nil)
+	w.svc.AddPrompt(mcp.Prompt{Name: "new"}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, nil }, nil)
 	receive(t, "prompts/list_changed", c.prompts)
 	came := c.tap.all(said(mcp.NotifyToolsChanged))
 	if len(came) != 2 {

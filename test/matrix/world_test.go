@@ -5,13 +5,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
+	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/test/testservice"
 )
 
@@ -20,7 +23,7 @@ import (
 type world struct {
 	nats   string
 	svc    *service.Service
-	edges  []*edge.Edge
+	edges  []http.Handler
 	ledger testservice.Ledger
 }
 
@@ -28,8 +31,8 @@ func newWorld(t *testing.T, transport string) *world {
 	t.Helper()
 	w := &world{nats: bustest.Server(t)}
 	w.svc = w.service()
-	for range 2 {
-		running, err := w.svc.Start(soon(t), bustest.Connect(t, w.nats))
+	for _, join := range []func(testing.TB, string) *bus.Conn{bustest.Connect, bustest.Join} {
+		running, err := w.svc.Start(soon(t), join(t, w.nats))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +45,8 @@ func newWorld(t *testing.T, transport string) *world {
 		})
 	}
 	if transport != stdioTransport {
-		w.edges = []*edge.Edge{w.join(t), w.join(t)}
+		guard := door.Guard{Loopback: true}
+		w.edges = []http.Handler{w.join(t).Handler(guard), w.join(t).Handler(guard)}
 	}
 	return w
 }
@@ -51,7 +55,7 @@ func newWorld(t *testing.T, transport string) *world {
 func (w *world) join(t *testing.T) *edge.Edge {
 	t.Helper()
 	ctx := soon(t)
-	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestSampling(t *testing.T) {
 	}
 
 	// MCP clients bring models of their own.
-	e, merr := edge.New(t.Context(), bustest.Connect(t, url), edge.Config{Version: "1"})
+	e, merr := edge.New(t.Context(), bustest.Join(t, url), edge.Config{Version: "1"})
 	if merr != nil {
 		t.Fatal(merr)
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
-// TestInit builds and tests what "busbar init" writes: against a clone as it is, since its
-// go.mod and go.sum are whole, and against a release, of which it requires the modules.
+// TestInit compiles what "busbar init" writes, with its tests, against a clone, as it is
+// since its go.mod and go.sum are whole, and runs its tests against a release, of which it
+// requires the modules. Both are of this tree.
 func TestInit(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -36,12 +37,12 @@ func TestInit(t *testing.T) {
 	for name, from := range map[string]struct {
 		env  []string
 		flag string
+		then []string
 	}{
-		"shop": {environment("readonly"), "--busbar=" + root}, "store": {proxied, "--release=" + release},
+		"shop":  {environment("readonly"), "--busbar=" + root, []string{"vet", "./..."}},
+		"store": {proxied, "--release=" + release, []string{"test", "-count=1", "./..."}},
 	} {
 		run(from.env, home, built[0], "init", name, from.flag)
-		dir := filepath.Join(home, name)
-		run(from.env, dir, "go", "build", ".")
-		run(from.env, dir, "go", "test", "-count=1", "./...")
+		run(from.env, filepath.Join(home, name), "go", from.then...)
 	}
 }

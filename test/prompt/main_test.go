@@ -83,7 +83,7 @@ func (w *world) edge(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Join(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

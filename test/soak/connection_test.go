@@ -143,7 +143,8 @@ func openSSE(ctx context.Context, _ *fleet, e *edge) (client, error) {
 
 // openStdio runs an edge of its own behind standard input and output.
 func openStdio(_ context.Context, f *fleet, _ *edge) (client, error) {
-	cmd := exec.Command(filepath.Join(filepath.Dir(f.edges[0].argv[0]), "busbar"), "stdio", "--nats", "nats://"+f.nats.argv[1])
+	cmd := exec.Command(filepath.Join(filepath.Dir(f.edges[0].argv[0]), "busbar"), "stdio", "--nats", "nats://"+f.nats.argv[1],
+		"--audit-spool", f.spool()) // what it cannot send at its end, an edge sends
 	cmd.Env = f.edges[0].env
 	diesWithUs(cmd)
 	in, err := cmd.StdinPipe()

@@ -28,7 +28,7 @@ func TestFaults(t *testing.T) {
 			{key: "c", kind: "rest write", certainty: maybe, ended: at},
 		}
 		w.refused = []refusal{{"rest write", at.Add(time.Second), at.Add(2 * time.Second), caller.Answer{Reason: "unavailable", Executed: "no"}}}
-		rows := []row{{Call: "1", Outcome: "begun", Time: at.Add(-time.Minute)}, {Call: "1", Outcome: "ok", Executed: "yes"}, {Call: "3", Outcome: "begun", Time: at}}
+		rows := []row{{Call: "1", Outcome: "begun", Time: at.Add(-time.Minute)}, {Call: "1", Outcome: "ok", Executed: "yes"}, {Call: "3", Outcome: "begun", Time: at}, {Call: "1", Outcome: "rate_limited", Executed: "no", Repeated: 2}}
 		for i := range rows {
 			rows[i].Name, rows[i].Arguments.Key = "append", map[string]string{"1": "a", "3": "c"}[rows[i].Call]
 		}

@@ -38,6 +38,9 @@ type edge struct {
 	web, grpc, metrics string
 }
 
+// spool is where records wait that the bus does not take, those of all edges.
+func (f *fleet) spool() string { return filepath.Join(f.dir, "spool") }
+
 func startFleet(t *testing.T, bin string) *fleet {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "busbar-soak-")
@@ -63,7 +66,7 @@ func startFleet(t *testing.T, bin string) *fleet {
 	for i := range f.edges {
 		e := &edge{web: freeAddress(t), grpc: freeAddress(t), metrics: freeAddress(t)}
 		e.process = f.add(fmt.Sprint("edge-", i), nil, busbar, "edge", "--nats", url, "--listen", e.web, "--grpc-listen", e.grpc,
-			"--metrics-listen", e.metrics, "--metrics-token-file", reads, "--audit-spool", filepath.Join(dir, "spool"))
+			"--metrics-listen", e.metrics, "--metrics-token-file", reads, "--audit-spool", f.spool())
 		e.up = func() bool { return ready(e.web) }
 		f.edges[i] = e
 	}

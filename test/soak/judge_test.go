@@ -26,6 +26,8 @@ type row struct {
 	Arguments struct {
 		Key string `json:"key"`
 	} `json:"arguments"`
+	// Repeated is how many refusals like that of the call the row counts; 0 for a call itself.
+	Repeated int `json:"repeated"`
 }
 
 // inLedger are the tools whose effects the ledger has.
@@ -139,6 +141,9 @@ func (w *world) judgeAnswers(ran effects) {
 func (w *world) judgeTrail(ran effects, rows []row) {
 	begun, ends := map[string]row{}, map[string]row{}
 	for _, r := range rows {
+		if r.Repeated > 0 {
+			continue
+		}
 		into := ends
 		if r.Outcome == "begun" {
 			into = begun

@@ -116,10 +116,16 @@ func (m *measuring) sample(ctx context.Context) {
 	flat := func(room float64) func(*series) {
 		return func(s *series) { s.from, s.room = m.total/3, room }
 	}
+	kept, listed := m.streams(ctx)
 	for _, p := range m.f.all {
 		// What is killed again and again has no memory to be judged.
 		if pid := p.pid(); pid != 0 && !strings.HasSuffix(p.name, "-1") {
-			if rss, ok := residentBytes(pid); ok {
+			rss, ok := residentBytes(pid)
+			if p == m.f.nats {
+				// It has what it keeps in memory, with an index that is as large.
+				rss, ok = rss-2*kept, ok && listed
+			}
+			if ok {
 				m.add(p.name+" memory", "MiB", rss/mib, flat(24))
 			}
 			if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)); err == nil {
@@ -130,10 +136,15 @@ func (m *measuring) sample(ctx context.Context) {
 	if n, ok := metric(ctx, m.f.edges[0].metrics, "go_goroutines"); ok {
 		m.add(goroutines, "", n, flat(150))
 	}
+}
+
+// streams measures what JetStream keeps, and returns the sum, bytes.
+func (m *measuring) streams(ctx context.Context) (kept float64, listed bool) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	list := m.js.ListStreams(ctx)
 	for info := range list.Info() {
+		kept += float64(info.State.Bytes)
 		bytes, age, most := float64(info.State.Bytes)/mib, info.Config.MaxAge, float64(info.Config.MaxBytes)/mib
 		m.add(strings.TrimPrefix(info.Config.Name, "KV_"), "MiB", bytes, func(s *series) {
 			if most > 0 {
@@ -150,6 +161,7 @@ func (m *measuring) sample(ctx context.Context) {
 			}
 		})
 	}
+	return kept, list.Err() == nil
 }
 
 func residentBytes(pid int) (float64, bool) {

@@ -56,8 +56,8 @@ var heldLists = map[string]func(t *testing.T, w *world, token string) string{
 }
 
 func TestHeldCalls(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	a := w.tool(t, ada, "approved", `{"key":"held"}`)
 	id := a.member("data.approval")
 	if a.status != http.StatusAccepted && id == "" {
@@ -91,8 +91,8 @@ func TestHeldCalls(t *testing.T) {
 
 // Each principal's idempotency keys are its own.
 func TestIdempotencyKeys(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	// ada, again with another token, is the same; the last two run together.
 	for i, token := range []string{ada, amy, bob, "beta:ada", "ac:meada", "acm:eada"} {
 		key := fmt.Sprintf("of %d", i)
@@ -127,8 +127,8 @@ func TestIdempotencyKeys(t *testing.T) {
 
 // What is kept of one principal's results is shown to no other.
 func TestKeptResults(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	first := map[string]string{}
 	for _, token := range []string{ada, bob, amy, "beta:ada", "ac:meada", "acm:eada", ada, bob} {
 		a := w.must(t, token, "cached", `{"x":1}`)
@@ -146,8 +146,8 @@ func TestKeptResults(t *testing.T) {
 }
 
 func TestTasks(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	begun := w.modern(t, ada, "tools/call", "job", `"name":"job","arguments":{"ms":1500}`)
 	id := begun.member("result.taskId")
 	if id == "" {
@@ -177,8 +177,8 @@ func TestTasks(t *testing.T) {
 
 // A tool calls others as its caller, and as nobody else.
 func TestToolsThatCallTools(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	w.must(t, ada, "create_resource", `{"uri":"note://acme","text":"ACME ONLY"}`)
 	for _, token := range []string{ada, bob} {
 		if a := w.must(t, token, "forward", `{"name":"who","args":{}}`); !a.says(strings.ReplaceAll(token, ":", "/")) {

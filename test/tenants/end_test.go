@@ -12,18 +12,19 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // soon is how long a stream may go on after its credentials have ended: a second, and
 // what a busy machine adds.
-const soon = 5 * time.Second
+const soon = bustest.Promptly
 
 // A stream ends when the credentials that it was opened with end, and says nothing
 // more.
 func TestM3StreamsEndWithTheirCredentials(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	events := func(method, path, body string, headers ...string) func(*testing.T, string) func() string {
 		return func(t *testing.T, token string) func() string {
 			s := w.stream(t, 0, token, method, path, body, headers...)

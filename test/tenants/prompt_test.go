@@ -100,8 +100,8 @@ func said(body string, err error) answer {
 
 // A prompt is its tenant's: it is in its lists alone, and for others it is unknown.
 func TestH9PromptsOfATenant(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	w.must(t, ada, "create_prompt", "{"+definition("plan", "ACME CONFIDENTIAL")+"}")
 	for way, list := range promptLists {
 		t.Run(way, func(t *testing.T) {
@@ -135,8 +135,8 @@ func TestH9PromptsOfATenant(t *testing.T) {
 // What is everybody's is only changed by who has no tenant, and replaced for a tenant
 // by a prompt of its own.
 func TestEverybodysPrompts(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	for tool, arguments := range map[string]string{"update_prompt": `{"version":1,` + definition("make_plan", "mine") + "}", "delete_prompt": `{"name":"make_plan","version":1}`} {
 		if a := w.tool(t, ada, tool, arguments); a.status != http.StatusForbidden || !a.says("create_prompt") {
 			t.Errorf("%s: %d %s", tool, a.status, a.body)

@@ -434,7 +434,7 @@ func (x *wanderer) rpc() error {
 // BUSBAR_RANDOM_SEED makes the same ones again.
 func TestOneTool(t *testing.T) {
 	t.Parallel()
-	requests, seed := int64(3000), rand.Uint64()
+	requests, seed := int64(1000), rand.Uint64()
 	if n, err := strconv.ParseInt(os.Getenv("BUSBAR_RANDOM_REQUESTS"), 10, 64); err == nil {
 		requests = n
 	}

@@ -73,8 +73,8 @@ var resourceLists = map[string]func(t *testing.T, w *world, token string) string
 }
 
 func TestResources(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	const uri = "custom://config/acmeplan"
 	w.must(t, ada, "create_resource", `{"uri":"`+uri+`","text":"acme only"}`)
 	w.must(t, ada, "create_resource", `{"uri":"custom://config/acmeplan2","text":"acme only"}`)

@@ -42,8 +42,8 @@ func in(session string) []string {
 }
 
 func TestSessions(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	id := w.session(t, ada)
 	if a := w.do(t, again, "POST", "/mcp", legacy("1", "ping", ""), in(id)...); a.status != http.StatusOK {
 		t.Errorf("another token of the same principal: %d %s", a.status, a.body)
@@ -188,8 +188,8 @@ func approved(key string) string {
 // What somebody is asked is answered over its own session or connection, and by nobody
 // else who knows the question's id.
 func TestM4QuestionsAnsweredByWhoWasAsked(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	for way, ask := range askers {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -245,8 +245,8 @@ func quoted(id string) string {
 
 // A post to a stream is taken from the principal who opened it, whatever its token.
 func TestM5PostsOfThePrincipal(t *testing.T) {
+	w := together.Use(t)
 	t.Parallel()
-	w := newWorld(t)
 	s := w.stream(t, 0, ada, "GET", "/sse", "")
 	path := s.data("/messages").body
 	for _, token := range strangers {

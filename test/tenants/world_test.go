@@ -104,9 +104,12 @@ type node struct {
 	grpc gatewayv1.GatewayServiceClient
 }
 
-func newWorld(t *testing.T) *world { return newWorldWith(t, gateway.Open{}) }
+// together is a world of tests that neither add services nor count what everybody hears.
+var together = bustest.Shared[*world]{Start: newWorld}
 
-func newWorldWith(t *testing.T, access gateway.Access) *world {
+func newWorld(t testing.TB) *world { return newWorldWith(t, gateway.Open{}) }
+
+func newWorldWith(t testing.TB, access gateway.Access) *world {
 	t.Helper()
 	w := &world{
 		nats: bustest.Server(t), tokens: &tokens{revoked: map[string]bool{}}, access: access, client: &http.Client{Transport: &http.Transport{}},
@@ -126,13 +129,13 @@ func newWorldWith(t *testing.T, access gateway.Access) *world {
 	return w
 }
 
-func (w *world) run(t *testing.T) func(*service.Service, error) {
+func (w *world) run(t testing.TB) func(*service.Service, error) {
 	return func(s *service.Service, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := s.Start(t.Context(), bustest.Connect(t, w.nats))
+		r, err := s.Start(t.Context(), bustest.Join(t, w.nats))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,11 +181,11 @@ func (w *world) whose() *service.Service {
 }
 
 // serve starts another edge, which knows of some services.
-func (w *world) serve(t *testing.T, audit edge.Audit, services ...string) (n node) {
+func (w *world) serve(t testing.TB, audit edge.Audit, services ...string) (n node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, w.nats), edge.Config{Version: "1", Authenticator: w.tokens, Access: w.access, Audit: audit, Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Authenticator: w.tokens, Access: w.access, Audit: audit, Logger: bustest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,10 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas int) error {
 func advise(err error) error {
 	var api *jetstream.APIError
 	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrNoStreamResponse):
+	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("stream AUDIT is not there: start an edge, which makes it (%w)", err)
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("no NATS server takes events for stream AUDIT: \"busbar doctor\" says why (%w)", err)
 	case errors.As(err, &api) && strings.Contains(api.Description, "maximum bytes"):
 		return fmt.Errorf("stream AUDIT is full: is the audit service running? (%w)", err)
 	case errors.As(err, &api) && api.Code >= 500:

@@ -144,12 +144,13 @@ func OfEdges() User {
 }
 
 // OfOperators is the user of people: they list services, assign names, accept
-// definitions of tools, make and revoke API keys, ask services for their counts, and look at how streams are kept.
+// definitions of tools, make and revoke API keys, ask services for their counts and what their calls log, and look at
+// how streams are kept.
 func OfOperators() User {
 	u := User{
 		Name: Operator,
 		Publish: []string{
-			"$KV.names.>", "$KV.accepted.*", "$JS.API.DIRECT.GET.KV_accepted", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.catalogue.*",
+			"$KV.names.>", "$KV.accepted.*", "$JS.API.DIRECT.GET.KV_accepted", "$KV.access.>", "mcp.ctl.edge.names", "mcp.audit.operator", "$SRV.>", "mcp.ctl.*.stats.*", "mcp.ctl.*.logs", "mcp.ctl.*.catalogue.*",
 			"$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.LIST.*", "$SYS.REQ.USER.INFO",
 		},
 		Subscribe: []string{"$KV.registry.>", "$KV.catalogue.>", "mcp.ctl.edge.names", "mcp.evt.*.updated", Inbox(Operator)},

@@ -54,6 +54,8 @@ type Announcer struct {
 	ann       *busv1.Announcement
 	catalogue []byte
 	written   time.Time // when the catalogue was last stored
+	kept      time.Time // when the registry last took a beat
+	refused   error     // why it has not taken one since
 	// unasked ends that edges can ask for the catalogue.
 	unasked func()
 }
@@ -65,7 +67,7 @@ func Announce(conn *bus.Conn, service, instance, version string, c *busv1.Catalo
 		return nil, fmt.Errorf("service %w", err)
 	}
 	a := &Announcer{
-		conn: conn, poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		conn: conn, kept: time.Now(), poke: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 		ann: &busv1.Announcement{
 			Service: service, Instance: instance, Version: version, StartedUnixNano: uint64(time.Now().UnixNano()),
 		},
@@ -163,7 +165,9 @@ func (a *Announcer) run() {
 		case <-timer.C:
 		}
 		wait := wire.Jitter(BeatEvery)
-		if err := a.beat(); err != nil {
+		err := a.beat()
+		a.taken(err)
+		if err != nil {
 			if failures++; failures == 3 {
 				a.conn.Log().Warn("cannot announce the service; trying on", "service", a.ann.Service, "error", err)
 			}
@@ -173,6 +177,26 @@ func (a *Announcer) run() {
 		}
 		timer.Reset(wait)
 	}
+}
+
+// taken notes whether the registry took a beat.
+func (a *Announcer) taken(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused = err; err == nil {
+		a.kept = time.Now()
+	}
+}
+
+// Unkept is why the registry has taken nothing from the instance for longer than BeatTTL,
+// after which it is not there for edges; nil as long as it is.
+func (a *Announcer) Unkept() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.kept) <= BeatTTL {
+		return nil
+	}
+	return a.refused
 }
 
 // beat stores the catalogue where it is due, then the announcement that

@@ -47,6 +47,13 @@ type Problem struct {
 // mendByApply is the command that makes what is missing and sets what has to be.
 const mendByApply = "busbar bus apply --nats-nkey edge.secret"
 
+// What to do about servers that do not do their part: NATS turns JetStream off when its
+// disk is full, and not on again by itself.
+const (
+	mendDisk    = "; if it runs, make room on its disk and restart it"
+	mendServers = "start each NATS server that keeps it" + mendDisk
+)
+
 // Consumer reads a stream for all instances of a service.
 type Consumer struct {
 	Name string `json:"name"`
@@ -85,7 +92,7 @@ func (s *Storage) check(ctx context.Context, one store) State {
 		wrong("what needs it fails, until an edge that runs makes it again", mendByApply, "it is not there")
 		return state
 	case err != nil:
-		wrong("what needs it fails", "start the NATS servers that keep it", "it does not answer: %v", err)
+		wrong("what needs it fails", mendServers, "it does not answer: %v", err)
 		return state
 	}
 	info := found.CachedInfo()
@@ -101,12 +108,12 @@ func (s *Storage) check(ctx context.Context, one store) State {
 	}
 	if c := info.Cluster; c != nil && c.Name != "" {
 		if state.Leader = c.Leader; c.Leader == "" {
-			wrong("what needs it fails", "start the NATS servers that keep it", "it has no leader: fewer than half of its servers are there")
+			wrong("what needs it fails", mendServers, "it has no leader: fewer than half of its servers are there")
 		}
 		for _, peer := range c.Replicas {
 			switch {
 			case gone(peer):
-				wrong("one more away may stop it", "start NATS server "+peer.Name, "server %s is away: last heard %v ago", peer.Name, peer.Active.Round(time.Second))
+				wrong("one more away may stop it", "start NATS server "+peer.Name+mendDisk, "server %s is away: last heard %v ago", peer.Name, peer.Active.Round(time.Second))
 			case !peer.Current && peer.Lag > behind:
 				wrong("what was written last is on fewer servers", "wait until it has caught up; look at its disk and network", "server %s is %d messages behind", peer.Name, peer.Lag)
 			}

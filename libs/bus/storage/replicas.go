@@ -20,9 +20,10 @@ const Auto Replicas = 0
 // automatic is what Auto tries.
 const automatic = 3
 
-// raiseEvery is how often a store is asked to be on more servers, once that could
-// not be.
-const raiseEvery = time.Minute
+// raiseEvery is how often a store is asked to be on more servers, once the cluster had
+// too few for that. What it refuses for other reasons is asked for again as soon as Keep
+// looks: it may have been choosing a leader.
+const raiseEvery = 15 * time.Second
 
 // Validate returns an error for a number that no store can have.
 func (r Replicas) Validate() error {
@@ -76,9 +77,6 @@ func (s *Storage) raise(ctx context.Context, one store, now jetstream.StreamConf
 	want.Replicas = max(now.Replicas, s.wanted())
 	s.mu.Lock()
 	soon := time.Since(s.raised[one.stream]) < raiseEvery
-	if want.Replicas > now.Replicas && !soon {
-		s.raised[one.stream] = time.Now()
-	}
 	s.mu.Unlock()
 	if want.Replicas == now.Replicas || soon {
 		return nil
@@ -88,6 +86,9 @@ func (s *Storage) raise(ctx context.Context, one store, now jetstream.StreamConf
 	case err == nil:
 		s.conn.Log().Info("a part of the bus's storage is put on more servers", "what", one.name, "replicas", want.Replicas)
 	case tooFew(err):
+		s.mu.Lock()
+		s.raised[one.stream] = time.Now()
+		s.mu.Unlock()
 		if s.replicas != Auto {
 			s.conn.Log().Warn("a part of the bus's storage is on fewer servers than it should be", "what", one.name, "replicas", now.Replicas, "wanted", want.Replicas)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sourcegraph/conc/pool"
 
@@ -45,7 +46,7 @@ type Storage struct {
 	sizes map[string]Size
 	// shared are the values of keys that every process agrees on.
 	shared map[sharedKey]sharedValue
-	// raised is when a store was last put on more servers, or could not be.
+	// raised is when the cluster last had too few servers for a store.
 	raised map[string]time.Time
 }
 
@@ -78,6 +79,13 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 		away := s.Away()
 		if len(away) < len(stores) {
 			return s, ctx.Err()
+		}
+		// Who may not ask has no answer either.
+		flushing, cancel := context.WithTimeout(ctx, time.Second)
+		err := conn.Flush(flushing)
+		cancel()
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			return nil, fmt.Errorf("buckets and streams are made with the secret of an edge (--nats-nkey edge.secret): %w", err)
 		}
 		if ctx.Err() != nil || time.Since(began) > startTime {
 			return nil, fmt.Errorf("no bucket of the bus can be reached; does the NATS server run with JetStream? %w", s.away[away[0]])
@@ -122,15 +130,27 @@ func (s *Storage) ensure(ctx context.Context, one store) error {
 	}
 }
 
-// make creates a store, or adjusts it as another release, or an operator, made it.
+// make adjusts a store as another release, or an operator, made it, or creates it. Most
+// often it is there, and to look costs less than a creation that is refused.
 func (s *Storage) make(ctx context.Context, one store) error {
-	err := one.create(ctx, s.conn, s.wanted())
+	var err error = jetstream.ErrStreamNotFound
+	if !one.whole {
+		err = s.adjust(ctx, one)
+	}
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	err = one.create(ctx, s.conn, s.wanted())
 	if s.replicas == Auto && tooFew(err) {
 		err = one.create(ctx, s.conn, 1)
 	}
-	if !errors.Is(err, jetstream.ErrBucketExists) && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return err
+	if errors.Is(err, jetstream.ErrBucketExists) || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return s.adjust(ctx, one) // another edge made it meanwhile
 	}
+	return err
+}
+
+func (s *Storage) adjust(ctx context.Context, one store) error {
 	now, err := one.adjust(ctx, s.conn.JetStream())
 	if err != nil {
 		return err

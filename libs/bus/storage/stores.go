@@ -47,7 +47,7 @@ var stores = []store{
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AcceptedBucket, Description: "what operators accepted of tools: <digest of name>", MaxValueSize: 64 << 10, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.LimitsBucket, Description: "which edges share the limits of who calls: edges", MaxValueSize: 64 << 10, MaxBytes: 16 << 20}),
 	stream(edges.EventStream), stream(task.Stream), stream(auditlog.DeadStream),
-	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, consumed: true},
+	{name: "stream " + auditlog.Stream.Name, stream: auditlog.Stream.Name, demand: auditlog.Stream, create: auditlog.Ensure, whole: true, consumed: true},
 }
 
 // Reserved is how many bytes JetStream sets aside for all of it, at each server that
@@ -65,6 +65,8 @@ type store struct {
 	// stream is what JetStream has it as.
 	stream string
 	create func(ctx context.Context, conn *bus.Conn, replicas int) error
+	// whole: create brings up to date what is there, too.
+	whole bool
 	// demand is what it has to be, no more.
 	demand jetstream.StreamConfig
 	// shared: services write there too. consumed: services read it, each its part.
@@ -146,7 +148,7 @@ func (s store) wants(now jetstream.StreamConfig) jetstream.StreamConfig {
 }
 
 // demanded is a configuration with what another one says; a limit of size only if
-// it is larger.
+// it is larger. What ends entries that the other one keeps is taken away.
 func demanded(now, demand jetstream.StreamConfig) jetstream.StreamConfig {
 	want := now
 	to, from := reflect.ValueOf(&want).Elem(), reflect.ValueOf(demand)
@@ -156,6 +158,10 @@ func demanded(now, demand jetstream.StreamConfig) jetstream.StreamConfig {
 		}
 	}
 	want.Replicas = now.Replicas
+	want.MaxAge = demand.MaxAge
+	if demand.MaxMsgs == 0 {
+		want.MaxMsgs = -1 // as NATS says that there is no limit
+	}
 	want.MaxBytes = max(now.MaxBytes, demand.MaxBytes)
 	if demand.MaxMsgSize > 0 {
 		want.MaxMsgSize = max(now.MaxMsgSize, demand.MaxMsgSize)

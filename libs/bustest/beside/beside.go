@@ -41,6 +41,10 @@ type State struct {
 	Ready bool
 	// Leads says whether it leads JetStream's cluster.
 	Leads bool
+	// Peers counts the servers that it may place streams on, where it leads.
+	Peers int
+	// Routes counts the other servers of its cluster that it is connected to.
+	Routes int
 	// Gateways counts those to other clusters.
 	Gateways int
 }

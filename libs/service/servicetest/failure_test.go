@@ -27,7 +27,7 @@ func TestFailures(t *testing.T) {
 	}{
 		"none": {service.Errorf("no %s", "such"), "no such", "", fault.InvalidParams, fault.InvalidParams, "", "", 0},
 		"not found": {service.NotFound("order %d is not there", 7), "order 7 is not there", `{"reason":"not_found"}`,
-			fault.UnknownResource, fault.InvalidParams, `{"uri":"f://not found"}`, "", 0},
+			fault.UnknownResource, fault.InvalidParams, `{"uri":"f://not_found"}`, "", 0},
 		"invalid": {service.Invalid("quantity", "only %d are left", 3), "quantity: only 3 are left", `{"reason":"invalid_params","parameter":"quantity"}`,
 			fault.InvalidParams, fault.InvalidParams, `{"detail":"only 3 are left","parameter":"quantity"}`, `{"detail":"only 3 are left","parameter":"quantity"}`, 0},
 		"conflict":  {service.Conflict("it has shipped"), "it has shipped", `{"reason":"conflict"}`, fault.Conflict, fault.Conflict, "", "", 0},
@@ -40,7 +40,7 @@ func TestFailures(t *testing.T) {
 	for name, c := range cases {
 		err := errors.Join(errors.New("secret"), c.err) // what wraps it stays here
 		service.AddTool(s, service.Tool{Name: toolName(name)}, func(context.Context, *service.Call, struct{}) (string, error) { return "", err })
-		s.AddResource(mcp.Resource{URI: "f://" + name, Name: name}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
+		s.AddResource(mcp.Resource{URI: "f://" + toolName(name), Name: name}, func(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
 			return nil, err
 		})
 		s.AddPrompt(mcp.Prompt{Name: name}, func(context.Context, *service.Call, map[string]string) ([]mcp.PromptMessage, error) { return nil, err }, nil)
@@ -54,7 +54,7 @@ func TestFailures(t *testing.T) {
 		if r := b.Call(toolName(name), nil); !r.IsError || r.Err != nil || r.Text != c.text || string(r.Meta) != meta {
 			t.Errorf("%s of a tool: %q %s %v", name, r.Text, r.Meta, r.Err)
 		}
-		_, ofResource := b.Read("f://" + name)
+		_, ofResource := b.Read("f://" + toolName(name))
 		_, ofPrompt := b.Prompt(name, nil)
 		for what, got := range map[string]struct {
 			err    error

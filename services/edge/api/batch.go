@@ -8,6 +8,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -96,21 +97,22 @@ type Slot struct {
 	Error             string         `json:"error,omitzero"`
 	Reason            fault.Reason   `json:"reason,omitzero"`
 	Executed          fault.Executed `json:"executed,omitzero"`
+	Next              string         `json:"next,omitzero"`
 	RetryAfterMS      int64          `json:"retry_after_ms,omitzero"`
 	// Data are further facts, which depend on the reason.
 	Data    jsontext.Value `json:"data,omitzero"`
 	IsError bool           `json:"isError"`
 }
 
-// NewSlot makes a slot of a tools/call result of MCP, or of an error.
-func NewSlot(result jsontext.Value, err error) Slot {
+// NewSlot makes a slot of a tools/call result of MCP, or of an error in the words of a door.
+func NewSlot(result jsontext.Value, err error, door string) Slot {
 	var r *Result
 	if err == nil {
 		r, err = ReadResult(result)
 	}
 	if err != nil {
 		f := fault.From(err)
-		return Slot{Error: f.Message, Reason: f.Reason, Executed: f.Executed, RetryAfterMS: f.RetryAfter.Milliseconds(), Data: f.Data, IsError: true}
+		return Slot{Error: f.Message, Reason: f.Reason, Executed: f.Executed, Next: forms.Next(f, door), RetryAfterMS: f.RetryAfter.Milliseconds(), Data: f.Data, IsError: true}
 	}
 	return Slot{Content: r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
 }

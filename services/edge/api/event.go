@@ -7,6 +7,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // Progress is how far a call is. Total and Message may be absent.
@@ -59,9 +60,9 @@ func Event(f *busv1.Frame) (name string, data jsontext.Value) {
 }
 
 // ErrorData is what an error says besides its message: its reason, whether the
-// call ran, the way on in the words of its door, and further facts that depend on the
+// call ran, the way on in the words of a door, and further facts that depend on the
 // reason.
-func ErrorData(f *fault.Error, next string) map[string]any {
+func ErrorData(f *fault.Error, door string) map[string]any {
 	out := map[string]any{}
 	if f.Data != nil {
 		var more map[string]jsontext.Value
@@ -72,7 +73,7 @@ func ErrorData(f *fault.Error, next string) map[string]any {
 		}
 	}
 	out["reason"], out["executed"] = f.Reason, f.Executed
-	if next != "" {
+	if next := forms.Next(f, door); next != "" {
 		out["next"] = next
 	}
 	if f.RetryAfter > 0 {

@@ -28,6 +28,9 @@ func Operation(ctx context.Context, conn *bus.Conn, method, name, service string
 		})
 	}
 	if err := record("-1", Begun, fault.Unknown); err != nil {
+		if denied := conn.Denied(); denied != nil {
+			return fmt.Errorf("nothing was done: the secret that was given is not the operator's; give that one with --nats-nkey operator.secret, which \"busbar nats-config\" makes: %w", denied)
+		}
 		return fmt.Errorf("nothing was done, since the audit trail does not take that it begins: "+
 			"join the bus as its operator (--nats-nkey operator.secret), and see that an edge or the audit service has run on it: %w", err)
 	}

@@ -58,31 +58,32 @@ func (b *builder) bound(service, tool string, t *Tool) {
 	p := b.grants.Powers(service)
 	if t.CallsTools && !p.Calls {
 		t.CallsTools = false
-		b.ungrant(service, "calls", "its tools call others")
+		b.ungrant(service, "calls", "its tools call others", "they may not")
 	}
 	if t.CacheShared && !p.CacheShared {
 		t.CacheShared = false
-		b.ungrant(service, "cache_for_all", "results are kept for all callers, and now are for each by itself")
+		b.ungrant(service, "cache_for_all", "its results are the same for all callers", "they are kept for each caller separately")
 	}
 	if (t.ReadOnly || t.Idempotent) && !b.grants.ReadOnly(service, tool) {
 		t.ReadOnly, t.Idempotent, t.Cache = false, false, 0
-		b.ungrant(service, "read_only", "tools such as "+tool+" change nothing, or nothing twice, and now they count as tools that do")
+		b.ungrant(service, "read_only", "tools such as "+tool+" change nothing, or nothing twice", "they count as tools that do")
 	}
 	if most := max(bus.DefaultTimeout, p.Timeout); t.Timeout > most {
-		b.ungrant(service, "timeout", fmt.Sprintf("calls of tool %s take up to %s, and now are ended after %s", tool, t.Timeout, most))
+		b.ungrant(service, "timeout", fmt.Sprintf("calls of tool %s take up to %s", tool, t.Timeout), fmt.Sprintf("they are ended after %s", most))
 		t.Timeout = most
 	}
 	t.TaskTimeout = max(task.Timeout, p.Timeout)
 }
 
-// ungrant notes that a service says that it does what it is not granted.
-func (b *builder) ungrant(service, key, what string) {
+// ungrant notes that a service says that it does what it is not granted, and what
+// happens instead.
+func (b *builder) ungrant(service, key, what, so string) {
 	at := service + "." + key
 	if b.lacking[at] {
 		return
 	}
 	b.lacking[at] = true
-	b.ungranted = append(b.ungranted, fmt.Sprintf("service %s says that %s; services.%s of the policy file does not grant it", service, what, at))
+	b.ungranted = append(b.ungranted, fmt.Sprintf("service %s says that %s; services.%s of the policy file does not grant it, so %s", service, what, at, so))
 }
 
 // Ungranted is what services say that they do and are not granted, in words; names

@@ -60,7 +60,10 @@ type form struct {
 // definition is what a service says of a tool; without a digest for what is no JSON,
 // which no list shows.
 func (b *builder) definition(service string, t *busv1.Tool) definition.Definition {
-	d, ok := b.knownDefinitions[t]
+	d, ok := b.usedDefinitions[t]
+	if !ok {
+		d, ok = b.knownDefinitions[t]
+	}
 	if !ok {
 		d, _ = definition.Of(service, t)
 	}

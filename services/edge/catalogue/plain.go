@@ -99,6 +99,9 @@ func compileOutput(raw []byte) (*schema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !bytes.Contains(raw, []byte("pattern")) && !bytes.Contains(raw, []byte(`\`)) {
+		return s, nil // no such keyword, escaped or not: to look at each token takes longer than to check all else
+	}
 	dec := jsontext.NewDecoder(bytes.NewReader(raw))
 	for {
 		token, err := dec.ReadToken()

@@ -35,7 +35,7 @@ func TestReadOnlyIsGranted(t *testing.T) {
 	bustest.Eventually(t, "with it no other tool is read-only", func() bool {
 		return is("get_x", true, false)() && is("drop_x", false, false)() && is("set_x", false, false)()
 	})
-	if p := strings.Join(live.Now().Ungranted(), "\n"); !strings.Contains(p, "change nothing, or nothing twice, and now they count as tools that do; services.svc.read_only of the policy file does not grant it") {
+	if p := strings.Join(live.Now().Ungranted(), "\n"); !strings.Contains(p, "change nothing, or nothing twice; services.svc.read_only of the policy file does not grant it, so they count as tools that do") {
 		t.Errorf("operators are told %q", p)
 	}
 	change(`services: {"*": {offers: ["*"], read_only: []}}`)

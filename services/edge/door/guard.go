@@ -40,16 +40,25 @@ func (g Guard) Check(r *http.Request) error {
 	}
 	if !g.host(r.Host) {
 		name := fault.Clip(hostOnly(r.Host))
-		return fault.New(fault.Forbidden, "this edge does not answer to the host name %q; whoever runs it lets it in with --allow-host %[1]s", name)
+		return fault.New(fault.Forbidden, "this edge does not answer to the host name %q; whoever runs it lets it in with --allow-host %[1]s", name).Toward(g.names())
 	}
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {
 		return nil
 	}
 	if len(origins) > 1 || !g.origin(origins[0]) {
-		return fault.New(fault.Forbidden, "pages of this origin may not call this edge")
+		return fault.New(fault.Forbidden, "pages of the origin %q may not call this edge; whoever runs it lets them with --allow-origin", fault.Clip(origins[0])).
+			Toward("start the edge with --allow-origin and that origin, if you run it; a program that is no page sends no header Origin")
 	}
 	return nil
+}
+
+// names says at which names the edge can be asked, as far as everybody may know them.
+func (g Guard) names() string {
+	if g.Loopback {
+		return "ask it as localhost or 127.0.0.1, from its own machine; for another name start it with --allow-host and that name, if you run it"
+	}
+	return "ask it at the name that whoever runs it has given you; for another one start it with --allow-host and that name, if you run it"
 }
 
 func (g Guard) host(hostport string) bool {

@@ -50,7 +50,7 @@ func statusOf(err error, usual int) int {
 // Problem is an error as problem details.
 func Problem(err error) problem.Details {
 	f := fault.From(err)
-	return problem.Of(Status(err), f, forms.WayOn(f.Reason).HTTP)
+	return problem.Of(Status(err), f, forms.Next(f, forms.HTTP))
 }
 
 // RefuseProblem answers with an error as problem details, and says it in headers too.

@@ -61,7 +61,7 @@ func (r *Request) reply(a *gateway.Answer, err error) (reply, error) {
 	switch {
 	case errors.Is(err, gateway.ErrInvalidArguments) && r.Version >= mcp.V20251125:
 		// From 2025-11-25 on the model is told, so that it can do better.
-		return result(toolError(fault.From(err))), nil
+		return toolError(fault.From(err)), nil
 	case err != nil:
 		return reply{}, err
 	case a.Sent != nil:
@@ -86,9 +86,11 @@ func (r *Request) reply(a *gateway.Answer, err error) (reply, error) {
 }
 
 // toolError is the result that tells a model why its arguments were refused.
-func toolError(f *fault.Error) []byte {
-	b := append([]byte(`{"content":[{"type":"text","text":`), appendQuoted(nil, f.Message)...)
-	return append(b, `}],"isError":true}`...)
+func toolError(f *fault.Error) reply {
+	body := append(appendQuoted([]byte(`{"content":[{"type":"text","text":`), f.Message), `}],"isError":true}`...)
+	meta := appendQuoted([]byte(`{"`+mcp.MetaFailure+`":{"reason":`), string(f.Reason))
+	meta = append(appendQuoted(append(meta, `,"executed":`...), string(f.Executed)), `}}`...)
+	return reply{resultType: complete, body: body, meta: meta}
 }
 
 // notifier makes notifications of the frames of one call.

@@ -166,7 +166,7 @@ func appendError(b []byte, f *fault.Error, version string) (status int, _ []byte
 	if f.RetryAfter > 0 {
 		b = strconv.AppendInt(append(b, `,"retryAfterMs":`...), f.RetryAfter.Milliseconds(), 10)
 	}
-	if next := forms.WayOn(f.Reason).MCP; next != "" {
+	if next := forms.Next(f, forms.MCP); next != "" {
 		b = appendQuoted(append(b, `,"next":`...), next)
 	}
 	if more := inner(oneLine(f.Data)); len(more) > 0 {

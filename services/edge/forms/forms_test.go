@@ -78,6 +78,23 @@ func TestWaysOn(t *testing.T) {
 	}
 }
 
+// A failure that knows its way on better than its reason says it at every door.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	usual := fault.New(fault.UnknownTool, "no")
+	for door, want := range map[string]string{
+		forms.MCP: "tools/list lists the tools", forms.HTTP: "GET /tools lists the tools", "envelope": "GET /tools lists the tools",
+		forms.GraphQL: "getTools lists the tools", forms.GRPC: "ListTools lists the tools", forms.WebSocket: "GET /tools lists the tools",
+	} {
+		if got := forms.Next(usual, door); got != want {
+			t.Errorf("%q: %q", door, got)
+		}
+		if got := forms.Next(usual.Toward("look there"), door); got != "look there" {
+			t.Errorf("%q: %q", door, got)
+		}
+	}
+}
+
 // What nobody has a form for is a defect.
 func TestUnknownReason(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,10 @@
 package forms
 
-import "github.com/busbar-mcp/busbar/libs/fault"
+import (
+	"cmp"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
 
 // Way is the way on after a failure, in the words of each protocol; empty where its
 // message says it, or nobody has one.
@@ -12,6 +16,33 @@ type Way struct {
 
 // WayOn is what to do about a failure for a reason. docs/errors.md shows the table.
 func WayOn(r fault.Reason) Way { return ways[r] }
+
+// The doors that have words of their own, as calls name them. All others are HTTP's.
+const (
+	MCP       = ""
+	HTTP      = "rest"
+	GraphQL   = "graphql"
+	GRPC      = "grpc"
+	WebSocket = "websocket"
+)
+
+// Next is what to do about a failure, in the words of a door: what it says itself, or
+// what its reason stands for.
+func Next(f *fault.Error, door string) string {
+	way := WayOn(f.Reason)
+	usual := way.HTTP
+	switch door {
+	case MCP:
+		usual = way.MCP
+	case GraphQL:
+		usual = way.GraphQL
+	case GRPC:
+		usual = way.GRPC
+	case WebSocket:
+		usual = way.WebSocket
+	}
+	return cmp.Or(f.Next, usual)
+}
 
 // everywhere is a way on that is the same at every door but MCP's.
 func everywhere(mcp, others string) Way { return Way{mcp, others, others, others, others} }

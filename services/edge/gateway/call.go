@@ -145,6 +145,8 @@ type run struct {
 	begun bool
 	// depth is how many calls of services stand above this one.
 	depth uint32
+	// origin is the door at which the client of a delegation called; empty for those of MCP.
+	origin string
 	// found says that the call has been through its toolset, and has the names behind it.
 	found bool
 	// approved is the held call that a person agreed to; nil for none.

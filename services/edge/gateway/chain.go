@@ -191,7 +191,7 @@ func (g *Gateway) do(ctx context.Context, r *run) (*Answer, error) {
 	}
 	answer, err := carry(ctx, r)
 	if err != nil {
-		return answer, err
+		return answer, r.onward(err)
 	}
 	answer.Tool = r.Target.Tool
 	if r.AskLater && answer.InputRequired != nil {

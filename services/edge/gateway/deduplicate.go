@@ -45,8 +45,10 @@ func deduplicate(cfg *Config) link {
 const (
 	// maxOutcome bounds a result that is kept, bytes.
 	maxOutcome = 96 << 10
-	// beginTime bounds the making of a record, for which an instance waits.
-	beginTime = 600 * time.Millisecond
+	// beginTime bounds the making of a record, for which an instance waits. It is as long as
+	// that of the trail: a disk that is too slow for one is so for the other. A bucket that
+	// has no leader says so at once.
+	beginTime = 900 * time.Millisecond
 	// outcomeTime bounds the writing of an outcome, which goes on when the client
 	// has left. What is not written by then the instance knows.
 	outcomeTime = 600 * time.Millisecond

@@ -15,6 +15,7 @@ import (
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/quota"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
@@ -214,7 +215,7 @@ func (r *run) delegate(ctx context.Context, s *store.Sealer, until time.Time) ([
 	}
 	plain, err := proto.Marshal(&busv1.Delegation{
 		Identity: identity(r.Principal), Service: r.Target.Service, Depth: r.depth + 1, Call: r.ID, Payer: r.Payer,
-		ExpiresUnixNano: uint64(until.UnixNano()),
+		ExpiresUnixNano: uint64(until.UnixNano()), Door: r.words(),
 	})
 	if err != nil {
 		return nil, err
@@ -242,8 +243,30 @@ func (r *run) accept(ctx context.Context, s *store.Sealer) error {
 		return fault.New(fault.Forbidden, "tools that call tools are %d deep here, and at most %d are let", d.Depth, maxDepth)
 	}
 	r.Principal = principalOf(d.Identity)
-	r.Payer, r.Parent, r.depth = d.Payer, d.Call, d.Depth
+	r.Payer, r.Parent, r.depth, r.origin = d.Payer, d.Call, d.Depth, d.Door
 	return nil
+}
+
+// words is the door at which the client called, in whose words errors are; empty for
+// those of MCP.
+func (r *run) words() string {
+	switch {
+	case r.Delegation != nil:
+		return r.origin
+	case r.Protocol != "":
+		return forms.MCP
+	}
+	return r.Door
+}
+
+// onward adds the way on to the failure of a call that a service makes, which may show
+// it to its client as a part of its result.
+func (r *run) onward(err error) error {
+	if r.Delegation == nil {
+		return err
+	}
+	f := fault.From(err)
+	return f.Toward(forms.Next(f, r.words()))
 }
 
 func identity(p Principal) *busv1.Identity {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
@@ -235,6 +238,39 @@ func TestD3AnotherEdgeHasTheAnswer(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the instance is silent, and answers later", func(t *testing.T) {
+		t.Parallel()
+		url := bustest.Server(t)
+		network := &bustest.Network{}
+		conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Logger: bustest.Logger(t), Dialer: network})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		l := newLedger()
+		edgetest.Serve(t, conn, l.Service)
+		one, _ := keyEdge(t, url)
+		two, _ := keyEdge(t, url)
+		first := begin(t, l, one, "note")
+		network.Mute()
+		var f *fault.Error
+		if err := <-first; !errors.As(err, &f) || f.Reason != fault.PeerLost || f.Executed != fault.Unknown {
+			t.Fatalf("the first call: %v", err)
+		}
+		if _, err := repeat(t, two, "note", `{"hold":true}`, "k"); !errors.As(err, &f) || f.Executed != fault.Unknown || !strings.Contains(f.Message, "ask again with the same key") || f.RetryAfter == 0 {
+			t.Errorf("while it is silent: %v", err)
+		}
+		l.release <- struct{}{}
+		network.Cut()
+		network.Mend()
+		bustest.Eventually(t, "it answers", func() bool {
+			a, err := repeat(t, two, "note", `{"hold":true}`, "k")
+			return err == nil && a.Result != nil && a.Replayed
+		})
+		if n := l.ran("k"); n != 1 {
+			t.Errorf("ran %d times", n)
+		}
+	})
 	t.Run("its client left, the call went on", func(t *testing.T) {
 		l, one, two, _, _ := setup(t)
 		ctx, leave := context.WithCancel(t.Context())
@@ -302,5 +338,35 @@ func TestD2ALostBucketDoublesNothing(t *testing.T) {
 		if n := l.ran(key) + next.ran(key); n != 1 {
 			t.Errorf("%s: ran %d times", key, n)
 		}
+	}
+}
+
+// A bucket that takes as long for a record as the trail may take for its own is not away.
+func TestASlowBucketTakesKeys(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	conn := bustest.Connect(t, url)
+	edgetest.Serve(t, conn, newLedger().Service)
+	g, _ := keyEdge(t, url)
+	stream, err := conn.JetStream().Stream(t.Context(), "KV_"+bus.OutcomesBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	records := cfg.Subjects[0]
+	cfg.Subjects = []string{"elsewhere"}
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.NATS().Subscribe(records, func(msg *nats.Msg) {
+		time.AfterFunc(650*time.Millisecond, func() { _ = msg.Respond([]byte(`{"stream":"KV_outcomes","seq":1}`)) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := repeat(t, g, "note", `{}`, "k"); err != nil || a.Result == nil {
+		t.Errorf("%v, %v", a, err)
 	}
 }

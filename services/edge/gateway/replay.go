@@ -41,6 +41,8 @@ func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision 
 				r.Reason = fault.PeerLost
 			}
 			return nil, 0, false, unknownOutcome(r.Reason)
+		case silent:
+			return nil, 0, false, notTold()
 		case learned:
 			continue
 		case waits:
@@ -71,6 +73,8 @@ const (
 	waits asked = iota
 	ranNot
 	nobodyKnows
+	// silent: the instance that has the call is there, and says nothing.
+	silent
 	// learned: the record has been filled in.
 	learned
 )
@@ -123,6 +127,9 @@ func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uin
 		r.Large = true
 		return learned
 	}
+	if state == bus.CallUnknown && err == nil && r.Instance != "" {
+		return silent
+	}
 	return nobodyKnows
 }
 
@@ -163,6 +170,13 @@ func (k *Keys) settled(ctx context.Context, r *store.Outcome) (*Answer, error) {
 
 func underWay() error {
 	f := fault.New(fault.Conflict, "a call with this idempotency key is under way; ask again with the same key")
+	f.RetryAfter = time.Second
+	return f
+}
+
+// notTold is about the earlier call, too, whose answer may still come.
+func notTold() error {
+	f := fault.New(fault.PeerLost, "the instance that has the earlier call with this idempotency key does not answer; ask again with the same key").Ran(fault.Unknown)
 	f.RetryAfter = time.Second
 	return f
 }

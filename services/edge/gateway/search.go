@@ -127,16 +127,14 @@ func (r *run) search(cfg *Config) (*Answer, error) {
 func found(index *search.Index, sees *catalogue.Snapshot, query string, limit int) string {
 	var b strings.Builder
 	more := 0
-	index.Search(query, limit, func(name string) bool {
-		shown := sees.ToolsOf(name)
-		for _, t := range shown {
+	for _, name := range index.Search(query, limit, func(name string) bool { return len(sees.ToolsOf(name)) > 0 }) {
+		for _, t := range sees.ToolsOf(name) {
 			line := t.Name + ": " + about(t.Entry) + "\n"
 			if more++; more <= limit && len(quote(b.String()+line)) <= maxFoundBytes {
 				b.WriteString(line)
 			}
 		}
-		return len(shown) > 0
-	})
+	}
 	if b.Len() == 0 {
 		return "No tool fits. Say it in other words: what is done, to what, and where."
 	}
@@ -169,6 +167,9 @@ func described(sees *catalogue.Snapshot, names []string) string {
 	var b bytes.Buffer
 	for _, name := range names[:min(len(names), maxDescribed)] {
 		entry, ok := sees.Entry(catalogue.Tools, name)
+		if own := map[string]string{SearchTools: searchEntry, DescribeTools: describeEntry}[name]; !ok && own != "" {
+			entry, ok = []byte(own), true
+		}
 		switch {
 		case !ok:
 			b.WriteString("Unknown tool: " + fault.Clip(name))

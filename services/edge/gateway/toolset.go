@@ -21,11 +21,11 @@ func (cfg *Config) toolset(p Principal, c *Credentials) (*toolset.Set, error) {
 	if set := cfg.Access.Toolset(p, c.Toolset); set != nil {
 		return set, nil
 	}
-	theirs := "there are none for who calls"
+	theirs := "none"
 	if all := cfg.Access.Toolsets(p); len(all) > 0 {
-		theirs = "there are " + fault.Clip(strings.Join(all, ", "))
+		theirs = fault.Clip(strings.Join(all, ", "))
 	}
-	return nil, fault.New(fault.UnknownToolset, "Unknown toolset: %s; %s", fault.Clip(c.Toolset), theirs)
+	return nil, fault.New(fault.UnknownToolset, "Unknown toolset: %s; you may use %s", fault.Clip(c.Toolset), theirs)
 }
 
 // sight is what somebody may know of with credentials; nil for everything.

@@ -1,11 +1,9 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,24 +13,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
-
-// lines is a log that a test reads.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
 
 // TestB1ResultsAreChecked: in development the log says where a result is not what
 // its tool's schema says, and the result comes as it is.
@@ -47,7 +27,7 @@ func TestB1ResultsAreChecked(t *testing.T) {
 		})
 	edgetest.Serve(t, bustest.Connect(t, url), s)
 	for _, checks := range []bool{true, false} {
-		log := &lines{}
+		log := &bustest.Log{}
 		w := startOn(t, url, func(_ *world, cfg *gateway.Config) {
 			cfg.CheckResults, cfg.Logger = checks, slog.New(slog.NewTextHandler(log, nil))
 		})

@@ -50,9 +50,7 @@ func (w *world) storm(k key, length time.Duration) (at []time.Duration) {
 	event, look := time.Duration(0), time.Duration(0)
 	for end := w.time + length; w.time < end; {
 		w.time += time.Duration(w.rng.Int64N(2 * int64(min(every, 100*time.Millisecond))))
-		for _, e := range w.edges {
-			e.step()
-		}
+		w.step()
 		if w.time >= event {
 			event = w.time + time.Duration(w.rng.Int64N(int64(12*time.Second)))
 			w.happen(false)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -22,8 +23,10 @@ type world struct {
 	value, old            []byte
 	revision, oldRevision uint64
 	edges                 []*edge
-	born                  int
-	asked                 int
+	// due is a time before which no edge has anything to do.
+	due   time.Duration
+	born  int
+	asked int
 	// slow is how long a request may take on its way, at most.
 	slow time.Duration
 }
@@ -52,6 +55,7 @@ func (w *world) join(rules Rules) *edge {
 	})
 	e.crew.wall = func() time.Time { return time.Unix(1e9, 0).Add(w.time) }
 	w.edges = append(w.edges, e)
+	w.due = 0
 	e.step()
 	return e
 }
@@ -76,13 +80,23 @@ func (e *edge) step() {
 	e.renew(context.Background())
 }
 
+// step lets all edges do what is due.
+func (w *world) step() {
+	if w.time < w.due {
+		return
+	}
+	w.due = math.MaxInt64
+	for _, e := range w.edges {
+		e.step()
+		w.due = min(w.due, e.tickAt)
+	}
+}
+
 // pass lets time go by for all.
 func (w *world) pass(d time.Duration) {
 	for end := w.time + d; w.time < end; {
 		w.time += min(50*time.Millisecond, end-w.time)
-		for _, e := range w.edges {
-			e.step()
-		}
+		w.step()
 	}
 }
 

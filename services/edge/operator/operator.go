@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/token"
@@ -79,9 +80,11 @@ func Find(edge string, dirs ...string) (token.Token, error) {
 		}
 	}
 	if newest == nil {
-		files := make([]string, len(dirs))
-		for i, dir := range dirs {
-			files[i] = file(dir, port)
+		var files []string
+		for _, dir := range dirs {
+			if name := file(dir, port); !slices.Contains(files, name) { // BUSBAR_DATA_DIR is that of all programs
+				files = append(files, name)
+			}
 		}
 		return "", fmt.Errorf("%w: there is no %s", ErrNoToken, strings.Join(files, " and no "))
 	}

@@ -42,6 +42,8 @@ type usage struct {
 	byKey  map[string]*list.Element
 	bytes  int64
 	tenant *tenant
+	// recounted is when Recount last gave its keys.
+	recounted time.Time
 }
 
 // tenant is what the payers of one keep together. Addresses are of none, and each has
@@ -147,6 +149,23 @@ func (q *Quota) Count(payer, key string, size int, life time.Duration) {
 	u, now := q.of(payer), time.Now()
 	u.expire(now)
 	u.put(key, int64(size), now.Add(life))
+}
+
+// Recount returns the keys that a payer is counted for, the oldest first, and nothing where
+// it did within the last every: others may have ended some, which the caller may look for
+// and Release.
+func (q *Quota) Recount(payer string, every time.Duration) (keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u, now := q.payers[payer], time.Now()
+	if u == nil || now.Sub(u.recounted) < every {
+		return nil
+	}
+	u.recounted = now
+	for e := u.things.Front(); e != nil; e = e.Next() {
+		keys = append(keys, e.Value.(*thing).key)
+	}
+	return keys
 }
 
 // Release stops counting a thing.

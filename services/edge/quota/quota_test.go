@@ -174,3 +174,22 @@ func TestPayersAreBounded(t *testing.T) {
 		t.Errorf("who wrote first is not: %v", err)
 	}
 }
+
+func TestRecount(t *testing.T) {
+	t.Parallel()
+	q := quota.New("things", 3, 100)
+	for _, key := range []string{"a", "b"} {
+		if _, err := q.Keep("one", key, 1, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys := q.Recount("one", time.Hour); !slices.Equal(keys, []string{"a", "b"}) {
+		t.Errorf("%v", keys)
+	}
+	if keys := q.Recount("one", time.Hour); keys != nil {
+		t.Errorf("again within the hour: %v", keys)
+	}
+	if keys := q.Recount("nobody", 0); keys != nil {
+		t.Errorf("of nobody: %v", keys)
+	}
+}

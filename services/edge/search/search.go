@@ -12,32 +12,48 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of what is read of one tool, all its texts together, and of one query, bytes.
+// Bounds of what is read of one tool, all its texts together, and of one query, bytes; and
+// of the words that are looked up for a query.
 const (
 	maxText  = 8 << 10
 	MaxQuery = 512
+	maxWords = 32
 )
 
-// What a word counts for by where it stands, in tenths.
+// What a word counts for by where it stands, in hundredths.
 const (
-	inName        = 30
-	inTitle       = 20
-	inDescription = 10
-	inParameter   = 3
+	inName        = 400
+	inTitle       = 200
+	inDescription = 100
+	inParameter   = 10
 )
 
-// The parameters of BM25, and what an idea counts for where the word itself is one.
+// The parameters of BM25, and of what is added to it. All were chosen by the intents of
+// testdata/known.txt.
 const (
-	k1, b    = 1.2, 0.3
-	likeness = 0.8
-	// first is how much more a tool counts for that makes, lists or shows something: of
+	k1, b = 1.2, 0.6
+	// likeness is what an idea counts for where the word itself is one.
+	likeness = 0.9
+	// also is what a word's other meanings count for where a tool has several.
+	also = 0.1
+	// own says how far a meaning may be worth more than the word's most common one: who
+	// says a common word seldom means the rare thing that it may be.
+	own = 0.75
+	// few are the tools that are put in order, at least.
+	few = 64
+	// again is how much less a tool counts for each better one that has the same words of
+	// the query. Of one whose name has all words of such a tool's name and more that nobody
+	// asked for, longer is left.
+	again, longer = 0.1, 0.7
+	// common is how much more a tool counts for that makes, lists or shows something: of
 	// tools that fit alike, these are the ones meant by who names a thing and no verb.
-	first = 1.05
+	common = 1.05
 )
 
 // Tool is one of a list: its name, and its entry there, a JSON object.
@@ -56,7 +72,9 @@ type Index struct {
 	free  []uint32
 	slots map[string]uint32
 	terms map[string][]posting
-	// length is that of all tools together, tenths of words.
+	// sounds are the words among terms by how they are written.
+	sounds map[string][]string
+	// length is that of all tools together, hundredths of words.
 	length int
 	rooms  sync.Pool
 }
@@ -65,7 +83,7 @@ type doc struct {
 	Tool
 	terms  []string
 	length int
-	first  bool
+	common bool
 }
 
 // posting says how much of a term a tool has.
@@ -77,35 +95,44 @@ type posting struct {
 func bySlot(p posting, slot uint32) int { return cmp.Compare(p.slot, slot) }
 
 // Update has the index hold these tools, sorted by name, and no others. It reads those
-// alone that are not as they were; meanwhile, tools are found as they were.
+// alone that are not as they were, and puts one after the other in its place: searches go
+// on meanwhile, and no tool is missing that was there and stays.
 func (x *Index) Update(tools []Tool) {
 	x.updating.Lock()
 	defer x.updating.Unlock()
 	var gone []string
-	for name, slot := range x.slots {
-		i, found := slices.BinarySearchFunc(tools, name, func(t Tool, name string) int { return strings.Compare(t.Name, name) })
-		if !found || !bytes.Equal(tools[i].Entry, x.docs[slot].Entry) {
+	for name := range x.slots {
+		if _, found := slices.BinarySearchFunc(tools, name, func(t Tool, name string) int { return strings.Compare(t.Name, name) }); !found {
 			gone = append(gone, name)
 		}
 	}
-	var come []text
-	seen := map[string][]string{}
-	for _, t := range tools {
-		if slot, there := x.slots[t.Name]; !there || !bytes.Equal(t.Entry, x.docs[slot].Entry) {
-			come = append(come, read(t, seen))
-		}
+	for _, name := range gone {
+		x.change(func() { x.remove(name) })
 	}
+	seen := map[string]*word{}
+	for _, t := range tools {
+		slot, there := x.slots[t.Name]
+		if there && bytes.Equal(t.Entry, x.docs[slot].Entry) {
+			continue
+		}
+		now := read(t, seen)
+		x.change(func() {
+			if there {
+				x.remove(t.Name)
+			}
+			x.add(now)
+		})
+	}
+}
+
+// change has no search look while the index changes.
+func (x *Index) change(f func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.slots == nil {
-		x.slots, x.terms = map[string]uint32{}, map[string][]posting{}
+		x.slots, x.terms, x.sounds = map[string]uint32{}, map[string][]posting{}, map[string][]string{}
 	}
-	for _, name := range gone {
-		x.remove(name, x.slots[name])
-	}
-	for _, t := range come {
-		x.add(t)
-	}
+	f()
 }
 
 // Len is how many tools the index holds.
@@ -115,7 +142,8 @@ func (x *Index) Len() int {
 	return len(x.slots)
 }
 
-func (x *Index) remove(name string, slot uint32) {
+func (x *Index) remove(name string) {
+	slot := x.slots[name]
 	d := &x.docs[slot]
 	for _, term := range d.terms {
 		all := x.terms[term]
@@ -124,6 +152,7 @@ func (x *Index) remove(name string, slot uint32) {
 		}
 		if x.terms[term] = all; len(all) == 0 {
 			delete(x.terms, term)
+			x.heard(term, false)
 		}
 	}
 	x.length -= d.length
@@ -142,26 +171,29 @@ func (x *Index) add(t text) {
 	d := doc{Tool: t.Tool, length: t.length, terms: make([]string, 0, len(t.weights))}
 	for term, weight := range t.weights {
 		all := x.terms[term]
+		if len(all) == 0 {
+			x.heard(term, true)
+		}
 		i, _ := slices.BinarySearchFunc(all, slot, bySlot)
 		x.terms[term] = slices.Insert(all, i, posting{slot, weight})
 		d.terms = append(d.terms, term)
 	}
 	for _, verb := range []string{"#create", "#get", "#list"} {
-		d.first = d.first || t.weights[verb] >= inName
+		d.common = d.common || t.weights[verb] >= inName
 	}
 	x.docs[slot], x.slots[t.Name] = d, slot
 	x.length += t.length
 }
 
 // text is what a tool says of itself: how much it has of each term, and how long it is,
-// in tenths of words.
+// in hundredths of words.
 type text struct {
 	Tool
 	weights map[string]int32
 	length  int
 }
 
-func read(t Tool, seen map[string][]string) text {
+func read(t Tool, seen map[string]*word) text {
 	var said struct {
 		Title       string `json:"title"`
 		Description string `json:"description"`
@@ -175,9 +207,9 @@ func read(t Tool, seen map[string][]string) text {
 	add := func(said string, weight int32) {
 		said = said[:min(len(said), left)]
 		left -= len(said)
-		terms(said, seen, func(all []string) {
-			for _, term := range all {
-				weights[term] += weight
+		terms(said, seen, func(all []term) {
+			for _, t := range all {
+				weights[t.name] += weight * t.weight / itself
 			}
 			length += int(weight)
 		})
@@ -204,6 +236,8 @@ func read(t Tool, seen map[string][]string) text {
 type room struct {
 	all, word []float64
 	some, now []uint32
+	// words are those of the query that a tool has, a bit each.
+	words []uint32
 }
 
 // Search returns the names of the tools that fit a query best, the best first, at most
@@ -216,70 +250,128 @@ func (x *Index) Search(query string, limit int, sees func(name string) bool) []s
 	}
 	r, _ := x.rooms.Get().(*room)
 	if r == nil || len(r.all) < len(x.docs) {
-		r = &room{all: make([]float64, len(x.docs)+256), word: make([]float64, len(x.docs)+256)}
+		r = &room{all: make([]float64, len(x.docs)+256), word: make([]float64, len(x.docs)+256), words: make([]uint32, len(x.docs)+256)}
 	}
 	defer x.rooms.Put(r)
-	mean := float64(x.length) / float64(len(x.slots))
-	terms(query[:min(len(query), MaxQuery)], nil, func(alternatives []string) {
-		for i, term := range alternatives {
-			part := 1.0
-			if i > 0 {
-				part = likeness / math.Sqrt(float64(len(alternatives)-1))
-			}
-			x.score(r, term, part, mean)
+	asked := map[string]bool{}
+	terms(query[:min(len(query), MaxQuery)], map[string]*word{}, func(alternatives []term) {
+		if asked[alternatives[0].name] || len(asked) == maxWords {
+			return
 		}
+		asked[alternatives[0].name] = true
+		x.word(r, alternatives)
 		for _, slot := range r.now {
 			if r.all[slot] == 0 {
 				r.some = append(r.some, slot)
 			}
 			r.all[slot] += r.word[slot]
+			r.words[slot] |= 1 << (len(asked) - 1)
 			r.word[slot] = 0
 		}
 		r.now = r.now[:0]
 	})
 	for _, slot := range r.some {
-		if x.docs[slot].first {
-			r.all[slot] *= first
+		if x.docs[slot].common {
+			r.all[slot] *= common
 		}
 	}
 	best := x.best(r, limit, sees)
 	for _, slot := range r.some {
-		r.all[slot] = 0
+		r.all[slot], r.words[slot] = 0, 0
 	}
 	r.some = r.some[:0]
 	return best
 }
 
-// score has each tool with a term get what that is worth, unless another term for the
-// same word is worth more.
-func (x *Index) score(r *room, term string, part, mean float64) {
-	all := x.terms[term]
-	n, of := float64(len(all)), float64(len(x.slots))
-	rare := math.Log(1 + (of-n+0.5)/(n+0.5))
-	for _, p := range all {
-		tf := float64(p.weight) / inDescription
-		long := 1 - b + b*float64(x.docs[p.slot].length)/mean
-		score := part * rare * tf * (k1 + 1) / (tf + k1*long)
-		if r.word[p.slot] == 0 {
-			r.now = append(r.now, p.slot)
+// word has each tool get what one word of a query is worth to it.
+func (x *Index) word(r *room, alternatives []term) {
+	least := math.Inf(1)
+	for _, t := range alternatives {
+		if n := len(x.terms[t.name]); n > 0 {
+			least = min(least, x.rare(n))
 		}
-		r.word[p.slot] = max(r.word[p.slot], score)
+	}
+	if math.IsInf(least, 1) { // no tool has it, in any meaning
+		for _, t := range x.alike(alternatives[0].name) {
+			x.score(r, t, x.rare(len(x.terms[t.name])))
+		}
+		return
+	}
+	for _, t := range alternatives {
+		worth := x.rare(len(x.terms[t.name]))
+		if strings.HasPrefix(t.name, idea) {
+			worth = likeness * (least + own*(worth-least))
+		}
+		x.score(r, t, worth)
 	}
 }
 
-func (x *Index) best(r *room, limit int, sees func(name string) bool) []string {
+// rare is what a term is worth that n tools have.
+func (x *Index) rare(n int) float64 {
+	some, of := float64(n), float64(len(x.slots))
+	return math.Log(1 + (of-some+0.5)/(some+0.5))
+}
+
+// score has each tool with a term get what that is worth; of the terms of one word, the
+// best counts, and the others a little.
+func (x *Index) score(r *room, t term, worth float64) {
+	worth *= float64(t.weight) / itself
+	mean := float64(x.length) / float64(len(x.slots))
+	for _, p := range x.terms[t.name] {
+		tf := float64(p.weight) / inDescription
+		long := 1 - b + b*float64(x.docs[p.slot].length)/mean
+		score, had := worth*tf*(k1+1)/(tf+k1*long), r.word[p.slot]
+		if had == 0 {
+			r.now = append(r.now, p.slot)
+		}
+		r.word[p.slot] = max(score, had) + also*min(score, had)
+	}
+}
+
+// best are the names of the tools that count most, not too many of a kind. What else there
+// is, and may not be used, has no say in it.
+func (x *Index) best(r *room, limit int, sees func(name string) bool) (names []string) {
 	better := func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(r.all[b], r.all[a]), strings.Compare(x.docs[a].Name, x.docs[b].Name))
 	}
-	slices.SortFunc(r.some, better)
-	var names []string
+	candidates := max(few, limit)
+	top := make([]uint32, 0, candidates+1)
 	for _, slot := range r.some {
-		if len(names) == limit {
-			break
+		if len(top) == candidates && better(slot, top[candidates-1]) > 0 || !sees(x.docs[slot].Name) {
+			continue
 		}
-		if name := x.docs[slot].Name; sees(name) {
-			names = append(names, name)
-		}
+		i, _ := slices.BinarySearchFunc(top, slot, better)
+		top = slices.Insert(top, i, slot)
+		top = top[:min(len(top), candidates)]
+	}
+	x.vary(r, top)
+	slices.SortFunc(top, better)
+	for _, slot := range top[:min(len(top), limit)] {
+		names = append(names, x.docs[slot].Name)
 	}
 	return names
+}
+
+// vary has a tool count less for each better one that the query does not tell it from:
+// where these are not meant, it seldom is, and something else may be.
+func (x *Index) vary(r *room, best []uint32) {
+	names := map[uint32][][]string{} // by the words of the query
+	for _, slot := range best {
+		name, better := nameWords(x.docs[slot].Name), names[r.words[slot]]
+		r.all[slot] /= 1 + again*float64(len(better))
+		if slices.ContainsFunc(better, func(short []string) bool { return within(short, name) }) {
+			r.all[slot] *= longer
+		}
+		names[r.words[slot]] = append(better, name)
+	}
+}
+
+// nameWords are the words of a name.
+func nameWords(name string) []string {
+	return strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// within reports whether each of some words is among others.
+func within(some, others []string) bool {
+	return !slices.ContainsFunc(some, func(word string) bool { return !slices.Contains(others, word) })
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -24,12 +24,8 @@ var verbs = []struct{ name, text string }{
 // fleet is 10,000 tools of 25 services, described in English: each of ten things a service
 // has, with twenty verbs, for one or for many.
 func fleet(t testing.TB) (all []Tool) {
-	text, err := os.ReadFile("testdata/fleet.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		domain, objects, _ := strings.Cut(strings.TrimSpace(line), ": ")
+	for _, line := range lines(t, "fleet.txt") {
+		domain, objects, _ := strings.Cut(line, ": ")
 		for _, object := range strings.Fields(objects) {
 			for _, v := range verbs {
 				for _, many := range []string{"", "bulk_"} {
@@ -53,43 +49,6 @@ func fleet(t testing.TB) (all []Tool) {
 }
 
 func everything(string) bool { return true }
-
-// The share of intents whose tool is among the first five, for each language. intents was
-// written before the dictionary; fresh and later after it, and each was measured before
-// the dictionary learned from it: ADR 0066 has those figures. The floors are what is
-// reached now, so that no change loses it unseen.
-func TestRecall(t *testing.T) {
-	t.Parallel()
-	x := &Index{}
-	x.Update(fleet(t))
-	for file, floors := range map[string]map[string]float64{
-		"intents": {"en": 0.90, "pl": 0.97, "ru": 0.95, "zh": 0.97},
-		"fresh":   {"en": 0.73, "pl": 0.86, "ru": 0.86, "zh": 0.86},
-		"later":   {"en": 0.42, "pl": 0.75, "ru": 0.75, "zh": 0.87},
-	} {
-		text, err := os.ReadFile("testdata/" + file + ".tsv")
-		if err != nil {
-			t.Fatal(err)
-		}
-		hits, of := map[string]float64{}, map[string]float64{}
-		for line := range strings.Lines(string(text)) {
-			columns := strings.Split(strings.TrimSpace(line), "\t")
-			language, want, intent := columns[0], strings.Split(columns[1], "."), columns[2]
-			of[language]++
-			one, many := want[0]+"_"+want[2]+"_"+want[1], want[0]+"_bulk_"+want[2]+"_"+want[1]
-			if got := x.Search(intent, 5, everything); slices.Contains(got, one) || slices.Contains(got, many) {
-				hits[language]++
-			} else {
-				t.Logf("%s: %q finds %v", columns[1], intent, got)
-			}
-		}
-		for language, floor := range floors {
-			if recall := hits[language] / of[language]; recall < floor {
-				t.Errorf("%s %s: recall at 5 is %.3f, and was %.2f", file, language, recall, floor)
-			}
-		}
-	}
-}
 
 // An index that was changed many times says what one says that was made at once.
 func TestUpdate(t *testing.T) {
@@ -129,6 +88,37 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// Versions of one tool leave room for others, and count in full where the rest of them is
+// not to be seen.
+func TestVary(t *testing.T) {
+	t.Parallel()
+	all := []Tool{{"cms_get_page", nil}, {"wiki_get_page_as_text", nil}}
+	for i := range 6 {
+		all = append(all, Tool{fmt.Sprintf("cms_get_page_v%d", i+2), nil})
+	}
+	slices.SortFunc(all, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	x := &Index{}
+	x.Update(all)
+	if got := x.Search("get page", 5, everything); len(got) != 5 || got[0] != "cms_get_page" || !slices.Contains(got, "wiki_get_page_as_text") {
+		t.Errorf("of all: %v", got)
+	}
+	// Many others of a kind that are hidden leave their room to what is not.
+	for i := range 80 {
+		all = append(all, Tool{fmt.Sprintf("anvil_%02d", i), nil})
+	}
+	for i := range 100 {
+		all = append(all, Tool{fmt.Sprintf("bucket_%02d", i), nil})
+	}
+	x.Update(all)
+	if got := x.Search("anvil bucket", 10, func(name string) bool { return name >= "anvil_50" }); !slices.ContainsFunc(got, func(name string) bool { return strings.HasPrefix(name, "bucket") }) {
+		t.Errorf("of 30 of 80 anvils, and buckets: %v", got)
+	}
+	few := func(name string) bool { return name == "cms_get_page_v7" || name == "wiki_get_page_as_text" }
+	if got := x.Search("get page", 5, few); !slices.Equal(got, []string{"cms_get_page_v7", "wiki_get_page_as_text"}) {
+		t.Errorf("of two: %v", got)
+	}
+}
+
 // A tool is found by its first texts, and costs an index no more than those, however many
 // parameters it describes at length.
 func TestLongTool(t *testing.T) {
@@ -147,6 +137,88 @@ func TestLongTool(t *testing.T) {
 		if got := x.Search(query, 5, everything); len(got) != want {
 			t.Errorf("%s finds %v", query, got)
 		}
+	}
+}
+
+// A service that says words without end costs edges no more than others do.
+func TestLongWord(t *testing.T) {
+	t.Parallel()
+	for _, letters := range []string{"xy", "щш"} {
+		entry, err := json.Marshal(map[string]any{"description": strings.Repeat(letters, maxText/len(letters))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := time.Hour
+		for range 5 {
+			began := time.Now()
+			(&Index{}).Update([]Tool{{"long", entry}})
+			least = min(least, time.Since(began))
+		}
+		if least > 10*time.Millisecond { // it was 24 without the race detector
+			t.Errorf("a word of %d bytes takes %v", maxText, least)
+		}
+	}
+}
+
+// Whatever a dictionary says, it is read, and words are looked up in it.
+func FuzzDictionary(f *testing.F) {
+	for _, seed := range []string{"", "send,turn down,e-mail | wyślij,list= | отправ | 发送,发给\n# no line\na|b", "a b c,|||", "| | |", "\xff|=|=|=", "x,x x x,x|x y,x=|x|x"} {
+		f.Add(seed, "turn it down 发送 x y")
+	}
+	f.Fuzz(func(t *testing.T, text, said string) {
+		d := parse(text)
+		words := strings.Fields(fold(said))
+		d.said(words, map[string]*word{}, func(all []term) {
+			if len(all) == 0 {
+				t.Errorf("%q: a word without a term", said)
+			}
+		})
+		d.chinese([]rune(said), func([]term) {})
+		sounds(said)
+	})
+}
+
+// Each line of the dictionary has four columns and names an idea that some word finds, and
+// the whole is small enough to be in each program.
+func TestDictionary(t *testing.T) {
+	t.Parallel()
+	if len(list) > 300<<10 {
+		t.Errorf("the dictionary has %d bytes", len(list))
+	}
+	for line := range strings.Lines(list) {
+		if !strings.HasPrefix(line, "#") && (strings.Count(line, "|") != 3 || strings.HasPrefix(line, "|") || strings.HasPrefix(line, ",")) {
+			t.Errorf("not an idea and its words in four languages: %s", line)
+		}
+	}
+	for said, want := range map[string]string{
+		"turn the invitation down": "reject", "usunąć": "delete", "usunac": "delete", "отправить": "send", "删除": "delete", "customers": "customer", "get rid of it": "delete",
+	} {
+		found := false
+		terms(said, map[string]*word{}, func(all []term) {
+			for _, t := range all {
+				found = found || t.name == idea+want
+			}
+		})
+		if !found {
+			t.Errorf("%s is not to %s", said, want)
+		}
+	}
+}
+
+// A word that no dictionary has finds the one that is written so in another language, or
+// nearly so.
+func TestAlike(t *testing.T) {
+	t.Parallel()
+	x := &Index{}
+	x.Update([]Tool{{"bamboohr_sync", []byte(`{"description":"Talks to Quickbooks"}`)}, {"prometheus_ask", nil}, {"terraform_go", nil}})
+	for said, want := range map[string]string{"прометеус": "prometheus_ask", "terafrom": "terraform_go", "quikbooks": "bamboohr_sync"} {
+		if got := x.Search(said, 1, everything); len(got) != 1 || got[0] != want {
+			t.Errorf("%s finds %v", said, got)
+		}
+	}
+	x.Update(nil)
+	if len(x.sounds) != 0 {
+		t.Errorf("%d sounds of no words", len(x.sounds))
 	}
 }
 
@@ -192,6 +264,9 @@ func TestSearchWhileToolsAreRead(t *testing.T) {
 	for n := 0; ; n++ {
 		if len(x.Search("send an invoice", 5, everything)) == 0 {
 			t.Fatal("nothing is found")
+		}
+		if n == 200 { // enough; more would only take the processor from the other
+			<-done
 		}
 		select {
 		case <-done:

@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/sourcegraph/conc/iter"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
@@ -68,6 +70,8 @@ const (
 	maxHeldOfPayer   = 256
 	maxHeldBytes     = 4 << 20
 	maxTracesOfPayer = 20_000
+	// recountEvery is how often what a payer has held is looked for, at most.
+	recountEvery = 5 * time.Second
 	// traceSize is about what a trace takes in the bucket, bytes.
 	traceSize = 160
 )
@@ -132,6 +136,9 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	over, err := a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife)
+	if fault.Is(err, fault.RateLimited) && a.recount(ctx, held.Payer) {
+		_, err = a.Quota.Keep(held.Payer, key, len(raw), ApprovalLife)
+	}
 	for _, old := range over {
 		// What nobody decided on in time; else it goes with the age of the bucket.
 		_ = a.bucket.Delete(ctx, old)
@@ -146,6 +153,21 @@ func (a *Approvals) Hold(ctx context.Context, held *HeldCall) error {
 		a.Quota.Release(held.Payer, key)
 	}
 	return err
+}
+
+// recount stops counting what was decided on at other edges, of which this one does not
+// hear, and reports whether there was any.
+func (a *Approvals) recount(ctx context.Context, payer string) bool {
+	var released atomic.Bool
+	looks := iter.Iterator[string]{MaxGoroutines: 16}
+	looks.ForEach(a.Quota.Recount(payer, recountEvery), func(key *string) {
+		// One that is not there may be about to be written.
+		if value, err := a.bucket.Get(ctx, *key); err == nil && len(value) == 0 {
+			a.Quota.Release(payer, *key)
+			released.Store(true)
+		}
+	})
+	return released.Load()
 }
 
 // trace counts a key that is about to be in the bucket, whatever becomes of its value.

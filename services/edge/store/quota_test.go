@@ -94,3 +94,37 @@ func TestH1TracesOfApprovalsAreBounded(t *testing.T) {
 		t.Errorf("somebody else: %v", err)
 	}
 }
+
+// What was decided on at another edge leaves room at the one that holds the call: behind
+// a proxy the two are often not the same.
+func TestDecidedElsewhere(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	here, there := store.NewApprovals(bustest.Connect(t, url)), store.NewApprovals(bustest.Connect(t, url))
+	here.Quota = quota.New("held calls", 3, 1<<20)
+	hold := func() (string, error) {
+		h := &store.HeldCall{ID: rand.Text(), Principal: "ada", Payer: "ada", Expires: time.Now().Add(time.Minute)}
+		return h.ID, here.Hold(t.Context(), h)
+	}
+	var held []string
+	for range 3 {
+		id, err := hold()
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, id)
+	}
+	for _, id := range held[:2] {
+		if _, err := there.Take(t.Context(), "ada", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 {
+		if _, err := hold(); err != nil {
+			t.Fatalf("%d waits, and yet: %v", i+1, err)
+		}
+	}
+	if _, err := hold(); !fault.Is(err, fault.RateLimited) {
+		t.Errorf("three wait, and a fourth is held: %v", err)
+	}
+}

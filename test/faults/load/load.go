@@ -28,7 +28,9 @@ type Load struct {
 	// HeardFor is how long a subscriber may have to wait.
 	HeardFor time.Duration
 	// Only are the kinds of calls that are made; none is all.
-	Only    []history.Kind
+	Only []history.Kind
+	// AtOnce: tools answer without taking time of their own.
+	AtOnce  bool
 	History *history.History
 }
 
@@ -211,7 +213,11 @@ func (w *worker) call(ctx context.Context, kind history.Kind) {
 }
 
 func (w *worker) arguments(key string) string {
-	return fmt.Sprintf(`{"key":%q,"ms":%d}`, key, []int{0, 0, 0, 10, 80}[w.IntN(5)])
+	ms := []int{0, 0, 0, 10, 80}[w.IntN(5)]
+	if w.AtOnce {
+		ms = 0
+	}
+	return fmt.Sprintf(`{"key":%q,"ms":%d}`, key, ms)
 }
 
 // session makes a call in the worker's own session, wherever that was opened.

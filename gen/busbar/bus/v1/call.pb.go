@@ -529,7 +529,9 @@ type Delegation struct {
 	// The call that the service carries out, as the audit trail names it.
 	Call string `protobuf:"bytes,6,opt,name=call,proto3" json:"call,omitempty"`
 	// The party that the calls are counted for.
-	Payer         string `protobuf:"bytes,7,opt,name=payer,proto3" json:"payer,omitempty"`
+	Payer string `protobuf:"bytes,7,opt,name=payer,proto3" json:"payer,omitempty"`
+	// The door at which the client called, for the words of errors. Empty: one of MCP's.
+	Door          string `protobuf:"bytes,8,opt,name=door,proto3" json:"door,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +604,13 @@ func (x *Delegation) GetCall() string {
 func (x *Delegation) GetPayer() string {
 	if x != nil {
 		return x.Payer
+	}
+	return ""
+}
+
+func (x *Delegation) GetDoor() string {
+	if x != nil {
+		return x.Door
 	}
 	return ""
 }
@@ -1702,10 +1711,14 @@ type Error struct {
 	// For people; safe to show to the client.
 	Message  string   `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	Executed Executed `protobuf:"varint,3,opt,name=executed,proto3,enum=busbar.bus.v1.Executed" json:"executed,omitempty"`
-	// JSON object with further facts for the client. Empty for none.
+	// JSON object with further facts for the client; "reason", "executed", "retryAfterMs" and
+	// "next" are the edges' to say. Empty for none.
 	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
 	// Milliseconds to wait before calling again. Zero: unknown.
-	RetryAfterMs  uint32 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	RetryAfterMs uint32 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// What to do about it, in the words of the door at which the client called. Only
+	// edges say it, to services that make calls. Empty: the message says it, or nobody can.
+	Next          string `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1773,6 +1786,13 @@ func (x *Error) GetRetryAfterMs() uint32 {
 		return x.RetryAfterMs
 	}
 	return 0
+}
+
+func (x *Error) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
 }
 
 // Cancel stops one call, wherever it runs. Published on
@@ -1940,7 +1960,7 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x04seal\x18\x15 \x01(\fR\x04seal\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05payer\x18\x01 \x01(\fR\x05payer\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xc7\x01\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"\xdb\x01\n" +
 	"\n" +
 	"Delegation\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.busbar.bus.v1.IdentityR\bidentity\x12\x18\n" +
@@ -1948,7 +1968,8 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x11expires_unix_nano\x18\x03 \x01(\x06R\x0fexpiresUnixNano\x12\x14\n" +
 	"\x05depth\x18\x04 \x01(\rR\x05depth\x12\x12\n" +
 	"\x04call\x18\x06 \x01(\tR\x04call\x12\x14\n" +
-	"\x05payer\x18\a \x01(\tR\x05payer\"Z\n" +
+	"\x05payer\x18\a \x01(\tR\x05payer\x12\x12\n" +
+	"\x04door\x18\b \x01(\tR\x04door\"Z\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\"\n" +
@@ -2024,13 +2045,14 @@ const file_busbar_bus_v1_call_proto_rawDesc = "" +
 	"\x04Task\x12#\n" +
 	"\rrequest_state\x18\x02 \x01(\fR\frequestState\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x03 \x01(\x04R\ttimeoutMsJ\x04\b\x01\x10\x02R\x04json\"\xa8\x01\n" +
+	"timeout_ms\x18\x03 \x01(\x04R\ttimeoutMsJ\x04\b\x01\x10\x02R\x04json\"\xbc\x01\n" +
 	"\x05Error\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x123\n" +
 	"\bexecuted\x18\x03 \x01(\x0e2\x17.busbar.bus.v1.ExecutedR\bexecuted\x12\x12\n" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12$\n" +
-	"\x0eretry_after_ms\x18\x05 \x01(\rR\fretryAfterMs\"0\n" +
+	"\x0eretry_after_ms\x18\x05 \x01(\rR\fretryAfterMs\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\tR\x04next\"0\n" +
 	"\x06Cancel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"m\n" +

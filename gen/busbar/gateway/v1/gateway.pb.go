@@ -1102,7 +1102,9 @@ type Failure struct {
 	// JSON object: what docs/errors.md says more of the reason; empty for nothing.
 	Data []byte `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	// As text.
-	DataText      string `protobuf:"bytes,6,opt,name=data_text,json=dataText,proto3" json:"data_text,omitempty"`
+	DataText string `protobuf:"bytes,6,opt,name=data_text,json=dataText,proto3" json:"data_text,omitempty"`
+	// What to do about it, in the words of this service; empty where message says it.
+	Next          string `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1175,6 +1177,13 @@ func (x *Failure) GetData() []byte {
 func (x *Failure) GetDataText() string {
 	if x != nil {
 		return x.DataText
+	}
+	return ""
+}
+
+func (x *Failure) GetNext() string {
+	if x != nil {
+		return x.Next
 	}
 	return ""
 }
@@ -2472,14 +2481,15 @@ const file_busbar_gateway_v1_gateway_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x127\n" +
 	"\x06result\x18\x02 \x01(\v2\x1d.busbar.gateway.v1.ToolResultH\x00R\x06result\x126\n" +
 	"\afailure\x18\x03 \x01(\v2\x1a.busbar.gateway.v1.FailureH\x00R\afailureB\t\n" +
-	"\aoutcome\"\xae\x01\n" +
+	"\aoutcome\"\xc2\x01\n" +
 	"\aFailure\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
 	"\bexecuted\x18\x03 \x01(\tR\bexecuted\x12$\n" +
 	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs\x12\x12\n" +
 	"\x04data\x18\x05 \x01(\fR\x04data\x12\x1b\n" +
-	"\tdata_text\x18\x06 \x01(\tR\bdataText\"@\n" +
+	"\tdata_text\x18\x06 \x01(\tR\bdataText\x12\x12\n" +
+	"\x04next\x18\a \x01(\tR\x04next\"@\n" +
 	"\x13ReadResourceRequest\x12\x10\n" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x17\n" +
 	"\aas_text\x18\x02 \x01(\bR\x06asText\"W\n" +

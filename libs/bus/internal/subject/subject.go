@@ -211,6 +211,15 @@ func Changed(service string) string { return ctlRoot + service + ".changed" }
 // Stats is where one instance tells its counts.
 func Stats(service, instance string) string { return ctlRoot + service + ".stats." + instance }
 
+// Logs is where an operator asks the instances of a service for what their calls log.
+func Logs(service string) string { return ctlRoot + service + ".logs" }
+
+// IsInbox reports whether somebody waits there for answers, and nothing else is
+// published there.
+func IsInbox(subject string) bool {
+	return strings.HasPrefix(subject, "_INBOX.") && len(subject) <= 256 && !strings.ContainsAny(subject, "*> ")
+}
+
 // Names is where edges hear that a name was assigned.
 const Names = ctlRoot + Edge + ".names"
 

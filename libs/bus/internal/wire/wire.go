@@ -88,7 +88,7 @@ func TimedOut(service string) *fault.Error {
 func FromFault(e *fault.Error) *busv1.Error {
 	return &busv1.Error{
 		Reason: string(e.Reason), Message: e.Message, Executed: executedToWire[e.Executed],
-		Data: e.Data, RetryAfterMs: uint32(e.RetryAfter.Milliseconds()),
+		Data: e.Data, RetryAfterMs: uint32(e.RetryAfter.Milliseconds()), Next: e.Next,
 	}
 }
 
@@ -96,7 +96,7 @@ func FromFault(e *fault.Error) *busv1.Error {
 // cannot have become internal. A delegated call may end with the word of an edge
 // that holds another call for approval.
 func Fault(w *busv1.Error, service string, delegated bool) (*fault.Error, error) {
-	if err := object("error data", w.GetData(), "reason", "executed", "retryAfterMs"); err != nil {
+	if err := object("error data", w.GetData(), "reason", "executed", "retryAfterMs", "next"); err != nil {
 		return nil, err
 	}
 	reason := fault.Reason(w.GetReason())
@@ -116,5 +116,8 @@ func Fault(w *busv1.Error, service string, delegated bool) (*fault.Error, error)
 	}
 	e.Data = data
 	e.RetryAfter = time.Duration(w.GetRetryAfterMs()) * time.Millisecond
+	if service == subject.Gateway {
+		e.Next = w.GetNext()
+	}
 	return e, nil
 }

@@ -104,7 +104,10 @@ func (s *Servers) State(id int, state *beside.State) error {
 	if err != nil {
 		return err
 	}
-	*state = beside.State{Ready: o.ReadyForConnections(time.Second), Leads: o.JetStreamIsLeader(), Gateways: o.NumOutboundGateways()}
+	*state = beside.State{
+		Ready: o.ReadyForConnections(time.Second), Leads: o.JetStreamIsLeader(), Peers: len(o.JetStreamClusterPeers()),
+		Routes: o.NumRemotes(), Gateways: o.NumOutboundGateways(),
+	}
 	return nil
 }
 

@@ -389,7 +389,7 @@ func untouched(t *testing.T, e Engine) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := 2501; ctx.Err() == nil; n++ {
+		for n := 2501; ctx.Err() == nil && n < 2801; n++ {
 			_, _ = s.Append(context.WithoutCancel(ctx), []trail.Event{Event("a", n)})
 		}
 	})

@@ -102,7 +102,7 @@ the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
 func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
-	o := client.CallOptions{Options: c.options(), Name: c.Name, Arguments: c.Arguments, Detach: c.Detach}
+	o := client.CallOptions{Options: c.options(), Name: c.Name, Arguments: c.Arguments, Detach: c.Detach, Begun: begunTasks()}
 	return exit(client.RunCall(ctx, o, os.Stdin, out, os.Stderr))
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
-	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
@@ -124,7 +123,9 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer e.Close()
-	fleet, err := startFleet(starting, dir, services, c.DatabaseURL)
+	stored := make(chan struct{})
+	close(stored) // edge.New did
+	fleet, err := startFleet(starting, dir, services, c.DatabaseURL, stored)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (c *devCommand) Run(ctx context.Context, out io.Writer) error {
 	if logins != nil {
 		ready += " oauth=" + logins.Issuer()
 	}
-	fmt.Fprintln(out, ready)
+	lifecycle.Say(out, slog.LevelInfo, ready)
 	// The edge first: its calls in flight need the services.
 	err = serveBoth(ctx, e, l, logins)
 	return errors.Join(err, fleet.stop(ctx))
@@ -169,37 +170,38 @@ type fleet struct {
 }
 
 type member struct {
+	service *service.Service
 	conn    *bus.Conn
 	running *service.Running
 }
 
-// startFleet starts all services at once: most of what each does is to wait,
-// for NATS or a database.
-func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL string) (*fleet, error) {
+// startFleet starts all services at once: most of what each does is to wait, for NATS or
+// a database. What they open and compile needs no buckets, but without these none can
+// announce itself; stored is closed when an edge has seen to them.
+func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL string, stored <-chan struct{}) (*fleet, error) {
 	traces, err := otlp.Open(ctx, lifecycle.Version())
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{traces: traces}
+	f := &fleet{traces: traces, members: make([]member, len(all))}
 	env := service.DataEnv{Env: service.Env{Version: lifecycle.Version(), Log: slog.Default()}, DatabaseURL: databaseURL, DataDir: string(dir)}
-	for _, p := range all {
-		conn, err := dir.Connect(ctx, p.name, p.name, slog.Default())
-		if err != nil {
-			return nil, errors.Join(err, f.stop(ctx))
-		}
-		conn.Trace(traces.Service(p.name))
-		f.members = append(f.members, member{conn: conn})
-	}
-	// A service announces itself as soon as there is where.
-	if err := ensureStorage(ctx, dir); err != nil {
-		return nil, errors.Join(err, f.stop(ctx))
-	}
-	starting := pool.New().WithErrors().WithContext(ctx)
+	starting := pool.New().WithErrors().WithContext(ctx).WithCancelOnError().WithFirstError()
 	for i, p := range all {
 		m := &f.members[i]
-		starting.Go(func(ctx context.Context) error {
-			var err error
-			if m.running, err = p.Start(ctx, m.conn, env); err != nil {
+		starting.Go(func(ctx context.Context) (err error) {
+			if m.service, err = p.Build(ctx, env); err != nil {
+				return fmt.Errorf("start %s: %w", p.name, err)
+			}
+			if m.conn, err = dir.Connect(ctx, p.name, p.name, slog.Default()); err != nil {
+				return err
+			}
+			m.conn.Trace(traces.Service(p.name))
+			select {
+			case <-stored:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if m.running, err = m.service.Start(ctx, m.conn); err != nil {
 				return fmt.Errorf("start %s: %w", p.name, err)
 			}
 			return nil
@@ -211,27 +213,21 @@ func startFleet(ctx context.Context, dir home.Dir, all []part, databaseURL strin
 	return f, nil
 }
 
-// ensureStorage makes the buckets and streams, which edges may.
-func ensureStorage(ctx context.Context, dir home.Dir) error {
-	conn, err := dir.Connect(ctx, permission.Edge, "storage", slog.Default())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = storage.Ensure(ctx, conn, storage.Auto)
-	return err
-}
-
 // stop drains every service.
 func (f *fleet) stop(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), lifecycle.DrainTimeout)
 	defer cancel()
 	var errs []error
 	for _, m := range f.members {
-		if m.running != nil { // else it did not start
+		switch {
+		case m.running != nil:
 			errs = append(errs, m.running.Stop(drain))
+		case m.service != nil: // it did not start
+			m.service.Close()
 		}
-		m.conn.Close()
+		if m.conn != nil {
+			m.conn.Close()
+		}
 	}
 	f.traces.Close()
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"reflect"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -36,6 +37,7 @@ type commandLine struct {
 	Bus        busCommands       `cmd:"" help:"Look at the buckets and streams of a bus, or make them."`
 	Doctor     doctorCommand     `cmd:"" help:"Look at everything, and say what is wrong and what mends it."`
 	Top        topCommand        `cmd:"" help:"Show what the instances on a bus do, live."`
+	Logs       logsCommand       `cmd:"" help:"Show what calls log, while they log it."`
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Make the users of a bus: their secrets, and the configuration of NATS that knows them."`
 	Access     accessCommands    `cmd:"" help:"Try a policy file, which says who may do what."`
 	Key        keyCommand        `cmd:"" help:"Make, list and revoke API keys."`
@@ -62,9 +64,13 @@ func grammar() (*commandLine, []kong.Option) {
 	return &commandLine{Audit: auditCommands{Serve: *service.NewCommand("audit", audit.New)}}, options
 }
 
-// examples gives each command that runs a service an example, with its name.
+// examples gives each command that runs a service an example, with its name, and each
+// group of commands the examples of its first one.
 func examples(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(n kong.Visitable, next kong.Next) error {
+		if c, ok := n.(*kong.Command); ok && c.Type == kong.CommandNode && len(c.Children) > 0 && c.Detail == "" {
+			c.Detail, _, _ = strings.Cut(c.Children[0].Detail, "\n\n")
+		}
 		if c, ok := n.(*kong.Command); ok && c.Target.CanAddr() && c.Target.Addr().Type().Implements(reflect.TypeFor[program]()) {
 			c.Detail = "Example: " + c.FullPath() + " --nats nats://127.0.0.1:4222"
 		}

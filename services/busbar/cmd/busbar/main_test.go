@@ -36,4 +36,18 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s --help:\n%s", leaf.FullPath(), out.String())
 		}
 	}
+	for _, group := range k.Model.Children {
+		if !group.Hidden && len(group.Children) > 0 && !strings.Contains(group.Detail, "Example") {
+			t.Errorf("%s --help has no example", group.FullPath())
+		}
+	}
+}
+
+// A toolset of no file is refused before anything is started.
+func TestToolsetWithoutPolicy(t *testing.T) {
+	t.Parallel()
+	err := (&stdioCommand{Toolset: "writing"}).Run(t.Context(), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "--access FILE") {
+		t.Error(err)
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 
+	"github.com/busbar-mcp/busbar/libs/lifecycle"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 )
 
@@ -76,8 +78,33 @@ func (c *completeCommand) Run(ctx context.Context, out io.Writer) error {
 
 // taskCommands are for calls that go on without their requests.
 type taskCommands struct {
+	Ls     taskLsCommand     `cmd:"" help:"List the tasks that were begun here."`
 	Get    taskGetCommand    `cmd:"" help:"Say how a task is doing, and print its result."`
 	Cancel taskCancelCommand `cmd:"" help:"Ask a task to end."`
+}
+
+// begunTasks is where the command line keeps which tasks it began; empty where there is no
+// place for that.
+func begunTasks() string {
+	dir, err := lifecycle.DataDir("cli")
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "tasks")
+}
+
+type taskLsCommand struct{ clientFlags }
+
+// Help implements kong's HelpProvider.
+func (taskLsCommand) Help() string {
+	return `Example: busbar task ls
+
+MCP has no list of tasks: these are the last hundred that "busbar call" began as
+this user of this machine, as far as the edge still knows them.`
+}
+
+func (c *taskLsCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunTaskList(ctx, client.TaskOptions{Options: c.options(), Begun: begunTasks()}, out, os.Stderr))
 }
 
 type taskGetCommand struct {
@@ -90,7 +117,7 @@ type taskGetCommand struct {
 func (taskGetCommand) Help() string {
 	return `Examples:
   busbar task get K3J5V6Q2ZL4WBN7TYXC3M5R6DA
-  busbar task get --wait $(busbar call --detach ci_run command=test)
+  busbar task get --wait $(busbar call --detach orders_ship id=1)
 
 Exit status: 0 it goes on, or is completed; 1 it failed; 3 it was cancelled;
 other as for "busbar call".`

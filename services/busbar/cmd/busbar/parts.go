@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/busbar-mcp/busbar/examples/weather"
-	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
@@ -33,7 +32,7 @@ type part struct {
 
 // program is a service.Command, whatever the settings of its service are.
 type program interface {
-	Start(ctx context.Context, conn *bus.Conn, env service.DataEnv) (*service.Running, error)
+	Build(ctx context.Context, env service.DataEnv) (*service.Service, error)
 }
 
 func newPart[E service.Environment](name string, build service.Build[E], powers ...permission.Power) part {

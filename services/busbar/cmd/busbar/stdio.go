@@ -48,6 +48,9 @@ func (stdioCommand) Help() string {
 // system: the first runs bus and services, the others join, and one of them
 // takes over when it ends.
 func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
+	if c.Toolset != "" && c.Access == "" {
+		return errors.New("--toolset names a toolset of a policy file: give the file with --access FILE")
+	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if c.NATS != "" {
@@ -57,13 +60,13 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 		}
 		return c.serve(ctx, starting, conn, out, edge.Config{
 			Guest: true, Audit: edge.Audit{SpoolDir: c.AuditSpool},
-		})
+		}, func(*edge.Edge) error { return nil })
 	}
 	dir, err := dataDir(c.DataDir, "stdio")
 	if err != nil {
 		return err
 	}
-	host, err := newHost(starting, dir, c.DatabaseURL, c.withoutFlag)
+	host, err := newHost(dir, c.DatabaseURL, c.withoutFlag, cancel)
 	if err != nil {
 		return err
 	}
@@ -72,13 +75,22 @@ func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
 		// The holder may be of another release, with other services.
 		holder, _ := dir.Address()
 		spool := cmp.Or(c.AuditSpool, filepath.Join(string(dir), "spool"))
-		err = c.serve(ctx, starting, conn, out, edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}, holder.Services...)
+		cfg := edge.Config{Audit: edge.Audit{SpoolDir: spool}, CheckResults: true}
+		err = c.serve(ctx, starting, conn, out, cfg, func(e *edge.Edge) error {
+			close(host.stored)
+			return e.Await(starting, holder.Services...)
+		})
 	}
-	return errors.Join(err, host.stop(ctx))
+	stopped := host.stop(ctx)
+	if host.failed != nil { // and nothing else could be waited for
+		return stopped
+	}
+	return errors.Join(err, stopped)
 }
 
-// serve runs an edge whose only door is stdio. It closes conn.
-func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cfg edge.Config, await ...string) error {
+// serve runs an edge whose only door is stdio, which opens when await returns. It closes
+// conn.
+func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out io.Writer, cfg edge.Config, await func(*edge.Edge) error) error {
 	defer conn.Close()
 	cfg.Version = lifecycle.Version()
 	closed, err := c.OpenPolicy(&cfg)
@@ -101,7 +113,7 @@ func (c *stdioCommand) serve(ctx, starting context.Context, conn *bus.Conn, out 
 		return err
 	}
 	defer e.Close()
-	if err := e.Await(starting, await...); err != nil {
+	if err := await(e); err != nil {
 		return err
 	}
 	err = stdio.New(stdio.Config{
@@ -123,51 +135,67 @@ type host struct {
 	dir         home.Dir
 	databaseURL string
 	without     withoutFlag
-	// quit ends with stop: a take over that is under way stops where it is.
+	// stored is closed when the edge of this process has seen to the buckets.
+	stored chan struct{}
+	// quit ends with stop: a start that is under way stops where it is.
 	quit context.Context
 	end  context.CancelFunc
 	done chan struct{}
 
 	nats  *natsd.Server
 	fleet *fleet
+	// failed is why the services did not start, when done is closed.
+	failed error
 }
 
 // retry is how soon after a holder's end another process takes over.
 const retry = 100 * time.Millisecond
 
-// newHost takes the directory if it is free, and waits for it in the
-// background if not.
-func newHost(ctx context.Context, dir home.Dir, databaseURL string, without withoutFlag) (*host, error) {
-	h := &host{dir: dir, databaseURL: databaseURL, without: without, done: make(chan struct{})}
+// servicesTime ends before startTime does: why a service does not start says more than
+// that it is waited for.
+const servicesTime = startTime - 5*time.Second
+
+// newHost runs the bus of the directory if nobody else does, and waits for that in the
+// background if not. The services start in the background: the edge, which they need, takes
+// as long. giveUp is called when they do not start.
+func newHost(dir home.Dir, databaseURL string, without withoutFlag, giveUp func()) (*host, error) {
+	h := &host{dir: dir, databaseURL: databaseURL, without: without, stored: make(chan struct{}), done: make(chan struct{})}
 	h.quit, h.end = context.WithCancel(context.Background())
-	err := h.take(ctx)
-	if err == nil {
-		close(h.done)
-		return h, nil
-	}
-	if !errors.Is(err, natsd.ErrInUse) {
+	services, err := h.hold()
+	switch {
+	case err == nil:
+		go func() {
+			defer close(h.done)
+			if err := h.start(services); err != nil && h.quit.Err() == nil {
+				h.failed = err
+				giveUp()
+			}
+		}()
+	case errors.Is(err, natsd.ErrInUse):
+		go h.wait()
+	default:
 		h.end()
 		return nil, err
 	}
-	go h.wait()
 	return h, nil
 }
 
-func (h *host) take(ctx context.Context) error {
+// hold takes the directory, runs the bus in it, and returns what services are to run there.
+func (h *host) hold() ([]part, error) {
 	services, err := h.without.system(audit.New, workspace.New)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	nats, err := h.dir.Hold("", "stdio", users(services), slog.Default())
-	if err != nil {
-		return err
-	}
-	if h.fleet, err = startFleet(ctx, h.dir, services, h.databaseURL); err != nil {
-		nats.Stop()
-		return err
-	}
-	h.nats = nats
-	return nil
+	h.nats, err = h.dir.Hold("", "stdio", users(services), slog.Default())
+	return services, err
+}
+
+// start starts the services.
+func (h *host) start(services []part) (err error) {
+	ctx, cancel := context.WithTimeout(h.quit, servicesTime)
+	defer cancel()
+	h.fleet, err = startFleet(ctx, h.dir, services, h.databaseURL, h.stored)
+	return err
 }
 
 func (h *host) wait() {
@@ -178,9 +206,13 @@ func (h *host) wait() {
 			return
 		case <-time.After(retry):
 		}
-		ctx, cancel := context.WithTimeout(h.quit, startTime)
-		err := h.take(ctx)
-		cancel()
+		services, err := h.hold()
+		if err == nil {
+			if err = h.start(services); err != nil {
+				h.nats.Stop() // without services nobody needs it
+				h.nats = nil
+			}
+		}
 		switch {
 		case err == nil:
 			slog.Info("took over the data directory", "dir", string(h.dir))
@@ -196,9 +228,11 @@ func (h *host) wait() {
 func (h *host) stop(ctx context.Context) error {
 	h.end()
 	<-h.done
-	if h.nats == nil {
-		return nil
+	if h.nats != nil { // last: whoever loses it says so
+		defer h.nats.Stop()
 	}
-	defer h.nats.Stop()
+	if h.fleet == nil {
+		return h.failed
+	}
 	return h.fleet.stop(ctx)
 }

@@ -137,7 +137,7 @@ func (r *run) agree(ctx context.Context, held *Held, o Options) int {
 	if err != nil {
 		return r.fail(err, held.Name)
 	}
-	return r.show(res, o)
+	return r.show(res, held.Name, o)
 }
 
 // deny refuses a held call for good. code is what it returns if that succeeds.

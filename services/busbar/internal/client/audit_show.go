@@ -35,7 +35,10 @@ func auditTable(events []trail.Row, width int, s terminal.Style) string {
 	for i, h := range head {
 		widths[i] = terminal.Cells(h)
 	}
-	rows := make([][]string, len(events))
+	rows, layout, today := make([][]string, len(events)), time.TimeOnly, time.Now().Format(time.DateOnly)
+	if slices.ContainsFunc(events, func(e trail.Row) bool { return e.Time.Local().Format(time.DateOnly) != today }) {
+		layout = "01-02 15:04:05" // names have the room of the date where all is of today
+	}
 	for n, e := range slices.Backward(events) {
 		who, name := e.Principal, e.Name
 		if e.Tenant != "" {
@@ -44,7 +47,7 @@ func auditTable(events []trail.Row, width int, s terminal.Style) string {
 		if e.Method != mcp.MethodToolsCall || name == "" { // which nearly all are
 			name = strings.TrimSpace(e.Method + " " + name)
 		}
-		row := []string{e.Time.Local().Format("01-02 15:04:05"), who, name, e.Outcome, e.Executed, eventTook(&e), e.Call[max(0, len(e.Call)-shortID):]}
+		row := []string{e.Time.Local().Format(layout), who, name, e.Outcome, e.Executed, eventTook(&e), e.Call[max(0, len(e.Call)-shortID):]}
 		for i, cell := range row {
 			row[i] = terminal.SafeLine(cell)
 			widths[i] = max(widths[i], min(terminal.Cells(row[i]), 2*maxColumn))

@@ -51,6 +51,12 @@ func TestAuditTable(t *testing.T) {
 	if len(lines) != 3 || !strings.HasSuffix(lines[1], "  Z3M5R6DB") || !strings.HasSuffix(lines[2], "  C3M5R6DA") || !strings.Contains(lines[2], "deadline") {
 		t.Errorf("got\n%s", got)
 	}
+	// Today needs no date, and names have its room.
+	at = time.Now()
+	got = auditTable([]trail.Row{row("K3J5V6Q2ZL4WBN7TYXC3M5R6DA", "", "ada", "tools/call", "text_processor", "ok")}, 80, terminal.Style{})
+	if !strings.Contains(got, "\n"+at.Format(time.TimeOnly)+"  ada  text_processor") {
+		t.Errorf("got\n%s", got)
+	}
 	for _, l := range lines {
 		if terminal.Cells(l) > 80 {
 			t.Errorf("%d columns: %s", terminal.Cells(l), l)

@@ -24,6 +24,9 @@ type CallOptions struct {
 	Arguments []string
 	// Detach has the call go on as a task and does not wait for it.
 	Detach bool
+	// Begun is the directory in which the ids of tasks are kept for RunTaskList; empty
+	// for none.
+	Begun string
 }
 
 // errDenied is the end of a call that the person said no to.
@@ -42,6 +45,9 @@ func RunCall(ctx context.Context, o CallOptions, stdin io.Reader, stdout, stderr
 	}
 	call := request{params: params{Name: o.Name, Arguments: arguments}, asks: o.asks(), tasks: o.Detach, onProgress: r.line.show}
 	res, err := r.callThrough(ctx, call, &person{run: r, in: stdin})
+	if err == nil && res.Task != "" {
+		r.remember(o.Begun, res.Task, o.Name)
+	}
 	switch {
 	case errors.Is(err, errDenied):
 		fmt.Fprintf(stderr, "denied: %s will not run\n", terminal.SafeLine(o.Name))
@@ -54,7 +60,7 @@ func RunCall(ctx context.Context, o CallOptions, stdin io.Reader, stdout, stderr
 	case res.Task != "":
 		return r.follow(ctx, res.Task, o.Options, &person{run: r, in: stdin})
 	}
-	return r.show(res, o.Options)
+	return r.show(res, o.Name, o.Options)
 }
 
 // arguments reads those of a call. Only for the form name=value the tool's schema is
@@ -74,7 +80,9 @@ func (r *run) arguments(ctx context.Context, o CallOptions, stdin io.Reader) (js
 	}
 	t := l.find(o.Name)
 	if t == nil {
-		return checkArguments(nil) // the edge says what is wrong with the name
+		if t = r.edge.describe(ctx, l, o.Name); t == nil {
+			return checkArguments(nil) // the edge says what is wrong with the name
+		}
 	}
 	read := func(file string) ([]byte, error) { return readSource(ctx, file, stdin) }
 	return assign(t.InputSchema, o.Arguments, read)

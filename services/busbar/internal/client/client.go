@@ -17,6 +17,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -214,6 +215,29 @@ func (c *Client) callWith(ctx context.Context, l *listing, r request) (*Result, 
 		return nil, err
 	}
 	return decodeResult(raw)
+}
+
+// describe asks an edge whose list is not of all tools for one, and adds it to the list;
+// nil if there is no such tool.
+func (c *Client) describe(ctx context.Context, l *listing, name string) *Tool {
+	arguments, err := json.Marshal(map[string][]string{"names": {name}})
+	if err != nil {
+		return nil // a name that is not UTF-8 is that of no tool
+	}
+	res, err := c.callWith(ctx, l, request{params: params{Name: "describe_tools", Arguments: arguments}})
+	if err != nil || res.IsError || len(res.Content) != 1 {
+		return nil
+	}
+	t, err := decodeTool(jsontext.Value(strings.TrimSpace(res.Content[0].Text)))
+	if err != nil || t.Name != name {
+		return nil
+	}
+	known := *l
+	known.tools = append(slices.Clip(l.tools), t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed = &known
+	return &t
 }
 
 // find returns the tool of a name; nil for none.

@@ -47,7 +47,7 @@ func TestCall(t *testing.T) {
 		{"nothing", "say", "", ExitOK, "\n", ""},
 		{"progress", "count", "", ExitOK, "counted\n", ""},
 		{"its own failure", "fail", "", ExitToolError, "", "tool error: no such city\n"},
-		{"arguments that do not fit", "measure", `{"text":1}`, ExitToolError, "", "tool error: Invalid arguments: /text: got number, want string\n"},
+		{"arguments that do not fit", "measure", `{"text":1}`, ExitRefused, "", "error: Invalid arguments: /text: got number, want string\n  reason: invalid_params\n  executed: no - nothing ran\n  next: compare the arguments with `busbar tools measure`\n"},
 		{"arguments that are none", "say", `[]`, ExitUsage, "", "not an array"},
 		{"no such tool", "nope", "", ExitRefused, "", "reason: unknown_tool\n  executed: no - nothing ran\n  next: see `busbar tools`"},
 		{"nearly a tool", "mesure", "", ExitRefused, "", "next: did you mean measure?\n"},

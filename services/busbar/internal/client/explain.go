@@ -163,11 +163,13 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 		return "see `busbar prompts` for what there is"
 	case fault.UnknownResource:
 		return "see `busbar resources` for what there is"
+	case fault.UnknownTask:
+		return "`busbar call --detach` prints the id of each task; its call made it, and only who made that sees it"
 	case fault.InvalidParams:
 		if tool == "" {
 			return "see `busbar prompts` for the arguments that there are"
 		}
-		return "compare the arguments with `busbar tools`"
+		return "compare the arguments with `busbar tools " + tool + "`"
 	case fault.MissingCapability:
 		if bytes.Contains(e.Data, []byte(`"elicitation"`)) {
 			return "call it on a terminal: it asks you something"

@@ -207,7 +207,7 @@ func (r *run) asked(ctx context.Context, q request, who *person, o Options) (jso
 		if err == nil && resultType(raw) == typeInputRequired {
 			var res *Result
 			if res, err = decodeResult(raw); err == nil && !who.canAnswer(res.InputRequests) {
-				return nil, r.show(res, o)
+				return nil, r.show(res, "", o)
 			}
 			if err == nil {
 				q.params.RequestState = res.RequestState

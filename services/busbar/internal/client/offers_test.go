@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // run runs a command of the package and returns what it did.
@@ -107,20 +111,54 @@ func TestCallElicits(t *testing.T) {
 	}
 }
 
+// Where two tools stand in for the list, arguments have the types of the tool's schema all
+// the same, and all of a tool is shown.
+func TestCallOfToolThatIsNotListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, url := range []string{w.url, w.url + "?tools=search"} {
+		call := func(name string, arguments ...string) outcome {
+			return w.run(func(o Options, in io.Reader, out, errs io.Writer) int {
+				o.URL = url
+				return RunCall(t.Context(), CallOptions{Options: o, Name: name, Arguments: arguments}, in, out, errs)
+			}, Options{}, "")
+		}
+		call("long", "text=3").check(t, ExitOK, "done 3\n")
+		if got := call("describe_tools", "names=long"); got.code != ExitOK || !strings.Contains(got.stdout, `{"name":"long"`) {
+			t.Errorf("%+v", got)
+		}
+		call("search_tools", "query=nothing at all", "limit=x").check(t, ExitUsage, "", `parameter limit: "x" is not`)
+		call("lang", "text=3").check(t, ExitRefused, "", "unknown_tool")
+		shown := w.run(func(o Options, _ io.Reader, out, errs io.Writer) int {
+			o.URL = url
+			return RunTools(t.Context(), ToolsOptions{Options: o, Name: "long"}, out, errs)
+		}, Options{}, "")
+		if shown.code != ExitOK || !strings.Contains(shown.stdout, "takes\n    text   string\n") {
+			t.Errorf("%+v", shown)
+		}
+	}
+}
+
 // A call that has to be a task is one, and is waited for unless nobody wants to.
 func TestCallTask(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w, begun := newWorld(t), filepath.Join(t.TempDir(), "tasks")
 	call := func(text string, detach bool) outcome {
 		return w.run(func(o Options, in io.Reader, out, errs io.Writer) int {
-			return RunCall(t.Context(), CallOptions{Options: o, Name: "long", Arguments: []string{"text=" + text}, Detach: detach}, in, out, errs)
+			return RunCall(t.Context(), CallOptions{Options: o, Name: "long", Arguments: []string{"text=" + text}, Detach: detach, Begun: begun}, in, out, errs)
 		}, Options{}, "")
 	}
 	get := func(id string, wait bool) outcome {
 		return w.run(func(o Options, in io.Reader, out, errs io.Writer) int {
-			return RunTaskGet(t.Context(), TaskOptions{o, id, wait}, in, out, errs)
+			return RunTaskGet(t.Context(), TaskOptions{Options: o, ID: id, Wait: wait}, in, out, errs)
 		}, Options{}, "")
 	}
+	list := func(o Options) outcome {
+		return w.run(func(o Options, _ io.Reader, out, errs io.Writer) int {
+			return RunTaskList(t.Context(), TaskOptions{Options: o, Begun: begun}, out, errs)
+		}, o, "")
+	}
+	list(Options{}).check(t, ExitOK, "", "no tasks that were begun here")
 	call("x", false).check(t, ExitOK, "done x\n")
 	detached := call("y", true)
 	id := strings.TrimSpace(detached.stdout)
@@ -129,7 +167,23 @@ func TestCallTask(t *testing.T) {
 	}
 	get(id, true).check(t, ExitOK, "done y\n")
 	get(id, false).check(t, ExitOK, "done y\n")
-	get("nothing", true).check(t, ExitRefused, "", "unknown_task")
+	if all := strings.Split(list(Options{}).stdout, "\n"); len(all) != 3 || !strings.HasPrefix(all[1], id+"\tcompleted\tlong\t") {
+		t.Errorf("the newest is last: %q", all)
+	}
+	if got := list(Options{JSON: true}); !jsontext.Value(got.stdout).IsValid() || !strings.Contains(got.stdout, id) {
+		t.Errorf("%+v", got)
+	}
+	// Of another edge, and of one that has forgotten it, no task is shown.
+	for name, url := range map[string]string{"elsewhere": "http://127.0.0.1:1/mcp", "expired": w.url} {
+		note := `{"url":"` + url + `","tool":"long","begun":"2026-01-01T00:00:00Z"}`
+		if err := os.WriteFile(filepath.Join(begun, name), []byte(note), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := list(Options{}); got.code != ExitOK || strings.Count(got.stdout, "\n") != 2 {
+		t.Errorf("%+v", got)
+	}
+	get("nothing", true).check(t, ExitRefused, "", "unknown_task", "prints the id of each task")
 	failed := call("fail", false)
 	if failed.code != ExitToolError || !strings.Contains(failed.stderr, "no luck") {
 		t.Errorf("%+v", failed)

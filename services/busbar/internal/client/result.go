@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"strings"
 
-	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Types of results.
@@ -34,6 +37,8 @@ type Result struct {
 	Structured jsontext.Value `json:"structuredContent"`
 	// IsError says that the tool itself failed; Content tells how.
 	IsError bool `json:"isError"`
+	// Meta is what the result says for programs, any JSON value; nil when absent.
+	Meta jsontext.Value `json:"_meta"`
 	// InputRequests is what the server wants to know first. Not nil means that
 	// there is no result yet.
 	InputRequests []InputRequest `json:"-"`
@@ -117,6 +122,20 @@ func decodeResult(raw jsontext.Value) (*Result, error) {
 		return nil, malformed(fmt.Sprintf("unknown type of result %q", typ), nil)
 	}
 	return res, nil
+}
+
+// refusal is what the edge says of arguments that it refused, which MCP has as a failure
+// of the tool, so that a model reads it; nil for any other result.
+func (r *Result) refusal() error {
+	var meta map[string]jsontext.Value
+	var failure struct {
+		Reason   fault.Reason   `json:"reason"`
+		Executed fault.Executed `json:"executed"`
+	}
+	if !r.IsError || decode(r.Meta, &meta) != nil || decode(meta[mcp.MetaFailure], &failure) != nil || failure.Executed != fault.No {
+		return nil
+	}
+	return &RPCError{Message: strings.TrimSpace(resultText(r, false)), Reason: failure.Reason, Executed: fault.No}
 }
 
 // decodeInputRequests reads the questions in the order of the message. The

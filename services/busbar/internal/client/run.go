@@ -78,10 +78,14 @@ type Options struct {
 	Getenv func(string) string
 }
 
-// show prints a result and returns the exit code.
-func (r *run) show(res *Result, o Options) int {
-	code := ExitOK
+// show prints the result of a tool and returns the exit code.
+func (r *run) show(res *Result, tool string, o Options) int {
+	code, refusal := ExitOK, res.refusal()
 	switch {
+	case refusal != nil && !o.JSON:
+		return r.fail(refusal, tool)
+	case refusal != nil:
+		code = ExitRefused
 	case res.InputRequests != nil:
 		fmt.Fprint(r.stderr, r.errStyle.Red("error: ")+questions(res.InputRequests))
 		code = ExitRefused

@@ -15,6 +15,8 @@ type TaskOptions struct {
 	ID string
 	// Wait waits for the end of the task and shows its result.
 	Wait bool
+	// Begun is the directory that calls were given as CallOptions.Begun.
+	Begun string
 }
 
 // RunTaskGet is `busbar task get`: it says how a task is doing, and shows its result if
@@ -67,7 +69,7 @@ func (r *run) showTask(t *Task, o Options) int {
 		if err != nil {
 			return r.fail(err, "")
 		}
-		return r.show(res, o)
+		return r.show(res, "", o)
 	case "failed":
 		if failure, err := decodeRPCError(t.Failure, ""); err == nil {
 			r.fail(failure, "")

@@ -83,6 +83,11 @@ func RunTools(ctx context.Context, o ToolsOptions, stdout, stderr io.Writer) int
 			return r.fail(&UsageError{Message: fmt.Sprintf("no tools of a service %q; there are %s", o.Service, strings.Join(services(of), ", "))}, "")
 		}
 	}
+	if l, err := r.edge.listedOnce(ctx); err == nil && o.Name != "" && l.find(o.Name) == nil {
+		if t := r.edge.describe(ctx, l, o.Name); t != nil {
+			tools = append(tools, *t)
+		}
+	}
 	limit := terminal.Columns(o.Width, r.getenv)
 	switch {
 	case o.Name != "":

@@ -17,13 +17,18 @@ import (
 // join asks each server of the bus by itself: one that is away is not seen where a
 // client takes another. The first that answers is the one that other checks ask.
 func (e *examination) join(ctx context.Context) []Finding {
-	servers := strings.Split(e.Bus.NATS, ",")
+	var servers []string // names of one address, as in a small fleet, are one server
+	for server := range strings.SplitSeq(e.Bus.NATS, ",") {
+		if server = strings.TrimSpace(server); !slices.Contains(servers, server) {
+			servers = append(servers, server)
+		}
+	}
 	var mu sync.Mutex
 	found := iter.Map(servers, func(server *string) Finding {
 		ctx, cancel := context.WithTimeout(ctx, e.Wait)
 		defer cancel()
 		flags := e.Bus
-		flags.NATS = strings.TrimSpace(*server)
+		flags.NATS = *server
 		conn, err := flags.ConnectNow(ctx, permission.Operator, "doctor")
 		if err != nil {
 			return Finding{"bus", Wrong, err.Error(), "programs use another server, where there is one; without any, every call is refused", "start that NATS server, and look at its log; \"busbar nats-config\" makes its users and certificates"}

@@ -3,6 +3,8 @@ package doctor_test
 import (
 	"context"
 	"crypto/tls"
+	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/goleak"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -30,6 +33,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/join"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/doctor"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
@@ -113,6 +117,19 @@ func announce(t *testing.T, conn, from *bus.Conn, service, instance, version str
 	})
 }
 
+func start(t *testing.T, s *service.Service, conn *bus.Conn) {
+	t.Helper()
+	running, err := s.Start(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Where all is well nothing is wrong, and each check says what it has seen.
 func TestWell(t *testing.T) {
 	t.Parallel()
@@ -121,14 +138,43 @@ func TestWell(t *testing.T) {
 	if _, err := storage.Ensure(t.Context(), edges, storage.Auto); err != nil {
 		t.Fatal(err)
 	}
-	announce(t, fleet.Join(t, "text", nil), edges, "text", "i1", "1")
-	announce(t, fleet.Join(t, "audit", nil), edges, "audit", "i2", "1")
-	found := look(t, fleet.URL, doctor.Options{Bus: join.Flags{Proof: join.Proof{NKey: fleet.Dir.Path(permission.Operator)}}})
+	start(t, service.New("text", service.WithVersion("1.0.0"), service.WithLogger(bustest.Logger(t))), fleet.Join(t, "text", nil))
+	start(t, service.New("audit", service.WithVersion("1.0.0"), service.WithLogger(bustest.Logger(t))), fleet.Join(t, "audit", nil))
+	bustest.Eventually(t, "both are there", func() bool {
+		all, err := registry.List(t.Context(), edges)
+		return err == nil && len(all) == 2
+	})
+	// A server that is named twice is one.
+	found := look(t, fleet.URL+","+fleet.URL, doctor.Options{Bus: join.Flags{Proof: join.Proof{NKey: fleet.Dir.Path(permission.Operator)}}})
 	for _, check := range []string{"bus", "permissions", "storage", "services", "names", "clocks"} {
 		says(t, found, check, doctor.OK)
 	}
+	if n := len(slices.DeleteFunc(slices.Clone(found), func(f doctor.Finding) bool { return f.Check != "bus" })); n != 1 {
+		t.Errorf("%d findings of one server", n)
+	}
 	if doctor.Worst(found) != doctor.OK {
 		t.Errorf("something is wrong:\n%s", text(t, found))
+	}
+}
+
+// Nothing is said to be well that could not be looked at.
+func TestNoJetStream(t *testing.T) {
+	t.Parallel()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(bustest.Patience) {
+		t.Fatal("NATS does not start")
+	}
+	found := look(t, s.ClientURL(), doctor.Options{})
+	for _, check := range []string{"storage", "services", "names", "clocks"} {
+		says(t, found, check, doctor.Wrong)
+		if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == check && f.State == doctor.OK }) {
+			t.Errorf("%s is well", check)
+		}
 	}
 }
 
@@ -170,21 +216,24 @@ func TestStorage(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), "KV_sessions"); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := js.Stream(t.Context(), "KV_keys")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := keys.CachedInfo().Config
-	other.MaxAge = time.Hour
-	if _, err := js.UpdateStream(t.Context(), other); err != nil {
-		t.Fatal(err)
+	// The second one would forget API keys: it has no limits of its own.
+	for _, name := range []string{"KV_keys", "KV_access"} {
+		bucket, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := bucket.CachedInfo().Config
+		other.MaxAge, other.MaxMsgs = time.Hour, 1000
+		if _, err := js.UpdateStream(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := js.DeleteConsumer(t.Context(), "AUDIT", "audit-v1"); err != nil {
 		t.Fatal(err)
 	}
 	found := look(t, url, doctor.Options{})
 	says(t, found, "storage", doctor.Wrong, "bucket sessions: it is not there", "busbar bus apply")
-	says(t, found, "storage", doctor.Wrong, "bucket keys: MaxAge", "busbar bus apply")
+	says(t, found, "storage", doctor.Wrong, "bucket keys, bucket access: MaxMsgs, MaxAge", "busbar bus apply")
 	says(t, found, "storage", doctor.Wrong, "stream AUDIT: it has no consumer", "busbar bus apply")
 	if err := storage.Apply(t.Context(), conn, storage.Auto); err != nil { // the command that it names
 		t.Fatal(err)
@@ -254,6 +303,16 @@ func TestInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { second.Withdraw(context.WithoutCancel(t.Context())) })
+	full := service.New("full", service.WithLogger(bustest.Logger(t)))
+	full.Check("database", func() error {
+		return errors.New("the disk of the database of things was full at the last write\x1b[2J")
+	})
+	start(t, full, bustest.Connect(t, url))
+	broken := service.New("broken", service.WithLogger(bustest.Logger(t)))
+	broken.Check("nothing", func() error { panic("a check without its database") })
+	start(t, broken, bustest.Connect(t, url))
+	// One instance of it was killed, and is not forgotten yet.
+	announce(t, conn, conn, "full", "killed", "0.1.0-dev")
 	if _, err := task.Open(conn).Create(t.Context(), "gone", &busv1.Request{Method: "tools/call", Name: "slow"}, &busv1.Task{}); err != nil {
 		t.Fatal(err)
 	}
@@ -267,6 +326,10 @@ func TestInstances(t *testing.T) {
 	says(t, found, "names", doctor.Warn, "the name is that of service", "busbar services assign")
 	says(t, found, "storage", doctor.Wrong, "1 tasks wait for service gone", "busbar gone")
 	says(t, found, "services", doctor.Warn, "1 of version 0.9.0, 1 of version 1.0.0", "stop the instances of the older version")
+	says(t, found, "services", doctor.Wrong, "is not ready: database: the disk of the database of things", "/readyz")
+	says(t, found, "services", doctor.Wrong, "is not ready: nothing: the check panicked", "/readyz")
+	says(t, found, "services", doctor.Warn, "full killed does not answer", "start another")
+	says(t, found, "services", doctor.Wrong, "text old does not answer")
 	says(t, found, "clocks", doctor.Wrong, "text new", "3m0s behind the NATS server's", "timedatectl")
 }
 
@@ -339,6 +402,8 @@ func TestDatabase(t *testing.T) {
 	found := at(url, bustest.Patience)
 	says(t, found, "database", doctor.OK, "resource: schema version")
 	says(t, found, "database", doctor.Warn, "audit: it has no tables yet")
+	noRoom(t, url)
+	says(t, at(url, bustest.Patience), "database", doctor.Wrong, "the disk of database")
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -348,6 +413,21 @@ func TestDatabase(t *testing.T) {
 	says(t, found, "database", doctor.Wrong, "does not answer")
 	if said := text(t, found); strings.Contains(said, "hunter2") {
 		t.Errorf("the password is shown:\n%s", said)
+	}
+}
+
+// noRoom has a database refuse every new table as it does when its disk is full.
+func noRoom(t *testing.T, url string) {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), `
+		CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+		CREATE EVENT TRIGGER no_room ON ddl_command_start EXECUTE FUNCTION no_room()`); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sourcegraph/conc/pool"
+
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
@@ -32,13 +34,10 @@ func (e *examination) storage(ctx context.Context) ([]Finding, error) {
 	for _, in := range instances {
 		there[in.Service] = true
 	}
-	var found []Finding
+	found := stores(all)
 	for _, s := range all {
-		for _, p := range s.Problems {
-			found = append(found, Finding{State: Wrong, What: s.Name + ": " + p.What, Follows: p.Follows, Mend: p.Mend})
-		}
 		if s.Name == "stream "+auditlog.Stream.Name && s.Replicas > 0 {
-			found = append(found, readers(s, there)...)
+			found = append(found, readers(s, err != nil || there[gateway.AuditService])...)
 		}
 		if s.Name == "stream "+task.Stream.Name {
 			for _, c := range s.Consumers {
@@ -54,8 +53,30 @@ func (e *examination) storage(ctx context.Context) ([]Finding, error) {
 	return found, nil
 }
 
+// stores says what is wrong with which; what is the same of many, as when a server is
+// away, is one finding.
+func stores(all []storage.State) (found []Finding) {
+	type kind struct{ follows, mend string }
+	names, what := map[kind][]string{}, map[kind]string{}
+	var order []kind
+	for _, s := range all {
+		for _, p := range s.Problems {
+			k := kind{p.Follows, p.Mend}
+			if names[k] == nil {
+				order = append(order, k)
+				what[k] = p.What
+			}
+			names[k] = append(names[k], s.Name)
+		}
+	}
+	for _, k := range order {
+		found = append(found, Finding{State: Wrong, What: strings.Join(names[k], ", ") + ": " + what[k], Follows: k.follows, Mend: k.mend})
+	}
+	return found
+}
+
 // readers says who reads the trail, and whether they keep up.
-func readers(s storage.State, there map[string]bool) (found []Finding) {
+func readers(s storage.State, there bool) (found []Finding) {
 	const start = "busbar audit serve"
 	if len(s.Consumers) == 0 {
 		found = append(found, Finding{State: Wrong, What: s.Name + ": it has no consumer", Follows: "what it holds is never written down", Mend: "busbar bus apply --nats-nkey edge.secret"})
@@ -64,7 +85,7 @@ func readers(s storage.State, there map[string]bool) (found []Finding) {
 		waiting := c.Pending + uint64(c.Unacknowledged)
 		room := fmt.Sprintf("%d events wait, %d of %d MiB are used", waiting, s.Bytes>>20, s.Limit>>20)
 		switch {
-		case !there[gateway.AuditService]:
+		case !there:
 			found = append(found, Finding{State: Wrong, What: "no audit service is there; " + room, Follows: "full, the stream takes no more, and calls with effects are refused", Mend: start})
 		case waiting > behind:
 			found = append(found, Finding{State: Warn, What: "the audit service is behind: " + room, Follows: "the trail lacks what was done last; full, the stream takes no more", Mend: "look at its database and its log; start another instance: " + start})
@@ -82,6 +103,7 @@ func (e *examination) services(ctx context.Context) ([]Finding, error) {
 	if len(all) == 0 {
 		return []Finding{{State: Wrong, What: "no service is there", Follows: "clients see no tools", Mend: "start the services, or look why they do not reach the bus: busbar text --log-level info"}}, nil
 	}
+	said := e.ask(ctx, all)
 	versions := map[string]map[string]int{}
 	for _, in := range all {
 		if versions[in.Service] == nil {
@@ -101,7 +123,63 @@ func (e *examination) services(ctx context.Context) ([]Finding, error) {
 		}
 		found = append(found, f)
 	}
-	return found, nil
+	return append(append(found, e.silent(ctx, all, said)...), unready(all, said)...), nil
+}
+
+// word is what an instance says of itself.
+type word struct {
+	notReady string
+	answers  bool
+}
+
+// ask asks each of the instances how it is.
+func (e *examination) ask(ctx context.Context, all []registry.Instance) []word {
+	ctx, cancel := context.WithTimeout(ctx, min(e.Wait/2, 2*time.Second))
+	defer cancel()
+	said := make([]word, len(all))
+	asking := pool.New() // one that hangs keeps no other one waiting
+	for i, in := range all {
+		asking.Go(func() { said[i].notReady, said[i].answers = e.conn.Ready(ctx, in.Service, in.Instance) })
+	}
+	asking.Wait()
+	return said
+}
+
+// silent are instances that do not answer and have not taken their leave: the registry is
+// read again, since some left while they were asked.
+func (e *examination) silent(ctx context.Context, all []registry.Instance, said []word) (found []Finding) {
+	now, err := registry.List(ctx, e.conn)
+	if err != nil {
+		return nil
+	}
+	some := map[string]bool{} // services of which one answers
+	for i, in := range all {
+		some[in.Service] = some[in.Service] || said[i].answers
+	}
+	for i, in := range all {
+		same := func(other registry.Instance) bool {
+			return other.Service == in.Service && other.Instance == in.Instance
+		}
+		if said[i].answers || !slices.ContainsFunc(now, same) {
+			continue
+		}
+		f := Finding{State: Warn, What: fmt.Sprintf("%s %s does not answer: it was killed, or hangs", in.Service, in.Instance), Follows: "edges pass it over; calls that it had begun end as unknown", Mend: fmt.Sprintf("if it runs, look at its log and restart it; if it was killed, start another: it is forgotten after %v", registry.BeatTTL)}
+		if !some[in.Service] {
+			f.State, f.Follows = Wrong, "no instance of the service answers, and its calls fail"
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// unready are instances that say that they are not ready.
+func unready(all []registry.Instance, said []word) (found []Finding) {
+	for i, in := range all {
+		if why := said[i].notReady; why != "" {
+			found = append(found, Finding{State: Wrong, What: fmt.Sprintf("%s %s is not ready: %s", in.Service, in.Instance, why), Follows: "edges give it calls all the same; those that need what it lacks fail", Mend: "mend what it says; its log and its /readyz (--metrics-listen) say more"})
+		}
+	}
+	return found
 }
 
 // names says what services offer that nobody sees.
@@ -111,6 +189,9 @@ func (e *examination) names(ctx context.Context) ([]Finding, error) {
 		if policy, err := access.ReadPolicy(e.Access); err == nil { // else access says it
 			cfg.Grants = func() catalogue.Grants { return policy }
 		}
+	}
+	if _, err := registry.List(ctx, e.conn); err != nil { // Open waits for it, and goes on without
+		return nil, fmt.Errorf("the catalogue cannot be read: %w", err)
 	}
 	live, err := catalogue.Open(ctx, e.conn, cfg)
 	if err != nil {

@@ -91,7 +91,7 @@ func (e *examination) database(ctx context.Context) ([]Finding, error) {
 	defer cancel()
 	has, err := database.Look(ctx, e.DatabaseURL, owners...)
 	if err != nil {
-		return []Finding{{State: Wrong, What: err.Error(), Follows: "resources, prompts and the audit trail are away; calls of their tools fail", Mend: "start Postgres, or check BUSBAR_DATABASE_URL and the password"}}, nil
+		return []Finding{{State: Wrong, What: err.Error(), Follows: "resources, prompts and the audit trail are away; calls of their tools fail", Mend: "start Postgres, make room on its disk where that is full, or check BUSBAR_DATABASE_URL and the password"}}, nil
 	}
 	var found []Finding
 	for i, s := range has {

@@ -37,6 +37,8 @@ type Line struct {
 	Waiting int `json:"waiting"`
 	// Served since the instance started.
 	Served int64 `json:"served"`
+	// NotReady is why the instance is not ready; empty where it is.
+	NotReady string `json:"not_ready,omitzero"`
 }
 
 // Lines compares two looks. An instance that was not there before, or has started again,
@@ -49,7 +51,7 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 	for _, r := range now {
 		l := Line{
 			Service: r.Service, Instance: r.Instance, Version: r.Version, Running: r.Running, Slots: r.Slots,
-			Waiting: r.Waiting, Served: r.Served,
+			Waiting: r.Waiting, Served: r.Served, NotReady: r.NotReady,
 		}
 		if was, ok := known[r.Instance]; ok && r.Served >= was.Served && took > 0 {
 			calls := r.Served - was.Served
@@ -72,44 +74,93 @@ func Lines(before, now []bus.Reading, took time.Duration) (lines []Line) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// columns of the table, each with its width; the first takes what is left.
+// column is one of the table: what it shows of an instance. On a screen that is too narrow
+// for all, those with the highest rank are left out first.
+type column struct {
+	title string
+	width int // negative: to the left
+	rank  int
+	show  func(Line) string
+}
+
+var columns = []column{
+	{"INSTANCE", -12, 3, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Instance), 12) }},
+	{"VERSION", -10, 5, func(l Line) string { return terminal.Clip(terminal.SafeLine(l.Version), 10) }},
+	{"CALLS/S", 8, 0, func(l Line) string { return fmt.Sprintf("%.1f", l.Calls) }},
+	{"ERRORS/S", 8, 1, func(l Line) string { return fmt.Sprintf("%.1f", l.Errors) }},
+	{"P50 MS", 8, 4, func(l Line) string { return known(l.P50) }},
+	{"P99 MS", 8, 2, func(l Line) string { return known(l.P99) }},
+	{"SLOTS", 9, 0, func(l Line) string { return fmt.Sprintf("%d/%d", l.Running, l.Slots) }},
+	{"WAITING", 7, 0, func(l Line) string { return fmt.Sprint(l.Waiting) }},
+	{"SERVED", 9, 6, func(l Line) string { return fmt.Sprint(l.Served) }},
+}
+
 const (
-	head   = "%-*s %-12s %-10s %8s %8s %8s %8s %9s %7s %9s\n"
-	fixed  = 12 + 10 + 8 + 8 + 8 + 8 + 9 + 7 + 9 + 9
-	narrow = 12
+	// narrow is how wide the name of a service is at least.
+	narrow  = 12
+	highest = 6
 )
 
-// Table lays lines out, a heading and a sum first; the rest is cut to height, 0 for no
-// bound.
+// fit is the columns up to a rank, and what they leave for names of a width.
+func fit(width, rank int) (shown []column, name int) {
+	name = width
+	for _, c := range columns {
+		if c.rank <= rank {
+			shown, name = append(shown, c), name-max(c.width, -c.width)-1
+		}
+	}
+	if name >= narrow || rank == 0 {
+		return shown, max(narrow, name)
+	}
+	return fit(width, rank-1)
+}
+
+// Table lays lines out, a heading and a sum first. A height is that of a screen, on which
+// those in trouble come first where not all have room; 0 has all lines and columns.
 func Table(lines []Line, style terminal.Style, width, height int) string {
-	name := max(narrow, width-fixed)
-	var b strings.Builder
+	cells, name := columns, narrow
+	clip := func(s string) string { return s }
+	if height > 0 {
+		cells, name = fit(width, highest)
+		clip = func(s string) string { return terminal.Clip(s, width) } // a line that is too long would take two
+	}
+	row := func(first string, show func(column) string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%-*s", name, terminal.Clip(terminal.SafeLine(first), name))
+		for _, c := range cells {
+			fmt.Fprintf(&b, " %*s", c.width, show(c))
+		}
+		return clip(strings.TrimRight(b.String(), " "))
+	}
 	var sum Line
 	services := map[string]bool{}
+	unready := 0
 	for _, l := range lines {
+		if l.NotReady != "" {
+			unready++
+		}
 		services[l.Service] = true
 		sum.Calls, sum.Errors, sum.Running, sum.Waiting = sum.Calls+l.Calls, sum.Errors+l.Errors, sum.Running+l.Running, sum.Waiting+l.Waiting
 	}
-	fmt.Fprintf(&b, "%d services, %d instances: %.1f calls/s, %.1f errors/s, %d running, %d waiting\n\n", len(services), len(lines), sum.Calls, sum.Errors, sum.Running, sum.Waiting)
-	titles := strings.TrimRight(fmt.Sprintf(head, name, "SERVICE", "INSTANCE", "VERSION", "CALLS/S", "ERRORS/S", "P50 MS", "P99 MS", "SLOTS", "WAITING", "SERVED"), "\n")
-	if height > 0 {
-		titles = terminal.Clip(titles, width)
+	var b strings.Builder
+	said := fmt.Sprintf("%d services, %d instances: %.1f calls/s, %.1f errors/s, %d running, %d waiting", len(services), len(lines), sum.Calls, sum.Errors, sum.Running, sum.Waiting)
+	if unready > 0 {
+		said += fmt.Sprintf(", %d not ready (busbar doctor says why)", unready)
 	}
-	b.WriteString(style.Bold(titles) + "\n")
+	b.WriteString(clip(said) + "\n\n")
+	b.WriteString(style.Bold(row("SERVICE", func(c column) string { return c.title })) + "\n")
 	shown := lines
-	if height > 0 && len(shown) > max(1, height-4) {
-		shown = shown[:max(1, height-4)]
+	if room := max(1, height-4); height > 0 && len(lines) > room {
+		shown = slices.Clone(lines)
+		slices.SortStableFunc(shown, func(a, b Line) int { return cmp.Compare(trouble(b), trouble(a)) })
+		shown = shown[:room]
 	}
 	for _, l := range shown {
-		text := strings.TrimRight(fmt.Sprintf(head, name, terminal.Clip(terminal.SafeLine(l.Service), name), terminal.Clip(terminal.SafeLine(l.Instance), 12), terminal.Clip(terminal.SafeLine(l.Version), 10),
-			fmt.Sprintf("%.1f", l.Calls), fmt.Sprintf("%.1f", l.Errors), known(l.P50), known(l.P99), fmt.Sprintf("%d/%d", l.Running, l.Slots), fmt.Sprint(l.Waiting), fmt.Sprint(l.Served)), "\n")
-		if height > 0 { // a line that is too long would take two
-			text = terminal.Clip(text, width)
-		}
-		switch {
-		case l.Errors > 0 && l.Errors*2 >= l.Calls:
+		text := row(l.Service, func(c column) string { return c.show(l) })
+		switch trouble(l) {
+		case 2:
 			text = style.Red(text)
-		case l.Waiting > 0 || l.Errors > 0:
+		case 1:
 			text = style.Yellow(text)
 		}
 		b.WriteString(text + "\n")
@@ -118,6 +169,17 @@ func Table(lines []Line, style terminal.Style, width, height int) string {
 		fmt.Fprintf(&b, "… and %d more\n", more)
 	}
 	return b.String()
+}
+
+// trouble is 2 where half of the calls fail or the instance is not ready, and 1 where some do or wait.
+func trouble(l Line) int {
+	switch {
+	case l.NotReady != "", l.Errors > 0 && l.Errors*2 >= l.Calls:
+		return 2
+	case l.Waiting > 0 || l.Errors > 0:
+		return 1
+	}
+	return 0
 }
 
 // known is a time that is not known where there were no calls.
@@ -137,8 +199,6 @@ type Options struct {
 	Style      terminal.Style
 	// Screen is the size of a terminal that is drawn over; nil for plain lines.
 	Screen func() (width, height int)
-	// Width of plain lines.
-	Width int
 	// Keys are what is typed; q and Ctrl-C end. Nil for none.
 	Keys <-chan byte
 	// Resized has a value when Screen may have changed.
@@ -158,9 +218,10 @@ func Run(ctx context.Context, conn *bus.Conn, o Options, out io.Writer) error {
 	tick := time.NewTicker(o.Every)
 	defer tick.Stop()
 	lines := Lines(nil, before, 0)
+	silent := "" // why lines are not of now
 	for {
 		if !o.Once {
-			if err := o.show(out, lines); err != nil {
+			if err := o.show(out, lines, silent); err != nil {
 				return err
 			}
 		}
@@ -186,11 +247,14 @@ func Run(ctx context.Context, conn *bus.Conn, o Options, out io.Writer) error {
 		case err != nil && o.Once:
 			return err
 		case err != nil:
-			continue // the bus is away for a while: what was seen stays
+			// The bus is away for a while.
+			silent = fmt.Sprintf("no answer since %s: %v", at.Format(time.TimeOnly), err)
+			continue
 		}
+		silent = ""
 		lines, before, at = Lines(before, now, time.Since(at)), now, time.Now()
 		if o.Once {
-			return o.show(out, lines)
+			return o.show(out, lines, "")
 		}
 	}
 }
@@ -201,19 +265,26 @@ const (
 	restLine = "\x1b[K\r\n"
 )
 
-func (o Options) show(out io.Writer, lines []Line) error {
+// show prints what was seen; where the bus is silent, what was seen before stays on a
+// screen alone.
+func (o Options) show(out io.Writer, lines []Line, silent string) error {
 	if o.JSON {
-		if lines == nil {
-			lines = []Line{}
+		look := map[string]any{"time": time.Now().UTC(), "instances": slices.Concat([]Line{}, lines)}
+		if silent != "" {
+			look["instances"], look["error"] = []Line{}, silent
 		}
-		if err := json.MarshalWrite(out, map[string]any{"time": time.Now().UTC(), "instances": lines}, json.Deterministic(true), jsontext.Multiline(false)); err != nil {
+		if err := json.MarshalWrite(out, look, json.Deterministic(true), jsontext.Multiline(false)); err != nil {
 			return err
 		}
 		_, err := io.WriteString(out, "\n")
 		return err
 	}
 	if o.Screen == nil {
-		_, err := io.WriteString(out, Table(lines, o.Style, o.Width, 0)+"\n")
+		text := Table(lines, o.Style, 0, 0)
+		if silent != "" {
+			text = terminal.SafeLine(silent) + "\n"
+		}
+		_, err := io.WriteString(out, text+"\n")
 		return err
 	}
 	width, height := o.Screen()
@@ -223,7 +294,11 @@ func (o Options) show(out io.Writer, lines []Line) error {
 	for line := range strings.Lines(table) {
 		b.WriteString(strings.TrimSuffix(line, "\n") + restLine)
 	}
-	b.WriteString(o.Style.Dim("q ends") + toEnd)
+	last := o.Style.Dim("q ends")
+	if silent != "" {
+		last = o.Style.Red(terminal.Clip(terminal.SafeLine(silent)+"; q ends", width))
+	}
+	b.WriteString(last + toEnd)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

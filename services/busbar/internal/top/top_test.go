@@ -54,31 +54,32 @@ func TestLines(t *testing.T) {
 	}
 	table := top.Table(lines, terminal.Style{}, 60, 6)
 	for line := range strings.Lines(table) {
-		if terminal.Cells(strings.TrimSuffix(line, "\n")) > 60 && !strings.Contains(line, "services,") {
+		if terminal.Cells(strings.TrimSuffix(line, "\n")) > 60 {
 			t.Errorf("too wide: %q", line)
 		}
 	}
 	if strings.Contains(table, "\x1b") || !strings.Contains(table, "2 services, 4 instances: 20.0 calls/s") || !strings.Contains(table, "and 2 more") {
 		t.Errorf("the table is\n%s", table)
 	}
-}
-
-// writer is read while it is written to.
-type writer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *writer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(p)
-}
-
-func (w *writer) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
+	unready := top.Lines(nil, []bus.Reading{{Service: "a"}, {Service: "resource", NotReady: "database: its disk is full"}}, 0)
+	if table := top.Table(unready, terminal.Style{}, 120, 5); !strings.Contains(table, "1 not ready") || !strings.Contains(table, "resource") {
+		t.Errorf("an instance that is not ready is not shown first:\n%s", table)
+	}
+	// What says whether more instances are needed is there at any width, and who is in
+	// trouble at any height.
+	for width, want := range map[int][]string{
+		120: {"SERVED", "P50 MS", "INSTANCE", "WAITING"}, 80: {"INSTANCE", "P50 MS", "P99 MS", "ERRORS/S", "SLOTS", "WAITING"}, 40: {"CALLS/S", "SLOTS", "WAITING"},
+	} {
+		table := top.Table(lines, terminal.Style{}, width, 5)
+		for _, title := range want {
+			if !strings.Contains(table, title) {
+				t.Errorf("%d columns lack %s:\n%s", width, title, table)
+			}
+		}
+		if !strings.Contains(table, "4/4") {
+			t.Errorf("who has calls that wait is not shown first:\n%s", table)
+		}
+	}
 }
 
 // A real service is shown with what it served; the screen follows its size, and q ends.
@@ -111,7 +112,7 @@ func TestRun(t *testing.T) {
 		defer mu.Unlock()
 		return width, 20
 	}}
-	out := &writer{}
+	out := &bustest.Log{}
 	ended := make(chan error, 1)
 	go func() { ended <- top.Run(t.Context(), conn, o, out) }()
 	bustest.Eventually(t, "the service is on the screen", func() bool { return strings.Contains(out.String(), "echo") })
@@ -121,6 +122,16 @@ func TestRun(t *testing.T) {
 	resized <- struct{}{}
 	bustest.Eventually(t, "lines are cut to the new width", func() bool { return strings.Contains(out.String(), "…\x1b[K") })
 	keys <- 'x'
+	keys <- 'q'
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	// What was seen before is not shown as if it were of now.
+	leaving, gone := bustest.Join(t, url), &bustest.Log{}
+	go func() { ended <- top.Run(t.Context(), leaving, o, gone) }()
+	bustest.Eventually(t, "the service is on the screen again", func() bool { return strings.Contains(gone.String(), "echo") })
+	leaving.Close()
+	bustest.Eventually(t, "it says that the bus is away", func() bool { return strings.Contains(gone.String(), "no answer since ") })
 	keys <- 'q'
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -65,6 +65,7 @@ type response struct {
 	Error        string         `json:"error,omitzero"`
 	Reason       fault.Reason   `json:"reason,omitzero"`
 	Executed     fault.Executed `json:"executed,omitzero"`
+	Next         string         `json:"next,omitzero"`
 	RetryAfterMS int64          `json:"retry_after_ms,omitzero"`
 	Data         jsontext.Value `json:"data,omitzero"`
 }
@@ -137,7 +138,7 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 		one := outcome(result, err)
 		if err != nil {
 			f := fault.From(err)
-			one.Reason, one.Executed, one.RetryAfterMS, one.Data = f.Reason, f.Executed, f.RetryAfter.Milliseconds(), f.Data
+			one.Reason, one.Executed, one.Next, one.RetryAfterMS, one.Data = f.Reason, f.Executed, forms.Next(f, forms.HTTP), f.RetryAfter.Milliseconds(), f.Data
 		}
 		if !out.Add(one) {
 			stop() // nobody reads
@@ -200,7 +201,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 		f := fault.From(err)
 		status = door.Status(err)
 		door.Explain(w.Header(), status, f)
-		if next := forms.WayOn(f.Reason).HTTP; next != "" {
+		if next := forms.Next(f, forms.HTTP); next != "" {
 			w.Header().Set("Busbar-Next", next)
 		}
 	}

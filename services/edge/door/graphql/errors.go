@@ -13,7 +13,7 @@ import (
 )
 
 func extensions(f *fault.Error) map[string]any {
-	e := api.ErrorData(f, forms.WayOn(f.Reason).GraphQL)
+	e := api.ErrorData(f, forms.GraphQL)
 	e["code"] = forms.Of(f.Reason).GraphQL
 	return e
 }

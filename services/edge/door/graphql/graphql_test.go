@@ -43,11 +43,11 @@ func TestOperations(t *testing.T) {
 			`{"executeTool":{"structured_content":1.5}}`},
 		"the tool's own failure": {`mutation { executeTool(input: {name: "fails"}) { content { text } is_error } }`, nil,
 			`{"executeTool":{"content":[{"text":"no such city"}],"is_error":true}}`},
-		"many, each with its slot": {`mutation { executeTools(parallel: 2, inputs: [{name: "safe"}, {name: "nope"}, {name: "fails"}, {name: "safe", parameters: []}]) { content { text } error reason executed is_error } }`, nil,
-			`{"executeTools":[{"content":[{"text":"safe"}],"error":null,"executed":null,"is_error":false,"reason":null},` +
-				`{"content":null,"error":"Unknown tool: nope","executed":"no","is_error":true,"reason":"unknown_tool"},` +
-				`{"content":[{"text":"no such city"}],"error":null,"executed":null,"is_error":true,"reason":null},` +
-				`{"content":null,"error":"parameters must be an object","executed":"no","is_error":true,"reason":"invalid_params"}]}`},
+		"many, each with its slot": {`mutation { executeTools(parallel: 2, inputs: [{name: "safe"}, {name: "nope"}, {name: "fails"}, {name: "safe", parameters: []}]) { content { text } error reason executed next is_error } }`, nil,
+			`{"executeTools":[{"content":[{"text":"safe"}],"error":null,"executed":null,"is_error":false,"next":null,"reason":null},` +
+				`{"content":null,"error":"Unknown tool: nope","executed":"no","is_error":true,"next":"getTools lists the tools","reason":"unknown_tool"},` +
+				`{"content":[{"text":"no such city"}],"error":null,"executed":null,"is_error":true,"next":null,"reason":null},` +
+				`{"content":null,"error":"parameters must be an object","executed":"no","is_error":true,"next":"getTool has the input_schema of a tool, getPrompt the arguments of a prompt","reason":"invalid_params"}]}`},
 		"fragments and typename": {`query Q { ...F } fragment F on Query { __typename getTool(name: "safe") { name } }`, nil, `{"__typename":"Query","getTool":{"name":"safe"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {

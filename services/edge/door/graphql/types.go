@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // JSON is the scalar of that name: any value.
@@ -226,6 +227,7 @@ type toolSlot struct {
 	StructuredContent       *JSON
 	IsError                 bool
 	Error, Reason, Executed *string
+	Next                    *string
 	RetryAfterMs            *int32
 	Data                    *JSON
 }
@@ -237,8 +239,8 @@ func newToolSlot(result jsontext.Value, err error) *toolSlot {
 			return &toolSlot{Content: &r.Content, StructuredContent: r.StructuredContent, IsError: r.IsError}
 		}
 	}
-	s := api.NewSlot(nil, err)
-	out := &toolSlot{IsError: true, Error: text(s.Error), Reason: text(string(s.Reason)), Executed: text(string(s.Executed)), Data: value(s.Data)}
+	s := api.NewSlot(nil, err, forms.GraphQL)
+	out := &toolSlot{IsError: true, Error: text(s.Error), Reason: text(string(s.Reason)), Executed: text(string(s.Executed)), Next: text(s.Next), Data: value(s.Data)}
 	if s.RetryAfterMS > 0 {
 		ms := int32(min(s.RetryAfterMS, math.MaxInt32))
 		out.RetryAfterMs = &ms

@@ -17,6 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -181,6 +182,7 @@ func (s *service) BatchTools(stream rpc.BidiStreamingServer[gatewayv1.BatchTools
 			f := fault.From(err)
 			out.Outcome = &gatewayv1.BatchToolsResponse_Failure{Failure: &gatewayv1.Failure{
 				Reason: string(f.Reason), Message: f.Message, Executed: string(f.Executed), RetryAfterMs: uint32(f.RetryAfter.Milliseconds()), Data: f.Data,
+				Next: forms.Next(f, forms.GRPC),
 			}}
 		} else {
 			out.Outcome = &gatewayv1.BatchToolsResponse_Result{Result: r}

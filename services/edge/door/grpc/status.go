@@ -35,7 +35,7 @@ func status(err error) error {
 	code := forms.Of(f.Reason).GRPC
 	info := &errdetails.ErrorInfo{Reason: string(f.Reason), Domain: "busbar", Metadata: facts(f.Data)}
 	info.Metadata["executed"] = string(f.Executed)
-	if next := forms.WayOn(f.Reason).GRPC; next != "" {
+	if next := forms.Next(f, forms.GRPC); next != "" {
 		info.Metadata["next"] = next
 	}
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}

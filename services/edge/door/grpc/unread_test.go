@@ -24,7 +24,7 @@ import (
 )
 
 // largeText is the size of a result of the tool large.
-const largeText = 200_000
+const largeText = 100_000
 
 func withLarge(s *edgetest.Service) {
 	service.AddTool(s.Service, service.Tool{Name: "large", InputSchema: []byte(`{"type":"object"}`)}, func(context.Context, *service.Call, []byte) (*service.Result, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -138,7 +139,7 @@ type runner func(context.Context, int, gateway.Calls, func(int, jsontext.Value, 
 
 // each carries calls out. One that cannot be read has its slot as well.
 func (h *Handler) each(ctx context.Context, run runner, who api.Caller, parallel int, check func(jsontext.Value) error, calls iter.Seq[jsontext.Value], done func(i int, s api.Slot)) {
-	run(ctx, parallel, api.BatchCalls(who, check, calls), func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err)) })
+	run(ctx, parallel, api.BatchCalls(who, check, calls), func(i int, result jsontext.Value, err error) { done(i, api.NewSlot(result, err, forms.HTTP)) })
 }
 
 // lineWriter writes values as lines.

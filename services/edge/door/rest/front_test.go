@@ -82,7 +82,7 @@ func TestFrontOfStrangers(t *testing.T) {
 		service.AddTool(s, service.Tool{Name: fmt.Sprintf("t%03d", i), Description: "<img src=x onerror=alert(1)> " + strings.Repeat("длинно ", 100)},
 			func(context.Context, *service.Call, struct{}) (int, error) { return 0, nil })
 	}
-	s.AddResource(mcp.Resource{URI: `javascript:alert("1")`, Name: `"><script>`}, nil)
+	s.AddResource(mcp.Resource{URI: `javascript:alert("1")`, Name: `"><script>`}, edgetest.ReadNothing)
 	edgetest.Serve(t, bustest.Connect(t, w.bus), s)
 	var page string
 	bustest.Eventually(t, "the page has them", func() bool {

@@ -121,6 +121,7 @@ type problem struct {
 	Detail       string `json:"detail"`
 	Reason       string `json:"reason"`
 	Executed     string `json:"executed"`
+	Next         string `json:"next"`
 	RetryAfterMS int    `json:"retry_after_ms"`
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 // Each tool has a path with its schemas, whose references are those of the document.
@@ -86,7 +87,7 @@ func TestLLMs(t *testing.T) {
 	w := start(t)
 	service.AddTool(w.svc.Service, service.Tool{Name: "sly", Description: "a\n\n# Heading [x](https://elsewhere.example)"},
 		func(context.Context, *service.Call, struct{}) (string, error) { return "", nil })
-	w.svc.AddResource(mcp.Resource{URI: `sly:a\](https://elsewhere.example)`, Name: "sly"}, nil)
+	w.svc.AddResource(mcp.Resource{URI: `sly:a\](https://elsewhere.example)`, Name: "sly"}, edgetest.ReadNothing)
 	var text string
 	bustest.Eventually(t, "the tool is listed", func() bool {
 		text = w.do(t, "GET", "/llms.txt", "", nil).body

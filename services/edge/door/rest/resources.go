@@ -18,11 +18,7 @@ func (h *Handler) listResources(w http.ResponseWriter, r *http.Request, who api.
 	if uri := r.URL.Query().Get("uri"); uri != "" {
 		return h.readResource(w, r, who, uri)
 	}
-	cursor, limit, err := page(r)
-	if err != nil {
-		return err
-	}
-	resources, next, err := h.cfg.API.Resources(r.Context(), who, cursor, limit)
+	resources, next, err := page(r, who, h.cfg.API.Resources)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -191,16 +192,20 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) (jsontext.Value, 
 	return b, nil
 }
 
-// page reads ?cursor and ?limit.
-func page(r *http.Request) (cursor string, limit int, err error) {
+// page gets a part of a list, of which ?cursor and ?limit say which.
+func page[T any](r *http.Request, who api.Caller, list func(ctx context.Context, who api.Caller, cursor string, limit int) ([]T, string, error)) (all []T, next string, err error) {
 	q := r.URL.Query()
-	limit = defaultPage
+	limit := defaultPage
 	if text := q.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
-			return "", 0, fault.New(fault.InvalidParams, "limit is a number from 1 to %d", maxPage)
+			return nil, "", fault.New(fault.InvalidParams, "limit is a number from 1 to %d", maxPage).Toward("without limit there are " + strconv.Itoa(defaultPage) + " of a list at once")
 		}
 	}
-	return q.Get("cursor"), limit, nil
+	all, next, err = list(r.Context(), who, q.Get("cursor"), limit)
+	if fault.Is(err, fault.InvalidParams) {
+		err = fault.From(err).Toward("GET " + r.URL.EscapedPath() + " without cursor begins the list; next_cursor of each answer has the next one")
+	}
+	return all, next, err
 }
 
 const defaultPage, maxPage = 250, 1000

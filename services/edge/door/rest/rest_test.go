@@ -201,7 +201,12 @@ func TestRefusals(t *testing.T) {
 				}
 				return
 			}
-			r.refused(t, c.status, c.reason, "no")
+			next := r.refused(t, c.status, c.reason, "no").Next
+			for part, want := range map[string]string{"limit=": "without limit there are 250", "cursor=": "GET /tools without cursor begins the list"} {
+				if strings.Contains(c.path, part) && !strings.Contains(next, want) {
+					t.Errorf("the way on: %s", next)
+				}
+			}
 		})
 	}
 	t.Run("a method that is not served", func(t *testing.T) {
@@ -231,6 +236,7 @@ func TestBatch(t *testing.T) {
 				Error    string `json:"error"`
 				Reason   string `json:"reason"`
 				Executed string `json:"executed"`
+				Next     string `json:"next"`
 				Failed   bool   `json:"isError"`
 			} `json:"results"`
 		}
@@ -245,7 +251,7 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		for i, reason := range map[int]string{1: "unknown_tool", 4: "invalid_request", 5: "invalid_request"} {
-			if r := out.Results[i]; !r.Failed || r.Reason != reason || r.Executed != "no" || r.Error == "" {
+			if r := out.Results[i]; !r.Failed || r.Reason != reason || r.Executed != "no" || r.Error == "" || !strings.HasPrefix(r.Next, "GET /") {
 				t.Errorf("%d: %+v", i, r)
 			}
 		}

@@ -15,11 +15,7 @@ import (
 )
 
 func (h *Handler) listTools(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
-	cursor, limit, err := page(r)
-	if err != nil {
-		return err
-	}
-	tools, next, err := h.cfg.API.Tools(r.Context(), who, cursor, limit)
+	tools, next, err := page(r, who, h.cfg.API.Tools)
 	if err != nil {
 		return err
 	}
@@ -43,11 +39,7 @@ func (h *Handler) callTool(w http.ResponseWriter, r *http.Request, who api.Calle
 }
 
 func (h *Handler) listPrompts(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
-	cursor, limit, err := page(r)
-	if err != nil {
-		return err
-	}
-	prompts, next, err := h.cfg.API.Prompts(r.Context(), who, cursor, limit)
+	prompts, next, err := page(r, who, h.cfg.API.Prompts)
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,13 @@ func start(t *testing.T) (w *world, started, stopped chan struct{}) {
 	}
 	service.AddTool(s, service.Tool{Name: "relay", CallsTools: true}, relay)
 	service.AddTool(s, service.Tool{Name: "deaf"}, relay)
+	service.AddTool(s, service.Tool{Name: "way", CallsTools: true}, func(ctx context.Context, c *service.Call, in call) (string, error) {
+		r, err := c.CallTool(ctx, service.ToolCall{Name: in.Name, Arguments: in.Arguments})
+		if err != nil {
+			return "way on: " + fault.From(err).Next, nil
+		}
+		return r.Text(), nil
+	})
 	service.AddTool(s, service.Tool{Name: "who"}, func(_ context.Context, c *service.Call, _ struct{}) (string, error) {
 		return strings.Join([]string{c.Tenant(), c.Principal(), c.Client().Name}, " "), nil
 	})
@@ -100,7 +107,11 @@ func start(t *testing.T) (w *world, started, stopped chan struct{}) {
 
 // call calls a tool as ada through one of the edges.
 func (w *world) call(ctx context.Context, at int, tool, arguments string) (status int, body string) {
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/tools/"+tool, strings.NewReader(arguments))
+	return w.post(ctx, at, "/tools/"+tool, arguments)
+}
+
+func (w *world) post(ctx context.Context, at int, path, body string) (int, string) {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer ada")
 	rec := httptest.NewRecorder()
@@ -130,6 +141,37 @@ func TestOnBehalfOfTheCaller(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A service hears the way on in the words of the door at which its client called, however
+// deep its call is.
+func TestWayOn(t *testing.T) {
+	t.Parallel()
+	w, _, _ := start(t)
+	const nothing = `{"name":"nothing"}`
+	deep := `{"name":"way","arguments":` + nothing + `}`
+	mcpCall := func(arguments string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"way","arguments":` + arguments + `}}`
+	}
+	graphQL := func(arguments string) string {
+		return `{"query":"mutation($p:JSON){executeTool(input:{name:\"way\",parameters:$p}){content{text}}}","variables":{"p":` + arguments + `}}`
+	}
+	for door, test := range map[string]struct {
+		path string
+		body func(string) string
+		want string
+	}{
+		"REST":         {"/tools/way", func(s string) string { return s }, "way on: GET /tools lists the tools"},
+		"GraphQL":      {"/graphql", graphQL, "way on: getTools lists the tools"},
+		"MCP":          {"/mcp", mcpCall, "way on: tools/list lists the tools"},
+		"REST's batch": {"/tools:batch", func(s string) string { return `{"calls":[{"name":"way","parameters":` + s + `}]}` }, "way on: GET /tools lists the tools"},
+	} {
+		for _, arguments := range []string{nothing, deep} {
+			if _, body := w.post(t.Context(), 1, test.path, test.body(arguments)); !strings.Contains(body, test.want) {
+				t.Errorf("%s: %s; want %q", door, body, test.want)
+			}
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func TestStreamRequest(t *testing.T) {
 			t.Parallel()
 			r := w.get(t)
 			c.change(r)
-			resp, err := http.DefaultClient.Do(r)
+			resp, err := edgetest.Client.Do(r)
 			if err != nil {
 				t.Fatal(err)
 			}

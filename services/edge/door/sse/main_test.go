@@ -104,7 +104,7 @@ func (w *world) open(t *testing.T, h header) *client {
 	for name, v := range h {
 		r.Header.Set(name, v)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := edgetest.Client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ type reply struct {
 
 func do(t *testing.T, r *http.Request) reply {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := edgetest.Client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package streamable_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -20,7 +19,7 @@ func TestM2AnApprovalIsAnsweredAfterTheConnectionIsGone(t *testing.T) {
 		w.svc.Start(t, bustest.Connect(t, w.bus))
 		one, two = w.replica(t), w.replica(t)
 		t.Cleanup(func() { one.kill(); two.kill() }) // a failed test leaves questions open
-		w.http, w.client = one.Server, http.DefaultClient
+		w.http, w.client = one.Server, edgetest.Client
 		t.Cleanup(w.client.CloseIdleConnections)
 		r := w.post(t, header{}, edgetest.Legacy("0", "initialize", `"protocolVersion":"`+mcp.V20251125+`","capabilities":{"elicitation":{}}`))
 		h = header{mcp.HeaderSessionID: r.Header.Get(mcp.HeaderSessionID), mcp.HeaderProtocolVersion: mcp.V20251125}

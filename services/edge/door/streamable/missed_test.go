@@ -19,7 +19,7 @@ func TestMissedChanges(t *testing.T) {
 	w := &world{bus: bustest.Server(t), svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, w.bus))
 	one, two := w.replica(t), w.replica(t)
-	w.http, w.client = one.Server, http.DefaultClient
+	w.http, w.client = one.Server, edgetest.Client
 	t.Cleanup(w.client.CloseIdleConnections)
 	const note, other = "note:///one", "note:///by/7"
 	h := w.initialize(t, mcp.V20251125)

@@ -306,7 +306,7 @@ func TestLegacyStreamTellsOfChanges(t *testing.T) {
 	s := w.open(t, r)
 	edgetest.Serve(t, bustest.Connect(t, w.bus), edgetest.New("another").Service) // same names: nothing changes
 	next := service.New("next", service.WithLogger(bustest.Logger(t)))
-	next.AddResource(mcp.Resource{URI: "new:///", Name: "new"}, nil)
+	next.AddResource(mcp.Resource{URI: "new:///", Name: "new"}, edgetest.ReadNothing)
 	// The stream's headers come before it listens for changes: change until it hears.
 	for heard := false; !heard; {
 		stop := edgetest.Serve(t, bustest.Connect(t, w.bus), next)
@@ -352,7 +352,7 @@ func (w *world) dial(t testing.TB, h header, body string) net.Conn {
 // Not parallel: it is work for the whole machine, as is the next.
 func TestSlowReaderIsCut(t *testing.T) {
 	w := start(t)
-	const stuck = 8
+	const stuck = 4
 	for range stuck {
 		w.dial(t, modern(mcp.MethodToolsCall, "flood"), asks("1", "flood", `"progressToken":1`))
 		receive(t, "a call of a slow reader starts", w.svc.Started)
@@ -395,9 +395,9 @@ func TestSameIDFromManyClients(t *testing.T) {
 	w := start(t)
 	h := modern(mcp.MethodToolsCall, "echo")
 	var clients sync.WaitGroup
-	for c := range 200 {
+	for c := range 100 {
 		clients.Go(func() {
-			for n := range 5 {
+			for n := range 3 {
 				want := fmt.Sprintf(`{"client":%d,"n":%d}`, c, n)
 				m := w.post(t, h, edgetest.Call("0", "echo", want)).message(t)
 				if m.Text() != want || string(m.ID) != "0" {

@@ -231,7 +231,7 @@ func (r *request) fail(err error) {
 	if id == nil {
 		id = jsontext.Value("null")
 	}
-	b, err := json.Marshal(answer{Type: "error", ID: id, Error: &failure{code, f.Message, api.ErrorData(f, forms.WayOn(f.Reason).WebSocket)}}, json.Deterministic(true))
+	b, err := json.Marshal(answer{Type: "error", ID: id, Error: &failure{code, f.Message, api.ErrorData(f, forms.WebSocket)}}, json.Deterministic(true))
 	if err == nil {
 		r.out.Send(b)
 	}

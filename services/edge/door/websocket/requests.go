@@ -10,6 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // data reads what a request brings strictly.
@@ -126,7 +127,7 @@ func (r *request) batch(ctx context.Context) (any, error) {
 	}
 	failed := 0
 	r.h.cfg.API.Batch(ctx, in.Parallel, api.BatchCalls(r.stay.Caller(), nil, slices.Values(in.Calls)), func(i int, result jsontext.Value, err error) {
-		slot := api.NewSlot(result, err)
+		slot := api.NewSlot(result, err, forms.WebSocket)
 		slot.Index = &i
 		if slot.IsError {
 			failed++

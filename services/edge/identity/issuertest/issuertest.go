@@ -60,9 +60,10 @@ const (
 // New starts one for the test.
 func New(t testing.TB) *Issuer {
 	i := &Issuer{keys: map[string]*Key{}, opaque: map[string]map[string]any{}}
-	for _, alg := range []string{"RS256", "PS256", "ES256", "EdDSA"} {
-		i.Add(alg, alg+"-1")
-	}
+	i.Publish(rs256())
+	i.Publish(ps256())
+	i.Add("ES256", "ES256-1")
+	i.Add("EdDSA", "EdDSA-1")
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, map[string]any{
@@ -158,6 +159,13 @@ func (i *Issuer) Answer(f http.HandlerFunc) {
 	defer i.mu.Unlock()
 	i.answer = f
 }
+
+// RSA keys take most of the time of a test that makes them, so all issuers of a process
+// have the same: whose key it is, tests ask of others.
+var (
+	rs256 = sync.OnceValue(func() *Key { return NewKey("RS256", "RS256-1") })
+	ps256 = sync.OnceValue(func() *Key { return NewKey("PS256", "PS256-1") })
+)
 
 // NewKey makes a key that nobody publishes.
 func NewKey(alg, id string) *Key {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,6 +20,15 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
+
+// Client is what tests make requests with. Each httptest.Server that closes ends the idle
+// connections of http.DefaultClient, which others may be about to use.
+var Client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+
+// ReadNothing serves resources that no test reads.
+func ReadNothing(context.Context, *service.Call, string, map[string]string) ([]mcp.ResourceContents, error) {
+	return nil, nil
+}
 
 // Service is a service whose handlers say what happens to them.
 type Service struct {

@@ -1,5 +1,11 @@
 import { callPanel, pendingPanel } from './panel.js';
 
+// Swagger UI is dark by a class.
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const paint = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
+dark.addEventListener('change', paint);
+paint();
+
 const panel = document.getElementById('panel');
 const pending = pendingPanel();
 panel.append(callPanel(pending), pending);

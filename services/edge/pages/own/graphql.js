@@ -10,9 +10,15 @@ const fetcher = async (params, options) => {
     body: JSON.stringify({ query: params.query, variables: params.variables, operationName: params.operationName }),
   });
   const answer = await response.json();
-  if (answer.errors?.some(e => e.extensions?.elicitation || e.extensions?.approval)) pending.refresh();
+  if (answer.errors?.some(e => e.extensions?.elicitation || e.extensions?.approval)) pending.ask();
   return answer;
 };
+
+// Tab leaves an editor as it leaves every other field, but where it takes a suggestion: an
+// editor that keeps it cannot be left with a keyboard alone.
+document.addEventListener('keydown', event => {
+  if (event.key === 'Tab' && event.target.closest('.CodeMirror') && !document.querySelector('.CodeMirror-hints')) event.stopPropagation();
+}, true);
 
 const { createElement } = React;
 ReactDOM.createRoot(document.getElementById('graphiql')).render(

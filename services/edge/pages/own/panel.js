@@ -129,7 +129,7 @@ export function callPanel(pending) {
         out.textContent = '…';
         const answer = await request(`/tools/${encodeURIComponent(tool.name)}`, args);
         show(out, answer);
-        if (answer.status === 202) await pending.refresh();
+        if (answer.status === 202) await pending.ask();
       } catch (e) {
         out.className = 'failed';
         out.textContent = e.message;
@@ -159,12 +159,13 @@ export function callPanel(pending) {
   return element('section', { className: 'bb busy' }, element('h2', { textContent: 'Call a tool' }), choose, about, form, out);
 }
 
-/** pendingPanel shows what waits for an answer; refresh() looks again. */
+/** pendingPanel shows what waits for an answer; refresh() looks again, and ask() has the keyboard go there, too. */
 export function pendingPanel() {
   const list = element('div', { id: 'pending' }), out = element('pre', { id: 'answered' });
   out.setAttribute('aria-live', 'polite');
   const look = element('button', { type: 'button', textContent: 'Look again' });
-  const panel = element('section', { className: 'bb' }, element('h2', { textContent: 'Waits for an answer' }), list, look, out);
+  const heading = element('h2', { textContent: 'Waits for an answer', tabIndex: -1 });
+  const panel = element('section', { className: 'bb' }, heading, list, look, out);
   const done = async answer => {
     show(out, answer);
     await panel.refresh();
@@ -181,6 +182,10 @@ export function pendingPanel() {
     list.replaceChildren(...[asked, held].filter(a => !a.ok).map(a => failed(a.value.detail)), ...forms.filter(Boolean));
     if (!list.children.length) list.textContent = 'Nothing.';
     panel.classList.toggle('busy', list.children.length > 0);
+  };
+  panel.ask = async () => {
+    await panel.refresh();
+    heading.focus();
   };
   look.onclick = panel.refresh;
   panel.refresh();
@@ -199,8 +204,8 @@ async function elicitation(id, done) {
   });
   const problem = element('p', { className: 'failed' });
   for (const [, q, f] of asked) form.append(element('p', { textContent: visible(q.message) }), ...f.labels);
-  const none = action => element('button', { type: 'button', textContent: action, onclick: () => send(Object.fromEntries(asked.map(([key]) => [key, { action }]))) });
-  form.append(problem, element('button', { textContent: 'Answer' }), none('decline'), none('cancel'));
+  const none = (action, text) => element('button', { type: 'button', textContent: text, onclick: () => send(Object.fromEntries(asked.map(([key]) => [key, { action }]))) });
+  form.append(problem, element('button', { textContent: 'Answer' }), none('decline', 'Decline'), none('cancel', 'Cancel'));
   form.onsubmit = event => {
     event.preventDefault();
     try {

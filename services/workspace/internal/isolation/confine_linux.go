@@ -39,7 +39,21 @@ func (p plan) limit() error {
 			return fmt.Errorf("limits: %w", err)
 		}
 	}
-	return unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
+	return giveWay()
+}
+
+// giveWay lowers the priority, as other calls come first. Whose priority is lower still
+// keeps it: to raise it is a right of its own.
+func giveWay() error {
+	const niceness = 10
+	// The system call gives 20 less the niceness (getpriority(2)).
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now >= niceness {
+		return nil
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, niceness); err != nil {
+		return fmt.Errorf("priority: %w", err)
+	}
+	return nil
 }
 
 // confine gives away every right, for good.

@@ -43,6 +43,14 @@ func TestCommand(t *testing.T) {
 	})
 }
 
+// A service may run at a lower priority than commands have.
+func TestServiceOfLowPriority(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.CommandContext(t.Context(), "nice", "-n", "15", os.Args[0], "-test.run=^TestCommand$").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // Each limit stops what goes beyond it, and says which it was.
 func TestLimits(t *testing.T) {
 	each(t, func(t *testing.T, w isolation.Way) {

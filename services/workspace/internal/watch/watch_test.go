@@ -72,6 +72,7 @@ func TestMovedDirectories(t *testing.T) {
 		}
 		tells(fmt.Sprintf("dir%d/7/x", i+1))
 	}
+	tells("dir15/7/last") // and with it all that came before
 	mu.Lock()
 	heard = nil
 	mu.Unlock()
@@ -79,7 +80,7 @@ func TestMovedDirectories(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, path := range heard {
-		if path != "dir15/399/x" && path != "dir15/7/x" {
+		if path != "dir15/399/x" && path != "dir15/7/last" {
 			t.Errorf("%s is told of", path)
 		}
 	}

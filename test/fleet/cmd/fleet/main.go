@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,20 +20,27 @@ import (
 
 type commandLine struct {
 	Dir     string `default:".tmp/fleet" placeholder:"DIR" help:"Where the fleet keeps its data and logs (default ${default})."`
-	Profile string `default:"fleet" enum:"small,fleet" help:"Which profile of docker-compose.yml: small or fleet (default ${default})."`
+	Profile string `default:"" enum:",small,fleet" help:"Which profile of docker-compose.yml: small or fleet (default: the one that was started last, or fleet)."`
 
 	Up     upCommand     `cmd:"" help:"Start what does not run, and wait until calls go through."`
 	Status statusCommand `cmd:"" help:"Say what runs, and where it listens."`
+	Run    runCommand    `cmd:"" help:"Run a command here, as the operator or another part."`
 	Kill   killCommand   `cmd:"" help:"Kill a part; \"up\" starts it again."`
 	Down   downCommand   `cmd:"" help:"Stop everything."`
 }
 
 type (
-	upCommand     struct{}
+	upCommand struct {
+		Parts []string `arg:"" optional:"" name:"part" help:"Only these, and what they depend on."`
+	}
 	statusCommand struct{}
 	killCommand   struct {
 		Part   string `arg:"" help:"Its name in docker-compose.yml, such as edge-2."`
-		Signal string `default:"KILL" enum:"KILL,TERM,STOP,CONT" help:"Signal to send: KILL, TERM, STOP or CONT (default ${default})."`
+		Signal string `default:"KILL" enum:"KILL,TERM,STOP,CONT,HUP" help:"Signal to send: KILL, TERM, STOP, CONT or HUP (default ${default})."`
+	}
+	runCommand struct {
+		Part    string   `arg:"" help:"operator, or edge-1, as with \"docker compose run\"."`
+		Command []string `arg:"" optional:"" passthrough:"" help:"What it does, such as doctor, top, or key create laptop --principal me."`
 	}
 	downCommand struct {
 		Volumes bool `short:"v" help:"Remove its data as well."`
@@ -46,6 +54,7 @@ with haproxy there is one address for all edges.
 
 Examples:
   scripts/fleet up
+  scripts/fleet run operator doctor
   scripts/fleet kill nats-2
   scripts/fleet --profile small up
   scripts/fleet down --volumes`
@@ -62,10 +71,14 @@ func main() {
 	k.FatalIfErrorf(err)
 	root, err := checkout()
 	k.FatalIfErrorf(err)
-	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: cl.Profile, Out: os.Stdout})
+	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: cmp.Or(cl.Profile, fleet.Started(dir), "fleet"), Out: os.Stdout})
 	k.FatalIfErrorf(err)
 	k.BindTo(ctx, (*context.Context)(nil))
-	k.FatalIfErrorf(k.Run(f))
+	err = k.Run(f)
+	if err != nil && ctx.Err() != nil {
+		err = f.Interrupted() // and not that of a build that the signal ended, too
+	}
+	k.FatalIfErrorf(err)
 }
 
 // checkout is the directory with docker-compose.yml, here or above.
@@ -86,21 +99,31 @@ func checkout() (string, error) {
 }
 
 // Run starts the fleet.
-func (upCommand) Run(ctx context.Context, f *fleet.Fleet) error {
+func (c upCommand) Run(ctx context.Context, f *fleet.Fleet) error {
 	ctx, cancel := context.WithTimeout(ctx, upTime)
 	defer cancel()
-	if err := f.Up(ctx); err != nil {
+	if err := f.Up(ctx, c.Parts...); err != nil {
 		return err
 	}
-	return f.Status()
+	if err := f.Status(); err != nil {
+		return err
+	}
+	if len(c.Parts) > 0 {
+		return nil
+	}
+	fmt.Printf("\nClients connect to %s. For commands: scripts/fleet run operator doctor\n", f.Clients())
+	return nil
 }
+
+// Run runs a command of a part.
+func (c runCommand) Run(f *fleet.Fleet) error { return f.Run(c.Part, c.Command) }
 
 // Run lists the parts.
 func (statusCommand) Run(f *fleet.Fleet) error { return f.Status() }
 
 // Run signals a part.
 func (c killCommand) Run(f *fleet.Fleet) error {
-	signals := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
+	signals := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT, "HUP": syscall.SIGHUP}
 	return f.Signal(c.Part, signals[c.Signal])
 }
 

@@ -1,0 +1,108 @@
+package schema
+
+import (
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxSteps bounds one validation by how often a part of the schema looks at a part of the value. With
+// $ref, a schema of 1 KB can say that one value is looked at 2^40 times.
+const maxSteps = 250_000
+
+// limited is a compiled schema whose validations are ended when they take too many steps.
+// It is for one at a time.
+type limited struct {
+	compiled *jsonschema.Schema
+	left     int
+}
+
+// limit has each part of a compiled schema counted when a value is looked at by it.
+func limit(compiled *jsonschema.Schema) *limited {
+	l := &limited{compiled: compiled}
+	l.count(compiled, map[*jsonschema.Schema]bool{})
+	return l
+}
+
+func (l *limited) validate(v any) (err error) {
+	l.left = maxSteps
+	defer func() {
+		if l.left < 0 {
+			_ = recover() // the validator has no other end
+			err = &InvalidError{Problems: []Problem{{Message: "takes too many steps to compare with its schema, whose $ref lead to each other; send less"}}}
+		}
+	}()
+	return l.compiled.Validate(v)
+}
+
+func (l *limited) step() {
+	if l.left--; l.left < 0 {
+		panic("too many steps")
+	}
+}
+
+// count sees to it that all that a schema refers to counts its steps, by the format, which is looked
+// at before its parts are.
+func (l *limited) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if s == nil || seen[s] {
+		return
+	}
+	seen[s] = true
+	format := jsonschema.Format{Validate: func(any) error { l.step(); return nil }}
+	if own := s.Format; own != nil {
+		format = jsonschema.Format{Name: own.Name, Validate: func(v any) error { l.step(); return own.Validate(v) }}
+	}
+	s.Format = &format
+	for _, one := range []any{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.AdditionalProperties, s.UnevaluatedProperties,
+		s.Contains, s.Items, s.AdditionalItems, s.Items2020, s.UnevaluatedItems, s.ContentSchema, s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		l.countAny(one, seen)
+	}
+	if s.DynamicRef != nil {
+		l.count(s.DynamicRef.Ref, seen)
+	}
+	for _, one := range s.Properties {
+		l.count(one, seen)
+	}
+	for _, one := range s.PatternProperties {
+		l.count(one, seen)
+	}
+	for _, one := range s.DependentSchemas {
+		l.count(one, seen)
+	}
+	for _, one := range s.Dependencies {
+		l.countAny(one, seen)
+	}
+}
+
+func (l *limited) countAny(v any, seen map[*jsonschema.Schema]bool) {
+	switch v := v.(type) {
+	case *jsonschema.Schema:
+		l.count(v, seen)
+	case []*jsonschema.Schema:
+		for _, one := range v {
+			l.count(one, seen)
+		}
+	}
+}
+
+// pool has validators that compile makes.
+func pool(compile func() (*jsonschema.Schema, error)) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		compiled, err := compile()
+		if err != nil {
+			return err
+		}
+		return limit(compiled)
+	}}
+}
+
+func validateLimited(from *sync.Pool, v any) error {
+	switch l := from.Get().(type) {
+	case *limited:
+		defer from.Put(l)
+		return l.validate(v)
+	case error:
+		return l
+	}
+	return nil
+}
