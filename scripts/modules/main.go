@@ -14,12 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -31,6 +31,9 @@ const ours = "github.com/busbar-mcp/busbar/"
 
 // versions are those that Go takes in full (go.dev/ref/mod#versions), below v2.
 var versions = regexp.MustCompile(`^v[01]\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
+
+// made are files that tests and profiles leave behind (.gitignore).
+var made = regexp.MustCompile(`\.(test|out)$`)
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -50,7 +53,7 @@ func run(args []string) error {
 	switch version := args[1]; {
 	case args[0] == "proxy" && len(args) == 3:
 		for _, dir := range dirs {
-			if err := publish(args[2], version, dir, dirs); err != nil {
+			if err := publish(args[2], version, dir); err != nil {
 				return fmt.Errorf("%s: %w", dir, err)
 			}
 		}
@@ -117,7 +120,7 @@ func edit(file, version string) error {
 }
 
 // publish writes a module as a proxy has it (go.dev/ref/mod#goproxy-protocol).
-func publish(proxy, version, dir string, all []string) error {
+func publish(proxy, version, dir string) error {
 	at := filepath.Join(proxy, filepath.FromSlash(ours+dir), "@v")
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return err
@@ -139,7 +142,7 @@ func publish(proxy, version, dir string, all []string) error {
 	if err := os.WriteFile(filepath.Join(at, "list"), []byte(version+"\n"), 0o644); err != nil {
 		return err
 	}
-	files, err := filesOf(dir, all)
+	files, err := filesOf(dir)
 	if err != nil {
 		return err
 	}
@@ -159,30 +162,26 @@ func publish(proxy, version, dir string, all []string) error {
 	return errors.Join(err, z.Close(), out.Close())
 }
 
-// filesOf are those of a module that git has, or would add, by their names in it. What is
-// in a module below is not of this one. The licence is that of the repository.
-func filesOf(dir string, all []string) (map[string]string, error) {
-	out, err := command("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", dir)
-	if err != nil {
-		return nil, err
-	}
+// filesOf are the files of a module by their names in it: without git, which a tree that was
+// downloaded as an archive does not have. What is in a module below is not of this one. The
+// licence is that of the repository.
+func filesOf(dir string) (map[string]string, error) {
 	files := map[string]string{"LICENSE": "LICENSE"}
-	for file := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		below := slices.ContainsFunc(all, func(other string) bool {
-			return len(other) > len(dir) && strings.HasPrefix(other, dir+"/") && strings.HasPrefix(file, other+"/")
-		})
-		about, err := os.Lstat(file)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted, and not committed yet
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != dir:
+			_, err := os.Stat(filepath.Join(file, "go.mod"))
+			if err == nil || d.Name() == "node_modules" || d.Name() == ".tmp" {
+				return filepath.SkipDir
+			}
+		case d.Type().IsRegular() && !made.MatchString(file):
+			files[filepath.ToSlash(strings.TrimPrefix(file, dir+string(filepath.Separator)))] = file
 		}
-		if err != nil {
-			return nil, err
-		}
-		if !below && about.Mode().IsRegular() {
-			files[strings.TrimPrefix(file, dir+"/")] = file
-		}
-	}
-	return files, nil
+		return nil
+	})
+	return files, err
 }
 
 func add(z *zip.Writer, name, from string) error {

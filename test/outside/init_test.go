@@ -1,7 +1,6 @@
 package outside
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -22,14 +21,6 @@ func TestInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	run := func(env []string, dir, program string, args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Dir, cmd.Env = dir, env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s %v: %v\n%s", program, args, err, out)
-		}
-	}
 	proxied, err := released()
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +33,7 @@ func TestInit(t *testing.T) {
 		"shop":  {environment("readonly"), "--busbar=" + root, []string{"vet", "./..."}},
 		"store": {proxied, "--release=" + release, []string{"test", "-count=1", "./..."}},
 	} {
-		run(from.env, home, built[0], "init", name, from.flag)
-		run(from.env, filepath.Join(home, name), "go", from.then...)
+		run(t, from.env, home, built[0], "init", name, from.flag)
+		run(t, from.env, filepath.Join(home, name), "go", from.then...)
 	}
 }

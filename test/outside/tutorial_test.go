@@ -2,7 +2,6 @@ package outside
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -53,14 +52,6 @@ func TestTutorial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run := func(args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "go", args...)
-		cmd.Dir, cmd.Env = dir, env
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
 	steps := step.Split(page, -1)[1:]
 	if len(steps) != 5 {
 		t.Fatalf("the page has %d steps", len(steps))
@@ -81,10 +72,10 @@ func TestTutorial(t *testing.T) {
 			write(name, block)
 		}
 		if i > 0 {
-			run("vet", "./...")
+			run(t, env, dir, "go", "vet", "./...")
 		}
 	}
-	run("test", "-vet=off", "-count=1", "./...")
+	run(t, env, dir, "go", "test", "-vet=off", "-count=1", "./...")
 
 	var made, there []string
 	for name, text := range files {
