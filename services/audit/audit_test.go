@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -24,6 +23,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := databasetest.Main(m)
-	if err := goleak.Find(); code == 0 && err != nil {
+	if err := leaktest.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

@@ -16,11 +16,12 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fetch"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/github"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // canary is the token of the tests; it must show up at the fake GitHub alone.
 const canary = "ghp_canary0123456789"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"go.uber.org/goleak"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -16,6 +15,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/schema"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource"
@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	code := databasetest.Main(m)
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
+		if err := leaktest.Find(); err != nil {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")
 			code = 1
 		}

@@ -9,12 +9,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // start puts the service on a bus, with roots. Its caller has no roots of its own,
 // and agrees to everything.

@@ -17,6 +17,7 @@ import (
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
@@ -29,7 +30,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(leaktest.Patient(m))
 }
 
 // resource is the edge, as tokens name it.

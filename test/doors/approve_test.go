@@ -85,7 +85,7 @@ const myName = `{"ask":{"action":"accept","content":{"name":"Ada"}}}`
 func (c testcase) answer(ctx context.Context, t *testing.T, w *world, r door, id string) {
 	t.Helper()
 	by := answerers[slices.IndexFunc(doors, func(d door) bool { return d.name == r.name })%len(answerers)]
-	if o := by(ctx, t, w, id); o.text != `{"value":"accept Ada"}` || o.isError || o.reason != "" {
+	if o := w.patiently(ctx, c.key(r), false, func() outcome { return by(ctx, t, w, id) }); o.text != `{"value":"accept Ada"}` || o.isError || o.reason != "" {
 		t.Errorf("answered, it came to %+v", o)
 	}
 	if o := by(ctx, t, w, id); o.reason != "unknown_elicitation" || o.executed != "no" {
@@ -100,7 +100,7 @@ func (c testcase) approve(ctx context.Context, t *testing.T, w *world, r door, i
 		t.Errorf("the tool ran %d times before anybody agreed", n)
 	}
 	by := approvers[slices.IndexFunc(doors, func(d door) bool { return d.name == r.name })%len(approvers)]
-	if o := by(ctx, t, w, id); o.text != `{"runs":1}` || o.isError || o.reason != "" {
+	if o := w.patiently(ctx, c.key(r), false, func() outcome { return by(ctx, t, w, id) }); o.text != `{"runs":1}` || o.isError || o.reason != "" {
 		t.Errorf("agreed to, it came to %+v", o)
 	}
 	if o := by(ctx, t, w, id); o.reason != "unknown_approval" || o.executed != "no" {

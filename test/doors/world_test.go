@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,10 @@ type world struct {
 	policy *policy
 	// results is edge.Config.ResultBytes.
 	results int64
+	// untracked edges record nothing, for what has nothing to do with the trail.
+	untracked bool
+	// again is how often a call was made again that the trail could not take, by key.
+	again sync.Map
 	// traces are where edges and services send spans; nil for nowhere.
 	traces *otlp.Traces
 }
@@ -56,8 +61,10 @@ var together = bustest.Shared[*world]{Start: newWorld}
 
 func newWorld(t testing.TB) *world { return newWorldOf(t, 0) }
 
-// newWorldOf is a world whose edges hold that many bytes of results.
-func newWorldOf(t testing.TB, results int64) *world { return (&world{results: results}).start(t) }
+// newWorldOf is a world whose edges hold that many bytes of results, and record nothing.
+func newWorldOf(t testing.TB, results int64) *world {
+	return (&world{results: results, untracked: results > 0}).start(t)
+}
 
 func (w *world) start(t testing.TB) *world {
 	t.Helper()
@@ -105,7 +112,7 @@ func (w *world) join(t testing.TB, who gateway.Authenticator) *edge.Edge {
 	defer cancel()
 	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{
 		Version: "1", Authenticator: who, Access: w.policy, Limiter: w.policy, ResultBytes: w.results, Logger: bustest.Logger(t),
-		Audit: edge.Audit{Token: operatorToken}, Tracer: w.traces.Edge(tracesPerSecond),
+		Audit: edge.Audit{Token: operatorToken, Off: w.untracked}, Tracer: w.traces.Edge(tracesPerSecond),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +127,31 @@ func (w *world) join(t testing.TB, who gateway.Authenticator) *edge.Edge {
 
 // operatorToken reads the trail.
 const operatorToken = "0perator"
+
+// repeated is how often the call with a key was made again.
+func (w *world) repeated(key string) int {
+	n, _ := w.again.LoadOrStore(key, new(atomic.Int64))
+	return int(n.(*atomic.Int64).Load())
+}
+
+// patiently makes a call again that the trail, or the store of sessions, could not take: on a
+// machine that stands still for a second that may be, and nothing has run. Where the call shall
+// be unavailable, only the trail's refusal is taken for such, which says when to come again.
+func (w *world) patiently(ctx context.Context, key string, unavailable bool, make func() outcome) outcome {
+	for {
+		o := make()
+		if o.reason != string(fault.Unavailable) || o.executed != "no" || unavailable && o.retryMs != 1000 {
+			return o
+		}
+		select {
+		case <-time.After(time.Second): // which the trail says
+			n, _ := w.again.LoadOrStore(key, new(atomic.Int64))
+			n.(*atomic.Int64).Add(1)
+		case <-ctx.Done():
+			return o
+		}
+	}
+}
 
 // keepTrail starts the audit service on a database of its own.
 func (w *world) keepTrail(t testing.TB) {

@@ -40,7 +40,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 	}
 	arrives := func(t *testing.T, c *client) {
 		await(t, "list_changed", c.changed)
-		within(t, bustest.Promptly, "greet is listed", func() bool { return slices.Contains(c.names(t), "greet") })
+		eventually(t, "greet is listed", func() bool { return slices.Contains(c.names(t), "greet") })
 		if got := textOf(c.call(t, "greet", map[string]any{"name": "Ada"})); !strings.Contains(got, "Hello, Ada!") {
 			t.Errorf("greet said %q", got)
 		}
@@ -51,18 +51,19 @@ func TestServiceComesAndGoes(t *testing.T) {
 			refusals := callUntil(t, c, limit)
 			select {
 			case <-c.changed:
-			case <-time.After(limit - time.Since(began)):
+			case <-time.After(limit + slack - time.Since(began)):
 				t.Fatalf("no list_changed in %v", limit)
 			}
-			if slices.Contains(c.names(t), "greet") {
-				t.Error("greet is still listed")
-			}
+			// The change may be an earlier one, heard late: the SDK's client keeps a list until it
+			// hears of the next one, or for 5 s.
+			eventually(t, "greet is not listed", func() bool { return !slices.Contains(c.names(t), "greet") })
 			t.Logf("gone after %v, %d calls refused before", time.Since(began).Round(time.Millisecond), refusals)
 		}
 	}
 
 	hello := start(t, "hello", "--nats", dev.nats)
 	each("joins", arrives)
+	forget(clients)
 	hello.signal(syscall.SIGTERM)
 	each("is asked to stop", vanishes(bustest.Promptly))
 	if code := hello.wait(5 * time.Second); code != 0 {
@@ -71,8 +72,18 @@ func TestServiceComesAndGoes(t *testing.T) {
 
 	hello = start(t, "hello", "--nats", dev.nats)
 	each("joins again", arrives)
+	forget(clients)
 	hello.kill()
 	each("is killed", vanishes(20*time.Second))
+}
+
+// forget drops changes that clients heard of, so that the next one is of what comes now.
+func forget(clients []*client) {
+	for _, c := range clients {
+		for len(c.changed) > 0 {
+			<-c.changed
+		}
+	}
 }
 
 // callUntil calls greet until it is unknown. Meanwhile calls must fail fast,
@@ -80,7 +91,7 @@ func TestServiceComesAndGoes(t *testing.T) {
 func callUntil(t *testing.T, c *client, limit time.Duration) int {
 	t.Helper()
 	refused := 0
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(limit + slack); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		began := time.Now()
 		_, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "greet", Arguments: map[string]any{"name": "Ada"}})
 		if took := time.Since(began); took > 1500*time.Millisecond+slack {
@@ -120,7 +131,7 @@ func TestManyServices(t *testing.T) {
 	wg.Wait()
 	// The SDK's client keeps a list for the 5 s that the edge allows, even one
 	// it asked for just before a change and got just after the notice of it.
-	within(t, 15*time.Second, "all are listed", func() bool {
+	eventually(t, "all are listed", func() bool {
 		names := c.names(t)
 		return slices.Contains(names, "one") && slices.Contains(names, "two") && slices.Contains(names, "three") && slices.Contains(names, "four")
 	})

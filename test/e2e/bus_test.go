@@ -122,7 +122,7 @@ func awaitInstances(t testing.TB, nats, name string, n int) {
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("not %d instances of %s after 20 s: %v", n, name, r.Services())
+			t.Fatalf("not %d instances of %s after %v: %v", n, name, bustest.Patience, r.Services())
 		}
 	}
 }

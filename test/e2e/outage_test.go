@@ -28,7 +28,7 @@ func TestBusOutage(t *testing.T) {
 		return resp.StatusCode
 	}
 	l := startLoad(t, edge.mcp, 2, "analyzeText", analyze)
-	l.succeeds(t, 5*time.Second, "calls succeed at first")
+	l.succeeds(t, 5*time.Second+slack, "calls succeed at first")
 
 	nats.Stop()
 	eventually(t, "the edge says it is not ready", func() bool { return readyz() == http.StatusServiceUnavailable })
@@ -39,10 +39,10 @@ func TestBusOutage(t *testing.T) {
 		t.Errorf("stdio answered %v after %v", err, time.Since(began))
 	}
 	nats.Restart()
-	took := l.succeeds(t, 5*time.Second, "calls succeed when the bus is back")
+	took := l.succeeds(t, 5*time.Second+slack, "calls succeed when the bus is back")
 	t.Logf("calls succeed %v after the bus is back", took.Round(time.Millisecond))
 	eventually(t, "the edge says it is ready", func() bool { return readyz() == http.StatusOK })
-	within(t, 5*time.Second, "stdio serves again", func() bool {
+	within(t, 5*time.Second+slack, "stdio serves again", func() bool {
 		_, err := over.tryCall(answerTime, "tools/call", callAnalyze)
 		return err == nil
 	})

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -52,7 +51,7 @@ func (c *comeback) run(t testing.TB, body string) error {
 		r = request(t, http.MethodGet, c.url, append(headers, header{"Last-Event-ID", c.lastID}, header{"Accept", "text/event-stream"})...)
 		c.resumed++
 	}
-	return errors.New("no answer in 30 s")
+	return fmt.Errorf("no answer in %v", bustest.Patience)
 }
 
 // read takes what one connection brings. Its end is no error once the answer
@@ -288,18 +287,23 @@ func TestEdgesReplaced(t *testing.T) {
 	_, url := startProxy(t, false, f.url1, f.url2)
 	const clients, steps = 20, 30
 	var began, ended sync.WaitGroup
+	// Before any call: sessions are stored, and the first call must last until the last has begun.
+	sessions := make([]string, clients)
+	for i := range sessions {
+		sessions[i] = openSession(t, url)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	calls := make([]*comeback, clients)
 	errs := make([]error, clients)
 	for i := range calls {
 		began.Add(1)
-		calls[i] = &comeback{url: url, session: openSession(t, url), progressed: func(p float64) {
+		calls[i] = &comeback{url: url, session: sessions[i], progressed: func(p float64) {
 			if p == 1 {
 				began.Done()
 			}
 		}}
-		ended.Go(func() { errs[i] = calls[i].run(t, slowCall(fmt.Sprint("client ", i), 4000, steps)) })
+		ended.Go(func() { errs[i] = calls[i].run(t, slowCall(fmt.Sprint("client ", i), 8000, steps)) })
 	}
 	all := make(chan struct{})
 	go func() {

@@ -54,7 +54,7 @@ func TestTaskSurvives(t *testing.T) {
 	var begun task
 	eventually(t, "the task is created", func() bool {
 		var err error
-		begun, err = taskRequest(t, edge.mcp, "tools/call", "job", `"name":"job","arguments":{"ms":4000},`)
+		begun, err = taskRequest(t, edge.mcp, "tools/call", "job", `"name":"job","arguments":{"ms":8000},`)
 		return err == nil
 	})
 	if begun.TaskID == "" || begun.Status != "working" {
@@ -85,7 +85,7 @@ func TestTaskSurvives(t *testing.T) {
 	nats.Stop()
 	nats.Restart()
 	var over task
-	within(t, 15*time.Second, "the task is over", func() bool {
+	eventually(t, "the task is over", func() bool {
 		over = get()
 		return over.Status != "" && over.Status != "working"
 	})

@@ -30,8 +30,9 @@ func TestIDs(t *testing.T) {
 		})
 	}
 	t.Run("in flight twice", func(t *testing.T) {
-		p.write(modernBody(`"twice"`, "tools/call", `"name":"slow","arguments":{"key":"twice","ms":300},`, ""))
-		p.write(modernBody(`"twice"`, "tools/call", `"name":"append","arguments":{"key":"second"},`, ""))
+		// In one piece, so that the second is read while the first runs.
+		p.write(modernBody(`"twice"`, "tools/call", `"name":"slow","arguments":{"key":"twice","ms":3000},`, "") + "\n" +
+			modernBody(`"twice"`, "tools/call", `"name":"append","arguments":{"key":"second"},`, ""))
 		first, second := p.await("one", response(`"twice"`)), p.await("the other", response(`"twice"`))
 		if first.Error == nil || first.Error.Code != invalid || second.Error != nil {
 			t.Errorf("answered %s and %s", first.raw, second.raw)

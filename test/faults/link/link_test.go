@@ -9,9 +9,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // echo answers each line with itself.
 func echo(t *testing.T) string {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats-server/v2/server"
-	"go.uber.org/goleak"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -33,6 +32,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 	"github.com/busbar-mcp/busbar/libs/join"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/doctor"
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	if err := goleak.Find(); err != nil && code == 0 {
+	if err := leaktest.Find(); err != nil && code == 0 {
 		println(err.Error())
 		code = 1
 	}

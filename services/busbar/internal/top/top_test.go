@@ -13,12 +13,13 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/top"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // slow are calls of about a millisecond, and others of about a second.
 func slow(quick, slow int64) bus.Durations {

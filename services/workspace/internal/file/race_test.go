@@ -12,11 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/file"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 const secret = "SECRET"
 
