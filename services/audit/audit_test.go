@@ -158,7 +158,7 @@ func (w *world) settled(t testing.TB) trail.Report {
 		}
 		return n
 	}
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(bustest.Patience)
 	for count() != w.sent {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d rows of %d: %+v", count(), w.sent, r)
@@ -299,7 +299,7 @@ func TestPoisonedEvent(t *testing.T) {
 	w.settled(t)
 	js := stream(t, w.url)
 	// Ten tries, with a second between the later ones.
-	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(bustest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		if s, err := js.Stream(t.Context(), "DLQ"); err == nil && s.CachedInfo().State.Msgs == 1 {
 			break
 		}

@@ -102,22 +102,30 @@ func (r result) text() string {
 // as makes a call for a principal within a time.
 func (c *client) as(principal string, timeout time.Duration, tool, arguments string) result {
 	c.t.Helper()
+	r, err := c.try(principal, timeout, tool, arguments)
+	if err != nil {
+		c.t.Fatalf("%s %s: %v", tool, arguments, err)
+	}
+	return r
+}
+
+func (c *client) try(principal string, timeout time.Duration, tool, arguments string) (r result, err error) {
+	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), timeout)
 	defer cancel()
 	frame, err := c.caller.Call(ctx, "github", &busv1.Request{
 		Method: "tools/call", Name: tool, Arguments: []byte(arguments), Identity: &busv1.Identity{Principal: principal, Tenant: "acme"},
 	}, nil)
 	if err != nil {
-		c.t.Fatalf("%s %s: %v", tool, arguments, err)
+		return r, err
 	}
-	var r result
 	if err := json.Unmarshal(frame.GetResult().GetJson(), &r); err != nil {
 		c.t.Fatal(err)
 	}
 	if out := string(frame.GetResult().GetJson()); strings.Contains(out, canary) || r.IsError && (strings.Contains(out, "127.0.0.1") || strings.Contains(out, "goroutine")) {
 		c.t.Errorf("%s %s tells a secret: %s", tool, arguments, out)
 	}
-	return r
+	return r, nil
 }
 
 // call makes a call that has to succeed, and returns its structured content.

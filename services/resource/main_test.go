@@ -71,7 +71,7 @@ func instance(t *testing.T, url string, cfg resource.Env) (stop func()) {
 			return
 		}
 		stopped = true
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), bustest.Patience)
 		defer cancel()
 		if err := running.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)

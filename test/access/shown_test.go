@@ -34,8 +34,12 @@ func TestResourceServer(t *testing.T) {
 					if group == "59 key ids" {
 						t.Parallel() // some wait until keys may be read again
 					}
+					one := all[name]
+					if group == "62 times" {
+						one = w.tokens()[group]()[name] // of now, and not of when the first was tried
+					}
 					for _, d := range doors {
-						w.try(t, d, auth("Bearer "+all[name].text), all[name].want, all[name].who)
+						w.try(t, d, auth("Bearer "+one.text), one.want, one.who)
 					}
 				})
 			}

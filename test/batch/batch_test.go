@@ -69,7 +69,7 @@ func start(t *testing.T) *world {
 	run(servicetest.Build(t, planning.New, env.Env))
 	run(servicetest.Build(t, resource.New, resource.Env{DataEnv: env}))
 	for range 2 {
-		e, err := edge.New(t.Context(), bustest.Join(t, w.bus), edge.Config{Version: "1", Authenticator: users{}, Logger: bustest.Logger(t)})
+		e, err := edge.New(t.Context(), bustest.Join(t, w.bus), edge.Config{Version: "1", Authenticator: users{}, Logger: bustest.Logger(t), Audit: edge.Audit{Off: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,9 +339,19 @@ func TestWritePlan(t *testing.T) {
 	if out.Revision != 2 || out.MIMEType != "application/json" {
 		t.Errorf("%+v", out)
 	}
-	if uri := receive(t, "the update is heard at the other edge", changed); uri != out.URI {
-		t.Errorf("%s changed", uri)
-	}
+	// The other edge may only now have heard of the subscription.
+	bustest.Eventually(t, "the update is heard at the other edge", func() bool {
+		select {
+		case uri := <-changed:
+			if uri != out.URI {
+				t.Errorf("%s changed", uri)
+			}
+			return true
+		case <-time.After(time.Second):
+			call(t, s, "writePlan", `{"format":"json","replace":true,`+arguments+`}`, nil)
+			return false
+		}
+	})
 	read, err = watcher.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func TestH4AGuestTakesNoCallsOfServices(t *testing.T) {
 	w := start(t)
 	s := w.connect(t, 0, "ada", nil)
 	guest := func(cfg edge.Config) *edge.Edge {
-		cfg.Version, cfg.Authenticator, cfg.Logger = "1", users{}, bustest.Logger(t)
+		cfg.Version, cfg.Authenticator, cfg.Logger, cfg.Audit = "1", users{}, bustest.Logger(t), edge.Audit{Off: true}
 		e, err := edge.New(t.Context(), bustest.Join(t, w.bus), cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -16,10 +16,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/bustest/programs"
 )
 
@@ -210,24 +210,34 @@ func post(t *testing.T, url, query string) string {
 	return answerTo(t, r)
 }
 
-func answerTo(t *testing.T, r *http.Request) string {
+// answerTo makes a request, once more where the audit trail could not take it: that is not
+// carried out, and comes of a machine that stands still for a second.
+func answerTo(t *testing.T, r *http.Request) (answer string) {
 	t.Helper()
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	bustest.Eventually(t, "the audit trail takes what is asked", func() bool {
+		again := r.Clone(r.Context())
+		if r.GetBody != nil {
+			again.Body, _ = r.GetBody()
+		}
+		resp, err := http.DefaultClient.Do(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer = string(b)
+		return !strings.Contains(answer, "the audit trail cannot be written")
+	})
+	return answer
 }
 
 // converse plays a conversation.
 func converse(t *testing.T, url, script string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {

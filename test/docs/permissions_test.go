@@ -200,7 +200,7 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			t.Fatalf("edge %d: %v", i, err)
 		}
 		h := e.Handler(door.Guard{Loopback: true})
-		do := func(method, path, body string, headers ...string) (int, string) {
+		once := func(method, path, body string, headers ...string) (int, string) {
 			r := httptest.NewRequest(method, "http://127.0.0.1"+path, strings.NewReader(body))
 			r.RemoteAddr = "127.0.0.1:1"
 			r.Header.Set("Content-Type", "application/json")
@@ -210,6 +210,14 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r.WithContext(ctx))
 			return w.Code, w.Body.String()
+		}
+		do := func(method, path, body string, headers ...string) (code int, answer string) {
+			// On a machine that stands still for a second the trail may not take a call, which has not run.
+			bustest.Eventually(t, "the audit trail takes what is asked", func() bool {
+				code, answer = once(method, path, body, headers...)
+				return !strings.Contains(answer, "the audit trail cannot be written")
+			})
+			return code, answer
 		}
 		for _, path := range []string{"/tools/read", "/tools/write", "/tools/nested"} {
 			if code, body := do(http.MethodPost, path, "{}"); code != http.StatusOK || !strings.Contains(body, "did it") {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -139,7 +138,7 @@ func (w *world) count(subject string) int {
 // bounded is a context for what must not succeed.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Promptly)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -55,7 +55,7 @@ func newWorld(t *testing.T, transport string) *world {
 func (w *world) join(t *testing.T) *edge.Edge {
 	t.Helper()
 	ctx := soon(t)
-	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Join(t, w.nats), edge.Config{Version: "1", Logger: bustest.Logger(t), Audit: edge.Audit{Off: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,9 @@ func TestSampling(t *testing.T) {
 		t.Fatal(merr)
 	}
 	defer e.Close()
+	if err := e.Await(ctx, "model"); err != nil {
+		t.Fatal(err)
+	}
 	h := e.Handler(door.Guard{Loopback: true})
 	r := post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{`+strings.TrimSuffix(strings.TrimPrefix(params, "{"), "}")+
 		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)

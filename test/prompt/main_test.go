@@ -67,7 +67,7 @@ func (w *world) instance(t *testing.T) (stop func()) {
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), bustest.Patience)
 			defer cancel()
 			if err := running.Stop(ctx); err != nil {
 				t.Error(err)
@@ -83,7 +83,7 @@ func (w *world) edge(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Join(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Join(t, w.bus), edge.Config{Version: "1", Logger: bustest.Logger(t), Audit: edge.Audit{Off: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,12 @@ func connect(t testing.TB, url, version string) *client {
 // call calls a tool that must succeed.
 func (c *client) call(tool string, arguments map[string]any) map[string]any {
 	c.t.Helper()
-	result, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	var result *mcp.CallToolResult
+	var err error
+	bustest.Eventually(c.t, "the audit trail takes the call", func() bool {
+		result, err = c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		return err == nil || !strings.Contains(err.Error(), unrecorded)
+	})
 	if err != nil || result.IsError {
 		c.t.Fatalf("%s: %+v %v", tool, result, err)
 	}

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,21 +20,7 @@ func TestL1PutRepeatedWithItsKey(t *testing.T) {
 	base := strings.TrimSuffix(startEdge(t, bus), "/mcp")
 	put := func(uri, key, body string) (int, string, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+"/resources/"+url.PathEscape(uri), strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Idempotency-Key", key)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp, b := withKey(t, http.MethodPut, base+"/resources/"+url.PathEscape(uri), key, body)
 		return resp.StatusCode, string(b), resp.Header.Get("ETag")
 	}
 	const one, two = `{"name":"n","content":"one"}`, `{"name":"n","content":"two"}`

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // door sends MCP's messages as they are written and returns what comes back.
@@ -73,8 +75,18 @@ func (d *streamable) send(t *testing.T, body string) (answer []byte, notes [][]b
 	return answer, notes
 }
 
-// exchange makes a request and reads its answer.
-func exchange(t *testing.T, method, url, body string, header map[string]string) (*http.Response, []byte) {
+// exchange makes a request and reads its answer. What the audit trail could not take is asked
+// again: it is not carried out, and comes of a machine that stands still for a second.
+func exchange(t *testing.T, method, url, body string, header map[string]string) (resp *http.Response, got []byte) {
+	t.Helper()
+	bustest.Eventually(t, "the audit trail takes what is asked", func() bool {
+		resp, got = exchangeOnce(t, method, url, body, header)
+		return !bytes.Contains(got, []byte("the audit trail cannot be written"))
+	})
+	return resp, got
+}
+
+func exchangeOnce(t *testing.T, method, url, body string, header map[string]string) (*http.Response, []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()

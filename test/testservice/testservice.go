@@ -80,8 +80,9 @@ type (
 	nothing struct{}
 )
 
-// ShortTimeout is the time limit of the tool "stuck".
-const ShortTimeout = 2 * time.Second
+// ShortTimeout is the time limit of the tool "stuck": much more than a call needs to get there,
+// for one without time does not begin.
+const ShortTimeout = 4 * time.Second
 
 // regionSchema mirrors parameters into headers.
 const regionSchema = `{"type":"object","properties":{

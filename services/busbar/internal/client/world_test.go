@@ -58,7 +58,7 @@ func newWorldAt(t *testing.T, flags edge.ListenFlags) *world {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t)})
+	e, err := edge.New(ctx, bustest.Connect(t, url), edge.Config{Version: "1", Logger: bustest.Logger(t), Audit: edge.Audit{Off: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (w *world) service(t *testing.T) *service.Service {
 	}
 	service.AddTool(s, service.Tool{Name: "wait"}, wait)
 	service.AddTool(s, service.Tool{Name: "watch", ReadOnly: true}, wait)
-	service.AddTool(s, service.Tool{Name: "stuck", Timeout: 200 * time.Millisecond}, wait)
+	service.AddTool(s, service.Tool{Name: "stuck", Timeout: 3 * time.Second}, wait)
 	service.AddTool(s, service.Tool{Name: "wipe", Description: "Wipes it.", RequiresUserApproval: true, Annotations: mcp.ToolAnnotations{DestructiveHint: &yes}},
 		func(_ context.Context, _ *service.Call, in input) (*service.Result, error) {
 			if in.Text == "fail" {

@@ -96,12 +96,17 @@ func TestRun(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = running.Stop(context.WithoutCancel(t.Context())) })
 	var once bytes.Buffer
-	if err := top.Run(t.Context(), conn, top.Options{Every: 200 * time.Millisecond, Once: true, JSON: true}, &once); err != nil {
-		t.Fatal(err)
-	}
 	var said struct {
 		Instances []top.Line `json:"instances"`
 	}
+	bustest.Eventually(t, "the service answers within the time of a look", func() bool {
+		once.Reset()
+		if err := top.Run(t.Context(), conn, top.Options{Every: 200 * time.Millisecond, Once: true, JSON: true}, &once); err != nil {
+			t.Fatal(err)
+		}
+		err := json.Unmarshal(once.Bytes(), &said)
+		return err != nil || len(said.Instances) > 0
+	})
 	if err := json.Unmarshal(once.Bytes(), &said); err != nil || len(said.Instances) != 1 || said.Instances[0].Service != "echo" || said.Instances[0].Version != "1.2.3" {
 		t.Errorf("once: %v, %s", err, &once)
 	}

@@ -9,10 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // attempt is a way out; no error means that it is open.
@@ -65,7 +66,7 @@ func call(number uintptr, args ...uintptr) error {
 }
 
 func dials(network, address string) error {
-	c, err := net.DialTimeout(network, address, time.Second)
+	c, err := net.DialTimeout(network, address, bustest.Promptly)
 	if err == nil {
 		_ = c.Close()
 	}
