@@ -58,7 +58,7 @@ func start(t testing.TB, config github.Env) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), bustest.Patience)
 		defer cancel()
 		if err := running.Stop(ctx); err != nil {
 			t.Error(err)

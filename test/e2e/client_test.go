@@ -89,7 +89,12 @@ func connect(t testing.TB, k kind, at place) *client {
 	default:
 		transport = &mcp.StreamableClientTransport{Endpoint: at.url, HTTPClient: &http.Client{Transport: &listenWatch{opened: c.listens}}}
 	}
-	session, err := sdk.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: k.version})
+	var session *mcp.ClientSession
+	var err error
+	eventually(t, "NATS is heard", func() bool {
+		session, err = sdk.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: k.version})
+		return err == nil || k.transport != "http" || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		t.Fatalf("connect over %v: %v", k, err)
 	}
@@ -154,7 +159,12 @@ func (c *client) names(t testing.TB) []string {
 // call calls a tool that must not fail.
 func (c *client) call(t testing.TB, name string, arguments any) *mcp.CallToolResult {
 	t.Helper()
-	r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+	var r *mcp.CallToolResult
+	var err error
+	eventually(t, "NATS is heard", func() bool {
+		r, err = c.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // message is a JSON-RPC message as it came.
@@ -89,10 +91,18 @@ var httpClient = &http.Client{
 // send makes a request and reads all of its answer.
 func send(t testing.TB, r *http.Request) reply {
 	t.Helper()
-	out, err := trySend(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var out reply
+	eventually(t, "NATS is heard", func() bool {
+		again := r.Clone(r.Context())
+		if r.GetBody != nil && r.Body != nil {
+			again.Body, _ = r.GetBody()
+		}
+		var err error
+		if out, err = trySend(again); err != nil {
+			t.Fatal(err)
+		}
+		return !bustest.StoodStill(string(out.body))
+	})
 	return out
 }
 

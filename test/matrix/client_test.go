@@ -55,6 +55,12 @@ func (c *client) http() bool { return c.transport != stdioTransport }
 // until it is told of changes.
 func (w *world) connect(t *testing.T, version, transport string) *client {
 	t.Helper()
+	return w.connectAgain(t, version, transport, 10)
+}
+
+// connectAgain connects as a new client, so often again, where NATS is not heard.
+func (w *world) connectAgain(t *testing.T, version, transport string, again int) *client {
+	t.Helper()
 	c := &client{
 		t: t, version: version, transport: transport, tap: &tap{t: t},
 		tools: make(chan struct{}, 64), prompts: make(chan struct{}, 64), updated: make(chan string, 64),
@@ -68,6 +74,10 @@ func (w *world) connect(t *testing.T, version, transport string) *client {
 	client := sdk.NewClient(&sdk.Implementation{Name: "matrix", Version: "1.0.0"}, c.options())
 	client.AddRoots(&sdk.Root{Name: "home", URI: "file:///home"})
 	session, err := client.Connect(t.Context(), over, &sdk.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil && again > 0 && bustest.StoodStill(err.Error()) {
+		stopped()
+		return w.connectAgain(t, version, transport, again-1)
+	}
 	if err != nil {
 		stopped()
 		t.Fatalf("connect: %v", err)

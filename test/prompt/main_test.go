@@ -118,7 +118,12 @@ func connect(t *testing.T, url, version string) *client {
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	hears := &hears{opened: make(chan struct{})}
-	session, err := sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: hears}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	var session *mcp.ClientSession
+	var err error
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		session, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: hears}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +163,12 @@ func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any
 	if key != "" {
 		params.Meta = mcp.Meta{"io.github.busbar-mcp/idempotencyKey": key}
 	}
-	r, err := c.CallTool(t.Context(), params)
+	var r *mcp.CallToolResult
+	var err error
+	bustest.Eventually(t, "NATS is heard", func() bool { // with a key it looks for an earlier call
+		r, err = c.CallTool(t.Context(), params)
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		return nil, err
 	}

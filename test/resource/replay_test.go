@@ -88,14 +88,10 @@ func TestM16RepetitionByAServiceThatKeepsKeys(t *testing.T) {
 	t.Errorf("the trail has %v, want %v", got, want)
 }
 
-// unrecorded is what an edge says of a call that the audit trail could not take. It has not
-// run; a machine that stands still for a second comes to that, and tries again.
-const unrecorded = "the audit trail cannot be written"
-
 // withKey makes a request with an idempotency key.
 func withKey(t *testing.T, method, url, key, body string) (resp *http.Response, b []byte) {
 	t.Helper()
-	bustest.Eventually(t, "the audit trail takes what is asked", func() bool {
+	bustest.Eventually(t, "NATS is heard", func() bool {
 		r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +105,7 @@ func withKey(t *testing.T, method, url, key, body string) (resp *http.Response, 
 		if b, err = io.ReadAll(resp.Body); err != nil {
 			t.Fatal(err)
 		}
-		return !strings.Contains(string(b), unrecorded)
+		return !bustest.StoodStill(string(b))
 	})
 	return resp, b
 }

@@ -86,7 +86,10 @@ func connect(t testing.TB, url, version string) *client {
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
 	var err error
-	c.ClientSession, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		c.ClientSession, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		t.Fatalf("connect in %s: %v", version, err)
 	}
@@ -99,9 +102,9 @@ func (c *client) call(tool string, arguments map[string]any) map[string]any {
 	c.t.Helper()
 	var result *mcp.CallToolResult
 	var err error
-	bustest.Eventually(c.t, "the audit trail takes the call", func() bool {
+	bustest.Eventually(c.t, "NATS is heard", func() bool {
 		result, err = c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		return err == nil || !strings.Contains(err.Error(), unrecorded)
+		return err == nil || !bustest.StoodStill(err.Error())
 	})
 	if err != nil || result.IsError {
 		c.t.Fatalf("%s: %+v %v", tool, result, err)

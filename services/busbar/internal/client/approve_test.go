@@ -8,13 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // hold makes a call that is held and returns its approval.
 func (w *world) hold(t *testing.T, text string) string {
 	t.Helper()
 	c := &Client{URL: w.url}
-	_, err := c.Call(t.Context(), "wipe", []byte(`{"text":"`+text+`"}`), nil)
+	var err error
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		_, err = c.Call(t.Context(), "wipe", []byte(`{"text":"`+text+`"}`), nil)
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	held := heldBy(err)
 	if held == nil {
 		t.Fatalf("it is not held: %v", err)
@@ -25,7 +31,12 @@ func (w *world) hold(t *testing.T, text string) string {
 // waits reports whether a call still does.
 func (w *world) waits(t *testing.T, id string) bool {
 	t.Helper()
-	all, err := (&Client{URL: w.url}).Held(t.Context())
+	var all []Held
+	var err error
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		all, err = (&Client{URL: w.url}).Held(t.Context())
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,9 +209,8 @@ func runCall(t *testing.T, o CallOptions, stdin string) outcome {
 	if o.Getenv == nil {
 		o.Getenv = noEnv
 	}
-	var out, err bytes.Buffer
-	code := RunCall(t.Context(), o, strings.NewReader(stdin), &out, &err)
-	return outcome{code, out.String(), err.String()}
+	in := strings.NewReader(stdin)
+	return heard(t, in, func(out, errs io.Writer) int { return RunCall(t.Context(), o, in, out, errs) })
 }
 
 // given are the arguments of a call; none for no text.

@@ -192,16 +192,27 @@ func (w *world) options() Options {
 
 func runApprove(t *testing.T, o ApproveOptions, stdin io.Reader) outcome {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code := RunApprove(t.Context(), o, stdin, &out, &errs)
-	return outcome{code, out.String(), errs.String()}
+	return heard(t, stdin, func(out, errs io.Writer) int { return RunApprove(t.Context(), o, stdin, out, errs) })
 }
 
 func runBatch(t *testing.T, o BatchOptions, stdin io.Reader) outcome {
 	t.Helper()
-	var out, errs bytes.Buffer
-	code := RunBatch(t.Context(), o, stdin, &out, &errs)
-	return outcome{code, out.String(), errs.String()}
+	return heard(t, stdin, func(out, errs io.Writer) int { return RunBatch(t.Context(), o, stdin, out, errs) })
+}
+
+// heard runs a command, once more where NATS was not heard.
+func heard(t *testing.T, stdin io.Reader, run func(out, errs io.Writer) int) (o outcome) {
+	t.Helper()
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		if again, ok := stdin.(io.Seeker); ok {
+			_, _ = again.Seek(0, io.SeekStart)
+		}
+		var out, errs bytes.Buffer
+		code := run(&out, &errs)
+		o = outcome{code, out.String(), errs.String()}
+		return !bustest.StoodStill(o.stdout + o.stderr)
+	})
+	return o
 }
 
 // cutter stands before a URL's host and cuts connections.
