@@ -71,13 +71,15 @@ func TestImports(t *testing.T) {
 		}
 	})
 
-	t.Run("bustest and certtest are for tests", func(t *testing.T) {
+	t.Run("bustest, certtest and leaktest are for tests", func(t *testing.T) {
 		for _, s := range code {
 			if slices.ContainsFunc(s.ours(), isOf("libs/bustest")) && !within(s.dir, "libs/bustest", "libs/natsd/cmd/servers") {
 				t.Errorf("%s imports libs/bustest outside of a test", s.path)
 			}
-			if slices.ContainsFunc(s.ours(), isOf("libs/certtest")) {
-				t.Errorf("%s imports libs/certtest outside of a test", s.path)
+			for _, dir := range []string{"libs/certtest", "libs/leaktest"} {
+				if slices.ContainsFunc(s.ours(), isOf(dir)) {
+					t.Errorf("%s imports %s outside of a test", s.path, dir)
+				}
 			}
 		}
 	})
