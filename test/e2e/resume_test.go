@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -44,6 +45,10 @@ func (c *comeback) run(t testing.TB, body string) error {
 		if len(c.answers) > 0 {
 			return err
 		}
+		if c.lastID == "" && bustest.StoodStill(err.Error()) {
+			r = post(t, c.url, body, headers...)
+			continue
+		}
 		if c.lastID == "" {
 			return fmt.Errorf("cut off before it could come back: %w", err)
 		}
@@ -63,7 +68,8 @@ func (c *comeback) read(r *http.Request) error {
 	}
 	defer resp.Body.Close()
 	if got := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || got != "text/event-stream" {
-		return fmt.Errorf("answered %s, %s", resp.Status, got)
+		body, _ := io.ReadAll(resp.Body)
+		return fmt.Errorf("answered %s, %s: %s", resp.Status, got, clip(body))
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 16<<20)
