@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, time.Second)
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 // serveTLS serves HTTP/2, with a server whose own time for answers is short.

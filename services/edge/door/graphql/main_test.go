@@ -11,7 +11,6 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -21,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { edgetest.Main(m) }
 
 // world is an edge with a service behind.
 type world struct {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -29,7 +28,7 @@ const writeTime = time.Second
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, 3*writeTime/2)
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 // world is two edges with HTTP in front and a service behind.

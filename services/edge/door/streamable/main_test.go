@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -26,7 +24,7 @@ const writeTime = time.Second
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, 3*writeTime/2)
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 // world is an edge with HTTP in front and a service behind.

@@ -11,7 +11,6 @@ import (
 	client "github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -24,7 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	// A message of 900 KB has its time on a busy machine too.
 	door.SetTimes(5*time.Second, 20*time.Millisecond)
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 // world is an edge with a service behind.

@@ -9,15 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/identity/issuertest"
 	"github.com/busbar-mcp/busbar/services/edge/identity/oauth"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { edgetest.Main(m) }
 
 const audience = "https://mcp.example/mcp"
 
