@@ -207,7 +207,7 @@ func (s *socket) subscribe(id, query string) {
 
 func (s *socket) next() string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
 	defer cancel()
 	_, b, err := s.Read(ctx)
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *socket) expect(want string) {
 
 func (s *socket) closed(code websocket.StatusCode) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
 	defer cancel()
 	for {
 		if _, _, err := s.Read(ctx); err != nil {

@@ -117,6 +117,17 @@ func refused(t *testing.T, err error, code codes.Code, reason, executed string) 
 	return nil
 }
 
+// notBegun reports whether a call ended before its tool ran.
+func notBegun(err error) bool {
+	s, _ := rpcstatus.FromError(err)
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.Metadata["executed"] == "no"
+		}
+	}
+	return false
+}
+
 func TestLists(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -215,6 +226,12 @@ func TestCallTool(t *testing.T) {
 	t.Run("a deadline", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := w.call(t.Context(), "hurry", "")
+		for range 5 { // a busy machine may take the time of a call before it begins
+			if !notBegun(err) {
+				break
+			}
+			_, _, err = w.call(t.Context(), "hurry", "")
+		}
 		refused(t, err, codes.DeadlineExceeded, "deadline_exceeded", "unknown")
 	})
 	t.Run("two tokens", func(t *testing.T) {

@@ -23,8 +23,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// writeTime is long enough for a loaded machine and short enough to wait for.
-const writeTime = time.Second
+// writeTime is long enough for a loaded machine, whose writes may stand still for a second
+// or two, and short enough to wait for.
+const writeTime = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, 3*writeTime/2)

@@ -38,7 +38,7 @@ func TestInitialize(t *testing.T) {
 				t.Errorf("initialized: %d %s", r.StatusCode, r.body)
 			}
 			r := w.post(t, h, edgetest.LegacyCall(`"x"`, "echo", `{"a":1}`))
-			if m := r.message(t); m.Text() != `{"a":1}` || string(m.ID) != `"x"` || m.Field("resultType") != "" || m.Field("_meta") != "" {
+			if m := r.answer(t); m.Text() != `{"a":1}` || string(m.ID) != `"x"` || m.Field("resultType") != "" || m.Field("_meta") != "" {
 				t.Errorf("call: %s", r.body)
 			}
 		})
