@@ -1,7 +1,6 @@
 package identity_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -61,8 +60,8 @@ func TestAPIKeys(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	operator := store.NewAPIKeys(bustest.Connect(t, url))
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := &bustest.Log{}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	before := create(t, operator, "before", time.Time{})
 	conn := bustest.Join(t, url)
 	a := authenticator(t, follow(t, conn, logger), identity.Settings{

@@ -16,7 +16,7 @@ func TestEndOfInput(t *testing.T) {
 	t.Parallel()
 	t.Run("finishes what is in flight", func(t *testing.T) {
 		t.Parallel()
-		c := start(t, func(cfg *stdio.Config) { cfg.Grace = 10 * time.Second })
+		c := start(t, func(cfg *stdio.Config) { cfg.Grace = bustest.Patience })
 		c.send(edgetest.Call("1", "hold", "{}"))
 		receive(t, "the call starts", c.svc.Started)
 		_ = c.in.Close()
