@@ -50,9 +50,23 @@ func TestResourceUpdates(t *testing.T) {
 		t.Fatalf("acknowledged: %+v", m)
 	}
 
-	w.svc.ResourceUpdated(one)
-	w.svc.ResourceUpdated("nothing:///")
-	if m := old.await(); m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"uri":"`+one+`"}` {
+	// The edge with the stream may hear of the subscription later than it waits for that.
+	var m edgetest.Message
+	bustest.Eventually(t, "the old client hears of an update", func() bool {
+		w.svc.ResourceUpdated(one)
+		w.svc.ResourceUpdated("nothing:///")
+		for late := time.After(bustest.Promptly); ; {
+			select {
+			case e := <-old.next:
+				if m = e.Message; !e.empty {
+					return true
+				}
+			case <-late:
+				return false
+			}
+		}
+	})
+	if m.Method != mcp.NotifyResourceUpdated || string(m.Params) != `{"uri":"`+one+`"}` {
 		t.Errorf("old client: %+v", m)
 	}
 	if m := subscribe(mcp.MethodUnsubscribe, one).message(t); m.Error != nil {
