@@ -3,7 +3,6 @@ package streamable_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -218,41 +217,11 @@ func TestResume(t *testing.T) {
 			}
 		}
 		all(w.resume(t, two, h, s.id))
-		slowly := func() error {
-			slow := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				if err == nil {
-					err = conn.(*net.TCPConn).SetReadBuffer(256 << 10)
-				}
-				return conn, err
-			}}}
-			defer slow.CloseIdleConnections()
-			resp, err := slow.Do(w.resumption(t, two, h, s.id))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			pace := time.NewTicker(2 * time.Millisecond)
-			defer pace.Stop()
-			i := 1
-			for e := range events(t, resp.Body) {
-				<-pace.C
-				switch i++; {
-				case e.empty:
-					i--
-				case e.Method == "" && e.Text() == "released" && i > steps:
-					return nil
-				case e.Param("progress") != fmt.Sprint(i):
-					t.Fatalf("want progress %d, got %+v %.200s", i, e.Error, e.Result)
-				}
-			}
-			return fmt.Errorf("the stream ended after progress %d", i)
-		}
 		// Who stands still for as long as a write may take is cut off, which a busy machine may
 		// have a client do that reads slowly.
 		var err error
 		for range 5 {
-			if err = slowly(); err == nil {
+			if err = w.slowly(t, two, h, s.id, steps); err == nil {
 				return
 			}
 		}

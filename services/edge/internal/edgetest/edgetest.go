@@ -16,7 +16,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -149,7 +148,7 @@ const (
 	// Hurry is the time that calls of the tool hurry have.
 	Hurry = 2 * time.Second
 	// holdTime is that of calls which end when a test says so, however slow the machine is.
-	holdTime = 2 * bustest.Patience
+	holdTime = 2 * patience
 )
 
 func (s *Service) addCalls() {

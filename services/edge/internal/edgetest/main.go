@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/busbar-mcp/busbar/libs/bustest"
 )
+
+// patience is that of bustest, which is imported by tests alone.
+const patience = time.Minute
 
 // Main runs the tests of a package, and proves that the goroutines they started have
 // ended. goleak.VerifyTestMain gives these less than half a second; on a busy machine what
@@ -18,7 +19,7 @@ func Main(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
 		err := goleak.Find()
-		for begun := time.Now(); err != nil && time.Since(begun) < bustest.Patience; {
+		for begun := time.Now(); err != nil && time.Since(begun) < patience; {
 			err = goleak.Find()
 		}
 		if err != nil {
