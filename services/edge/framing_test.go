@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 func TestM6NothingFollowsARequestOfTwoLengths(t *testing.T) {
@@ -53,7 +55,7 @@ func TestM6NothingFollowsARequestOfTwoLengths(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer conn.Close()
-				_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(bustest.Patience))
 				go func() { _ = write(conn, c.request+smuggled) }() // the edge may close meanwhile
 				in, got := bufio.NewReader(conn), 0
 				for ; got < c.answers; got++ {

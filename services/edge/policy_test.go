@@ -28,7 +28,7 @@ func TestPolicyOfAnEdge(t *testing.T) {
 	g := w.govern(t, 1, `
 roles: {few: {allow: [tools/echo, tools/safe], deny: [tools/safe]}, all: {allow: ["*"]}}
 principals: {ada: {tenant: acme, roles: [few]}, root: {tenant: acme, roles: [all]}}
-services: {svc: {offers: ["*"], cache_for_all: true}}
+services: {svc: {offers: ["*"], cache_for_all: true, timeout: 2m}}
 `)
 	h := g.doors[0]
 	ask := func(who, method, path, body string) (int, string) { return g.ask(0, who, method, path, body) }

@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -17,8 +16,8 @@ func TestOperationWithAnotherSecret(t *testing.T) {
 	t.Parallel()
 	fleet := bustest.NewFleet(t, bustest.Of(t, "svc"))
 	cfg := fleet.Config(t, "svc")
-	var log bytes.Buffer
-	cfg.User, cfg.EndRefused, cfg.Logger = permission.Operator, true, slog.New(slog.NewTextHandler(&log, nil))
+	log := &bustest.Log{}
+	cfg.User, cfg.EndRefused, cfg.Logger = permission.Operator, true, slog.New(slog.NewTextHandler(log, nil))
 	conn, err := bus.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +30,7 @@ func TestOperationWithAnotherSecret(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nothing was done: the secret that was given is not the operator's") {
 		t.Error(err)
 	}
-	if log.Len() > 0 {
+	if log.String() != "" {
 		t.Errorf("the log has %s", log.String())
 	}
 }

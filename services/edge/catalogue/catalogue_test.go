@@ -155,6 +155,10 @@ type tenant string
 func (t tenant) Tenant() string       { return string(t) }
 func (tenant) Sight() catalogue.Sight { return nil }
 
+// told waits until all who have subscribed are told of what there is now: they are told
+// after it is there, and before anybody else subscribes.
+func told(l *catalogue.Live) { l.Subscribe(tenant(""), nil).Close() }
+
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
@@ -193,6 +197,7 @@ func TestSubscribe(t *testing.T) {
 	// An instance more is no change, nor is a schema's tool with the same face.
 	announce(t, url, tools("silent"))
 	bustest.Eventually(t, "silent is there", func() bool { return len(live.Services()) == 2 })
+	told(live)
 	select {
 	case <-sub.C:
 		t.Errorf("told of a change when there was none")
@@ -204,6 +209,7 @@ func TestSubscribe(t *testing.T) {
 		a.update(tools("svc", n...))
 		becomes(t, live, strings.Join(n, " "))
 	}
+	told(live)
 	<-sub.C
 	if got, _ := sub.Take(); got != catalogue.ToolsChanged|catalogue.PromptsChanged|catalogue.ResourcesChanged {
 		t.Errorf("told of %b", got)

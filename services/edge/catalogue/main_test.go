@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"go.uber.org/goleak"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { edgetest.Main(m) }
 
 // watch follows the bus at url as one more edge.
 func watch(t *testing.T, url string) *catalogue.Live {
@@ -68,7 +67,7 @@ func (a *announcer) update(c *busv1.Catalogue) {
 func (a *announcer) leave() {
 	if !a.gone {
 		a.gone = true
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), bustest.Patience)
 		defer cancel()
 		a.Withdraw(ctx)
 	}
@@ -135,6 +134,22 @@ func all(t *testing.T, s *catalogue.Snapshot) string {
 func becomes(t *testing.T, l *catalogue.Live, names string) {
 	t.Helper()
 	bustest.Eventually(t, "the tools become "+names, func() bool { return all(t, l.Now()) == names })
+}
+
+// kept waits until so many names are kept for their services, so that an edge that comes
+// later, too, knows who came first.
+func kept(t *testing.T, url string, n int) {
+	t.Helper()
+	bucket := bustest.Connect(t, url).Bucket(bus.NamesBucket)
+	bustest.Eventually(t, fmt.Sprint(n, " names are kept for their services"), func() bool {
+		there := 0
+		err := bucket.All(t.Context(), func(key string, _ []byte) {
+			if strings.Contains(key, ".") { // the order of claims has a key, too
+				there++
+			}
+		})
+		return err == nil && there == n
+	})
 }
 
 // pageOf is a page of a list as it is sent.

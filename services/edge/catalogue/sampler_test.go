@@ -25,6 +25,7 @@ func TestSampler(t *testing.T) {
 	announce(t, url, tools("aaa", "x"))
 	announce(t, url, &busv1.Catalogue{Service: "second", Samples: true})
 	bustest.Eventually(t, "the only one samples", func() bool { return sampler() == "second" })
+	kept(t, url, 2) // the tool x, and the model
 	announce(t, url, &busv1.Catalogue{Service: "first", Samples: true})
 	bustest.Eventually(t, "a conflict is known", func() bool { return len(l.Now().Conflicts()) == 1 })
 	if got := sampler(); got != "second" {

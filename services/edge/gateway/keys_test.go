@@ -89,7 +89,7 @@ func keyEdge(t *testing.T, url string) (g *gateway.Gateway, kill func()) {
 // machine is slow.
 func repeat(t *testing.T, g *gateway.Gateway, name, arguments, key string) (*gateway.Answer, error) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(bustest.Patience); ; {
 		c := toolCall(name, arguments)
 		c.IdempotencyKey = key
 		a, err := g.Do(t.Context(), c, nil)

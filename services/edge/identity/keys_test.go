@@ -1,25 +1,23 @@
 package identity_test
 
 import (
-	"bytes"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/identity"
+	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 func follow(t testing.TB, conn *bus.Conn, log *slog.Logger) *identity.Keys {
@@ -62,8 +60,8 @@ func TestAPIKeys(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	operator := store.NewAPIKeys(bustest.Connect(t, url))
-	var log bytes.Buffer
-	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := &bustest.Log{}
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	before := create(t, operator, "before", time.Time{})
 	conn := bustest.Join(t, url)
 	a := authenticator(t, follow(t, conn, logger), identity.Settings{

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -30,7 +31,9 @@ func TestReadBetweenHeardAndStored(t *testing.T) {
 	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	for _, level := range []string{"debug", "info", "error"} {
+	levels := []string{"debug", "info", "error"}
+	for i, spoilt := 0, 0; i < len(levels); i++ {
+		level, begun := levels[i], time.Now()
 		// A write that is refused is heard all the same.
 		for range 10 {
 			if now, err := bucket.Replace(t.Context(), n.ID, []byte(`{}`), 1<<40); err != nil || now != 0 {
@@ -47,7 +50,12 @@ func TestReadBetweenHeardAndStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := get(t, s, n.ID).LogLevel; got != level {
+		got := get(t, s, n.ID).LogLevel
+		if got != level && time.Since(begun) > time.Second && spoilt < 10 {
+			spoilt, i = spoilt+1, i-1 // a busy machine took so long that what was heard had been settled
+			continue
+		}
+		if got != level {
 			t.Fatalf("level %q, but %q is stored", got, level)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -21,7 +20,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { edgetest.Main(m) }
 
 // world is an edge with a service behind.
 type world struct {
@@ -208,7 +207,7 @@ func (s *socket) subscribe(id, query string) {
 
 func (s *socket) next() string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
 	defer cancel()
 	_, b, err := s.Read(ctx)
 	if err != nil {
@@ -226,7 +225,7 @@ func (s *socket) expect(want string) {
 
 func (s *socket) closed(code websocket.StatusCode) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
 	defer cancel()
 	for {
 		if _, _, err := s.Read(ctx); err != nil {

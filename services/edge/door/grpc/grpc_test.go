@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,7 +24,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { edgetest.Main(m) }
 
 // world is an edge with gRPC in front and a service behind.
 type world struct {
@@ -116,6 +115,17 @@ func refused(t *testing.T, err error, code codes.Code, reason, executed string) 
 	}
 	t.Fatalf("no details: %v", err)
 	return nil
+}
+
+// notBegun reports whether a call ended before its tool ran.
+func notBegun(err error) bool {
+	s, _ := rpcstatus.FromError(err)
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.Metadata["executed"] == "no"
+		}
+	}
+	return false
 }
 
 func TestLists(t *testing.T) {
@@ -216,6 +226,12 @@ func TestCallTool(t *testing.T) {
 	t.Run("a deadline", func(t *testing.T) {
 		t.Parallel()
 		_, _, err := w.call(t.Context(), "hurry", "")
+		for range 5 { // a busy machine may take the time of a call before it begins
+			if !notBegun(err) {
+				break
+			}
+			_, _, err = w.call(t.Context(), "hurry", "")
+		}
 		refused(t, err, codes.DeadlineExceeded, "deadline_exceeded", "unknown")
 	})
 	t.Run("two tokens", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	rpcstatus "google.golang.org/grpc/status"
 
 	gatewayv1 "github.com/busbar-mcp/busbar/gen/busbar/gateway/v1"
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
 	"github.com/busbar-mcp/busbar/services/edge/door/grpc"
@@ -99,7 +100,7 @@ func TestReflection(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- grpc.New(grpc.Config{API: api.New(gateway.New(gateway.Config{Budget: budget.New(0)}), nil)}).Serve(ctx, l, time.Second)
+			ended <- grpc.New(grpc.Config{API: api.New(gateway.New(gateway.Config{Budget: budget.New(0)}), nil)}).Serve(ctx, l, bustest.Patience)
 		}()
 		conn, err := rpc.NewClient(l.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {

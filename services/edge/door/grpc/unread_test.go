@@ -27,7 +27,8 @@ import (
 const largeText = 100_000
 
 func withLarge(s *edgetest.Service) {
-	service.AddTool(s.Service, service.Tool{Name: "large", InputSchema: []byte(`{"type":"object"}`)}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
+	// Read-only: an effect is refused where the trail takes long, and its stream ends before others.
+	service.AddTool(s.Service, service.Tool{Name: "large", ReadOnly: true, InputSchema: []byte(`{"type":"object"}`)}, func(context.Context, *service.Call, []byte) (*service.Result, error) {
 		return edgetest.Text(strings.Repeat("x", largeText)), nil
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -23,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	// A client that reads nothing until a busy machine has nothing more to send is not gone.
 	door.SetTimes(2*bustest.Patience, 15*time.Second)
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 // world is an edge with a service behind.

@@ -125,7 +125,7 @@ func TestLastLineNeedsNoEnd(t *testing.T) {
 	for name, last := range map[string]string{"whole": edgetest.Call("9", "echo", "{}"), "half": edgetest.Call("9", "echo", "{}")[:50]} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, nil)
+			c := start(t, func(cfg *stdio.Config) { cfg.Grace = bustest.Patience })
 			_, _ = io.WriteString(c.in, last)
 			_ = c.in.Close()
 			if m := c.await(); name == "whole" && m.Text() != "{}" || name == "half" && m.Code() != mcp.CodeParseError {
@@ -263,7 +263,7 @@ func TestDuplicateID(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	t.Parallel()
-	c := start(t, nil)
+	c := start(t, func(cfg *stdio.Config) { cfg.Grace = bustest.Patience })
 	for _, id := range []string{"1", `"b"`} {
 		if m := c.ask(edgetest.Request(id, mcp.MethodListen, `"notifications":{"promptsListChanged":true}`)); m.Method != mcp.NotifyAcknowledged || m.Param("_meta", mcp.MetaSubscriptionID) != id {
 			t.Fatalf("%+v", m)

@@ -53,7 +53,7 @@ func TestResourcesThatAServiceLists(t *testing.T) {
 			return w.post(t, modern(method, name), edgetest.Request("1", method, params)).message(t)
 		},
 		"legacy": func(method, params string) edgetest.Message {
-			return w.post(t, old, edgetest.Legacy("1", method, params)).message(t)
+			return w.post(t, old, edgetest.Legacy("1", method, params)).answer(t)
 		},
 	}
 	for era, ask := range eras {

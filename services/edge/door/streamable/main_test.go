@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
@@ -21,12 +19,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-// writeTime is long enough for a loaded machine and short enough to wait for.
-const writeTime = time.Second
+// writeTime is long enough for a loaded machine, whose writes may stand still for a second
+// or two, and short enough to wait for.
+const writeTime = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, 3*writeTime/2)
-	goleak.VerifyTestMain(m)
+	edgetest.Main(m)
 }
 
 // world is an edge with HTTP in front and a service behind.

@@ -79,7 +79,11 @@ func TestMissedChanges(t *testing.T) {
 				t.Errorf("missed: %+v", m)
 			}
 		}
-		again.ends()
+		for e := range again.next {
+			if !e.empty && e.Method != mcp.NotifyResourceUpdated { // told twice, as above
+				t.Errorf("one more message: %+v", e.Message)
+			}
+		}
 		young.close()
 	})
 	t.Run("who was away for too long is told of all it subscribes to", func(t *testing.T) {

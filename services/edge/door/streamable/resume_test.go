@@ -3,7 +3,6 @@ package streamable_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -218,34 +217,15 @@ func TestResume(t *testing.T) {
 			}
 		}
 		all(w.resume(t, two, h, s.id))
-		slow := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, address)
-			if err == nil {
-				err = conn.(*net.TCPConn).SetReadBuffer(256 << 10)
-			}
-			return conn, err
-		}}}
-		defer slow.CloseIdleConnections()
-		resp, err := slow.Do(w.resumption(t, two, h, s.id))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		pace := time.NewTicker(2 * time.Millisecond)
-		defer pace.Stop()
-		i := 1
-		for e := range events(t, resp.Body) {
-			<-pace.C
-			switch i++; {
-			case e.empty:
-				i--
-			case e.Method == "" && e.Text() == "released" && i > steps:
+		// Who stands still for as long as a write may take is cut off, which a busy machine may
+		// have a client do that reads slowly.
+		var err error
+		for range 5 {
+			if err = w.slowly(t, two, h, s.id, steps); err == nil {
 				return
-			case e.Param("progress") != fmt.Sprint(i):
-				t.Fatalf("want progress %d, got %+v %.200s", i, e.Error, e.Result)
 			}
 		}
-		t.Errorf("the stream ended after progress %d", i)
+		t.Error(err)
 	})
 	t.Run("a client before 2025-11-25 gets no empty event", func(t *testing.T) {
 		w, one, _, h := setup(t, mcp.V20250618)
@@ -264,9 +244,14 @@ func TestResume(t *testing.T) {
 	})
 	t.Run("a fast answer is plain JSON", func(t *testing.T) {
 		w, _, _, h := setup(t, mcp.V20251125)
-		if r := w.post(t, h, edgetest.LegacyCall("1", "safe", `{}`)); r.message(t).Text() != "safe" {
-			t.Errorf("%s", r.body)
-		}
+		// On a busy machine some are not fast.
+		bustest.Eventually(t, "an answer that is no stream", func() bool {
+			r := w.post(t, h, edgetest.LegacyCall("1", "safe", `{}`))
+			if text := r.answer(t).Text(); text != "safe" {
+				t.Fatalf("%s", r.body)
+			}
+			return r.Header.Get("Content-Type") == "application/json"
+		})
 	})
 	t.Run("a question is missed, its edge lives", func(t *testing.T) {
 		w, one, two, h := setup(t, mcp.V20251125)

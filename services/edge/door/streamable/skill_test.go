@@ -105,7 +105,7 @@ func TestSkillsOfLegacyClients(t *testing.T) {
 	if r := w.post(t, header{}, edgetest.Initialize(mcp.V20251125)); strings.Contains(string(r.body), "extensions") {
 		t.Errorf("a legacy client is told of extensions: %s", r.body)
 	}
-	m := w.post(t, h, edgetest.Legacy("1", mcp.MethodResourcesRead, `"uri":"skill://guides/forms/ref/image.png"`)).message(t)
+	m := w.post(t, h, edgetest.Legacy("1", mcp.MethodResourcesRead, `"uri":"skill://guides/forms/ref/image.png"`)).answer(t)
 	if m.Error != nil || m.Field("contents") == "" {
 		t.Errorf("a file is not read: %+v", m)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
@@ -46,7 +47,7 @@ func (w *world) beginTask(t testing.TB, tool string) string {
 		t.Fatalf("%v in %s", err, m.Result)
 	}
 	if task.ResultType != "task" || task.Status != "working" || task.TTL != 7_200_000 || task.Poll <= 0 || task.TaskID == "" ||
-		time.Since(task.Created) > 10*time.Second || task.Updated.Before(task.Created) {
+		time.Since(task.Created) > bustest.Patience || task.Updated.Before(task.Created) {
 		t.Fatalf("created %+v", task)
 	}
 	return task.TaskID
@@ -168,7 +169,7 @@ func TestTaskOfWhoTakesNone(t *testing.T) {
 	if strings.Contains(string(opened.body), "tasks") {
 		t.Errorf("initialize: %s", opened.body)
 	}
-	if m := w.post(t, h, edgetest.Legacy("1", mcp.MethodToolsCall, `"name":"later","arguments":{},"task":{"ttl":1}`)).message(t); m.Text() != `{}` {
+	if m := w.post(t, h, edgetest.Legacy("1", mcp.MethodToolsCall, `"name":"later","arguments":{},"task":{"ttl":1}`)).answer(t); m.Text() != `{}` {
 		t.Errorf("legacy: %+v", m)
 	}
 	w.post(t, h, edgetest.LegacyCall("1", "hold-task", "{}")).refused(t, http.StatusOK, mcp.CodeInvalidRequest, "missing_capability")

@@ -11,7 +11,6 @@ import (
 	client "github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -23,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// A message of 900 KB has its time on a busy machine too.
-	door.SetTimes(5*time.Second, 20*time.Millisecond)
-	goleak.VerifyTestMain(m)
+	door.SetTimes(6*time.Second, 20*time.Millisecond)
+	edgetest.Main(m)
 }
 
 // world is an edge with a service behind.
@@ -52,7 +51,7 @@ func startWith(t testing.TB, cfg edge.Config) *world {
 	url := bustest.Server(t)
 	w := &world{svc: edgetest.New("svc")}
 	w.svc.Start(t, bustest.Connect(t, url))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	var err error
 	if w.edge, err = edge.New(ctx, bustest.Connect(t, url), cfg); err != nil {
@@ -151,7 +150,7 @@ func (s *socket) expect(want string) {
 // closed requires that the server closes with a code, whatever it says before.
 func (s *socket) closed(code client.StatusCode) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), bustest.Patience)
 	defer cancel()
 	for {
 		_, _, err := s.Read(ctx)

@@ -144,9 +144,16 @@ func (s *Service) hold(ctx context.Context, _ *service.Call, _ []byte) (*service
 	}
 }
 
+const (
+	// Hurry is the time that calls of the tool hurry have.
+	Hurry = 2 * time.Second
+	// holdTime is that of calls which end when a test says so, however slow the machine is.
+	holdTime = 2 * patience
+)
+
 func (s *Service) addCalls() {
-	s.add(service.Tool{Name: "hold"}, s.hold)
-	s.add(service.Tool{Name: "hurry", Timeout: 2 * time.Second}, s.hold)
+	s.add(service.Tool{Name: "hold", Timeout: holdTime}, s.hold)
+	s.add(service.Tool{Name: "hurry", Timeout: Hurry}, s.hold)
 	// progress reports twice, then logs, then answers.
 	s.add(service.Tool{Name: "progress"}, func(_ context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		c.Progress(1, 2, "one\nline")
@@ -157,7 +164,7 @@ func (s *Service) addCalls() {
 		return Text("done"), nil
 	})
 	// steps reports progress with each step, until it is released.
-	s.add(service.Tool{Name: "steps"}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+	s.add(service.Tool{Name: "steps", Timeout: holdTime}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		s.Started <- struct{}{}
 		for done := 1; ; {
 			select {
@@ -175,7 +182,7 @@ func (s *Service) addCalls() {
 		}
 	})
 	// flood reports progress until its context ends or it is released.
-	s.add(service.Tool{Name: "flood"}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
+	s.add(service.Tool{Name: "flood", Timeout: holdTime}, func(ctx context.Context, c *service.Call, _ []byte) (*service.Result, error) {
 		s.Started <- struct{}{}
 		text := strings.Repeat("x", 32<<10)
 		for i := 1.0; ; i++ {
@@ -284,15 +291,17 @@ func Serve(t testing.TB, conn *bus.Conn, s *service.Service) (stop func()) {
 		t.Fatalf("start service %s: %v", s.Name(), err)
 	}
 	stopped := false
-	stop = func() {
+	end := func(within time.Duration) {
 		if stopped {
 			return
 		}
 		stopped = true
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
 		_ = running.Stop(ctx) // what still runs is cancelled
 	}
-	t.Cleanup(stop)
-	return stop
+	t.Cleanup(func() { end(100 * time.Millisecond) })
+	// A test that goes on waits for edges to hear that the service has gone, which they do
+	// in 15 s where its time is over before it has said so.
+	return func() { end(2 * time.Second) }
 }
