@@ -29,7 +29,7 @@ func auditWorld(t *testing.T) (*bus.Conn, *auditlog.Log, jetstream.JetStream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(bustest.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestC1AuditStreamOfAnEarlierRelease(t *testing.T) {
 		t.Run(fmt.Sprintf("with a reader %v", read), func(t *testing.T) {
 			t.Parallel()
 			url := bustest.Server(t)
-			nc, err := nats.Connect(url)
+			nc, err := nats.Connect(url, nats.Timeout(bustest.Patience))
 			if err != nil {
 				t.Fatal(err)
 			}

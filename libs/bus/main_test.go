@@ -93,7 +93,7 @@ func callOn(c *edges.Caller, ctx context.Context, s *edges.Stream, service strin
 // raw joins the bus as anybody could, without this package.
 func raw(t *testing.T, url string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(bustest.Patience))
 	if err != nil {
 		t.Fatalf("raw connection: %v", err)
 	}
