@@ -50,8 +50,10 @@ func TestC1AuditStreamLeavesWhatIsAcknowledged(t *testing.T) {
 			t.Fatalf("after %d bytes: %v", total, err)
 		}
 		readAll(t, r, each)
+		// Two rounds at once have room, three have not: NATS acts on an acknowledgement
+		// after it has it.
+		bustest.Eventually(t, "nothing waits", func() bool { return auditMessages(t, js) == 0 })
 	}
-	bustest.Eventually(t, "nothing waits", func() bool { return auditMessages(t, js) == 0 })
 	if err := log.Look(t.Context()); err != nil || log.State().Bytes != 0 || log.Room(auditlog.Read) != nil {
 		t.Errorf("%v %+v", err, log.State())
 	}
@@ -64,12 +66,12 @@ func TestC1AuditStreamOfAnEarlierRelease(t *testing.T) {
 		t.Run(fmt.Sprintf("with a reader %v", read), func(t *testing.T) {
 			t.Parallel()
 			url := bustest.Server(t)
-			nc, err := nats.Connect(url)
+			nc, err := nats.Connect(url, nats.Timeout(bustest.Patience))
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(nc.Close)
-			js, err := jetstream.New(nc)
+			js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(bustest.Patience))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +40,11 @@ func TestBucket(t *testing.T) {
 			t.Errorf("deleted: %v", err)
 		}
 	}
-	bustest.Eventually(t, "every write is heard", func() bool { return strings.Join(written.all(), " ") == "k k k k k" })
+	// One whose answer is late is made again, and heard again.
+	bustest.Eventually(t, "every write is heard", func() bool {
+		all := written.all()
+		return len(all) >= 5 && !slices.ContainsFunc(all, func(key string) bool { return key != "k" })
+	})
 	stop()
 	for _, key := range []string{"", "a b", "a..b", ">", "*", "a\r\n", strings.Repeat("x", 5000) + " "} {
 		if _, err := b.Get(t.Context(), key); !errors.Is(err, bus.ErrNoKey) {

@@ -26,21 +26,25 @@ func TestDeadlineIsShavedAtTheHop(t *testing.T) {
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
 	caller := newCaller(t, url)
-	ctx := within(t, 5*time.Second)
-	if _, err := caller.Call(ctx, "svc", toolCall(`{}`), nil); err != nil {
-		t.Fatal(err)
+	call := func(ctx context.Context) (theirs, begun time.Time, took time.Duration) {
+		t.Helper()
+		begun = time.Now()
+		if _, err := caller.Call(ctx, "svc", toolCall(`{}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		return await(t, "the handler runs", deadlines), begun, time.Since(begun)
 	}
+	// It counts from when the server reads the request, so that it is later by the way there,
+	// which is part of what the call took.
+	ctx := within(t, bustest.Patience)
 	mine, _ := ctx.Deadline()
-	// It counts from when the server reads the request.
-	if got := mine.Sub(await(t, "the handler runs", deadlines)); got > bus.HopShave || got < bus.HopShave-2*time.Second {
-		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there", got, bus.HopShave)
+	theirs, _, took := call(ctx)
+	if got := mine.Sub(theirs); got > bus.HopShave || got < bus.HopShave-took {
+		t.Errorf("the handler's deadline is %v before the caller's, want %v less the way there, of a call that took %v", got, bus.HopShave, took)
 	}
-	before := time.Now()
-	if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
-		t.Fatal(err)
-	}
-	if left := await(t, "the handler runs", deadlines).Sub(before); left > bus.DefaultTimeout+2*time.Second || left < bus.DefaultTimeout-5*time.Second {
-		t.Errorf("a call without deadline gets %v, want about %v", left, bus.DefaultTimeout)
+	theirs, begun, took := call(t.Context())
+	if left, want := theirs.Sub(begun), bus.DefaultTimeout-bus.HopShave; left < want || left > want+took {
+		t.Errorf("a call without deadline that took %v gets %v, want %v and the way there", took, left, want)
 	}
 }
 
@@ -48,7 +52,7 @@ func TestDeadlinePassesDuringTheCall(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	stuck := make(chan struct{})
-	ended := make(chan error, 1)
+	ended := make(chan error, 100)
 	handle(t, url, func(ctx context.Context, req *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 		if req.Name == "deaf" {
 			<-stuck
@@ -61,12 +65,23 @@ func TestDeadlinePassesDuringTheCall(t *testing.T) {
 	t.Cleanup(func() { close(stuck) })
 	caller := newCaller(t, url)
 	for _, name := range []string{"obedient", "deaf"} {
-		start := time.Now()
-		_, err := caller.Call(within(t, 300*time.Millisecond), "svc", &busv1.Request{Method: "tools/call", Name: name}, nil)
-		fails(t, err, fault.DeadlineExceeded, fault.Unknown)
-		if took := time.Since(start); took < 250*time.Millisecond || took > bustest.Promptly {
-			t.Errorf("%s: ended after %v, not at its deadline", name, took)
-		}
+		bustest.Eventually(t, name+" is given up at its deadline", func() bool {
+			start := time.Now()
+			ctx := within(t, 300*time.Millisecond)
+			_, err := caller.Call(ctx, "svc", &busv1.Request{Method: "tools/call", Name: name}, nil)
+			took := time.Since(start)
+			if fault.Is(err, fault.DeadlineExceeded) && fault.From(err).Executed == fault.No {
+				return false // a busy machine has no time left to start it
+			}
+			fails(t, err, fault.DeadlineExceeded, fault.Unknown)
+			if took > bustest.Promptly {
+				t.Errorf("%s: ended after %v, not at its deadline", name, took)
+			}
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) > bus.HopShave {
+				t.Errorf("%s: ended %v before its deadline", name, time.Until(deadline))
+			}
+			return true
+		})
 	}
 	// By its own clock, or because the caller says so, whichever comes first.
 	if cause := await(t, "the handler's context ends", ended); !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(cause, context.Canceled) {
@@ -124,10 +139,7 @@ func TestLateRequestDoesNotRun(t *testing.T) {
 		if err := nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.late.r", data); err != nil {
 			t.Fatal(err)
 		}
-		frame := &busv1.Frame{}
-		if err := proto.Unmarshal(await(t, "an answer", replies).Data, frame); err != nil {
-			t.Fatal(err)
-		}
+		frame := answered(t, replies)
 		if e := frame.GetError(); e.GetReason() != string(fault.DeadlineExceeded) || e.GetExecuted() != busv1.Executed_EXECUTED_NO {
 			t.Errorf("%s: answered with %v", name, frame)
 		}
@@ -248,11 +260,7 @@ func TestCancelReachesOnlyTheHolder(t *testing.T) {
 	start := time.Now()
 	cancel()
 	fails(t, await(t, "the call ends", one), fault.Cancelled, fault.Unknown)
-	select {
-	case <-target.ctx.Done():
-	case <-time.After(5 * time.Second):
-		t.Fatal("the handler was not told")
-	}
+	await(t, "the handler is told", target.ctx.Done())
 	if took := time.Since(start); took > bustest.Promptly {
 		t.Errorf("cancelling took %v", took)
 	}

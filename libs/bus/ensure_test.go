@@ -63,26 +63,19 @@ func TestD2LostStorageIsFilledAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := watch(t, next)
-	for v.now() != want {
-		if time.Since(begun) > 30*time.Second {
-			t.Fatalf("30 s after the loss a new edge sees %q", v.now())
+	defer func() {
+		if t.Failed() {
+			t.Logf("a new edge sees %q", v.now())
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	}()
+	bustest.Eventually(t, "a new edge knows all", func() bool { return v.now() == want })
 	t.Logf("a new edge knows all %v after the loss", time.Since(begun))
 	bustest.Eventually(t, "the catalogues are stored again", func() bool { return stored() == 3 })
 	again := next.Bucket(bus.KeysBucket)
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	bustest.Eventually(t, "the shared key is there again", func() bool {
 		got, err := again.Get(t.Context(), "request-state.1")
-		if err == nil && string(got) == string(secret) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("30 s after the loss the shared key is %q, %v", got, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err == nil && string(got) == string(secret)
+	})
 }
 
 // Buckets that are gone are made again by who runs, without anybody starting.
@@ -104,13 +97,7 @@ func TestD2StorageIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	deadline := time.Now().Add(40 * time.Second)
-	for count() != before {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d streams after 40 s", count(), before)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	bustest.Eventually(t, fmt.Sprint("there are ", before, " streams again"), func() bool { return count() == before })
 }
 
 // A name that the bus uses itself is refused before anything is subscribed.

@@ -15,7 +15,8 @@ import (
 const (
 	// fetchBatch is how many messages are asked for at a time.
 	fetchBatch = 256
-	// fetchTime bounds reading one batch.
+	// fetchTime is how long NATS may be silent while a batch is read. A bound of the whole
+	// would be one of how fast a connection has to be: a large answer is one batch.
 	fetchTime = 5 * time.Second
 )
 
@@ -61,8 +62,6 @@ func (c *Conn) Fetch(ctx context.Context, stream string, q Query, f func(msg *na
 
 // fetchSome reads one batch, and whether there is another one.
 func fetchSome(ctx context.Context, nc *nats.Conn, stream string, sub *nats.Subscription, q Query) (batch []*nats.Msg, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
-	defer cancel()
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, false, err
@@ -71,7 +70,9 @@ func fetchSome(ctx context.Context, nc *nats.Conn, stream string, sub *nats.Subs
 		return nil, false, err
 	}
 	for {
-		msg, err := sub.NextMsgWithContext(ctx)
+		waiting, cancel := context.WithTimeout(ctx, fetchTime)
+		msg, err := sub.NextMsgWithContext(waiting)
+		cancel()
 		if err != nil {
 			return nil, false, err
 		}

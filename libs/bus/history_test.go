@@ -26,17 +26,20 @@ func TestFollowPurged(t *testing.T) {
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
 	one, two, evt := keepingCaller(t, url), keepingCaller(t, url), keptOn(t, url)
-	s := one.NewStream()
-	if _, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), nil); err != nil {
-		t.Fatal(err)
+	s := asked(t, one)
+	var own []*busv1.Frame
+	for _, f := range evt.frames() {
+		if own = append(own, f); f.Seq == 1 { // after those of a spoilt round
+			own = own[len(own)-1:]
+		}
 	}
-	if got := len(evt.frames()); got != 6 {
+	if got := len(own); got != 6 {
 		t.Fatalf("%d frames", got)
 	}
 	for gone := uint32(1); gone <= 5; gone++ {
 		evt.drop(uint64(6-gone) + 1) // and the marker
 		for seq := range uint32(7) {
-			got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: seq}, nobody)
+			got := follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: seq}, nobody)
 			if seq < gone {
 				fails(t, got.err, fault.HistoryLost, fault.Unknown)
 			} else if got.err != nil || len(got.heard) != max(0, 5-int(seq)) {
@@ -46,7 +49,7 @@ func TestFollowPurged(t *testing.T) {
 	}
 	evt.drop(0)
 	began := time.Now()
-	got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
+	got := follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
 	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	if took := time.Since(began); took > bustest.Promptly {
 		t.Errorf("said after %v", took)
@@ -69,28 +72,41 @@ func TestFollowPurgedWhileItRuns(t *testing.T) {
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
 	one, two, evt := keepingCaller(t, url), keepingCaller(t, url), keptOn(t, url)
-	s := one.NewStream()
-	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	go func() {
-		_, err := callOn(one, t.Context(), s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
-			if f.Seq == 2 {
-				started <- struct{}{}
-			}
-		})
-		ended <- err
-	}()
-	await(t, "the call runs", started)
+	var s *edges.Stream
+	var ended chan error
+	unspoilt(t, func() bool {
+		s, ended = one.NewStream(), make(chan error, 1)
+		started := make(chan bool, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		go func(s *edges.Stream, ended chan<- error) {
+			alive := false
+			_, err := callOn(one, ctx, s, "svc", toolCall(`{}`), func(f *busv1.Frame) {
+				alive = alive || f.GetAlive() != nil
+				if f.Seq == 2 {
+					started <- !alive
+				}
+			})
+			ended <- err
+		}(s, ended)
+		if await(t, "the call runs", started) {
+			return true
+		}
+		cancel()
+		await(t, "the spoilt call ends", ended)
+		return false
+	})
 	evt.frames()
 	evt.drop(0)
 	has := make(chan followed, 1)
-	go func() { has <- follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: 2}, somebody) }()
-	got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1}, somebody)
+	go func() { has <- follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: 2}, somebody) }()
+	got := follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1}, somebody)
 	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	close(release)
 	if got := await(t, "the other ends", has); got.err != nil || got.frame.GetResult() == nil {
 		t.Errorf("%v, %v", got.frame, got.err)
 	}
-	got = follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
+	got = follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: 1}, nobody)
 	fails(t, got.err, fault.HistoryLost, fault.Unknown)
 	if err := await(t, "the first caller", ended); err != nil {
 		t.Error(err)
@@ -123,7 +139,7 @@ func TestFollowGap(t *testing.T) {
 			if err := nc.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			got := follow(within(t, 10*time.Second), two, s, edges.Position{Round: 1, Seq: c.after}, nobody)
+			got := follow(within(t, bustest.Patience), two, s, edges.Position{Round: 1, Seq: c.after}, nobody)
 			switch {
 			case c.want != "":
 				fails(t, got.err, c.want, fault.Unknown)

@@ -262,10 +262,11 @@ func TestLogsOfSlowFollowers(t *testing.T) {
 	if a := silent("_INBOX.ninth"); !strings.Contains(a, `"refused":true`) {
 		t.Errorf("a ninth follower: %s", a)
 	}
-	ahead.Store(int64(16 * time.Second))
-	if tap.Wants(8) {
-		t.Error("followers that do not ask any more are sent records")
-	}
+	// The one that reads nothing may ask once more at this moment.
+	bustest.Eventually(t, "followers that do not ask any more are not sent records", func() bool {
+		ahead.Add(int64(16 * time.Second))
+		return !tap.Wants(8)
+	})
 	if a := silent("_INBOX.ninth"); strings.Contains(a, `"refused":true`) {
 		t.Errorf("once the others are gone: %s", a)
 	}

@@ -22,14 +22,18 @@ import (
 func TestPostReachesTheMailbox(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
-	holder, other := newCaller(t, url), newCaller(t, url)
+	here := bustest.Join(t, url)
+	holder, other := callerOn(t, here), newCaller(t, url)
+	if err := here.Flush(t.Context()); err != nil { // NATS knows what it listens to
+		t.Fatal(err)
+	}
 	s, unrelated := holder.OpenMailbox(nil), holder.OpenMailbox(nil)
 	defer s.Close()
 	defer unrelated.Close()
 	if s.Address == unrelated.Address {
 		t.Fatal("two mailboxes have one address")
 	}
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, bustest.Patience)
 	for i := range 100 {
 		from := []*edges.Caller{other, holder}[i%2]
 		if err := from.Post(ctx, s.Address, nil, edges.Posted{Body: []byte(fmt.Sprint(i))}); err != nil {
@@ -55,7 +59,7 @@ func TestPostIsRefused(t *testing.T) {
 	t.Parallel()
 	url := bustest.Server(t)
 	holder, other := newCaller(t, url), newCaller(t, url)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, bustest.Patience)
 	edge, _, _ := strings.Cut(holder.OpenMailbox(nil).Address, ".")
 	bustest.Eventually(t, "the holder is heard of", func() bool {
 		s := holder.OpenMailbox(nil)
@@ -167,7 +171,7 @@ func TestPostToAnOddEdge(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, bustest.Patience)
 	fails(t, c.Post(ctx, "mute.x", nil, edges.Posted{Body: nil}), fault.PeerLost, fault.Unknown)
 	fails(t, c.Post(ctx, "garbage.x", nil, edges.Posted{Body: nil}), fault.PeerLost, fault.Unknown)
 	fails(t, c.Post(ctx, "word.x", nil, edges.Posted{Body: nil}), fault.Internal, fault.No)
@@ -204,7 +208,7 @@ func TestMailboxMindsItsReply(t *testing.T) {
 	if err := nc.Flush(); err != nil { // before the answer to the last is on its way
 		t.Fatal(err)
 	}
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, bustest.Patience)
 	if err := c.Post(ctx, s.Address, nil, edges.Posted{Body: []byte("last")}); err != nil {
 		t.Fatal(err)
 	}

@@ -111,22 +111,22 @@ func TestHungInstanceIsLeftAlone(t *testing.T) {
 	url := bustest.Server(t)
 	server, _ := serve(t, url, bus.ServerConfig{Service: "svc", Handler: echo})
 	conn := bustest.Connect(t, url)
-	announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
-	announce(t, conn, "svc", "hung", "1.0.0", &busv1.Catalogue{Service: "svc"})
-	nc, err := nats.Connect(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc := raw(t, url)
 	var got atomic.Int64
 	if _, err := nc.Subscribe("mcp.to.svc.hung.>", func(*nats.Msg) { got.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	announced, err := nc.SubscribeSync("$KV.registry.svc.hung")
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	announce(t, conn, "svc", server.Instance(), "1.0.0", &busv1.Catalogue{Service: "svc"})
+	announce(t, conn, "svc", "hung", "1.0.0", &busv1.Catalogue{Service: "svc"})
 	caller := knowing(t, url, 2)
-	begun, lost := time.Now(), 0
+	lost := 0
 	for i := range 40 {
 		if _, err := caller.Call(t.Context(), "svc", toolCall(`{}`), nil); err != nil {
 			if !fault.Is(err, fault.PeerLost) {
@@ -135,9 +135,13 @@ func TestHungInstanceIsLeftAlone(t *testing.T) {
 			lost++
 		}
 	}
-	// One by chance; another after each announcement, which comes every 5 s.
-	if most := 1 + int(time.Since(begun)/(4*time.Second)); lost > most || int(got.Load()) > most {
-		t.Errorf("%d calls went to the hung instance, %d were lost", got.Load(), lost)
+	// One after each announcement: the first may be two, and another comes every 5 s.
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	most, _, err := announced.Pending()
+	if err != nil || lost > most || int(got.Load()) > most {
+		t.Errorf("%d calls went to the hung instance, which was announced %d times, %d were lost: %v", got.Load(), most, lost, err)
 	}
 }
 
@@ -161,6 +165,19 @@ func TestH2AForgottenInstanceIsLeftAlone(t *testing.T) {
 // does: they succeed, and what may have an effect runs once, also when the instance goes on.
 func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 	t.Parallel()
+	// A machine that is busy may be late with all calls of a round.
+	var took time.Duration
+	for range 5 {
+		if took = elsewhere(t); took <= bus.MaxSilence || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("calls went from the hung instance to the other one after %v", took)
+}
+
+// elsewhere is a round, and says how soon a call was at the other instance.
+func elsewhere(t *testing.T) time.Duration {
+	t.Helper()
 	url := bustest.Server(t)
 	var runs atomic.Int32
 	var mu sync.Mutex
@@ -212,8 +229,8 @@ func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 	mu.Lock()
 	held, took = slices.Clone(held), slices.Clone(took)
 	mu.Unlock()
-	if len(took) == 0 || slices.Min(took) > bus.MaxSilence {
-		t.Errorf("%d calls went from the hung instance to the other one, after %v", len(took), took)
+	if len(took) == 0 {
+		t.Fatal("no calls went from the hung instance to the other one")
 	}
 	// It goes on, and asks for permits that nobody gives any more.
 	nc := raw(t, url)
@@ -239,6 +256,7 @@ func TestH2CallsOfAHungInstanceGoElsewhere(t *testing.T) {
 	if len(denied) > 0 {
 		t.Errorf("%d permits for an instance that was given up", len(denied))
 	}
+	return slices.Min(took)
 }
 
 // Once all instances were silent to a call, the one that answers again gets the calls, and

@@ -31,7 +31,7 @@ func TestDescribeShowsTheService(t *testing.T) {
 	nc := raw(t, url)
 	ask := func(subject string, v any) {
 		t.Helper()
-		msg, err := nc.Request(subject, nil, 5*time.Second)
+		msg, err := nc.Request(subject, nil, bustest.Patience)
 		if err != nil {
 			t.Fatalf("%s: %v", subject, err)
 		}

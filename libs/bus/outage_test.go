@@ -99,7 +99,7 @@ func TestConnectWaitsForTheBus(t *testing.T) {
 	}
 	connected := make(chan error, 1)
 	go func() {
-		conn, err := bus.Connect(within(t, 10*time.Second), bus.Config{URL: ns.URL, Logger: bustest.Logger(t)})
+		conn, err := bus.Connect(within(t, bustest.Patience), bus.Config{URL: ns.URL, Logger: bustest.Logger(t)})
 		if err == nil {
 			conn.Close()
 			conn.Close()

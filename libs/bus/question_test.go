@@ -42,10 +42,10 @@ func TestQuestionIsAnsweredThroughAnyEdge(t *testing.T) {
 			t.Errorf("%q: %v", a.id, err)
 		}
 	}
-	if got, err := q.Wait(within(t, 5*time.Second), "mine"); err != nil || !proto.Equal(got, want) {
+	if got, err := q.Wait(within(t, bustest.Patience), "mine"); err != nil || !proto.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := unrelated.Wait(within(t, 5*time.Second), "mine"); err != nil {
+	if _, err := unrelated.Wait(within(t, bustest.Patience), "mine"); err != nil {
 		t.Errorf("the other question: %v", err)
 	}
 }

@@ -62,11 +62,11 @@ func TestCase69SealedRequests(t *testing.T) {
 	if _, err := bustest.Caller(t, edge).Call(t.Context(), "svc", toolCall(`{"a":1}`), nil); err != nil || ran.Load() != 1 {
 		t.Fatalf("a sealed call: %v, %d ran", err, ran.Load())
 	}
-	sealed := (<-heard).Data
+	sealed := await(t, "the request", heard).Data
 	if _, err := bustest.Caller(t, edge).Call(t.Context(), "svc", toolCall(`{"a":"`+strings.Repeat("x", 200<<10)+`"}`), nil); err != nil || ran.Load() != 2 {
 		t.Fatalf("a large sealed call: %v, %d ran", err, ran.Load())
 	}
-	large := (<-heard).Data
+	large := await(t, "the request", heard).Data
 	large[100<<10] ^= 1
 	capture := func(conn *bus.Conn, service string, change func(*busv1.Request)) []byte {
 		t.Helper()
@@ -79,14 +79,15 @@ func TestCase69SealedRequests(t *testing.T) {
 		if err := edge.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), bus.MinRemaining+time.Second)
-		defer cancel()
+		ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+		defer cancel() // nobody answers
 		req := toolCall(`{}`)
 		if change != nil {
 			change(req)
 		}
-		go func() { _, _ = bustest.Caller(t, conn).Call(ctx, service, req, nil) }()
-		return (<-at).Data
+		caller := bustest.Caller(t, conn)
+		go func() { _, _ = caller.Call(ctx, service, req, nil) }()
+		return await(t, "the request", at).Data
 	}
 	before := ran.Load()
 	other := capture(edge, "other", nil)
@@ -105,6 +106,7 @@ func TestCase69SealedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc := bustest.Join(t, url).NATS()
+	bustest.Eventually(t, "what was captured has been refused", func() bool { return s.Stats().Refused == 3 })
 	for name, data := range map[string][]byte{
 		"not sealed": unsealed, "by who has another master key": foreign, "for another service": other, "too old": old, "changed": changed,
 		"a bit flipped": flipped, "a bit of a large one flipped": large, "seal cut": sealed[:len(sealed)-1], "without its seal": sealed[:len(sealed)-35], "a field after the seal": append(slices.Clone(sealed), 0x50, 1),

@@ -103,7 +103,7 @@ func TestWaitCountsForTheCall(t *testing.T) {
 		n.Cut()
 		defer n.Mend()
 		bustest.Eventually(t, "the loss is noticed", func() bool { return !conn.Connected() })
-		ctx := within(t, 20*time.Second)
+		ctx := within(t, bustest.Patience)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := caller.Call(ctx, "svc", toolCall(`{}`), nil)

@@ -3,8 +3,9 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,27 +238,30 @@ func TestTaskSaysHowFarItIs(t *testing.T) {
 	url := bustest.Server(t)
 	tasks := openTasks(t, url)
 	release := make(chan struct{})
-	var writes atomic.Int32
+	var written recorder[string]
 	worker(t, url, func(_ context.Context, _ *busv1.Request, say func(string)) (proto.Message, error) {
-		for range 1000 {
-			say("half \xff way")
+		for n := range 1000 {
+			say(fmt.Sprintf("half \xff way, %d", n))
 		}
 		<-release
 		return &busv1.Result{Json: []byte(`{}`)}, nil
 	})
 	id := begin(t, tasks, "x")
-	stop, err := tasks.OnWrite(id, func() { writes.Add(1) })
+	stop, err := bustest.Join(t, url).Bucket(bus.TasksBucket).OnValue(id, func(_ string, value []byte) { written.add(string(value)) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	bustest.Eventually(t, "the status message is there", func() bool {
 		rec, err := tasks.Get(t.Context(), id)
-		return err == nil && rec.Status == working && rec.StatusMessage == "half \uFFFD way"
+		return err == nil && rec.Status == working && rec.StatusMessage == "half \uFFFD way, 999"
 	})
 	close(release)
 	becomes(t, tasks, id, completed)
-	if n := writes.Load(); n > 4 {
+	// One whose answer is late is made again, with the same value.
+	all := written.all()
+	slices.Sort(all)
+	if n := len(slices.Compact(all)); n > 10 {
 		t.Errorf("%d writes", n)
 	}
 }

@@ -92,10 +92,7 @@ func TestServerIgnoresGarbage(t *testing.T) {
 		if err := nc.PublishRequest("mcp.call.svc.tools.call", "mcp.reply.svc.garbage.r", data); err != nil {
 			t.Fatal(err)
 		}
-		frame := &busv1.Frame{}
-		if err := proto.Unmarshal(await(t, "an answer", replies).Data, frame); err != nil {
-			t.Fatal(err)
-		}
+		frame := answered(t, replies)
 		if e := frame.GetError(); e.GetExecuted() != busv1.Executed_EXECUTED_NO {
 			t.Errorf("%s: answered with %v", name, frame)
 		}

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -71,22 +72,35 @@ func TestWordOnASilentCall(t *testing.T) {
 				}
 			}
 			alone(t, url, answer, func(*nats.Conn) {})
-			caller, req := knowing(t, url, 1), effect("x")
-			if c.harmless {
-				req = toolCall(`{}`)
-			}
-			frame, err := caller.CallWith(t.Context(), "svc", req, bus.Options{Harmless: c.harmless})
-			if got := requests.Load(); got != c.requests {
-				t.Errorf("the instance got %d requests, want %d", got, c.requests)
-			}
-			if c.reason == "" {
-				if err != nil || frame.GetResult() == nil {
-					t.Errorf("got %v, %v", frame, err)
+			caller := knowing(t, url, 1)
+			call := func() error {
+				requests.Store(0)
+				req := effect("x")
+				if c.harmless {
+					req = toolCall(`{}`)
 				}
-				return
+				frame, err := caller.CallWith(t.Context(), "svc", req, bus.Options{Harmless: c.harmless})
+				if got := requests.Load(); got != c.requests {
+					return fmt.Errorf("the instance got %d requests, want %d: %v, %w", got, c.requests, frame, err)
+				}
+				if c.reason == "" {
+					if err != nil || frame.GetResult() == nil {
+						return fmt.Errorf("got %v, %w", frame, err)
+					}
+					return nil
+				}
+				if f := fault.From(err); err == nil || f.Reason != c.reason || f.Executed != c.executed {
+					return fmt.Errorf("got %v, %w", frame, err)
+				}
+				return nil
 			}
-			if f := fault.From(err); err == nil || f.Reason != c.reason || f.Executed != c.executed {
-				t.Errorf("got %v, %v", frame, err)
+			// It has 250 ms for a word, which a busy machine misses.
+			err := call()
+			for n := 1; n < 5 && err != nil; n++ {
+				err = call()
+			}
+			if err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -140,6 +154,20 @@ func TestEndedBeforeItsLastFrameLeaves(t *testing.T) {
 // frames: without one, what is left of the result would pass for all of it.
 func TestLostChunksShow(t *testing.T) {
 	t.Parallel()
+	// A busy machine may be slower than the connection is, and lose nothing, or the last
+	// frame too.
+	var err error
+	for range 5 {
+		if err = loseChunks(t); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// loseChunks loses some; the error says that it did not come to that.
+func loseChunks(t *testing.T) error {
+	t.Helper()
 	url := bustest.Server(t)
 	n, conn := through(t, url)
 	whole := append(append([]byte(`{"a":"`), bytes.Repeat([]byte{'x'}, 1<<20)...), `"}`...)
@@ -176,8 +204,13 @@ func TestLostChunksShow(t *testing.T) {
 	size, seq, gap := 0, uint32(0), false
 	for last := false; !last; {
 		f := &busv1.Frame{}
-		if err := proto.Unmarshal(await(t, "a frame", frames).Data, f); err != nil {
-			t.Fatal(err)
+		select {
+		case msg := <-frames:
+			if err := proto.Unmarshal(msg.Data, f); err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(bustest.Promptly):
+			return errors.New("the last frame was lost")
 		}
 		gap = gap || f.Seq != seq+1
 		seq, last = f.Seq, f.GetResult() != nil
@@ -187,8 +220,9 @@ func TestLostChunksShow(t *testing.T) {
 		t.Errorf("%d of %d bytes came, in frames without a gap", size, len(whole))
 	}
 	if size == len(whole) {
-		t.Error("nothing was lost")
+		return errors.New("nothing was lost")
 	}
+	return nil
 }
 
 // Services ask an edge nothing about calls: these may be others'.

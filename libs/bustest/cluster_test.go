@@ -25,12 +25,12 @@ import (
 
 func jetStream(t *testing.T, url string) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(bustest.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(bustest.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +107,13 @@ func found(t *testing.T, conn *bus.Conn, replicas storage.Replicas, what string)
 	})
 }
 
+// holder is the server that holds the sessions, once there is one.
+func holder(t *testing.T, cluster *bustest.Cluster) (i int) {
+	t.Helper()
+	bustest.Eventually(t, "somebody holds the sessions", func() bool { i = cluster.Holds("KV_sessions"); return i >= 0 })
+	return i
+}
+
 // Buckets and streams are on three servers where the cluster has as many. One that
 // was on a single server is put on more with what it holds, and any server may then
 // be away. Fewer again is what an operator says, and no edge.
@@ -131,12 +138,18 @@ func TestReplicas(t *testing.T) {
 		return len(left) == 0
 	})
 	keep(t, url, 1)
-	for _, s := range storage.Check(t.Context(), conn, 3) {
-		if s.Replicas != 3 {
-			t.Errorf("an edge with fewer replicas: %+v", s)
+	bustest.Eventually(t, "a check sees all buckets and streams", func() bool {
+		for _, s := range storage.Check(t.Context(), conn, 3) {
+			if s.Replicas != 0 && s.Replicas != 3 {
+				t.Fatalf("an edge with fewer replicas: %+v", s)
+			}
+			if s.Replicas == 0 {
+				return false // it has no leader at this moment
+			}
 		}
-	}
-	cluster.Stop(cluster.Holds("KV_sessions"))
+		return true
+	})
+	cluster.Stop(holder(t, cluster))
 	cluster.Ready()
 	bustest.Eventually(t, "the sessions are there without their leader", func() bool {
 		v, err := sessions.Get(within(t, time.Second), "k")
@@ -156,9 +169,13 @@ func TestApplyLowers(t *testing.T) {
 	cluster := bustest.NewCluster(t, 3)
 	conn, _ := keep(t, cluster.URL(), 3)
 	put(t, conn, "k")
-	if err := storage.Apply(within(t, bustest.Patience), conn, 1); err != nil {
-		t.Fatal(err)
-	}
+	bustest.Eventually(t, "fewer replicas are applied", func() bool {
+		err := storage.Apply(within(t, bustest.Patience), conn, 1)
+		if err != nil {
+			t.Logf("apply: %v", err) // a cluster may choose a leader at any time
+		}
+		return err == nil
+	})
 	bustest.Eventually(t, "everything is on one server", func() bool {
 		return !slices.ContainsFunc(storage.Check(t.Context(), conn, 1), func(s storage.State) bool { return s.Replicas != 1 || len(s.Problems) > 0 })
 	})
@@ -199,9 +216,16 @@ func TestReplicatedBucket(t *testing.T) {
 			return err
 		})
 	}
-	if _, err := two.Bucket(bus.SessionsBucket).Get(ctx, "nowhere"); !errors.Is(err, bus.ErrNoKey) {
-		t.Errorf("a key that is not there: %v", err)
-	}
+	steadily(t, "a key that is not there is looked for", func() error {
+		_, err := two.Bucket(bus.SessionsBucket).Get(ctx, "nowhere")
+		if err == nil {
+			t.Fatal("a key that is not there is read")
+		}
+		if errors.Is(err, bus.ErrNoKey) {
+			return nil
+		}
+		return err
+	})
 	steadily(t, "k0 is deleted", func() error { return one.Bucket(bus.SessionsBucket).Delete(ctx, "k0") })
 	// A server that is behind may not know yet that the key is gone.
 	unknown := false
@@ -248,11 +272,16 @@ func TestReplicasOfTooFewServers(t *testing.T) {
 	t.Parallel()
 	on := func(url string) *bus.Conn {
 		conn, _ := keep(t, url, storage.Auto)
-		for _, s := range storage.Check(t.Context(), conn, 1) {
-			if s.Replicas != 1 || len(s.Problems) > 0 {
-				t.Errorf("%+v", s)
+		var left []storage.State
+		defer func() {
+			if t.Failed() {
+				t.Logf("what was last seen: %+v", left)
 			}
-		}
+		}()
+		bustest.Eventually(t, "everything is on one server, and nothing is wrong", func() bool { // once each has a leader
+			left = slices.DeleteFunc(storage.Check(t.Context(), conn, 1), func(s storage.State) bool { return s.Replicas == 1 && len(s.Problems) == 0 })
+			return len(left) == 0
+		})
 		return conn
 	}
 	if _, err := storage.Ensure(within(t, bustest.Patience), on(bustest.Server(t)), 3); err == nil || !strings.Contains(err.Error(), "--nats-replicas 3") {
@@ -321,8 +350,7 @@ func TestD4OneServerAway(t *testing.T) {
 	cluster := bustest.NewCluster(t, 3)
 	url := cluster.URL()
 	keep(t, url, 1)
-	down := -1
-	bustest.Eventually(t, "somebody holds the sessions", func() bool { down = cluster.Holds("KV_sessions"); return down >= 0 })
+	down := holder(t, cluster)
 	cluster.Stop(down)
 	cluster.Ready()
 	conn, err := bus.Connect(within(t, bustest.Patience), bus.Config{URL: url, Logger: bustest.Logger(t)})

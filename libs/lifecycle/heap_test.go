@@ -138,7 +138,7 @@ func makeGuests() {
 	close(end)
 	all.Wait()
 	given := []metrics.Sample{{Name: "/memory/classes/heap/released:bytes"}}
-	for range 500 {
+	for range 3000 {
 		if metrics.Read(given); given[0].Value.Uint64() > 2*many*32<<10*3/4 {
 			break
 		}

@@ -30,7 +30,7 @@ func start(t *testing.T, cfg natsd.Config) *natsd.Server {
 
 func connect(t *testing.T, url string) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(bustest.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestUsers(t *testing.T) {
 		nc.Close()
 		t.Error("connected without the password")
 	}
-	nc, err := nats.Connect(s.URL(), nats.UserInfo("ada", "s3cret"))
+	nc, err := nats.Connect(s.URL(), nats.UserInfo("ada", "s3cret"), nats.Timeout(bustest.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestDataSurvivesRestart(t *testing.T) {
 		dir := t.TempDir()
 		s := start(t, natsd.Config{DataDir: dir, Relaxed: relaxed})
 		first := connect(t, s.URL())
-		js, err := first.JetStream()
+		js, err := first.JetStream(nats.MaxWait(bustest.Patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestDataSurvivesRestart(t *testing.T) {
 		s.Stop()
 		s = start(t, natsd.Config{DataDir: dir, Relaxed: relaxed})
 		nc := connect(t, s.URL())
-		js, err = nc.JetStream()
+		js, err = nc.JetStream(nats.MaxWait(bustest.Patience))
 		if err != nil {
 			t.Fatal(err)
 		}

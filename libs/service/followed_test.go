@@ -79,7 +79,7 @@ func TestOperatorsFollowCalls(t *testing.T) {
 			}
 		}
 	}
-	bustest.Eventually(t, "its own log has both", func() bool { return strings.Count(own.String(), "msg=late") == 2 })
+	bustest.Eventually(t, "its own log has both", func() bool { return strings.Count(own.String(), "msg=late") >= 2 })
 	if log := own.String(); strings.Contains(log, "placed") || !strings.Contains(log, "principal=ada") {
 		t.Errorf("its own log has\n%s", log)
 	}

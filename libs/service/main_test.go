@@ -3,7 +3,6 @@ package service_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -36,7 +35,7 @@ func run(t *testing.T, s *service.Service) *client {
 		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), bustest.Patience)
 		defer cancel()
 		if err := r.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)
@@ -54,7 +53,7 @@ func run(t *testing.T, s *service.Service) *client {
 
 func (c *client) do(req *busv1.Request, onFrame func(*busv1.Frame)) (*busv1.Frame, error) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), bustest.Patience)
 	defer cancel()
 	return c.caller.Call(ctx, c.name, req, onFrame)
 }

@@ -15,8 +15,11 @@ func TestRefresh(t *testing.T) {
 	ran := make(chan string, 64)
 	instance := func(name string, every time.Duration, err error) *service.Service {
 		s := service.New("shared", service.WithLogger(bustest.Logger(t)))
-		s.Refresh(every, func(context.Context) error {
-			ran <- name
+		s.Refresh(every, func(ctx context.Context) error {
+			select {
+			case ran <- name:
+			case <-ctx.Done(): // nobody reads any more
+			}
 			return err
 		})
 		return s

@@ -43,7 +43,7 @@ func Postgres(t testing.TB) string {
 	}
 	name := "busbar_test_" + strings.ToLower(rand.Text())
 	exec := func(statement string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, server)
 		if err != nil {

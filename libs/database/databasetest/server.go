@@ -133,7 +133,7 @@ func (s *Server) start() error {
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if s.run == nil {
 			s.run, s.log = s.command("postgres", args...), &strings.Builder{}
 			s.run.Stderr = s.log

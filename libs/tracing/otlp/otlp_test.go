@@ -96,6 +96,7 @@ func TestBounds(t *testing.T) {
 			if c.parent != "" {
 				ctx = tracing.Remote(ctx, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"+c.parent, "")
 			}
+			begun := time.Now()
 			for range calls {
 				inner, span := tracer.Start(ctx, "call", trace.WithAttributes(door))
 				if span.IsRecording() {
@@ -108,8 +109,12 @@ func TestBounds(t *testing.T) {
 				}
 				span.End()
 			}
-			if recorded < c.least || recorded > c.most {
-				t.Errorf("%d of %d are recorded, want %d to %d", recorded, calls, c.least, c.most)
+			most := c.most
+			if most > 0 { // there is room for more each second
+				most += int(perSecond * time.Since(begun).Seconds())
+			}
+			if recorded < c.least || recorded > most {
+				t.Errorf("%d of %d are recorded, want %d to %d", recorded, calls, c.least, most)
 			}
 			traces.Close()
 			if n := len(collector.Spans()); n != 2*recorded {
