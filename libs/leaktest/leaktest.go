@@ -1,8 +1,10 @@
-// Package leaktest gives goroutines the time to end that a slow machine takes, before goleak
-// says that they don't: goleak itself waits for less than half a second.
+// Package leaktest proves with goleak that the goroutines of tests end, and gives them the
+// time for it that a slow machine takes: goleak itself waits for less than half a second.
 package leaktest
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -12,26 +14,22 @@ import (
 // patience is how long they may take. Only those that leak take all of it.
 const patience = 20 * time.Second
 
-// Patient is for goleak.VerifyTestMain, with the options that it has.
-func Patient(m *testing.M, options ...goleak.Option) goleak.TestingM { return patient{m, options} }
-
-type patient struct {
-	goleak.TestingM
-	options []goleak.Option
-}
-
-func (p patient) Run() int {
-	code := p.TestingM.Run()
+// Main runs the tests of a package, which fails when they leave goroutines behind.
+func Main(m *testing.M) {
+	code := m.Run()
 	if code == 0 {
-		_ = Find(p.options...) // which goleak does once more, and says what there is
+		if err := Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
-	return code
+	os.Exit(code)
 }
 
 // Find is goleak.Find with patience.
-func Find(options ...goleak.Option) error {
+func Find() error {
 	for begun := time.Now(); ; {
-		if err := goleak.Find(options...); err == nil || time.Since(begun) > patience { // it waits itself
+		if err := goleak.Find(); err == nil || time.Since(begun) > patience { // it waits itself
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 )
 
 // Variables by which the test binary is a program that is starting, and one that fails.
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		makeGarbage()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 type fails struct{ Flags }

@@ -20,7 +20,6 @@ require (
 	github.com/yosida95/uritemplate/v3 v3.0.2
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
-	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.60.0
 	golang.org/x/time v0.16.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc
@@ -28,7 +27,10 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+require (
+	github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

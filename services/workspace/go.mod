@@ -11,12 +11,14 @@ require (
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 	github.com/landlock-lsm/go-landlock v0.11.0
-	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.60.0
 	golang.org/x/sys v0.49.0
 )
 
-require github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+require (
+	github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+)
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
@@ -15,7 +14,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // start puts the service on a bus, with roots. Its caller has no roots of its own,
 // and agrees to everything.

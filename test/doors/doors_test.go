@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
@@ -27,7 +25,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var doors = slices.Concat(mcpDoors, plainDoors, grpcDoors)
 

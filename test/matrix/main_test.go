@@ -3,9 +3,7 @@ package matrix
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

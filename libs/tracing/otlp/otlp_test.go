@@ -7,16 +7,16 @@ import (
 
 	"go.opentelemetry.io/otel/semconv/v1.41.0/mcpconv"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/tracing"
 	"github.com/busbar-mcp/busbar/libs/tracing/otlp"
 	"github.com/busbar-mcp/busbar/libs/tracing/otlp/otlptest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // Not parallel, as all tests here: the environment is that of the process.
 func TestOff(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge/door"
-	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, time.Second)
-	edgetest.Main(m)
+	leaktest.Main(m)
 }
 
 // serveTLS serves HTTP/2, with a server whose own time for answers is short.

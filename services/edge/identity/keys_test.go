@@ -10,14 +10,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 	"github.com/busbar-mcp/busbar/services/edge/identity"
-	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 func TestMain(m *testing.M) {
-	edgetest.Main(m)
+	leaktest.Main(m)
 }
 
 func follow(t testing.TB, conn *bus.Conn, log *slog.Logger) *identity.Keys {

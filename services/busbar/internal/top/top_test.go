@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"go.uber.org/goleak"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
@@ -19,7 +18,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/top"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // slow are calls of about a millisecond, and others of about a second.
 func slow(quick, slow int64) bus.Durations {

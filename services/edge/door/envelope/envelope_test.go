@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
 )
 
-func TestMain(m *testing.M) { edgetest.Main(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func start(t *testing.T) (post func(t *testing.T, body string, contentType string) (*http.Response, string)) {
 	t.Helper()

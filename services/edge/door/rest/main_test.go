@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/internal/edgetest"
@@ -22,7 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	// A client that reads nothing until a busy machine has nothing more to send is not gone.
 	door.SetTimes(2*bustest.Patience, 15*time.Second)
-	edgetest.Main(m)
+	leaktest.Main(m)
 }
 
 // world is an edge with a service behind.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -29,7 +30,7 @@ const writeTime = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	door.SetTimes(writeTime, 3*writeTime/2)
-	edgetest.Main(m)
+	leaktest.Main(m)
 }
 
 // world is two edges with HTTP in front and a service behind.

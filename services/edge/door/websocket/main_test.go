@@ -14,6 +14,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
@@ -23,7 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	// A message of 900 KB has its time on a busy machine too.
 	door.SetTimes(6*time.Second, 20*time.Millisecond)
-	edgetest.Main(m)
+	leaktest.Main(m)
 }
 
 // world is an edge with a service behind.

@@ -148,7 +148,7 @@ const (
 	// Hurry is the time that calls of the tool hurry have.
 	Hurry = 2 * time.Second
 	// holdTime is that of calls which end when a test says so, however slow the machine is.
-	holdTime = 2 * patience
+	holdTime = 2 * time.Minute
 )
 
 func (s *Service) addCalls() {

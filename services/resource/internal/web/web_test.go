@@ -16,15 +16,13 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/resource/internal/web"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // host is a server on loopback, which the readers of a test may reach unless
 // they ask web.Public.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/busbar-mcp/busbar/libs/leaktest"
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(leaktest.Patient(m))
+	leaktest.Main(m)
 }
 
 // ways are those that work here. A machine with user namespaces has one, or this package is

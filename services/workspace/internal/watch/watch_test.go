@@ -9,15 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/leaktest"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/watch"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // Directories that are moved count once, however often, and files in them are told
 // of by the names that they have then.
