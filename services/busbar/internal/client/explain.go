@@ -193,7 +193,7 @@ func nextStep(e *RPCError, tool string, known []Tool) string {
 	case fault.RateLimited, fault.Overloaded:
 		return again
 	case fault.Unavailable:
-		return "start the service, or " + again
+		return "who runs the bus sees with `busbar doctor` what is wrong there; or " + again
 	}
 	if e.RetryAfter > 0 && e.Executed == fault.No {
 		return again

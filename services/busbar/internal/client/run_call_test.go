@@ -100,7 +100,7 @@ func TestRunCallErrors(t *testing.T) {
 		{"overloaded", "echo", 200, `{"code":1503,"message":"no free slot","data":{"reason":"overloaded","executed":"no","retryAfterMs":1500}}`, ExitRefused,
 			[]string{"next: call again in 1.5s"}},
 		{"unavailable", "echo", 200, `{"code":1503,"message":"nobody there","data":{"reason":"unavailable","executed":"no"}}`, ExitRefused,
-			[]string{"next: start the service, or call again"}},
+			[]string{"next: who runs the bus sees with `busbar doctor` what is wrong there; or call again"}},
 		{"peer lost", "echo", 200, `{"code":1504,"message":"the instance is gone","data":{"reason":"peer_lost","executed":"unknown"}}`, ExitTransport,
 			[]string{"executed: unknown - it may have run\n", "next: check whether it had its effect"}},
 		{"peer lost, read-only", "read", 200, `{"code":1504,"message":"the instance is gone","data":{"reason":"peer_lost","executed":"unknown"}}`, ExitTransport,
