@@ -15,19 +15,22 @@ import (
 const patience = 20 * time.Second
 
 // Main runs the tests of a package, which fails when they leave goroutines behind.
-func Main(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if err := Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+func Main(m *testing.M) { os.Exit(Code(m.Run())) }
+
+// Code is what a package's tests exit with: code, unless they passed and left goroutines behind.
+func Code(code int) int {
+	if code != 0 {
+		return code
 	}
-	os.Exit(code)
+	if err := find(patience); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
-// Find is goleak.Find with patience.
-func Find() error {
+// find is goleak.Find, again and again until this time is over.
+func find(patience time.Duration) error {
 	for begun := time.Now(); ; {
 		if err := goleak.Find(); err == nil || time.Since(begun) > patience { // it waits itself
 			return err

@@ -29,14 +29,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/audit/trail"
 )
 
-func TestMain(m *testing.M) {
-	code := databasetest.Main(m)
-	if err := leaktest.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(leaktest.Code(databasetest.Main(m))) }
 
 // world is a bus with an edge's log of events, and somebody who asks.
 type world struct {

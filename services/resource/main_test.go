@@ -21,16 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/resource"
 )
 
-func TestMain(m *testing.M) {
-	code := databasetest.Main(m)
-	if code == 0 {
-		if err := leaktest.Find(); err != nil {
-			_, _ = os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(leaktest.Code(databasetest.Main(m))) }
 
 // engines are the databases that every test runs on.
 var engines = map[string]func(*testing.T) resource.Env{

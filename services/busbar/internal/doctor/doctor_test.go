@@ -50,11 +50,7 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	if err := leaktest.Find(); err != nil && code == 0 {
-		println(err.Error())
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(leaktest.Code(code))
 }
 
 // look examines a bus, and what else o says.
