@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import puppeteer from 'puppeteer-core';
 
-import { eventually, start, startDev } from './busbar.mjs';
+import { eventually, latch, start, startDev } from './busbar.mjs';
 
 describe('pages', () => {
   let busbar, service, browser;
@@ -30,7 +30,7 @@ describe('pages', () => {
     const page = await browser.newPage(), wrong = [];
     page.setDefaultTimeout(30_000);
     page.on('pageerror', e => wrong.push(`error: ${e.message}`));
-    page.on('console', m => m.type() === 'error' && wrong.push(`console: ${m.text()}`));
+    page.on('console', m => m.type() === 'error' && !/ status of 50[34] /.test(m.text()) && wrong.push(`console: ${m.text()}`)); // see until
     page.on('request', r => /^(data|blob):/.test(r.url()) || new URL(r.url()).host === busbar.mcp.host || wrong.push(`request: ${r.url()}`));
     await page.evaluateOnNewDocument(() => {
       window.violations = [];
@@ -40,8 +40,24 @@ describe('pages', () => {
     return { page, clean: async () => assert.deepEqual([...(await page.evaluate(() => window.violations)), ...wrong], []) };
   }
   const text = (page, selector) => page.$eval(selector, e => e.textContent);
-  const click = (page, scope, label) =>
-    page.evaluate((scope, label) => [...document.querySelectorAll(`${scope} button`)].find(b => b.textContent === label).click(), scope, label);
+  /** fill and click wait until what they are for is there, stands still and can be used. */
+  const fill = (page, selector, value) => page.locator(selector).fill(value);
+  const click = (page, scope, label) => page.locator(`${scope} ::-p-text(${label})`).click();
+  /** until does what is refused because the machine stood still once more, and waits for what it comes to. */
+  async function until(page, act, out, what) {
+    for (let refused = true; refused; ) {
+      await act();
+      const come = await page.waitForFunction((out, what) => {
+        const { textContent } = document.querySelector(out);
+        return textContent.includes(what) ? 'done' : /unavailable|peer_lost/i.test(textContent) && 'refused';
+      }, {}, out, what).catch(async e => {
+        throw new Error(`${out} says ${await text(page, out)}, not ${what}`, { cause: e });
+      });
+      refused = (await come.jsonValue()) === 'refused';
+    }
+  }
+  /** says waits until an element has a text. */
+  const says = (page, selector, what) => page.waitForFunction((selector, what) => document.querySelector(selector)?.textContent.includes(what), {}, selector, what);
 
   test('the document of all tools is OpenAPI 3.1', async () => {
     const document = await (await fetch(at('/openapi.json'))).json(), validator = new Validator();
@@ -59,29 +75,24 @@ describe('pages', () => {
     };
     await choose('text_processor');
     await page.select('#call [name="field.operation"]', await page.$$eval('#call [name="field.operation"] option', all => all.find(o => o.textContent === 'statistics').value));
-    await page.type('#call [name="field.text"]', 'One bus.');
-    await page.type('#call [name="field.stat_options"]', '["words"]');
-    await page.click('#call button');
-    await page.waitForFunction(() => document.getElementById('result').textContent.includes('"words": 2'));
+    await fill(page, '#call [name="field.text"]', 'One bus.');
+    await fill(page, '#call [name="field.stat_options"]', '["words"]');
+    await until(page, () => click(page, '#call', 'Call'), '#result', '"words": 2');
 
     await choose('ask');
-    await page.click('#call button');
-    await page.waitForSelector('#pending form [name="field.name"]');
-    await page.type('#pending form [name="field.name"]', 'Ada');
-    await click(page, '#pending form', 'Answer');
-    await page.waitForFunction(() => document.getElementById('answered').textContent.includes('accept Ada'));
-    assert.equal(await text(page, '#pending'), 'Nothing.');
+    await until(page, () => click(page, '#call', 'Call'), '#result', 'waits for your answer');
+    await fill(page, '#pending form [name="field.name"]', 'Ada');
+    await until(page, () => click(page, '#pending form', 'Answer'), '#answered', 'accept Ada');
+    await says(page, '#pending', 'Nothing.');
 
     await choose('approved');
-    await page.click('#call button');
-    await page.waitForSelector('#pending .waiting');
-    await click(page, '#pending .waiting', 'Agree');
-    await page.waitForFunction(() => document.getElementById('answered').textContent.includes('runs'));
+    await until(page, () => click(page, '#call', 'Call (a person has to agree)'), '#result', 'waits for your answer');
+    await until(page, () => click(page, '#pending .waiting', 'Agree'), '#answered', 'runs');
     await clean();
   });
 
   test('/docs with what hostile services say: each button does what is said beside it', async () => {
-    const { page, clean } = await open(''), called = [], expires = new Date().toISOString();
+    const { page, clean } = await open(''), called = [], looks = [], expires = new Date().toISOString();
     const object = properties => ({ type: 'object', properties });
     const tools = [
       { name: 'clobber', description: 'first', input_schema: object(Object.fromEntries(['replaceChildren', 'append', 'onsubmit', 'submit'].map(n => [n, { type: 'string' }]))) },
@@ -97,10 +108,11 @@ describe('pages', () => {
       '/approvals/a1': { approval: 'a1', principal: 'ada', name: 'wipe', title: 'Harmless', shown: '{}', expires },
     };
     await page.setRequestInterception(true);
-    page.on('request', r => {
+    page.on('request', async r => {
       const { pathname } = new URL(r.url()), post = r.method() === 'POST';
+      if (pathname === '/approvals') looks.push(r);
       if (post) called.push([pathname, JSON.parse(r.postData())]);
-      const body = post ? { content: [], is_error: false } : answers[pathname];
+      const body = post ? { content: [], is_error: false } : await answers[pathname];
       return body ? setTimeout(() => r.respond({ contentType: 'application/json', status: body.detail ? 503 : 200, body: JSON.stringify(body) }), post ? 50 : 0) : r.continue();
     });
     await page.goto(at('/docs'));
@@ -121,9 +133,24 @@ describe('pages', () => {
     assert.deepEqual(called.slice(1), [['/approvals/a1', { approve: true }]]);
     await clean();
 
+    await fill(page, '#pending [name="field.append"]', 'half a na');
     answers['/approvals'] = { detail: 'not now' };
     await click(page, '.bb', 'Look again');
-    await page.waitForFunction(() => document.getElementById('pending').textContent.includes('not now'));
+    await says(page, '#pending', 'not now');
+    assert.equal(await page.$eval('#pending [name="field.append"]', e => e.value), 'half a na', 'what is typed stays');
+
+    const late = latch();
+    answers['/approvals'] = late.promise.then(() => ({ detail: 'long ago' }));
+    const before = looks.length;
+    await click(page, '.bb', 'Look again');
+    await eventually('somebody looks', () => looks.length > before);
+    answers['/approvals'] = { detail: 'just now' };
+    await click(page, '.bb', 'Look again');
+    await says(page, '#pending', 'just now');
+    late.open();
+    await eventually('the first look is answered', () => looks[before].response());
+    await page.evaluate(() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+    assert.ok((await text(page, '#pending')).includes('just now'), 'the answer to an earlier look does not replace that to a later one');
   });
 
   test('/graphql runs a query and answers what a mutation asks', async () => {
@@ -131,26 +158,21 @@ describe('pages', () => {
     await page.waitForSelector('.graphiql-execute-button');
     const run = async query => {
       await page.evaluate(query => document.querySelector('.graphiql-query-editor .CodeMirror').CodeMirror.setValue(query), query);
-      await page.click('.graphiql-execute-button');
+      await page.locator('.graphiql-execute-button[aria-label^="Execute"]').click(); // while a query runs it stops that
     };
-    const answered = what => page.waitForFunction(what => document.querySelector('.result-window')?.textContent.includes(what), {}, what);
-    await run('{ getTool(name: "text_processor") { name } }');
-    await answered('text_processor');
-    await page.click('[aria-label*="GraphiQL Explorer"]');
+    await until(page, () => run('{ getTool(name: "text_processor") { name } }'), '.result-window', 'text_processor');
+    await page.locator('[aria-label*="GraphiQL Explorer"]').click();
     await page.waitForSelector('.docExplorerWrap, .graphiql-explorer-root');
-    await run('mutation { executeTool(input: {name: "ask"}) { is_error } }');
-    await answered('INPUT_REQUIRED');
-    await page.waitForSelector('#pending form [name="field.name"]');
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Waits for an answer');
+    await until(page, () => run('mutation { executeTool(input: {name: "ask"}) { is_error } }'), '.result-window', 'INPUT_REQUIRED');
+    await page.waitForFunction(() => document.activeElement.textContent === 'Waits for an answer');
     await page.keyboard.press('Tab');
     assert.equal(await page.evaluate(() => document.activeElement.name), 'field.name');
     await page.focus('.graphiql-query-editor textarea');
     await page.keyboard.press('Tab');
     assert.ok(await page.evaluate(() => !document.activeElement.closest('.CodeMirror')), 'Tab leaves the editor');
     await page.setViewport({ width: 400, height: 800 });
-    assert.ok(await page.$eval('.result-window', e => e.clientWidth > 250), 'a narrow screen shows the answer');
-    await click(page, '#pending form', 'Decline');
-    await page.waitForFunction(() => document.getElementById('answered').textContent.includes('decline'));
+    await page.waitForFunction(() => document.querySelector('.result-window').clientWidth > 250); // a narrow screen shows the answer
+    await until(page, () => click(page, '#pending form', 'Decline'), '#answered', 'decline');
     await clean();
   });
 });

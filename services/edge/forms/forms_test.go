@@ -95,6 +95,25 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// Whoever knows that nothing ran is not told to look whether it did.
+func TestNextOfWhatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []fault.Reason{fault.DeadlineExceeded, fault.PeerLost, fault.Cancelled, fault.HistoryLost} {
+		for _, door := range []string{forms.MCP, forms.HTTP, forms.GraphQL, forms.GRPC, forms.WebSocket} {
+			lost := fault.New(reason, "no").Ran(fault.No)
+			if got := forms.Next(lost, door); got != "nothing ran: call again" {
+				t.Errorf("%s at %q: %q", reason, door, got)
+			}
+			if got := forms.Next(lost.Toward("look there"), door); got != "look there" {
+				t.Errorf("%s at %q: %q", reason, door, got)
+			}
+			if got := forms.Next(lost.Ran(fault.Unknown), door); !strings.HasPrefix(got, "look whether it ran") {
+				t.Errorf("%s at %q: %q", reason, door, got)
+			}
+		}
+	}
+}
+
 // What nobody has a form for is a defect.
 func TestUnknownReason(t *testing.T) {
 	t.Parallel()

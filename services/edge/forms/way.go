@@ -30,6 +30,9 @@ const (
 // what its reason stands for.
 func Next(f *fault.Error, door string) string {
 	way := WayOn(f.Reason)
+	if f.Executed == fault.No && way == repeat {
+		return cmp.Or(f.Next, unbegun)
+	}
 	usual := way.HTTP
 	switch door {
 	case MCP:
@@ -54,6 +57,7 @@ const (
 	mayDo      = "GET /access says who you are here; who runs this edge decides what you may do"
 	comeBack   = "call again when the time to wait is over"
 	unsure     = "look whether it ran before you call again; a call with an idempotency key can be repeated: "
+	unbegun    = "nothing ran: call again"
 	shorter    = "send or ask for less at once"
 	overMCP    = "call it over MCP, at /mcp, with a client that can be asked"
 	report     = "tell who runs this edge; its log names the call"
@@ -106,7 +110,8 @@ var ways = map[fault.Reason]Way{
 	fault.Internal:           everywhere(report, report),
 }
 
-// repeat is the way on where nobody knows whether the call ran.
+// repeat is the way on where nobody knows whether the call ran. Where it is known that it did
+// not, unbegun is.
 var repeat = Way{
 	unsure + "_meta has io.github.busbar-mcp/idempotencyKey", unsure + "the header Idempotency-Key", unsure + "idempotency_key of its input", unsure + "idempotency_key", unsure + "idempotency_key of its data",
 }

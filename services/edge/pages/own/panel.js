@@ -25,10 +25,14 @@ const once = async (part, work) => {
 };
 
 const request = async (path, body) => {
-  const response = await fetch(path, body === undefined ? {} : {
-    method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
-  });
-  let value;
+  let response, value;
+  try {
+    response = await fetch(path, body === undefined ? {} : {
+      method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
+    });
+  } catch {
+    return { status: 0, ok: false, value: { detail: body === undefined ? 'Busbar does not answer; look again' : 'Busbar has not answered; whether this was done is unknown' } };
+  }
   try {
     value = await response.json();
   } catch {
@@ -120,6 +124,7 @@ export function callPanel(pending) {
     const tool = tools.get(choose.value);
     if (!tool) return;
     about.textContent = visible(tool.description);
+    out.textContent = '';
     const { labels, value } = fields(tool.input_schema);
     form.replaceChildren(...labels, element('button', { textContent: tool.requires_user_approval ? 'Call (a person has to agree)' : 'Call' }));
     const call = async () => {
@@ -142,7 +147,8 @@ export function callPanel(pending) {
   };
   choose.onchange = shown;
   (async () => {
-    for (let cursor = ''; ; ) {
+    // The first tool is there before the last is known: whoever has begun to type keeps that.
+    for (let cursor = '', first = true; ; first = false) {
       const { ok, value } = await request(`/tools?cursor=${encodeURIComponent(cursor)}`);
       if (!ok) {
         about.textContent = value.detail;
@@ -152,11 +158,19 @@ export function callPanel(pending) {
         tools.set(tool.name, tool);
         choose.append(new Option(tool.name));
       }
+      if (first) shown();
       if (!(cursor = value.next_cursor)) break;
     }
-    shown();
   })();
   return element('section', { className: 'bb busy' }, element('h2', { textContent: 'Call a tool' }), choose, about, form, out);
+}
+
+const failed = text => element('p', { className: 'failed', textContent: text });
+
+/** place has a list show these parts; one that is there stays where the keyboard is. */
+function place(list, parts) {
+  for (const old of [...list.childNodes]) if (!parts.includes(old)) old.remove();
+  parts.forEach((part, i) => list.children[i] === part || list.insertBefore(part, list.children[i] ?? null));
 }
 
 /** pendingPanel shows what waits for an answer; refresh() looks again, and ask() has the keyboard go there, too. */
@@ -166,20 +180,40 @@ export function pendingPanel() {
   const look = element('button', { type: 'button', textContent: 'Look again' });
   const heading = element('h2', { textContent: 'Waits for an answer', tabIndex: -1 });
   const panel = element('section', { className: 'bb' }, heading, list, look, out);
-  const done = async answer => {
+  // reply answers what waits. wrong is told what is wrong with an answer that may be given again.
+  const reply = async (path, body, wrong) => {
+    out.className = '';
+    out.textContent = '…';
+    const answer = await request(path, body);
+    if (answer.status === 400 && wrong) {
+      out.textContent = '';
+      return wrong(answer.value.detail);
+    }
     show(out, answer);
     await panel.refresh();
     panel.classList.add('busy');
   };
+  const forms = new Map(); // by what they answer: a form stays while that waits, with what was typed into it
+  const form = ([draw, id]) => {
+    const drawn = async () => {
+      const part = await draw(id, reply).catch(e => failed(`${id} cannot be shown: ${e.message}`));
+      if (part?.className === 'failed') forms.delete(id);
+      return part;
+    };
+    if (!forms.has(id)) forms.set(id, drawn());
+    return forms.get(id);
+  };
+  let looks = 0, seen = 0;
   panel.refresh = async () => {
+    const mine = ++looks;
     const [asked, held] = await Promise.all([request('/elicitations'), request('/approvals')]);
-    const failed = text => element('p', { className: 'failed', textContent: text });
-    const drawn = (draw, id) => draw(id, done).catch(e => failed(`${id} cannot be shown: ${e.message}`));
-    const forms = await Promise.all([
-      ...(asked.value.elicitations ?? []).map(e => drawn(elicitation, e.elicitation)),
-      ...(held.value.approvals ?? []).map(a => drawn(approval, a.approval)),
-    ]);
-    list.replaceChildren(...[asked, held].filter(a => !a.ok).map(a => failed(a.value.detail)), ...forms.filter(Boolean));
+    const waiting = [...(asked.value.elicitations ?? []).map(e => [elicitation, e.elicitation]), ...(held.value.approvals ?? []).map(a => [approval, a.approval])];
+    const parts = (await Promise.all(waiting.map(form))).filter(Boolean);
+    if (mine < seen) return; // a later look has been answered before
+    seen = mine;
+    const ids = new Set(waiting.map(([, id]) => id));
+    if (mine === looks && asked.ok && held.ok) [...forms.keys()].filter(id => !ids.has(id)).forEach(id => forms.delete(id));
+    place(list, [...[asked, held].filter(a => !a.ok).map(a => failed(a.value.detail)), ...parts]);
     if (!list.children.length) list.textContent = 'Nothing.';
     panel.classList.toggle('busy', list.children.length > 0);
   };
@@ -192,17 +226,14 @@ export function pendingPanel() {
   return panel;
 }
 
-async function elicitation(id, done) {
-  const path = `/elicitations/${id}`, { ok, value } = await request(path);
-  if (!ok) return null; // answered meanwhile
+async function elicitation(id, reply) {
+  const path = `/elicitations/${id}`, { ok, status, value } = await request(path);
+  if (status === 404) return null; // answered meanwhile
+  if (!ok) throw new Error(value.detail);
   const asked = Object.entries(value.requests).map(([key, q]) => [key, q, fields(q.requested_schema)]);
   const form = element('form', {}, element('strong', { textContent: `${named(value)} asks` }));
-  const send = responses => once(form, async () => {
-    const answer = await request(path, { responses });
-    if (answer.status !== 400) return done(answer);
-    problem.textContent = answer.value.detail;
-  });
-  const problem = element('p', { className: 'failed' });
+  const problem = element('p', { className: 'failed' }), wrong = text => (problem.textContent = text);
+  const send = responses => once(form, () => (wrong(''), reply(path, { responses }, wrong)));
   for (const [, q, f] of asked) form.append(element('p', { textContent: visible(q.message) }), ...f.labels);
   const none = (action, text) => element('button', { type: 'button', textContent: text, onclick: () => send(Object.fromEntries(asked.map(([key]) => [key, { action }]))) });
   form.append(problem, element('button', { textContent: 'Answer' }), none('decline', 'Decline'), none('cancel', 'Cancel'));
@@ -211,17 +242,18 @@ async function elicitation(id, done) {
     try {
       send(Object.fromEntries(asked.map(([key, , f]) => [key, { action: 'accept', content: f.value() }])));
     } catch (e) {
-      problem.textContent = e.message;
+      wrong(e.message);
     }
   };
   return form;
 }
 
-async function approval(id, done) {
-  const path = `/approvals/${id}`, { ok, value } = await request(path);
-  if (!ok) return null;
+async function approval(id, reply) {
+  const path = `/approvals/${id}`, { ok, status, value } = await request(path);
+  if (status === 404) return null;
+  if (!ok) throw new Error(value.detail);
   const part = element('div', { className: 'waiting' });
-  const button = (textContent, approve) => element('button', { textContent, onclick: () => once(part, async () => done(await request(path, { approve }))) });
+  const button = (textContent, approve) => element('button', { textContent, onclick: () => once(part, () => reply(path, { approve })) });
   part.append(element('strong', { textContent: `${visible(value.principal)} wants to call ${named(value)} with` }),
     element('pre', { textContent: value.shown }), button('Agree', true), button('Refuse', false));
   return part;
