@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"sync"
@@ -172,12 +173,21 @@ func (l *Log) State() State {
 	return l.room.state
 }
 
+// Left is how many bytes of events of such a use the stream takes, as far as is known here.
+func (l *Log) Left(u Use) int {
+	s := l.State()
+	if s.Limit == 0 {
+		return math.MaxInt
+	}
+	return int(u.room(s.Limit)) - int(s.Bytes)
+}
+
 // Room returns nil when the stream has room for an event of such a use, as far
 // as is known here. It asks nobody.
 func (l *Log) Room(u Use) error {
-	s := l.State()
-	if s.Limit == 0 || s.Bytes < u.room(s.Limit) {
+	if l.Left(u) > 0 {
 		return nil
 	}
+	s := l.State()
 	return notRecorded(fmt.Errorf("stream %s is nearly full: %d of %d bytes wait to be read; is the audit service running?", Stream.Name, s.Bytes, s.Limit))
 }

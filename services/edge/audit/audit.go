@@ -334,11 +334,12 @@ func (t *Trail) drop() {
 	t.mu.Unlock()
 }
 
-// take removes up to n records from a queue, and back puts them back.
-func (t *Trail) take(use auditlog.Use, n int) []item {
+// take removes a group of records from a queue, and no more after so many bytes; back puts
+// them back.
+func (t *Trail) take(use auditlog.Use, bytes int) []item {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.waiting[use].take(n)
+	return t.waiting[use].take(group, bytes)
 }
 
 func (t *Trail) back(use auditlog.Use, batch []item) {

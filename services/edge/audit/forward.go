@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -124,8 +125,8 @@ func (t *Trail) uses(visit func(auditlog.Use, *spool) bool) {
 // always, the others while they leave room.
 func (t *Trail) forward() {
 	t.uses(func(use auditlog.Use, s *spool) bool {
-		for t.log.Room(use) == nil {
-			batch := t.take(use, group)
+		for left := t.log.Left(use); left > 0; left = t.log.Left(use) {
+			batch := t.take(use, left)
 			if len(batch) == 0 {
 				if s != nil {
 					t.unload(use, s)
@@ -153,8 +154,8 @@ func records(batch []item) [][]byte {
 
 // unload sends what a spool has, as far as there is room.
 func (t *Trail) unload(use auditlog.Use, s *spool) {
-	for t.log.Room(use) == nil {
-		batch, end, err := s.read(group)
+	for left := t.log.Left(use); left > 0; left = t.log.Left(use) {
+		batch, end, err := s.read(group, left)
 		if err != nil {
 			t.cfg.Logger.Error("part of the audit spool cannot be read", "dir", t.cfg.SpoolDir, "error", err)
 		}
@@ -223,7 +224,7 @@ func (t *Trail) spill() {
 	}
 	t.uses(func(use auditlog.Use, s *spool) bool {
 		for {
-			batch := t.take(use, group)
+			batch := t.take(use, math.MaxInt)
 			if len(batch) == 0 {
 				return true
 			}

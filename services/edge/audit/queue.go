@@ -80,9 +80,9 @@ func (q *queue) dropLast(payer string) {
 	}
 }
 
-// take removes up to n records.
-func (q *queue) take(n int) (batch []item) {
-	for len(batch) < n && len(q.turns) > 0 {
+// take removes up to n records, and no more after so many bytes.
+func (q *queue) take(n, bytes int) (batch []item) {
+	for ; len(batch) < n && bytes > 0 && len(q.turns) > 0; bytes -= batch[len(batch)-1].size() {
 		payer := q.turns[0]
 		q.turns = q.turns[1:]
 		l := q.lines[payer]
