@@ -181,6 +181,24 @@ func TestToolsets(t *testing.T) {
 	for name, door := range deskDoors {
 		t.Run(name, func(t *testing.T) { atDoor(t, w, door.call, door.list) })
 	}
+	t.Run("the way on stays in it", func(t *testing.T) {
+		for name, want := range map[string]string{
+			"REST": "GET /toolsets/desk/tools lists the tools", "envelope": "GET /toolsets/desk/tools lists the tools", "WebSocket": "GET /toolsets/desk/tools lists the tools",
+			"GraphQL": "getTools lists the tools", "MCP 2026-07-28": "tools/list lists the tools",
+		} {
+			if a := deskDoors[name].call(t, w, ada, "desk", "nosuch", `{}`); !a.says(want) && a.header.Get("Busbar-Next") != want {
+				t.Errorf("%s: %s", name, a.body)
+			}
+		}
+		for path, want := range map[string]string{
+			"/toolsets/desk/tools/nosuch": "GET /toolsets/desk/tools lists", "/toolsets/desk/prompts/nosuch": "GET /toolsets/desk/prompts lists",
+			"/toolsets/nosuch/tools": "GET /tools lists every tool that you may call",
+		} {
+			if a := w.do(t, ada, "GET", path, ""); !a.says(want) {
+				t.Errorf("%s: %s", path, a.body)
+			}
+		}
+	})
 	t.Run("what else is in it", func(t *testing.T) { w.rest(t) })
 	t.Run("search", func(t *testing.T) { w.searches(t) })
 	t.Run("approval", func(t *testing.T) { w.approvedThrough(t) })

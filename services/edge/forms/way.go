@@ -2,6 +2,9 @@ package forms
 
 import (
 	"cmp"
+	"net/url"
+	"regexp"
+	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -45,6 +48,18 @@ func Next(f *fault.Error, door string) string {
 		usual = way.WebSocket
 	}
 	return cmp.Or(f.Next, usual)
+}
+
+// inSets are the lists that a toolset has of its own, at paths over HTTP.
+var inSets = regexp.MustCompile(`GET /(tools|prompts|resources)\b`)
+
+// NextIn is Next for a call through a toolset: what is listed is what the set has.
+func NextIn(f *fault.Error, door, set string) string {
+	next := Next(f, door)
+	if set == "" || f.Reason == fault.UnknownToolset {
+		return next
+	}
+	return inSets.ReplaceAllString(next, "GET /toolsets/"+strings.ReplaceAll(url.PathEscape(set), "$", "$$")+"/$1")
 }
 
 // everywhere is a way on that is the same at every door but MCP's.

@@ -260,13 +260,15 @@ func (r *run) words() string {
 }
 
 // onward adds the way on to the failure of a call that a service makes, which may show
-// it to its client as a part of its result.
+// it to its client as a part of its result, and of one through a toolset, whose lists are
+// others.
 func (r *run) onward(err error) error {
-	if r.Delegation == nil {
+	set := r.Credentials.Toolset
+	if r.Delegation == nil && set == "" {
 		return err
 	}
 	f := fault.From(err)
-	return f.Toward(forms.Next(f, r.words()))
+	return f.Toward(forms.NextIn(f, r.words(), set))
 }
 
 func identity(p Principal) *busv1.Identity {

@@ -21,6 +21,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/problem"
 	"github.com/busbar-mcp/busbar/services/edge/api"
 	"github.com/busbar-mcp/busbar/services/edge/door"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // Config says what the door stands before.
@@ -123,6 +124,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, err := h.caller(w, r)
 	if err == nil {
 		err = serve(h, w, r, who, name)
+	}
+	if f, ok := err.(*fault.Error); ok {
+		err = f.Toward(forms.NextIn(f, forms.HTTP, r.PathValue(door.Toolset)))
 	}
 	if err != nil {
 		door.RefuseProblem(w, err)
