@@ -29,12 +29,23 @@ export function directory() {
 const running = new Set();
 process.on('exit', () => running.forEach(child => child.kill('SIGKILL')));
 
-/** logs is what the programs that run said last. */
-const logs = () => [...running].map(child => `log of ${child.name}:\n${child.log.trimEnd().split('\n').slice(-20).join('\n')}`).join('\n');
+/** logs is what the programs that nobody has stopped said last, and has not been told yet. */
+function logs() {
+  let all = '';
+  for (const child of running) {
+    const lines = child.log.trim().split('\n');
+    child.log = '';
+    const end = lines.findIndex(line => /^(panic|fatal error):/.test(line));
+    const told = end < 0 ? lines.slice(-20) : lines.slice(end, end + 20);
+    if (told[0]) all += `log of ${child.name}:\n${told.join('\n')}\n`;
+  }
+  return all.trimEnd();
+}
 
 // failures.mjs prints it with the failure.
 afterEach(t => {
-  if (t.passed === false) t.diagnostic(logs());
+  const said = t.passed === false && logs();
+  if (said) t.diagnostic(said);
 });
 
 /** told makes a function to be called before all tests of a suite, whose failure has the logs as well. */
@@ -53,15 +64,13 @@ export function start(name, ...args) {
   child.name = name;
   child.log = '';
   child.stderr.on('data', data => (child.log += data));
-  child.gone = new Promise(resolve =>
-    child.on('exit', (code, signal) => {
-      running.delete(child);
-      resolve(code ?? signal);
-    }),
-  );
+  child.gone = new Promise(resolve => child.on('exit', (code, signal) => resolve(code ?? signal)));
   child.stop = async (signal = 'SIGTERM') => {
     child.kill(signal);
-    return child.gone;
+    const code = await child.gone;
+    if (code !== 0) console.error(`${name} ended with ${code}\n${logs()}`);
+    running.delete(child);
+    return code;
   };
   return child;
 }
