@@ -7,7 +7,7 @@ import * as v2 from '@modelcontextprotocol/client';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
-import { startDev } from './busbar.mjs';
+import { again, startDev, told } from './busbar.mjs';
 
 const info = { name: 'busbar-clients', version: '1.0.0' };
 const callback = 'http://127.0.0.1:33418/callback';
@@ -76,7 +76,7 @@ for (const [name, mode] of [['pinned', { pin: '2026-07-28' }], ['legacy', 'legac
 
 describe('log in', () => {
   let busbar;
-  before(async () => (busbar = await startDev('--oauth', '--oauth-listen', '127.0.0.1:0')));
+  before(told(async () => (busbar = await startDev('--oauth', '--oauth-listen', '127.0.0.1:0'))));
   after(async () => assert.equal(await busbar?.stop(), 0, 'busbar dev ends in good order'));
 
   /** unauthorized is what the client throws when its user is at the login page. */
@@ -103,7 +103,7 @@ describe('log in', () => {
     const client = sdk.make();
     transport = open();
     await client.connect(transport);
-    return { client, transport, requests, call: params => sdk.call(client, params) };
+    return { client, transport, requests, call: params => again(() => sdk.call(client, params)) };
   };
 
   const statistics = { name: 'text_processor', arguments: { operation: 'statistics', text: 'One bus.', stat_options: ['words'] } };

@@ -1,14 +1,11 @@
 // @modelcontextprotocol/client, the line that speaks 2026-07-28 too.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-import { environment, program } from './busbar.mjs';
+import { again, directory, environment, program } from './busbar.mjs';
 import { watched } from './listening.mjs';
 import { scenario } from './scenario.mjs';
 
@@ -47,14 +44,14 @@ for (const [transport, make] of [['Streamable HTTP', http], ['stdio', stdio]]) {
 
 // What a desktop client's configuration starts.
 test('busbar stdio with a data directory of its own', async () => {
-  const data = mkdtempSync(join(tmpdir(), 'busbar-clients-'));
+  const { data, remove } = directory();
   try {
     const client = new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
     await client.connect(new StdioClientTransport({ command: program('busbar'), args: ['stdio', '--data-dir', data], env: environment }));
-    const result = await client.callTool({ name: 'analyzeText', arguments: { text: 'One bus. Many circuits.' } });
+    const result = await again(() => client.callTool({ name: 'analyzeText', arguments: { text: 'One bus. Many circuits.' } }));
     assert.equal(result.structuredContent.statistics.sentenceCount, 2);
     await client.close();
   } finally {
-    rmSync(data, { recursive: true, force: true });
+    remove();
   }
 });

@@ -1,7 +1,8 @@
 // Prints what the suite said, and fails unless all of it is good:
 // summary.mjs DIRECTORY REVISION…, where the directory holds scenarios, the
-// suite's list of them, and <revision>/<scenario>/checks.json.
-import { readdirSync, readFileSync } from 'node:fs';
+// suite's list of them, and <revision>/<scenario>/checks.json. What is not good is
+// named in its file failed, a line each: <revision> <scenario>.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 
@@ -15,10 +16,13 @@ const extensions = readFileSync(join(dir, 'scenarios'), 'utf8')
   .filter((name) => name !== empty);
 const extensionOf = (name) => (name.startsWith('tasks-') ? 'tasks' : name.startsWith('sep-2640-') ? 'skills' : 'other extensions');
 
+const scored = (group) => !group.endsWith('not scored');
+
 // Of each revision and group: the scenarios expected, and those found with
 // their checks.
 const groups = [];
 const notes = [];
+const failed = [];
 
 for (const revision of revisions) {
   const requirements = parse(readFileSync(`node_modules/@modelcontextprotocol/conformance/requirements/${revision}.yaml`, 'utf8'));
@@ -39,12 +43,14 @@ for (const revision of revisions) {
     sum.scenarios++;
     if (!found.has(name)) {
       notes.push(`${revision} MISSING ${name}: it did not run`);
+      if (scored(group)) failed.push(`${revision} ${name}\n`);
       continue;
     }
     const checks = JSON.parse(readFileSync(join(dir, revision, found.get(name), 'checks.json'), 'utf8'))
       // What went over the wire is recorded among the checks.
       .filter((c) => !['outgoing-request', 'incoming-response'].includes(c.id));
     sum.passing += checks.some((c) => c.status === 'FAILURE') ? 0 : 1;
+    if (scored(group) && !checks.every((c) => c.status === 'SUCCESS')) failed.push(`${revision} ${name}\n`);
     for (const c of checks) {
       sum[c.status]++;
       if (c.status !== 'SUCCESS') {
@@ -54,6 +60,7 @@ for (const revision of revisions) {
   }
 }
 
+writeFileSync(join(dir, 'failed'), failed.join(''));
 console.table(groups.map(({ scenarios, passing, ...rest }) => ({ ...rest, scenarios: `${passing}/${scenarios}` })));
 if (notes.length > 0) console.log(notes.join('\n'));
 
