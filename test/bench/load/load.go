@@ -88,7 +88,7 @@ func (c Clients) run(ctx context.Context, begin time.Time, next func() (due time
 				if !more {
 					return
 				}
-				if err := one.Call(); err != nil {
+				if err := Patiently(one.Call); err != nil {
 					stop(err)
 					return
 				}

@@ -163,7 +163,7 @@ func (p *Process) end() string {
 	if err != nil || len(data) == 0 {
 		return ""
 	}
-	return "\n" + string(data[max(0, len(data)-4000):])
+	return "\n" + string(data[max(0, len(data)-1500):])
 }
 
 // Stop ends the program in its own way, or kills it.
