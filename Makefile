@@ -23,6 +23,8 @@ BUILD = CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags "-s -w $$(scri
 TOOLS := .tmp/bin/.stamp
 BUF := .tmp/bin/buf
 EACH := scripts/each-module
+# What asks the module proxy is tried again when the network fails.
+PATIENTLY := $(CURDIR)/scripts/patiently
 
 .PHONY: help
 help: ## List these commands
@@ -135,10 +137,10 @@ lint-modules: $(TOOLS) ## go.mod files are in step, and each module builds witho
 	@echo "== go.mod files in step"
 	@go run scripts/modsync/main.go check
 	@echo "== each module by itself"
-	@$(EACH) env GOWORK=off bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'
-	@cd test/bench/peers && GOWORK=off go vet ./... && GOWORK=off go mod tidy -diff
+	@$(EACH) env GOWORK=off $(PATIENTLY) bash -euc 'go build -buildvcs=false -o /dev/null ./...; go mod tidy -diff'
+	@cd test/bench/peers && GOWORK=off $(PATIENTLY) bash -euc 'go vet ./...; go mod tidy -diff'
 	@echo "== the site of the documents"
-	@cd scripts/site && GOWORK=off go vet . && GOWORK=off go mod tidy -diff && GOWORK=off go test -count=1 .
+	@cd scripts/site && GOWORK=off $(PATIENTLY) bash -euc 'go vet .; go mod tidy -diff' && GOWORK=off go test -count=1 .
 
 .PHONY: lint-vet
 lint-vet: ## go vet
@@ -153,7 +155,7 @@ lint-staticcheck: $(TOOLS) ## staticcheck
 .PHONY: lint-helm
 lint-helm: ## The Helm chart is what Kubernetes takes, and says what docker-compose.yml does
 	@echo "== Helm chart"
-	@cd deploy/helm && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...
+	@cd deploy/helm && GOWORK=off $(PATIENTLY) go vet ./... && GOWORK=off go test -count=1 ./...
 
 .PHONY: lint-licences
 lint-licences: ## What is linked may be
@@ -190,7 +192,7 @@ tools: $(TOOLS) ## Build the pinned tools into .tmp/bin
 $(TOOLS): tools/go.mod tools/go.sum
 	@echo "building tools; the first time takes minutes"
 	@mkdir -p .tmp/bin
-	@cd tools && GOWORK=off go build -o ../.tmp/bin/ tool
+	@cd tools && GOWORK=off $(PATIENTLY) go build -o ../.tmp/bin/ tool
 	@touch $@
 
 .PHONY: tidy

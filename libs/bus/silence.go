@@ -122,6 +122,9 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				alive()
 			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
 			default:
+				if frame, err := a.rest(ctx, x); frame != nil || err != nil {
+					return frame, err
+				}
 				return a.found(m)
 			}
 		case <-ctx.Done():
@@ -163,6 +166,21 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 			}
 		}
 	}
+}
+
+// rest takes what came while the instance was asked how the call ended: where this process was
+// late, its progress waits here, and the answer to that question would pass it by.
+func (a *answer) rest(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Error) {
+	x.mu.Lock()
+	batch := x.queue
+	x.queue = nil
+	x.mu.Unlock()
+	for _, got := range batch {
+		if frame, err := a.take(ctx, got); frame != nil || err != nil {
+			return frame, err
+		}
+	}
+	return nil, nil
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/busbar-mcp/busbar/test/bench/load"
 )
 
 // bench is one run: what it may use, and what it has found.
@@ -188,6 +190,9 @@ func (b *bench) print(w io.Writer, took time.Duration) {
 		m.Version, m.Processors, m.Processor, m.System, m.Go, m.LoadBefore, m.LoadAfter, b.rounds, b.round, b.connections, took.Round(time.Second))
 	for _, line := range b.again {
 		fmt.Fprintf(w, "%s\n\n", line)
+	}
+	if n := load.Again(); n > 0 {
+		fmt.Fprintf(w, "%d calls were made again: they were refused because a process stood still.\n\n", n)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "ROW\tMEDIAN\tFROM\tTO\tWANTED\tREACHED\t")

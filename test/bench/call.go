@@ -32,6 +32,8 @@ type call struct {
 	size                  int
 	// progress asks for reports of it.
 	progress bool
+	// key is an idempotency key, of what can be done once only.
+	key string
 }
 
 var small = call{tool: smallTool, arguments: smallArguments, want: smallAnswer}
@@ -55,6 +57,9 @@ func (c call) modern(s *system) *load.Target {
 	token := ""
 	if c.progress {
 		token = `,"progressToken":1`
+	}
+	if c.key != "" {
+		token += fmt.Sprintf(`,"io.github.busbar-mcp/idempotencyKey":%q`, c.key)
 	}
 	params := fmt.Sprintf(`"name":%q,"arguments":%s,`, c.tool, c.arguments)
 	return c.target(s, rpc(s, "tools/call", c.tool, params, token))
@@ -123,7 +128,14 @@ func openSession(s *system) (string, error) {
 		}
 		return resp, err
 	}
-	resp, err := post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1.0.0"}}}`)
+	var resp *http.Response
+	err := load.Patiently(func() (err error) {
+		resp, err = post("", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1.0.0"}}}`)
+		if err == nil && resp.StatusCode == http.StatusServiceUnavailable {
+			err = fmt.Errorf(`%s: "unavailable"`, resp.Status)
+		}
+		return err
+	})
 	if err != nil {
 		return "", err
 	}

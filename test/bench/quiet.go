@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// quietTime is how long what a system does after its last answer is waited for.
-	quietTime = time.Minute
+	// quietTime is how long what a system does after its last answer is waited for: it tells
+	// one that never ends from a slow disk.
+	quietTime = 5 * time.Minute
 	// look is how often is looked whether a system still works.
 	look = 200 * time.Millisecond
 )

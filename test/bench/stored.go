@@ -33,7 +33,7 @@ func (b *bench) stored(ctx context.Context) error {
 			if err := await(ctx, call{tool: "list_resources", arguments: "{}", want: "result"}.modern(s)); err != nil {
 				return err
 			}
-			if _, err := load.Once(call{tool: "create_resource", arguments: arguments, want: uri}.modern(s)); err != nil {
+			if _, err := load.Once(call{tool: "create_resource", arguments: arguments, want: uri, key: uri}.modern(s)); err != nil {
 				return err
 			}
 			reads = append(reads, &load.Target{Address: s.address, Request: rpc(s, "resources/read", uri, fmt.Sprintf(`"uri":%q,`, uri), ""), Want: []byte(text)})

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,15 +106,8 @@ func (b *bench) floorApart(answers ...[]byte) (*system, error) {
 
 // natsServer runs one as deploy/compose/nats.conf configures it, but for TLS and HTTP.
 func (b *bench) natsServer(s *system, dir, users, payload string) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	at := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return err
-	}
-	config := fmt.Sprintf("server_name: bench\nlisten: %q\nmax_payload: %s\njetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 8GB }\n", at, payload, filepath.Join(dir, "nats"))
+	// It takes a port itself, and says which in a file: one that was free before may not be now.
+	config := fmt.Sprintf("server_name: bench\nlisten: \"127.0.0.1:-1\"\nports_file_dir: %q\nmax_payload: %s\njetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 8GB }\n", dir, payload, filepath.Join(dir, "nats"))
 	if users != "" {
 		config += "include " + users + "\n"
 	}
@@ -122,18 +115,33 @@ func (b *bench) natsServer(s *system, dir, users, payload string) error {
 	if err := os.WriteFile(name, []byte(config), 0o600); err != nil {
 		return err
 	}
-	_, err = b.start(s, process.Command{
+	_, err := b.start(s, process.Command{
 		Name: "nats-server", Path: b.programs.nats, Args: []string{"-c", name},
-		ReadyAt: func() error {
-			c, err := net.Dial("tcp", at)
-			if err != nil {
-				return err
-			}
-			return c.Close()
+		ReadyAt: func() (err error) {
+			s.nats, err = listensAt(dir)
+			return err
 		},
 	})
-	s.nats = "nats://" + at
 	return err
+}
+
+// listensAt is where a NATS server says that it listens.
+func listensAt(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.ports"))
+	if err != nil || len(files) == 0 {
+		return "", errors.Join(err, errors.New("it does not say where it listens"))
+	}
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		return "", err
+	}
+	var ports struct {
+		NATS []string `json:"nats"`
+	}
+	if err := json.Unmarshal(raw, &ports); err != nil || len(ports.NATS) == 0 {
+		return "", errors.Join(err, fmt.Errorf("it says that it listens at %q", raw))
+	}
+	return ports.NATS[0], nil
 }
 
 // dev starts "busbar dev".

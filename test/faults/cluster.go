@@ -40,7 +40,7 @@ func (w *world) ask(ctx context.Context, server, path string, into any) error {
 
 // stream is one as the part has it that leads it, by its name or that of a bucket.
 func (w *world) stream(ctx context.Context, name string) (s stream, leader string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	for {
 		for _, server := range servers {

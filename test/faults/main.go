@@ -97,7 +97,8 @@ func (cl commandLine) run(ctx context.Context) (err error) {
 		}
 	}
 	if report.found() > 0 {
-		return fmt.Errorf("%w; logs and histories are in %s", errFound, dir)
+		// The last lines say what: CI keeps only part of a log.
+		return fmt.Errorf("%w; logs and histories are in %s%s", errFound, dir, report.short())
 	}
 	if cl.Dir == "" {
 		return os.RemoveAll(dir)

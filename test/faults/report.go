@@ -168,6 +168,18 @@ func (r *report) found() (n int) {
 	return n
 }
 
+// short is what was found, a line for each oracle.
+func (r *report) short() string {
+	var b strings.Builder
+	for _, f := range r.results {
+		all := f.byOracle()
+		for _, name := range sorted(all) {
+			fmt.Fprintf(&b, "\n%s: FOUND %s, %d times: %s, such as %.300s", f.figure, name, len(all[name]), oracle.Means[name], all[name][0])
+		}
+	}
+	return b.String()
+}
+
 // version is that of a checkout.
 func version(root string) string {
 	cmd := exec.Command("git", "describe", "--always", "--dirty")

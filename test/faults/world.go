@@ -241,21 +241,37 @@ func (w *world) under(ctx context.Context, l load.Load, faults func(context.Cont
 	if err := h.Write(filepath.Join(w.dir, fmt.Sprintf("history-%d.jsonl", w.runs))); err != nil {
 		return nil, err
 	}
-	r := oracle.Run{Calls: calls, EdgesKilled: w.edges, ServicesKilled: w.notOfEdge}
-	var err error
-	if r.Trail, err = w.trail(ctx, began); err != nil {
+	r, found, err := w.judged(ctx, calls, began)
+	if err != nil {
 		return nil, err
 	}
-	if r.Ran, err = ledger.Read(filepath.Join(w.fleet.Volume("ledger"), "runs")); err != nil {
-		return nil, err
-	}
-	r.Ran = slices.DeleteFunc(r.Ran, func(e ledger.Run) bool { return e.Began.Before(began.Add(time.Second)) })
-	if r.Kept, err = w.kept(ctx); err != nil {
-		return nil, err
-	}
-	w.result.found(oracle.Check(r)...)
+	w.result.found(found...)
 	w.result.counts(r)
 	return calls, nil
+}
+
+// judged is what is known of a run, and what was found. A trail that still lacks an event is
+// read again for a while: an edge that stood still, or a slow disk, has it later than the
+// last look.
+func (w *world) judged(ctx context.Context, calls []history.Call, began time.Time) (r oracle.Run, found []oracle.Finding, err error) {
+	late := func(f oracle.Finding) bool { return f.Oracle == oracle.Begun || f.Oracle == oracle.Ended }
+	for deadline := time.Now().Add(trailTime); ; {
+		r = oracle.Run{Calls: calls, EdgesKilled: w.edges, ServicesKilled: w.notOfEdge}
+		if r.Trail, err = w.trail(ctx, began); err != nil {
+			return r, nil, err
+		}
+		if r.Ran, err = ledger.Read(filepath.Join(w.fleet.Volume("ledger"), "runs")); err != nil {
+			return r, nil, err
+		}
+		r.Ran = slices.DeleteFunc(r.Ran, func(e ledger.Run) bool { return e.Began.Before(began.Add(time.Second)) })
+		if r.Kept, err = w.kept(ctx); err != nil {
+			return r, nil, err
+		}
+		found = oracle.Check(r)
+		if !slices.ContainsFunc(found, late) || time.Now().After(deadline) || pause(ctx, 3*time.Second) != nil {
+			return r, found, nil
+		}
+	}
 }
 
 const databaseURL = "postgres://busbar:busbar@%s/busbar?sslmode=disable"
@@ -309,6 +325,20 @@ func (w *world) busbar(ctx context.Context, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// trailTime is how long the trail may take to have what is on its way to it, and the command
+// to be answered.
+const trailTime = 2 * time.Minute
+
+// asked is busbar, tried again for a while: an edge refuses it, truthfully, while NATS or the
+// audit service stands still.
+func (w *world) asked(ctx context.Context, args ...string) (out []byte, err error) {
+	for deadline := time.Now().Add(trailTime); ; {
+		if out, err = w.busbar(ctx, args...); err == nil || time.Now().After(deadline) || pause(ctx, time.Second) != nil {
+			return out, err
+		}
+	}
+}
+
 // trail is what the trail says of the counted tools, once it has what was on its way:
 // what a reader had that lost its server comes to another after 30 s.
 func (w *world) trail(ctx context.Context, since time.Time) (rows []oracle.Row, err error) {
@@ -330,7 +360,7 @@ func (w *world) trail(ctx context.Context, since time.Time) (rows []oracle.Row, 
 	for range 60 {
 		rows = []oracle.Row{}
 		for _, tool := range oracle.Counted {
-			out, err := w.busbar(ctx, "audit", "export", "--name", tool, "--since", since.UTC().Format(time.RFC3339), "--data-dir", filepath.Join(w.dir, "parts/edge-1/data"))
+			out, err := w.asked(ctx, "audit", "export", "--name", tool, "--since", since.UTC().Format(time.RFC3339), "--data-dir", filepath.Join(w.dir, "parts/edge-1/data"))
 			if err != nil {
 				return nil, err
 			}

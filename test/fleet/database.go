@@ -161,3 +161,17 @@ func other() (*syscall.Credential, error) {
 	}
 	return nil, fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
+
+// orphans reports whether a part is PostgreSQL and still has processes in its directory.
+func (f *Fleet) orphans(name string) bool {
+	part, err := f.part(name)
+	if err != nil || !isDatabase(part) {
+		return false
+	}
+	data := f.data(part)
+	all, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	return slices.ContainsFunc(all, func(cwd string) bool {
+		at, err := os.Readlink(cwd)
+		return err == nil && at == data
+	})
+}

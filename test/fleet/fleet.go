@@ -21,9 +21,9 @@ import (
 
 const (
 	// listenTime is how long a part may take until its ports are open, and stopTime
-	// until it has ended.
-	listenTime = time.Minute
-	stopTime   = time.Minute
+	// until it has ended: far beyond a slow disk, on which PostgreSQL recovers and checkpoints.
+	listenTime = 3 * time.Minute
+	stopTime   = 3 * time.Minute
 	// askEvery is how often is looked whether something has happened.
 	askEvery = 50 * time.Millisecond
 )

@@ -250,9 +250,10 @@ func (f *Fleet) Down(volumes bool) (err error) {
 	return err
 }
 
-// gone waits until a part has ended.
+// gone waits until a part has ended. Of a PostgreSQL that was killed its children end a
+// moment later, and until then it does not start: "shared memory block is still in use".
 func (f *Fleet) gone(name string) error {
-	for deadline := time.Now().Add(stopTime); f.PID(name) != 0; time.Sleep(askEvery) {
+	for deadline := time.Now().Add(stopTime); f.PID(name) != 0 || f.orphans(name); time.Sleep(askEvery) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("%s has not ended", name)
 		}

@@ -34,6 +34,9 @@ func main() {
 	ctx, cancel := context.WithTimeout(ctx, runTime)
 	defer cancel()
 	if err := run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("not done within %v, or interrupted: %w", runTime, err)
+		}
 		fmt.Fprintln(os.Stderr, "FAIL:", err)
 		os.Exit(1)
 	}
@@ -80,7 +83,7 @@ func run(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, f.Down(err == nil))
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "logs are in", dir)
+			fmt.Fprintln(os.Stderr, "logs are in", dir) // its cause is said after that
 		}
 	}()
 	if err := f.Up(ctx); err != nil {
@@ -102,8 +105,11 @@ const (
 	text = `{"text":"seen"}`
 	// many calls at once are more than a visitor may make.
 	many = 200
-	// tries is how often is tried to be refused.
-	tries = 50
+	// refuseTime is how long is tried to be refused, and pause between two tries.
+	refuseTime = 2 * time.Minute
+	pause      = 20 * time.Millisecond
+	// failTime is how long calls fail.
+	failTime = 2 * time.Second
 )
 
 // refused makes calls until one was refused by a limit, and one failed because its service
@@ -113,7 +119,7 @@ func refused(ctx context.Context, f *fleet.Fleet) error {
 	if _, _, err := caller.Post(ctx, edge, "/tools/analyzeText", text, "Authorization", "Bearer bb_nobody"); err != nil {
 		return err
 	}
-	if err := until("a limit refuses a call", func() bool {
+	if err := until(ctx, "a limit refuses a call", func() bool {
 		var limited atomic.Bool
 		var all sync.WaitGroup
 		for range many {
@@ -131,27 +137,36 @@ func refused(ctx context.Context, f *fleet.Fleet) error {
 	if err := f.Signal("text", syscall.SIGKILL); err != nil {
 		return err
 	}
+	var last caller.Answer
 	away := func() bool {
-		a := caller.REST(ctx, edge, caller.Call{Tool: "analyzeText", Arguments: text})
-		return slices.Contains([]string{"unavailable", "peer_lost", "deadline_exceeded"}, a.Reason)
+		last = caller.REST(ctx, edge, caller.Call{Tool: "analyzeText", Arguments: text})
+		return slices.Contains([]string{"unavailable", "peer_lost", "deadline_exceeded"}, last.Reason)
 	}
-	if err := until("a call fails because its service is away", away); err != nil {
-		return err
+	if err := until(ctx, "a call fails because its service is away", away); err != nil {
+		return fmt.Errorf("%w: %v", err, last)
 	}
-	// An edge records so many traces in a second, and the calls above took them all.
-	for end := time.Now().Add(2 * time.Second); away() && time.Now().Before(end); {
-		time.Sleep(50 * time.Millisecond)
+	// An edge records so many traces in a second, and the calls above took them all: one of
+	// a second in which nobody else called is recorded, also by a machine that stood still.
+	for begin, failed := time.Now(), 0; ctx.Err() == nil && (failed < 2 || time.Since(begin) < failTime); {
+		if away() {
+			failed++
+		}
+		time.Sleep(pause)
 	}
 	return f.Start(ctx, "text")
 }
 
-func until(what string, happened func() bool) error {
-	for range tries {
+// until makes something happen. It takes its time between two tries: what was refused by a
+// limit is so again at once.
+func until(ctx context.Context, what string, happened func() bool) error {
+	for end := time.Now().Add(refuseTime); ; time.Sleep(pause) {
 		if happened() {
 			return nil
 		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return fmt.Errorf("%s: it does not within %v", what, refuseTime)
+		}
 	}
-	return fmt.Errorf("%s: it does not", what)
 }
 
 // call makes calls that end in all ways that a panel is about, until ctx ends.

@@ -21,7 +21,7 @@ func TestFaults(t *testing.T) {
 	// away, and one that the same edge died in.
 	good := func() story {
 		w := newWorld(nil, 1)
-		w.outages = []outage{{"edge-1 is killed", at, at.Add(10 * time.Second)}}
+		w.outages = []outage{{what: "edge-1 is killed", began: at, ended: at.Add(10 * time.Second)}}
 		w.wanted = []wanted{
 			{key: "a", kind: "rest write", certainty: once, ended: at.Add(-time.Minute)},
 			{key: "b", kind: "rest write", certainty: never, ended: at},
@@ -56,6 +56,38 @@ func TestFaults(t *testing.T) {
 		found := s.w.faults()
 		if what == "" && len(found) > 0 || what != "" && (len(found) != 1 || found[0].what != what) {
 			t.Errorf("%q is found as %+v", what, found)
+		}
+	}
+}
+
+// TestStoodStill excuses a refusal where the machine stood still, and nothing else.
+func TestStoodStill(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		plant func(*world)
+		want  string
+	}{
+		"a refusal in it": {func(w *world) {
+			w.refused = []refusal{{"rest write", at.Add(time.Second), at.Add(2 * time.Second), caller.Answer{Reason: "unavailable", Executed: "no"}}}
+		}, ""},
+		"a refusal long after it": {func(w *world) {
+			w.refused = []refusal{{"rest write", at.Add(time.Minute), at.Add(time.Minute), caller.Answer{Reason: "unavailable", Executed: "no"}}}
+		}, "a call failed although nothing was away"},
+		"a keyed call in it that never succeeds": {func(w *world) {
+			w.refused = []refusal{{"rest keyed", at.Add(time.Second), at.Add(2 * time.Second), caller.Answer{Reason: "unavailable", Executed: "no"}}}
+		}, "a call with a key does not succeed"},
+		"an effect that is lost in it": {func(w *world) {
+			w.wanted = []wanted{{key: "a", kind: "rest write", certainty: once, ended: at.Add(time.Second)}}
+		}, "an acknowledged effect is lost"},
+	} {
+		w := newWorld(nil, 1)
+		w.stood("the machine", at, at.Add(2*time.Second))
+		c.plant(w)
+		w.judgeAnswers(effects{})
+		found := w.faults()
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].what != c.want) {
+			t.Errorf("%s is found as %+v, not as %q", name, found, c.want)
 		}
 	}
 }

@@ -29,6 +29,9 @@ type fleet struct {
 	all                []*process
 }
 
+// upTime is how long a process may take until it can be used, on a slow disk.
+const upTime = 3 * time.Minute
+
 // metricsToken opens the metrics of edges.
 const metricsToken = "the-metrics-of-a-soak-are-read-with-this"
 
@@ -83,11 +86,11 @@ func startFleet(t *testing.T, bin string) *fleet {
 	for _, e := range f.edges {
 		for _, c := range []caller.Call{{Tool: "look", Arguments: `{"key":"x"}`}, {Tool: "analyzeText", Arguments: `{"text":"x"}`}, {Tool: "delete_resource", Arguments: `{"uri":"soak:none"}`}, {Tool: "batch", Arguments: `{"calls":[{"name":"look","arguments":{"key":"x"}}]}`}} {
 			var a caller.Answer
-			if !eventually(t.Context(), time.Minute, func() bool {
+			if !eventually(t.Context(), upTime, func() bool {
 				a = caller.REST(t.Context(), e.web, c)
 				return a.OK || a.Reason == "unknown_resource"
 			}) {
-				t.Fatalf("%s through %s fails for a minute: %v", c.Tool, e.name, a)
+				t.Fatalf("%s through %s fails for %v: %v", c.Tool, e.name, upTime, a)
 			}
 		}
 	}
@@ -162,7 +165,7 @@ func (p *process) start(t testing.TB) {
 	}
 	if !p.awaitUp(t.Context()) {
 		said, _ := os.ReadFile(p.log)
-		t.Fatalf("%s is not up after a minute\n%s", p.name, said)
+		t.Fatalf("%s\n%s is not up after %v", said[max(0, len(said)-2000):], p.name, upTime)
 	}
 }
 
@@ -190,7 +193,7 @@ func (p *process) begin() error {
 }
 
 func (p *process) awaitUp(ctx context.Context) bool {
-	return p.up == nil || eventually(ctx, time.Minute, p.up)
+	return p.up == nil || eventually(ctx, upTime, p.up)
 }
 
 // kill ends the process with a signal and waits until it is gone; one that does

@@ -71,6 +71,7 @@ func TestSoak(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
 
+	unwatch := w.watch()
 	screen := startScreen(w, m, time.Now().Add(*soakFor))
 	kills := make(chan struct{})
 	go func() {
@@ -82,16 +83,18 @@ func TestSoak(t *testing.T) {
 	w.load(ctx, *workers, *soakFor)
 	<-kills
 	screen.stop()
+	unwatch()
 	w.settle(ctx)
 	m.stop()
 	w.judge(t)
 	m.judge(w)
 
 	screen.summary()
-	for _, fault := range w.faults() {
-		t.Errorf("%s: %d times", fault.what, fault.times)
-	}
-	if t.Failed() {
+	if t.Failed() || len(w.faults()) > 0 {
 		fmt.Fprintf(os.Stderr, "seed %d; logs are in %s\n", *seed, f.keepLogs())
+	}
+	// The last lines say what failed: CI keeps only part of a log.
+	for _, fault := range w.faults() {
+		t.Errorf("%s: %d times, such as %.400s", fault.what, fault.times, fault.examples[0])
 	}
 }

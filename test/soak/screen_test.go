@@ -101,6 +101,12 @@ func (s *screen) summary() {
 	for _, o := range s.w.outages {
 		fmt.Printf("%s to %s  %s\n", o.began.Format(time.TimeOnly), o.ended.Format(time.TimeOnly), o.what)
 	}
+	if n := s.w.stands; n > 0 {
+		fmt.Printf("%d times something stood still by itself; a call may have been refused then\n", n)
+	}
+	for _, o := range s.w.still {
+		fmt.Printf("%s to %s  %s\n", o.began.Format(time.TimeOnly), o.ended.Format(time.TimeOnly), o.what)
+	}
 	for _, f := range s.w.faults() {
 		fmt.Println(s.paint("31", fmt.Sprintf("FAULT %s: %d times", f.what, f.times)))
 		for _, example := range f.examples {

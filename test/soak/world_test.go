@@ -22,7 +22,10 @@ type world struct {
 	wanted  []wanted
 	refused []refusal
 	outages []outage
-	found   []fault
+	// still are the times in which the machine stood still by itself, and what follows.
+	still  []outage
+	stands int
+	found  []fault
 }
 
 // tally counts what became of the calls of one kind.
@@ -58,6 +61,8 @@ type refusal struct {
 type outage struct {
 	what         string
 	began, ended time.Time // the zero time: it lasts
+	// gone is when what was killed had ended; zero until then.
+	gone time.Time
 }
 
 // fault is something that must not happen, once or many times.
@@ -167,7 +172,11 @@ func (w *world) began(what string) (over func()) {
 func (w *world) during(began, ended time.Time) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, o := range w.outages {
+	return overlaps(w.outages, began, ended)
+}
+
+func overlaps(outages []outage, began, ended time.Time) string {
+	for _, o := range outages {
 		if o.began.Before(ended) && (o.ended.IsZero() || o.ended.After(began)) {
 			return o.what
 		}

@@ -178,7 +178,7 @@ func Once(t *Target) ([]byte, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if err := c.Call(); err != nil {
+	if err := Patiently(c.Call); err != nil {
 		return nil, err
 	}
 	return bytes.Clone(c.answer), nil

@@ -49,9 +49,11 @@ func (r Result) Quantile(q float64) time.Duration {
 // there are connections. Latency is from the sending of each call.
 func (c Clients) Closed(ctx context.Context, length time.Duration) (Result, error) {
 	begin := time.Now()
+	// One call is made also where the machine stood still for the whole round.
+	var begun atomic.Bool
 	return c.run(ctx, begin, func() (time.Time, bool) {
 		now := time.Now()
-		return now, now.Sub(begin) < length
+		return now, !begun.Swap(true) || now.Sub(begin) < length
 	})
 }
 
@@ -60,7 +62,7 @@ func (c Clients) Closed(ctx context.Context, length time.Duration) (Result, erro
 // because earlier calls are slow is as late as its user would say it is.
 func (c Clients) Open(ctx context.Context, rate float64, length time.Duration) (Result, error) {
 	begin := time.Now()
-	total := int64(rate * length.Seconds())
+	total := max(1, int64(rate*length.Seconds()))
 	var next atomic.Int64
 	return c.run(ctx, begin, func() (time.Time, bool) {
 		n := next.Add(1) - 1
@@ -86,7 +88,7 @@ func (c Clients) run(ctx context.Context, begin time.Time, next func() (due time
 				if !more {
 					return
 				}
-				if err := one.Call(); err != nil {
+				if err := Patiently(one.Call); err != nil {
 					stop(err)
 					return
 				}

@@ -163,7 +163,7 @@ func (p *Process) end() string {
 	if err != nil || len(data) == 0 {
 		return ""
 	}
-	return "\n" + string(data[max(0, len(data)-4000):])
+	return "\n" + string(data[max(0, len(data)-1500):])
 }
 
 // Stop ends the program in its own way, or kills it.
@@ -208,8 +208,11 @@ func (p *Process) Memory() (int64, error) {
 		return 0, err
 	}
 	var bytes int64
-	for _, s := range all {
+	for i, s := range all {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.pid))
+		if err != nil && i > 0 {
+			continue // a child that has ended, such as one of Postgres
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -1,0 +1,47 @@
+package bus
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+// Progress that has come is told before what the instance says of the call's end, for which
+// it was asked because this process was late.
+func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	arrived := func(f *busv1.Frame) arrival {
+		data, err := proto.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return arrival{msg: &nats.Msg{Subject: "reply", Data: data}}
+	}
+	progress := func(n uint32) arrival {
+		return arrived(&busv1.Frame{Seq: n, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: float64(n)}}})
+	}
+	result := arrived(&busv1.Frame{Seq: 3, Body: &busv1.Frame_Error{Error: &busv1.Error{Message: "no"}}})
+	for name, c := range map[string]struct {
+		waits []arrival
+		told  []float64
+		ended bool
+	}{
+		"nothing has come":         {nil, nil, false},
+		"progress has come":        {[]arrival{progress(1), progress(2)}, []float64{1, 2}, false},
+		"the end has come as well": {[]arrival{progress(1), progress(2), result}, []float64{1, 2}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []float64
+			a := &answer{options: Options{OnFrame: func(f *busv1.Frame) { told = append(told, f.GetProgress().Progress) }}}
+			frame, err := a.rest(t.Context(), &exchange{queue: c.waits})
+			if !slices.Equal(told, c.told) || (frame != nil || err != nil) != c.ended {
+				t.Errorf("told %v, then %v, %v", told, frame, err)
+			}
+		})
+	}
+}
