@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 )
 
@@ -34,15 +35,24 @@ func TestSaveAndRestore(t *testing.T) {
 	settings := func(name string) []string {
 		return append(os.Environ(), path, "BUSBAR_DATA_DIR="+filepath.Join(home, name), "BUSBAR_DATABASE_URL="+strings.Replace(server.URL(), "/postgres?", "/"+name+"?", 1))
 	}
-	shell := func(script string, env ...string) string {
+	// shell runs a script, each command of which may be run again where NATS or Postgres
+	// stood still.
+	shell := func(script string, env ...string) (said string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-		cmd.Dir, cmd.Env = home, env
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s\n%v\n%s", script, err, out)
-		}
-		return string(out)
+		bustest.Eventually(t, "NATS and Postgres are heard", func() bool {
+			cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+			cmd.Dir, cmd.Env = home, env
+			out, err := cmd.CombinedOutput()
+			said = string(out)
+			if err != nil && (bustest.StoodStill(said) || bustest.DatabaseStoodStill(said)) {
+				return false
+			}
+			if err != nil {
+				t.Fatalf("%s\n%v\n%s", script, err, out)
+			}
+			return true
+		})
+		return said
 	}
 	// run starts a system and returns what commands need to reach it.
 	run := func(name string) (env []string, stop func()) {
@@ -79,7 +89,8 @@ func TestSaveAndRestore(t *testing.T) {
 		}
 	}
 	env, stop := run("before")
-	shell(`busbar call create_resource '{"uri":"note://saved","name":"saved","text":"kept"}'; busbar key create laptop --principal me`, env...)
+	shell(`busbar call create_resource '{"uri":"note://saved","name":"saved","text":"kept"}'`, env...)
+	shell(`busbar key create laptop --principal me`, env...)
 	eventually(t, "the call is in the trail", func() error {
 		if out := shell("busbar audit ls", env...); !strings.Contains(out, "create_resource") {
 			return errors.New(out)
