@@ -122,6 +122,7 @@ func (c *client) do(req *busv1.Request) (result []byte, err error) {
 	defer cancel()
 	req.Identity = &busv1.Identity{Principal: "p", Tenant: c.tenant}
 	err = heard(c.t, func() error {
+		req.Id = "" // or the instance takes it for a copy of the call before
 		frame, err := c.caller.Call(ctx, "resource", req, nil)
 		result = frame.GetResult().GetJson()
 		return err
