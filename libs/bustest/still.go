@@ -8,3 +8,9 @@ import "strings"
 func StoodStill(answer string) bool {
 	return strings.Contains(answer, "the audit trail cannot be written") || strings.Contains(answer, "shared state is not reachable")
 }
+
+// DatabaseStoodStill is StoodStill for an answer of a service whose Postgres was silent for too
+// long (250 ms).
+func DatabaseStoodStill(answer string) bool {
+	return strings.Contains(answer, "does not answer; try again shortly") || strings.Contains(answer, "the audit database cannot be read; try again shortly")
+}

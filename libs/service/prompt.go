@@ -100,8 +100,10 @@ func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt,
 	find := func() *prompt { return s.prompts[name] }
 	p := look(s, find)
 	if p == nil && s.refresh != nil && (own == nil || call.Tenant() == "") {
-		s.refresh.now(ctx, s)
-		p = look(s, find)
+		err := s.refresh.now(ctx, s)
+		if p = look(s, find); p == nil && err != nil {
+			return nil, err // it may well be there
+		}
 	}
 	if p == nil {
 		return nil, unknownPrompt(name)

@@ -13,7 +13,8 @@ import (
 // a database that they share. f reads it and changes the service; it runs when an
 // instance starts, when one says Changed, when the bus is back, and every so often,
 // for what was not heard. One call of f runs at a time, for at most 10 s. Its error
-// is logged, and the service goes on as it was. Call it before the service starts.
+// is logged, the service goes on as it was, and f is tried again after half a second, then
+// ever more rarely. Call it before the service starts.
 func (s *Service) Refresh(every time.Duration, f func(context.Context) error) {
 	s.refresh = &refresh{every: every, run: f}
 	s.Go(func(ctx context.Context, conn *bus.Conn) error { return s.refresh.loop(ctx, s, conn) })
@@ -30,8 +31,13 @@ func (s *Service) Changed() {
 	}
 }
 
-// refreshTime bounds one refresh.
-const refreshTime = 10 * time.Second
+const (
+	// refreshTime bounds one refresh.
+	refreshTime = 10 * time.Second
+	// firstRetry is how long after one that failed the next is: what changed is known to have
+	// changed, and a database that was slow for a moment is there again.
+	firstRetry = 500 * time.Millisecond
+)
 
 type refresh struct {
 	every time.Duration
@@ -40,14 +46,16 @@ type refresh struct {
 }
 
 // now refreshes and returns when that is done.
-func (r *refresh) now(ctx context.Context, s *Service) {
+func (r *refresh) now(ctx context.Context, s *Service) error {
 	bounded, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.run(bounded); err != nil && ctx.Err() == nil {
+	err := r.run(bounded)
+	if err != nil && ctx.Err() == nil {
 		s.Logger().Error("the service goes on with what it had: it could not be refreshed", "service", s.name, "error", err)
 	}
+	return err
 }
 
 // loop follows what other instances say.
@@ -64,18 +72,22 @@ func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
 		return err
 	}
 	defer unhook()
+	next, retry := r.every, firstRetry
 	for {
 		// Instances that started together need not come together.
-		timer := time.NewTimer(time.Duration(float64(r.every) * (0.8 + 0.4*rand.Float64())))
+		timer := time.NewTimer(time.Duration(float64(next) * (0.8 + 0.4*rand.Float64())))
 		select {
 		case <-due:
-			r.now(ctx, s)
 		case <-timer.C:
-			r.now(ctx, s)
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
 		}
 		timer.Stop()
+		if r.now(ctx, s) == nil {
+			next, retry = r.every, firstRetry
+		} else {
+			next, retry = min(retry, r.every), min(2*retry, r.every)
+		}
 	}
 }

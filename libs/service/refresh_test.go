@@ -3,10 +3,13 @@ package service_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
@@ -68,4 +71,46 @@ func TestRefresh(t *testing.T) {
 	await(t, "c")
 	await(t, "c") // by itself
 	stopC()
+}
+
+// TestRefreshAgain has a database that does not answer when a change is told: the change is
+// served soon after that, without another word, and meanwhile nobody is told that what may
+// be there is not.
+func TestRefreshAgain(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	tried := make(chan struct{}, 1000)
+	s := quiet(t, "prompts")
+	s.Refresh(time.Hour, func(context.Context) error {
+		defer func() { tried <- struct{}{} }()
+		if away.Load() {
+			return fault.New(fault.Unavailable, "the database does not answer")
+		}
+		s.SetPrompts([]service.ServedPrompt{saying("made", "by another")})
+		return nil
+	})
+	away.Store(true)
+	c := run(t, s)
+	try := func(what string) {
+		t.Helper()
+		select {
+		case <-tried:
+		case <-time.After(bustest.Patience):
+			t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
+		}
+	}
+	try("the refresh at the start")
+	c.fails(prompt("made"), fault.Unavailable)
+	try("the refresh of who asks")
+	for range 2 {
+		try("another refresh, for that one failed")
+	}
+	away.Store(false)
+	bustest.Eventually(t, "it is served, as nobody has asked for it", func() bool {
+		all := c.watch.Services()
+		return len(all) == 1 && len(all[0].Catalogue.GetPrompts()) == 1
+	})
+	if got := c.result(prompt("made")); !strings.Contains(got, `"text":"by another"`) {
+		t.Error(got)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,8 +47,11 @@ func onBoth(t *testing.T, f func(t *testing.T, cfg resource.Env)) {
 // instance puts one more instance on a bus. What it returns takes it off.
 func instance(t *testing.T, url string, cfg resource.Env) (stop func()) {
 	t.Helper()
-	r, err := resource.New(t.Context(), cfg)
-	if err != nil {
+	var r *service.Service
+	if err := heard(t, func() (err error) {
+		r, err = resource.New(t.Context(), cfg)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	running, err := r.Start(t.Context(), bustest.Connect(t, url))
@@ -104,16 +106,31 @@ func (c *client) of(tenant string) *client {
 	return &other
 }
 
-func (c *client) do(req *busv1.Request) ([]byte, error) {
+// heard makes a request until Postgres did not stand still meanwhile.
+func heard(t *testing.T, request func() error) (err error) {
+	t.Helper()
+	bustest.Eventually(t, "Postgres is heard", func() bool {
+		err = request()
+		return err == nil || !bustest.DatabaseStoodStill(err.Error())
+	})
+	return err
+}
+
+func (c *client) do(req *busv1.Request) (result []byte, err error) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), bustest.Patience)
 	defer cancel()
 	req.Identity = &busv1.Identity{Principal: "p", Tenant: c.tenant}
-	frame, err := c.caller.Call(ctx, "resource", req, nil)
+	err = heard(c.t, func() error {
+		req.Id = "" // or the instance takes it for a copy of the call before
+		frame, err := c.caller.Call(ctx, "resource", req, nil)
+		result = frame.GetResult().GetJson()
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return frame.GetResult().GetJson(), nil
+	return result, nil
 }
 
 // call calls a tool with a key and returns its structured content, which must

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -284,7 +285,7 @@ func TestConfig(t *testing.T) {
 // order.
 func TestOutbox(t *testing.T) {
 	onBoth(t, func(t *testing.T, cfg resource.Env) {
-		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db")}, table.Limits{})
+		s, err := table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db"), Wait: bustest.Patience, Work: bustest.Patience}, table.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +300,7 @@ func TestOutbox(t *testing.T) {
 		s.Close() // it died before it published anything
 
 		url := bustest.Server(t)
-		heard := make(chan bus.Updated, 1000)
+		heard := make(chan bus.Updated, 10_000)
 		stop, err := edges.OnUpdated(bustest.Connect(t, url), func(u bus.Updated) { heard <- u })
 		if err != nil {
 			t.Fatal(err)
@@ -307,12 +308,21 @@ func TestOutbox(t *testing.T) {
 		defer stop()
 		instance(t, url, cfg)
 		var got []string
-		for len(got) < len(want) {
-			u := <-heard
+		told := map[string]bool{}
+		for late := time.After(bustest.Patience); len(got) < len(want); {
+			var u bus.Updated
+			select {
+			case u = <-heard:
+			case <-late:
+				t.Fatalf("%d of %d are told in %v", len(got), len(want), bustest.Patience)
+			}
 			if u.Service != "resource" || u.Tenant != "t" || !u.Listed {
 				t.Fatalf("%+v", u)
 			}
-			got = append(got, u.URI)
+			if !told[u.URI] { // what Postgres was too slow to forget is told again
+				told[u.URI] = true
+				got = append(got, u.URI)
+			}
 		}
 		if !slices.Equal(got, want) {
 			t.Error("not in order")

@@ -25,7 +25,7 @@ func (w *world) ask(t *testing.T, d *door, token string) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	a, err := d.send(ctx, w, d, auth("Bearer "+token))
+	a, err := d.heard(ctx, t, w, func() http.Header { return auth("Bearer " + token) })
 	if err != nil {
 		t.Error(err)
 	}

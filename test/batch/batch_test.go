@@ -123,37 +123,6 @@ func (w *world) service(t *testing.T) *service.Service {
 	return s
 }
 
-// connect connects the official client as a user to one of the edges.
-func (w *world) connect(t *testing.T, at int, user string, options *mcp.ClientOptions) *mcp.ClientSession {
-	t.Helper()
-	s, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options).Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: w.edges[at] + "/mcp", HTTPClient: &http.Client{Transport: as{user}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-func call(t *testing.T, s *mcp.ClientSession, tool, arguments string, out any) *mcp.CallToolResult {
-	t.Helper()
-	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := json.Marshal(r.StructuredContent)
-	if text, ok := r.Content[0].(*mcp.TextContent); ok && strings.HasPrefix(text.Text, "{") {
-		raw = []byte(text.Text) // the same, and numbers are not doubles
-	}
-	if err == nil && out != nil && !r.IsError {
-		err = json.Unmarshal(raw, out)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, raw)
-	}
-	return r
-}
-
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -206,25 +175,6 @@ func TestBatch(t *testing.T) {
 			t.Errorf("approval of %+v: %s", out.Results[4], answer)
 		}
 	}
-}
-
-func (w *world) approve(t *testing.T, at int, user, id string) string {
-	t.Helper()
-	return w.post(t, at, user, "/approvals/"+id, `{"approve":true}`)
-}
-
-func (w *world) post(t *testing.T, at int, user, path, body string) string {
-	t.Helper()
-	resp, err := (&http.Client{Transport: as{user}}).Post(w.edges[at]+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var b strings.Builder
-	if err := resp.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // Results that are too large together lose some, and say so.
@@ -284,16 +234,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func receive[T any](t *testing.T, what string, from <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-from:
-	case <-time.After(bustest.Patience):
-		t.Fatalf("did not happen in %v: %s", bustest.Patience, what)
-	}
-	return v
-}
-
 // A plan is written as a resource of its caller's tenant, in the words of its
 // task, and never over another unless that is wanted.
 func TestWritePlan(t *testing.T) {
@@ -314,21 +254,29 @@ func TestWritePlan(t *testing.T) {
 	if !ok || link.URI != out.URI || link.Name != "Перенести биллинг в Postgres без простоя" {
 		t.Errorf("%+v", r.Content)
 	}
-	read, err := watcher.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
-	if err != nil {
-		t.Fatal(err)
+	read := func() *mcp.ResourceContents {
+		t.Helper()
+		var r *mcp.ReadResourceResult
+		if err := heard(t, func() (err error) {
+			r, err = watcher.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return r.Contents[0]
 	}
-	text := read.Contents[0].Text
+	first := read()
+	text := first.Text
 	for _, step := range out.Plan {
 		if !strings.Contains(text, fmt.Sprintf("- [ ] **%d.** %s", step.ID, step.Description)) {
 			t.Errorf("step %d is not in\n%s", step.ID, text)
 		}
 	}
-	if read.Contents[0].MIMEType != "text/markdown" || !strings.Contains(text, "Откат за 5 минут") {
-		t.Errorf("%s\n%s", read.Contents[0].MIMEType, text)
+	if first.MIMEType != "text/markdown" || !strings.Contains(text, "Откат за 5 минут") {
+		t.Errorf("%s\n%s", first.MIMEType, text)
 	}
 
-	if err := watcher.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}); err != nil {
+	if err := heard(t, func() error { return watcher.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}) }); err != nil {
 		t.Fatal(err)
 	}
 	if r := call(t, s, "writePlan", `{`+arguments+`}`, nil); !r.IsError || !strings.Contains(r.Content[0].(*mcp.TextContent).Text, "replace: true") {
@@ -352,15 +300,11 @@ func TestWritePlan(t *testing.T) {
 			return false
 		}
 	})
-	read, err = watcher.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// What was written is what the other tools take.
 	var kept struct {
 		Plan json.RawMessage `json:"plan"`
 	}
-	if err := json.Unmarshal([]byte(read.Contents[0].Text), &kept); err != nil {
+	if err := json.Unmarshal([]byte(read().Text), &kept); err != nil {
 		t.Fatal(err)
 	}
 	var valid planning.ValidateOut

@@ -232,8 +232,14 @@ func answerTo(t *testing.T, r *http.Request) (answer string) {
 	return answer
 }
 
-// converse plays a conversation.
+// converse plays a conversation, from its beginning where NATS was not heard meanwhile.
 func converse(t *testing.T, url, script string) {
+	t.Helper()
+	bustest.Eventually(t, "NATS is heard", func() bool { return conversed(t, url, script) })
+}
+
+// conversed reports whether NATS was heard.
+func conversed(t *testing.T, url, script string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
@@ -255,10 +261,13 @@ func converse(t *testing.T, url, script string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			last = string(got)
+			if last = string(got); bustest.StoodStill(last) {
+				return false
+			}
 			same(t, "the conversation", last, message)
 		default:
 			t.Errorf("nobody says %q", lines.Text())
 		}
 	}
+	return true
 }

@@ -1,7 +1,9 @@
 package docs
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database/databasetest"
 )
 
@@ -34,18 +37,28 @@ func TestSaveAndRestore(t *testing.T) {
 	settings := func(name string) []string {
 		return append(os.Environ(), path, "BUSBAR_DATA_DIR="+filepath.Join(home, name), "BUSBAR_DATABASE_URL="+strings.Replace(server.URL(), "/postgres?", "/"+name+"?", 1))
 	}
-	shell := func(script string, env ...string) string {
+	// shell runs a script, each command of which may be run again where NATS or Postgres
+	// stood still.
+	shell := func(script string, env ...string) (said string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-		cmd.Dir, cmd.Env = home, env
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s\n%v\n%s", script, err, out)
-		}
-		return string(out)
+		bustest.Eventually(t, "NATS and Postgres are heard", func() bool {
+			cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+			cmd.Dir, cmd.Env = home, env
+			out, err := cmd.CombinedOutput()
+			said = string(out)
+			if err != nil && (bustest.StoodStill(said) || bustest.DatabaseStoodStill(said)) {
+				return false
+			}
+			if err != nil {
+				t.Fatalf("%s\n%v\n%s", script, err, out)
+			}
+			return true
+		})
+		return said
 	}
-	// run starts a system and returns what commands need to reach it.
-	run := func(name string) (env []string, stop func()) {
+	// begin starts a system and returns what commands need to reach it, or what it said
+	// before it ended.
+	begin := func(name string) (env []string, stop func(), said string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), filepath.Join(home, "bin", "busbar"), "dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
 		cmd.Env, cmd.WaitDelay = settings(name), time.Minute
@@ -58,17 +71,14 @@ func TestSaveAndRestore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said strings.Builder
-		ready := regexp.MustCompile(`ready: mcp=(http://\S+)/mcp nats=(nats://\S+) data=(.*)\n`)
-		var at []string
-		for buf := make([]byte, 512); at == nil; at = ready.FindStringSubmatch(said.String()) {
-			n, err := out.Read(buf)
-			said.Write(buf[:n])
-			if err != nil && !errors.Is(err, io.EOF) || n == 0 {
-				t.Fatalf("it is not ready: %v\n%s", err, errs.String())
-			}
+		read := bufio.NewReader(out)
+		line, err := read.ReadString('\n')
+		at := regexp.MustCompile(`ready: mcp=(http://\S+)/mcp nats=(nats://\S+) data=(.*)\n`).FindStringSubmatch(line)
+		if at == nil {
+			err = errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+			return nil, nil, fmt.Sprintf("%v\n%s%s", err, line, errs.String())
 		}
-		go func() { _, _ = io.Copy(io.Discard, out) }()
+		go func() { _, _ = io.Copy(io.Discard, read) }()
 		env = append(settings(name), "BUSBAR_URL="+at[1], "BUSBAR_NATS="+at[2], "BUSBAR_NATS_NKEY="+filepath.Join(home, name, "users", "operator.secret"))
 		return env, func() {
 			t.Helper()
@@ -76,10 +86,23 @@ func TestSaveAndRestore(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Fatalf("busbar dev ended: %v\n%s", err, errs.String())
 			}
-		}
+		}, ""
+	}
+	run := func(name string) (env []string, stop func()) {
+		t.Helper()
+		bustest.Eventually(t, "Postgres is heard", func() bool { // or it ends, to be started again
+			var said string
+			env, stop, said = begin(name)
+			if stop == nil && !strings.Contains(said, "does not answer") {
+				t.Fatalf("it is not ready: %s", said)
+			}
+			return stop != nil
+		})
+		return env, stop
 	}
 	env, stop := run("before")
-	shell(`busbar call create_resource '{"uri":"note://saved","name":"saved","text":"kept"}'; busbar key create laptop --principal me`, env...)
+	shell(`busbar call create_resource '{"uri":"note://saved","name":"saved","text":"kept"}'`, env...)
+	shell(`busbar key create laptop --principal me`, env...)
 	eventually(t, "the call is in the trail", func() error {
 		if out := shell("busbar audit ls", env...); !strings.Contains(out, "create_resource") {
 			return errors.New(out)

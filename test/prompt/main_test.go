@@ -53,13 +53,22 @@ type world struct {
 	config prompt.Env
 }
 
+// build makes another instance.
+func (w *world) build(t *testing.T) (s *service.Service) {
+	t.Helper()
+	if err := heard(t, func() (err error) {
+		s, err = prompt.New(t.Context(), w.config)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // instance puts another instance on the bus until stop is called.
 func (w *world) instance(t *testing.T) (stop func()) {
 	t.Helper()
-	s, err := prompt.New(t.Context(), w.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.build(t)
 	running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
 	if err != nil {
 		t.Fatal(err)
@@ -120,9 +129,9 @@ func connect(t *testing.T, url, version string) *client {
 	hears := &hears{opened: make(chan struct{})}
 	var session *mcp.ClientSession
 	var err error
-	bustest.Eventually(t, "NATS is heard", func() bool {
+	err = heard(t, func() error {
 		session, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: hears}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-		return err == nil || !bustest.StoodStill(err.Error())
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +165,16 @@ func receive(t *testing.T, what string, from <-chan struct{}) {
 	}
 }
 
+// heard makes a request until neither NATS nor Postgres stood still meanwhile.
+func heard(t *testing.T, request func() error) (err error) {
+	t.Helper()
+	bustest.Eventually(t, "NATS and Postgres are heard", func() bool {
+		err = request()
+		return err == nil || !bustest.StoodStill(err.Error()) && !bustest.DatabaseStoodStill(err.Error())
+	})
+	return err
+}
+
 // call calls a tool with arguments in JSON and reads its structured result.
 func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any, error) {
 	t.Helper()
@@ -165,9 +184,9 @@ func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any
 	}
 	var r *mcp.CallToolResult
 	var err error
-	bustest.Eventually(t, "NATS is heard", func() bool { // with a key it looks for an earlier call
+	err = heard(t, func() error { // with a key it looks for an earlier call
 		r, err = c.CallTool(t.Context(), params)
-		return err == nil || !bustest.StoodStill(err.Error())
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +210,11 @@ func (c *client) do(t *testing.T, tool, arguments string) map[string]any {
 // get is prompts/get; the texts of its messages.
 func (c *client) get(t *testing.T, name string, arguments map[string]string) ([]string, error) {
 	t.Helper()
-	r, err := c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: arguments})
+	var r *mcp.GetPromptResult
+	err := heard(t, func() (err error) {
+		r, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: arguments})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,8 +31,11 @@ func TestStarters(t *testing.T) {
 			t.Run(version, func(t *testing.T) {
 				t.Parallel()
 				c := connect(t, url, version)
-				r, err := c.ListPrompts(t.Context(), nil)
-				if err != nil {
+				var r *mcp.ListPromptsResult
+				if err := heard(t, func() (err error) {
+					r, err = c.ListPrompts(t.Context(), nil)
+					return err
+				}); err != nil {
 					t.Fatal(err)
 				}
 				names := []string{}
@@ -74,10 +78,13 @@ func TestArguments(t *testing.T) {
 		_, err := c.get(t, "nobody", nil)
 		refused(t, err, -32602)
 		complete := func(argument, typed string) []string {
-			r, err := c.Complete(t.Context(), &mcp.CompleteParams{
-				Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "code_review"}, Argument: mcp.CompleteParamsArgument{Name: argument, Value: typed},
-			})
-			if err != nil {
+			var r *mcp.CompleteResult
+			if err := heard(t, func() (err error) {
+				r, err = c.Complete(t.Context(), &mcp.CompleteParams{
+					Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "code_review"}, Argument: mcp.CompleteParamsArgument{Name: argument, Value: typed},
+				})
+				return err
+			}); err != nil {
 				t.Fatal(err)
 			}
 			return r.Completion.Values
@@ -234,10 +241,7 @@ func TestRepetition(t *testing.T) {
 // Without the database prompts are served as before, and changes are refused.
 func TestDatabaseAway(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
-		s, err := prompt.New(t.Context(), w.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := w.build(t)
 		running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
 		if err != nil {
 			t.Fatal(err)
@@ -248,7 +252,7 @@ func TestDatabaseAway(t *testing.T) {
 		if got, err := c.get(t, "code_review", map[string]string{"code": "x"}); err != nil || len(got) != 1 {
 			t.Errorf("%q %v", got, err)
 		}
-		_, err = c.call(t, "create_prompt", "{"+greeting("x")+"}", "")
+		_, err = c.CallTool(t.Context(), &mcp.CallToolParams{Name: "create_prompt", Arguments: json.RawMessage("{" + greeting("x") + "}")})
 		if wire := refused(t, err, 1503); !strings.Contains(string(wire.Data), `"executed":"no"`) {
 			t.Errorf("%s %s", wire.Message, wire.Data)
 		}

@@ -85,26 +85,61 @@ func connect(t testing.TB, url, version string) *client {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	var err error
-	bustest.Eventually(t, "NATS is heard", func() bool {
+	if err := heard(t, func() (err error) {
 		c.ClientSession, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
-		return err == nil || !bustest.StoodStill(err.Error())
-	})
-	if err != nil {
+		return err
+	}); err != nil {
 		t.Fatalf("connect in %s: %v", version, err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
+// heard makes a request until neither NATS nor Postgres stood still meanwhile.
+func heard(t testing.TB, request func() error) (err error) {
+	t.Helper()
+	bustest.Eventually(t, "NATS and Postgres are heard", func() bool {
+		err = request()
+		return err == nil || !bustest.StoodStill(err.Error()) && !bustest.DatabaseStoodStill(err.Error())
+	})
+	return err
+}
+
+// subscribe has the client hear of a resource.
+func (c *client) subscribe(uri string) {
+	c.t.Helper()
+	if err := heard(c.t, func() error { return c.Subscribe(c.t.Context(), &mcp.SubscribeParams{URI: uri}) }); err != nil {
+		c.t.Fatalf("subscribe: %v", err)
+	}
+}
+
+// read is resources/read.
+func (c *client) read(uri string) (r *mcp.ReadResourceResult, err error) {
+	c.t.Helper()
+	err = heard(c.t, func() (err error) {
+		r, err = c.ReadResource(c.t.Context(), &mcp.ReadResourceParams{URI: uri})
+		return err
+	})
+	return r, err
+}
+
+// list is resources/list.
+func (c *client) list(cursor string) (r *mcp.ListResourcesResult, err error) {
+	c.t.Helper()
+	err = heard(c.t, func() (err error) {
+		r, err = c.ListResources(c.t.Context(), &mcp.ListResourcesParams{Cursor: cursor})
+		return err
+	})
+	return r, err
+}
+
 // call calls a tool that must succeed.
 func (c *client) call(tool string, arguments map[string]any) map[string]any {
 	c.t.Helper()
 	var result *mcp.CallToolResult
-	var err error
-	bustest.Eventually(c.t, "NATS is heard", func() bool {
+	err := heard(c.t, func() (err error) {
 		result, err = c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		return err == nil || !bustest.StoodStill(err.Error())
+		return err
 	})
 	if err != nil || result.IsError {
 		c.t.Fatalf("%s: %+v %v", tool, result, err)
@@ -160,9 +195,7 @@ func TestUpdatesReachEverybody(t *testing.T) {
 			listeners := map[string]*client{}
 			for _, version := range []string{legacy, modern} {
 				c := connect(t, edges[0], version)
-				if err := c.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
-					t.Fatalf("subscribe in %s: %v", version, err)
-				}
+				c.subscribe(uri)
 				listeners[version] = c
 			}
 			n := 0
@@ -178,7 +211,7 @@ func TestUpdatesReachEverybody(t *testing.T) {
 					n++
 					writer.call("create_resource", map[string]any{"uri": fmt.Sprintf("more:%d", n), "text": "x"})
 				})
-				read, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+				read, err := c.read(uri)
 				if err != nil || len(read.Contents) != 1 || read.Contents[0].MIMEType != "text/plain" {
 					t.Errorf("%s reads %+v %v", version, read, err)
 				}
@@ -221,7 +254,7 @@ func TestManyResources(t *testing.T) {
 				begin, pages := time.Now(), 0
 				var got []string
 				for cursor := ""; ; pages++ {
-					page, err := c.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: cursor})
+					page, err := c.list(cursor)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -236,11 +269,11 @@ func TestManyResources(t *testing.T) {
 				if len(got) != many || pages < 2 || !slices.IsSorted(got) || len(slices.Compact(got)) != many {
 					t.Errorf("%d resources", len(got))
 				}
-				_, err := c.ListResources(t.Context(), &mcp.ListResourcesParams{Cursor: "forged"})
+				_, err := c.list("forged")
 				if code(err) != -32602 {
 					t.Errorf("a forged cursor: %v", err)
 				}
-				_, err = c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "none:1"})
+				_, err = c.read("none:1")
 				if want := map[string]int64{legacy: -32002, modern: -32602}[version]; code(err) != want {
 					t.Errorf("a URI that is not stored: %v", err)
 				}
@@ -293,9 +326,7 @@ func TestDatabaseAway(t *testing.T) {
 	url := startEdge(t, bus)
 	c := connect(t, url, legacy)
 	c.call("create_resource", map[string]any{"uri": "a:1", "text": "1"})
-	if err := c.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "a:1"}); err != nil {
-		t.Fatal(err)
-	}
+	c.subscribe("a:1")
 	hears(t, "the client", c.updated, func() { c.call("update_resource", map[string]any{"uri": "a:1", "text": "2"}) })
 
 	server.Kill()

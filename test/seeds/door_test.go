@@ -201,13 +201,16 @@ func openPipe(t *testing.T, env []string, args ...string) *pipe {
 	return p
 }
 
-func (p *pipe) send(t *testing.T, body string) ([]byte, [][]byte) {
+func (p *pipe) send(t *testing.T, body string) (answer []byte, notes [][]byte) {
 	t.Helper()
-	line := []byte(strings.ReplaceAll(body, "\n", " "))
-	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		t.Fatal(err)
-	}
-	return p.answer(t, body)
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		if _, err := io.WriteString(p.in, strings.ReplaceAll(body, "\n", " ")+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer, notes = p.answer(t, body)
+		return !bustest.StoodStill(string(answer))
+	})
+	return answer, notes
 }
 
 // stream is HTTP with SSE: messages are posted, and answered on a stream.
@@ -250,13 +253,16 @@ func openStream(t *testing.T, url string) *stream {
 	return s
 }
 
-func (s *stream) send(t *testing.T, body string) ([]byte, [][]byte) {
+func (s *stream) send(t *testing.T, body string) (answer []byte, notes [][]byte) {
 	t.Helper()
-	refused, got := s.post(t, body)
-	if refused {
-		return got, nil
-	}
-	return s.answer(t, body)
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		refused, got := s.post(t, body)
+		if answer, notes = got, nil; !refused {
+			answer, notes = s.answer(t, body)
+		}
+		return !bustest.StoodStill(string(answer))
+	})
+	return answer, notes
 }
 
 // post hands a message in. What is no message is refused there and then.

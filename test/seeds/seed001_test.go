@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/busbar-mcp/busbar/libs/bustest"
 )
 
 // seed001 are the requests of seed 001 over plain HTTP, in their order: what one
@@ -224,13 +226,17 @@ func webSocket(t *testing.T, base string) {
 	defer func() { _ = c.CloseNow() }()
 	for _, r := range seed001Socket {
 		t.Run(r.name, func(t *testing.T) {
-			if err := c.Write(ctx, websocket.MessageText, []byte(r.message)); err != nil {
-				t.Fatal(err)
-			}
-			_, got, err := c.Read(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var got []byte
+			bustest.Eventually(t, "NATS is heard", func() bool {
+				if err := c.Write(ctx, websocket.MessageText, []byte(r.message)); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if _, got, err = c.Read(ctx); err != nil {
+					t.Fatal(err)
+				}
+				return !bustest.StoodStill(string(got))
+			})
 			checkHolds(t, got, `{"id": "unique-request-id"}`)
 			checkHolds(t, got, r.want)
 		})

@@ -155,27 +155,49 @@ type question struct {
 var askers = map[string]func(t *testing.T, w *world, key string) question{
 	"streamable": func(t *testing.T, w *world, key string) question {
 		id := w.session(t, ada)
-		s := w.stream(t, 0, ada, "POST", "/mcp", approved(key), in(id)...)
-		return question{s.data("elicitation/create").member("id"), func(m string) { w.do(t, ada, "POST", "/mcp", m, in(id)...) }, func() { s.until(`"id":5`) }}
+		var s *stream
+		asked := asks(t, func() answer {
+			s = w.stream(t, 0, ada, "POST", "/mcp", approved(key), in(id)...)
+			return s.data(`"id":`)
+		})
+		return question{asked, func(m string) { w.do(t, ada, "POST", "/mcp", m, in(id)...) }, func() { s.until(`"id":5`) }}
 	},
 	"websocket": func(t *testing.T, w *world, key string) question {
 		s := w.socket(t, ada, "/ws", "mcp")
 		s.send(initialize)
 		s.until(`"id":1`)
 		s.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		s.send(approved(key))
-		return question{s.until("elicitation/create").member("id"), s.send, func() { s.until(`"id":5`) }}
+		asked := asks(t, func() answer {
+			s.send(approved(key))
+			return s.until(`"id":`)
+		})
+		return question{asked, s.send, func() { s.until(`"id":5`) }}
 	},
 	"sse": func(t *testing.T, w *world, key string) question {
 		s := w.stream(t, 0, ada, "GET", "/sse", "")
 		path := s.data("/messages").body
 		post := func(m string) { w.do(t, ada, "POST", path, m) }
-		post(initialize)
-		s.until(`"id":1`)
+		heard(t, func() answer {
+			post(initialize)
+			return s.data(`"id":1`)
+		})
 		post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		post(approved(key))
-		return question{s.data("elicitation/create").member("id"), post, func() { s.until(`"id":5`) }}
+		asked := asks(t, func() answer {
+			post(approved(key))
+			return s.data(`"id":`)
+		})
+		return question{asked, post, func() { s.until(`"id":5`) }}
 	},
+}
+
+// asks is the id of what she is asked after a call; one that NATS was not heard for is made again.
+func asks(t *testing.T, call func() answer) string {
+	t.Helper()
+	a := heard(t, call)
+	if !a.says("elicitation/create") {
+		t.Fatalf("she is not asked: %s", a.body)
+	}
+	return a.member("id")
 }
 
 func approved(key string) string {

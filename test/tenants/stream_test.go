@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"bufio"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,7 +23,16 @@ type stream struct {
 // stream opens one as somebody.
 func (w *world) stream(t *testing.T, at int, token, method, path, body string, headers ...string) *stream {
 	t.Helper()
-	resp := w.open(t, at, token, method, path, body, headers...)
+	var resp *http.Response
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		resp = w.open(t, at, token, method, path, body, headers...)
+		if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+			return true
+		}
+		a := read(t, resp)
+		resp.Body = io.NopCloser(strings.NewReader(a.body))
+		return !bustest.StoodStill(a.body)
+	})
 	s := &stream{t: t, status: resp.StatusCode, header: resp.Header, lines: make(chan string, 1000)}
 	s.close = func() { _ = resp.Body.Close() }
 	t.Cleanup(s.close)

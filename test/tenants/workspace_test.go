@@ -92,7 +92,11 @@ func TestWorkspaceOfATenant(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	top := w.withWorkspace(t)
-	for way, read := range files {
+	for way, try := range files {
+		read := func(t *testing.T, w *world, token, path string) answer {
+			t.Helper()
+			return heard(t, func() answer { return try(t, w, token, path) })
+		}
 		for _, token := range []string{bob, nobody} {
 			is, isNot := read(t, w, token, "acmeroot/plan"), read(t, w, token, "noneroot/plan")
 			if is.status != isNot.status || strings.ReplaceAll(is.body, "acmeroot", "noneroot") != isNot.body || is.says("ONLY") || is.says(top) {

@@ -209,12 +209,32 @@ func (w *world) serve(t testing.TB, audit edge.Audit, services ...string) (n nod
 			t.Errorf("serve: %v", err)
 		}
 	})
-	conn, err := rpc.NewClient(l.GRPC.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := rpc.NewClient(l.GRPC.Addr().String(), rpc.WithTransportCredentials(insecure.NewCredentials()), rpc.WithUnaryInterceptor(untilHeard))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return node{l.HTTP.Addr().String(), gatewayv1.NewGatewayServiceClient(conn)}
+}
+
+// untilHeard makes calls of gRPC until NATS was heard meanwhile; the deadline of a call ends it.
+func untilHeard(ctx context.Context, method string, req, reply any, conn *rpc.ClientConn, invoke rpc.UnaryInvoker, opts ...rpc.CallOption) error {
+	for {
+		err := invoke(ctx, method, req, reply, conn, opts...)
+		if err == nil || !bustest.StoodStill(err.Error()) {
+			return err
+		}
+	}
+}
+
+// heard makes a request until NATS was heard meanwhile, for those whose way does not.
+func heard(t *testing.T, request func() answer) (a answer) {
+	t.Helper()
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		a = request()
+		return !bustest.StoodStill(a.body)
+	})
+	return a
 }
 
 // answer is what a request comes to.
@@ -243,19 +263,20 @@ func (a answer) member(path string) string {
 }
 
 // do makes a request of HTTP of the first edge as somebody, by their token.
-func (w *world) do(t *testing.T, token, method, path, body string, headers ...string) (a answer) {
+func (w *world) do(t *testing.T, token, method, path, body string, headers ...string) answer {
 	t.Helper()
-	bustest.Eventually(t, "NATS is heard", func() bool {
-		resp := w.open(t, 0, token, method, path, body, headers...)
-		defer func() { _ = resp.Body.Close() }()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a = answer{resp.StatusCode, resp.Header, string(b)}
-		return !bustest.StoodStill(a.body)
-	})
-	return a
+	return heard(t, func() answer { return read(t, w.open(t, 0, token, method, path, body, headers...)) })
+}
+
+// read reads a response to its end.
+func read(t *testing.T, resp *http.Response) answer {
+	t.Helper()
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
 // open makes a request of an edge whose answer may be a stream. Close its body.
@@ -335,7 +356,7 @@ func md(t *testing.T, token string) context.Context {
 // of either.
 func asUnknown(t *testing.T, what, token string, made, never string, try func(id string) answer) {
 	t.Helper()
-	is, isNot := try(made), try(never)
+	is, isNot := heard(t, func() answer { return try(made) }), heard(t, func() answer { return try(never) })
 	switch {
 	case token == nobody && (is.status != http.StatusUnauthorized || isNot.status != http.StatusUnauthorized):
 		t.Errorf("%s by nobody: %d %s", what, is.status, is.body)

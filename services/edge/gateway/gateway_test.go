@@ -163,7 +163,13 @@ func (w *world) fails(t *testing.T, c *gateway.Call, reason fault.Reason, execut
 
 func (w *world) works(t *testing.T, c *gateway.Call) *gateway.Answer {
 	t.Helper()
-	answer, err := w.gateway.Do(t.Context(), c, nil)
+	var answer *gateway.Answer
+	var err error
+	bustest.Eventually(t, "NATS is heard", func() bool {
+		again := *c
+		answer, err = w.gateway.Do(t.Context(), &again, nil)
+		return err == nil || !bustest.StoodStill(err.Error())
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,11 +154,19 @@ func TestBounds(t *testing.T) {
 			for i := range requirements {
 				requirements[i] = strings.Repeat(unit, 300/len(unit)+1)
 			}
-			start := time.Now()
-			read := task.Read(strings.Repeat(unit, (32<<10)/len(unit)), requirements, "")
-			p := plan.Make(read)
-			if d := time.Since(start); d > 10*time.Second {
-				t.Errorf("took %v", d)
+			// What other programs do at the same time only adds to the time that it takes, so
+			// one run in three will do.
+			var read *task.Task
+			var p *plan.Plan
+			took := time.Hour
+			for n := 0; n < 3 && took > 10*time.Second; n++ {
+				start := time.Now()
+				read = task.Read(strings.Repeat(unit, (32<<10)/len(unit)), requirements, "")
+				p = plan.Make(read)
+				took = time.Since(start)
+			}
+			if took > 10*time.Second {
+				t.Errorf("took %v", took)
 			}
 			sound(t, read, p)
 			size := 0

@@ -82,7 +82,9 @@ func TestH1RoomOfATenant(t *testing.T) {
 			t.Parallel()
 			// What is said of a resource counts as its content does.
 			about := func(uri string) int64 { return int64(len(uri) + len("n") + len("text/plain") + len("null")) }
-			s := openWithin(t, place(t), table.Limits{Resources: 4, Bytes: 1000 + about("memo://keyed") + 3*about("memo://00"), Calls: 5})
+			cfg := place(t)
+			cfg.Wait = patient
+			s := openWithin(t, cfg, table.Limits{Resources: 4, Bytes: 1000 + about("memo://keyed") + 3*about("memo://00"), Calls: 5})
 			create := func(tenant, uri string, size int, once store.Once) error {
 				_, err := s.Create(t.Context(), store.Resource{Tenant: tenant, URI: uri, Name: "n", MIMEType: "text/plain"}, storetest.Text(strings.Repeat("x", size)), once)
 				return err
