@@ -52,7 +52,9 @@ func TestH8AnApprovalIsForTheToolAsItWas(t *testing.T) {
 	offer("deletes")
 	bustest.Eventually(t, "the tool is another", func() bool { return definition() != "" && definition() != before })
 
-	if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, held, true, nil); !fault.Is(err, fault.Conflict) {
+	if _, err := heard(t, func() (*gateway.Answer, error) {
+		return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{}, held, true, nil)
+	}); !fault.Is(err, fault.Conflict) {
 		t.Errorf("the held call: %v", err)
 	}
 	if _, err := other.FindHeld(t.Context(), "desk", gateway.Credentials{}, held); !fault.Is(err, fault.UnknownApproval) {

@@ -99,7 +99,9 @@ func TestApprovalOfHeldCall(t *testing.T) {
 		return data.Approval
 	}
 	approve := func(g *gateway.Gateway, who, id string, yes bool) error {
-		_, err := g.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, yes, nil)
+		_, err := heard(t, func() (*gateway.Answer, error) {
+			return g.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, yes, nil)
+		})
 		return err
 	}
 	// list is what waits for somebody.

@@ -84,7 +84,7 @@ func TestSomebodyElseApproves(t *testing.T) {
 		return len(all)
 	}
 	decide := func(who, id string, yes bool) (*gateway.Answer, error) {
-		return w.gateway.Approve(t.Context(), "desk", as(who), id, yes, nil)
+		return heard(t, func() (*gateway.Answer, error) { return w.gateway.Approve(t.Context(), "desk", as(who), id, yes, nil) })
 	}
 	id := hold("acme/ada", "approved")
 	for _, who := range []string{"acme/ada", "acme/bob", "beta/root", "beta/ada"} {

@@ -135,7 +135,9 @@ func TestElicitationOfHostileServices(t *testing.T) {
 
 	a.form.Store(`{"type":"object"}`)
 	answer := func(id string) error {
-		_, err := w.gateway.Answer(t.Context(), "desk", bob, id, []byte(`{"ok":{"action":"accept"}}`), nil)
+		_, err := heard(t, func() (*gateway.Answer, error) {
+			return w.gateway.Answer(t.Context(), "desk", bob, id, []byte(`{"ok":{"action":"accept"}}`), nil)
+		})
 		return err
 	}
 	id, _ := elicitation(t, ask())
@@ -165,7 +167,9 @@ func TestElicitationOfAnonymousCallers(t *testing.T) {
 	_, err := w.gateway.Do(t.Context(), c, nil)
 	id, _ := elicitation(t, err)
 	answer := func(address, with string) error {
-		_, err := w.gateway.Answer(t.Context(), "desk", from(address), id, []byte(with), nil)
+		_, err := heard(t, func() (*gateway.Answer, error) {
+			return w.gateway.Answer(t.Context(), "desk", from(address), id, []byte(with), nil)
+		})
 		return err
 	}
 	const ok = `{"ok":{"action":"accept"}}`
@@ -229,7 +233,9 @@ func TestElicitationThroughAToolset(t *testing.T) {
 	_, err := edges["as it was"].Do(t.Context(), c, nil)
 	id, _ := elicitation(t, err)
 	answer := func(edge string) error {
-		_, err := edges[edge].Answer(t.Context(), "desk", gateway.Credentials{Bearer: "acme/ada"}, id, []byte(`{"ok":{"action":"accept"}}`), nil)
+		_, err := heard(t, func() (*gateway.Answer, error) {
+			return edges[edge].Answer(t.Context(), "desk", gateway.Credentials{Bearer: "acme/ada"}, id, []byte(`{"ok":{"action":"accept"}}`), nil)
+		})
 		return err
 	}
 	for edge, reason := range map[string]fault.Reason{"no right": fault.UnknownToolset, "no tool": fault.UnknownTool, "no set": fault.UnknownToolset} {

@@ -54,7 +54,7 @@ func TestElicitation(t *testing.T) {
 	as := func(who string) gateway.Credentials { return gateway.Credentials{Bearer: who} }
 	const ok = `{"ok":{"action":"accept"}}`
 	answer := func(g *gateway.Gateway, who, id, with string) (*gateway.Answer, error) {
-		return g.Answer(t.Context(), "desk", as(who), id, []byte(with), nil)
+		return heard(t, func() (*gateway.Answer, error) { return g.Answer(t.Context(), "desk", as(who), id, []byte(with), nil) })
 	}
 	text := func(a *gateway.Answer, err error) string {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestElicitation(t *testing.T) {
 			if all, err := other.Elicitations(t.Context(), "desk", as(who)); err != nil || len(all) != 0 {
 				t.Errorf("%s sees %v, %v", who, all, err)
 			}
-			if _, err := other.Approve(t.Context(), "desk", as(who), id, true, nil); !fault.Is(err, fault.UnknownApproval) {
+			if _, err := heard(t, func() (*gateway.Answer, error) { return other.Approve(t.Context(), "desk", as(who), id, true, nil) }); !fault.Is(err, fault.UnknownApproval) {
 				t.Errorf("%s approves it: %v", who, err)
 			}
 		}
@@ -98,7 +98,9 @@ func TestElicitation(t *testing.T) {
 		if !fault.Is(err, fault.ApprovalRequired) { // held, though the client says it can be asked
 			t.Fatal(err)
 		}
-		_, err = other.Approve(t.Context(), "desk", as("acme/bob"), heldID(t, fault.From(err)), true, nil)
+		_, err = heard(t, func() (*gateway.Answer, error) {
+			return other.Approve(t.Context(), "desk", as("acme/bob"), heldID(t, fault.From(err)), true, nil)
+		})
 		id, forms := elicitation(t, err)
 		if forms["ok"].Message != "OK?" {
 			t.Errorf("%+v", forms)
@@ -112,7 +114,9 @@ func TestElicitation(t *testing.T) {
 		if !fault.Is(err, fault.ApprovalRequired) {
 			t.Fatal(err)
 		}
-		_, err = w.gateway.Approve(t.Context(), "desk", as("acme/root"), heldID(t, fault.From(err)), true, nil)
+		_, err = heard(t, func() (*gateway.Answer, error) {
+			return w.gateway.Approve(t.Context(), "desk", as("acme/root"), heldID(t, fault.From(err)), true, nil)
+		})
 		id, forms := elicitation(t, err)
 		if forms != nil {
 			t.Errorf("who agrees is told what the caller is asked: %v", forms)
@@ -133,7 +137,9 @@ func TestElicitation(t *testing.T) {
 			t.Error(got)
 		}
 		_, err := other.Do(t.Context(), later("acme/ada", "remember_approved"), nil)
-		_, err = other.Approve(t.Context(), "desk", as("acme/ada"), heldID(t, fault.From(err)), true, nil)
+		_, err = heard(t, func() (*gateway.Answer, error) {
+			return other.Approve(t.Context(), "desk", as("acme/ada"), heldID(t, fault.From(err)), true, nil)
+		})
 		id, _ = elicitation(t, err)
 		// At an edge whose policy wants another person's word, its own does not count.
 		if _, err := answer(w.gateway, "acme/ada", id, ok); !fault.Is(err, fault.ApprovalRequired) {

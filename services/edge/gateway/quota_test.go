@@ -38,7 +38,9 @@ func TestH1HeldCallsOfOnePayerAreBounded(t *testing.T) {
 		t.Errorf("it does not say when to come back: %v", f)
 	}
 	w.fails(t, from("192.0.2.2", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)
-	if _, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Address: "192.0.2.1"}, last, true, nil); err != nil {
+	if _, err := heard(t, func() (*gateway.Answer, error) {
+		return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Address: "192.0.2.1"}, last, true, nil)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	w.fails(t, from("192.0.2.1", "approved", `{}`, ""), fault.ApprovalRequired, fault.No)

@@ -106,7 +106,9 @@ func TestApprovalsThatWaitWhenThePolicyChanges(t *testing.T) {
 		return heldID(t, w.fails(t, by(who, toolCall("approved", `{"a":1}`)), fault.ApprovalRequired, fault.No))
 	}
 	decide := func(who, id string, agree bool) error {
-		_, err := w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, agree, nil)
+		_, err := heard(t, func() (*gateway.Answer, error) {
+			return w.gateway.Approve(t.Context(), "desk", gateway.Credentials{Bearer: who}, id, agree, nil)
+		})
 		return err
 	}
 	asked := func() []byte {
