@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
@@ -164,8 +165,17 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 			return nil, err
 		}
 		tried, full = a.tried, err.Reason == fault.Overloaded
-		req.Id = id + "-" + strconv.Itoa(n+1)
+		req.Id = id + attempted + strconv.Itoa(n+1)
 	}
+}
+
+// attempted is before the number of an attempt that is not the first, in a request's id.
+const attempted = "-"
+
+// CallOf is the id of the call that a request is an attempt of.
+func CallOf(request string) string {
+	call, _, _ := strings.Cut(request, attempted)
+	return call
 }
 
 // Check asks the service whether it takes calls.

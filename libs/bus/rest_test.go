@@ -24,7 +24,7 @@ func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
 	progress := func(n uint32) arrival {
 		return arrived(&busv1.Frame{Seq: n, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: float64(n)}}})
 	}
-	result := arrived(&busv1.Frame{Seq: 3, Body: &busv1.Frame_Error{Error: &busv1.Error{Message: "no"}}})
+	result := arrived(&busv1.Frame{Seq: 3, Body: &busv1.Frame_Result{Result: &busv1.Result{Json: []byte("{}")}}})
 	for name, c := range map[string]struct {
 		waits []arrival
 		told  []float64
@@ -38,10 +38,42 @@ func TestProgressIsToldBeforeAnEndThatWasAskedFor(t *testing.T) {
 			t.Parallel()
 			var told []float64
 			a := &answer{options: Options{OnFrame: func(f *busv1.Frame) { told = append(told, f.GetProgress().Progress) }}}
-			frame, err := a.rest(t.Context(), &exchange{queue: c.waits})
-			if !slices.Equal(told, c.told) || (frame != nil || err != nil) != c.ended {
-				t.Errorf("told %v, then %v, %v", told, frame, err)
+			frame := a.rest(t.Context(), &exchange{queue: c.waits})
+			if !slices.Equal(told, c.told) || (frame != nil) != c.ended {
+				t.Errorf("told %v, then %v", told, frame)
 			}
 		})
+	}
+}
+
+// What the instance says of the end is known: nothing that waits may turn it into a loss.
+func TestAnEndThatIsKnownStays(t *testing.T) {
+	t.Parallel()
+	data, _ := proto.Marshal(&busv1.Frame{Seq: 2, Body: &busv1.Frame_Progress{Progress: &busv1.Progress{Progress: 2}}})
+	for name, c := range map[string]struct {
+		a *answer
+		q []arrival
+	}{
+		"a gap":              {&answer{service: "s"}, []arrival{{msg: &nats.Msg{Data: data}}}},
+		"not a frame":        {&answer{service: "s"}, []arrival{{msg: &nats.Msg{Data: []byte("\xff")}}}},
+		"probe found nobody": {&answer{service: "s", probed: true}, []arrival{{msg: &nats.Msg{Header: nats.Header{"Status": {"503"}}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if frame := c.a.rest(t.Context(), &exchange{queue: c.q}); frame != nil {
+				t.Errorf("the end that is known is thrown away for: %v", frame)
+			}
+		})
+	}
+}
+
+// A request that is not the first attempt of its call has a number; its call has none.
+func TestCallOf(t *testing.T) {
+	t.Parallel()
+	id := NewCallID()
+	for _, request := range []string{id, id + "-2", id + "-3"} {
+		if got := CallOf(request); got != id {
+			t.Errorf("%s is of %s", request, got)
+		}
 	}
 }

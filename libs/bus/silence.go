@@ -122,8 +122,8 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				alive()
 			case m.state == CallUnknown, m.state == CallForgotten && !a.repeatable(): // it may be slow
 			default:
-				if frame, err := a.rest(ctx, x); frame != nil || err != nil {
-					return frame, err
+				if frame := a.rest(ctx, x); frame != nil {
+					return frame, nil
 				}
 				return a.found(m)
 			}
@@ -170,17 +170,18 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 
 // rest takes what came while the instance was asked how the call ended: where this process was
 // late, its progress waits here, and the answer to that question would pass it by.
-func (a *answer) rest(ctx context.Context, x *exchange) (*busv1.Frame, *fault.Error) {
+// What is wrong with it does not matter: the end is known.
+func (a *answer) rest(ctx context.Context, x *exchange) *busv1.Frame {
 	x.mu.Lock()
 	batch := x.queue
 	x.queue = nil
 	x.mu.Unlock()
 	for _, got := range batch {
 		if frame, err := a.take(ctx, got); frame != nil || err != nil {
-			return frame, err
+			return frame
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -102,6 +102,10 @@ func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt,
 	if p == nil && s.refresh != nil && (own == nil || call.Tenant() == "") {
 		err := s.refresh.now(ctx, s)
 		if p = look(s, find); p == nil && err != nil {
+			var f *fault.Error
+			if !errors.As(err, &f) {
+				err = fault.New(fault.Unavailable, "the prompts cannot be read; try again shortly").Because(err)
+			}
 			return nil, err // it may well be there
 		}
 	}

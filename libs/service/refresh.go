@@ -47,10 +47,10 @@ type refresh struct {
 
 // now refreshes and returns when that is done.
 func (r *refresh) now(ctx context.Context, s *Service) error {
-	bounded, cancel := context.WithTimeout(ctx, refreshTime)
-	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
 	err := r.run(bounded)
 	if err != nil && ctx.Err() == nil {
 		s.Logger().Error("the service goes on with what it had: it could not be refreshed", "service", s.name, "error", err)
@@ -78,6 +78,7 @@ func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
 		timer := time.NewTimer(time.Duration(float64(next) * (0.8 + 0.4*rand.Float64())))
 		select {
 		case <-due:
+			retry = firstRetry // there is something to read
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()

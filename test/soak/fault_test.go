@@ -74,6 +74,9 @@ func TestStoodStill(t *testing.T) {
 		"a refusal long after it": {func(w *world) {
 			w.refused = []refusal{{"rest write", at.Add(time.Minute), at.Add(time.Minute), caller.Answer{Reason: "unavailable", Executed: "no"}}}
 		}, "a call failed although nothing was away"},
+		"a refusal in it that no silence explains": {func(w *world) {
+			w.refused = []refusal{{"rest write", at.Add(time.Second), at.Add(2 * time.Second), caller.Answer{Reason: "internal", Executed: "unknown"}}}
+		}, "a call failed although nothing was away"},
 		"a keyed call in it that never succeeds": {func(w *world) {
 			w.refused = []refusal{{"rest keyed", at.Add(time.Second), at.Add(2 * time.Second), caller.Answer{Reason: "unavailable", Executed: "no"}}}
 		}, "a call with a key does not succeed"},

@@ -162,7 +162,7 @@ func (w *world) judgeAnswers(ran effects) {
 		if strings.HasSuffix(r.kind, " keyed") && !w.killedService(r.began, r.ended) {
 			w.fault("a call with a key does not succeed", "%s: %v, at %s", r.kind, r.answer, r.began.Format(time.TimeOnly))
 		}
-		if w.excused(r.began, r.ended) == "" {
+		if w.excused(r.answer.Reason, r.began, r.ended) == "" {
 			w.fault("a call failed although nothing was away", "%s: %v, at %s after %v", r.kind, r.answer, r.began.Format(time.TimeOnly), r.ended.Sub(r.began).Round(time.Millisecond))
 		}
 	}

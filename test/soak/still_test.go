@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -81,14 +82,21 @@ func (w *world) stood(what string, began, ended time.Time) {
 	w.stands++
 	if n := len(w.still); n > 0 && !began.After(w.still[n-1].ended) {
 		w.still[n-1].ended = ended.Add(notice)
+		if began.Before(w.still[n-1].began) {
+			w.still[n-1].began = began
+		}
 		return
 	}
 	w.still = append(w.still, outage{what: what + " stood still", began: began, ended: ended.Add(notice)})
 }
 
-// excused is what was away at a time, or stood still; empty where a call has to succeed.
-func (w *world) excused(began, ended time.Time) string {
-	if away := w.during(began, ended); away != "" {
+// silences are what a call comes to because something stood still.
+var silences = []string{"unavailable", "peer_lost", "deadline_exceeded", "overloaded", "connection"}
+
+// excused is what was away when a call failed for a reason, or stood still; empty where it has
+// to succeed.
+func (w *world) excused(reason string, began, ended time.Time) string {
+	if away := w.during(began, ended); away != "" || !slices.Contains(silences, reason) {
 		return away
 	}
 	w.mu.Lock()

@@ -82,8 +82,9 @@ func (c *Caller) CallOn(ctx context.Context, s *Stream, service string, req *bus
 // Last is the position of the frame taken last.
 func (s *Stream) Last() Position { return s.last }
 
-// Call is the id of the call whose frames came last; empty before the first.
-func (s *Stream) Call() string { return s.call }
+// Call is the id of the call whose frames came last, whichever attempt of it they are of;
+// empty before the first.
+func (s *Stream) Call() string { return bus.CallOf(s.call) }
 
 // Next readies the request of the next call; see bus.Stream.
 func (s *Stream) Next(service string, req *busv1.Request) {

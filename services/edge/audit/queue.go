@@ -27,6 +27,9 @@ type item struct {
 // size is what an item takes in memory, about.
 func (i item) size() int { return len(i.record) + 64 }
 
+// stored is at most what a record takes in the stream, besides that of its group.
+func stored(record []byte) int { return len(record) + 200 }
+
 // put adds a record, and drops one where too much waits.
 func (q *queue) put(i item) {
 	for q.n >= maxQueued || q.bytes+i.size() > maxQueuedBytes {
@@ -80,9 +83,9 @@ func (q *queue) dropLast(payer string) {
 	}
 }
 
-// take removes up to n records, and no more after so many bytes.
+// take removes up to n records, and no more after so many bytes of a stream.
 func (q *queue) take(n, bytes int) (batch []item) {
-	for ; len(batch) < n && bytes > 0 && len(q.turns) > 0; bytes -= batch[len(batch)-1].size() {
+	for ; len(batch) < n && bytes > 0 && len(q.turns) > 0; bytes -= stored(batch[len(batch)-1].record) {
 		payer := q.turns[0]
 		q.turns = q.turns[1:]
 		l := q.lines[payer]

@@ -149,14 +149,14 @@ func (s *spool) add(sync bool, events ...[]byte) error {
 	return nil
 }
 
-// read returns up to n events that wait, no more after so many bytes, and where they end. An error means that
-// what is behind them is lost; end is then that of the file.
+// read returns up to n events that wait, no more after so many bytes of a stream, and where
+// they end. An error means that what is behind them is lost; end is then that of the file.
 func (s *spool) read(n, bytes int) (events [][]byte, end int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := bufio.NewReader(io.NewSectionReader(s.file, s.start, s.end-s.start))
 	end = s.start
-	for len(events) < n && end < s.end && end-s.start < int64(bytes) {
+	for ; len(events) < n && end < s.end && bytes > 0; bytes -= stored(events[len(events)-1]) {
 		e, size, err := record(in)
 		if err != nil {
 			return events, s.end, err

@@ -51,7 +51,7 @@ func Next(f *fault.Error, door string) string {
 }
 
 // inSets are the lists that a toolset has of its own, at paths over HTTP.
-var inSets = regexp.MustCompile(`GET /(tools|prompts|resources)\b`)
+var inSets = regexp.MustCompile(`GET /(tools|prompts|resources|openapi\.json)\b`)
 
 // NextIn is Next for a call through a toolset: what is listed is what the set has.
 func NextIn(f *fault.Error, door, set string) string {

@@ -27,7 +27,7 @@ const once = async (part, work) => {
 const request = async (path, body) => {
   let response, value;
   try {
-    response = await fetch(path, body === undefined ? {} : {
+    response = await fetch(path, body === undefined ? { signal: AbortSignal.timeout(10_000) } : {
       method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
     });
   } catch {
@@ -148,7 +148,7 @@ export function callPanel(pending) {
   choose.onchange = shown;
   (async () => {
     // The first tool is there before the last is known: whoever has begun to type keeps that.
-    for (let cursor = '', first = true; ; first = false) {
+    for (let cursor = ''; ; ) {
       const { ok, value } = await request(`/tools?cursor=${encodeURIComponent(cursor)}`);
       if (!ok) {
         about.textContent = value.detail;
@@ -158,7 +158,7 @@ export function callPanel(pending) {
         tools.set(tool.name, tool);
         choose.append(new Option(tool.name));
       }
-      if (first) shown();
+      if (!form.childNodes.length) shown();
       if (!(cursor = value.next_cursor)) break;
     }
   })();
@@ -194,14 +194,12 @@ export function pendingPanel() {
     panel.classList.add('busy');
   };
   const forms = new Map(); // by what they answer: a form stays while that waits, with what was typed into it
-  const form = ([draw, id]) => {
-    const drawn = async () => {
-      const part = await draw(id, reply).catch(e => failed(`${id} cannot be shown: ${e.message}`));
-      if (part?.className === 'failed') forms.delete(id);
-      return part;
-    };
-    if (!forms.has(id)) forms.set(id, drawn());
-    return forms.get(id);
+  const form = async ([draw, id]) => {
+    if (forms.has(id)) return forms.get(id);
+    const part = await draw(id, reply).catch(e => failed(`${id} cannot be shown: ${e.message}`));
+    if (forms.has(id)) return forms.get(id); // another look was faster
+    if (part && part.className !== 'failed') forms.set(id, part); // else the next look asks again
+    return part;
   };
   let looks = 0, seen = 0;
   panel.refresh = async () => {
@@ -209,11 +207,14 @@ export function pendingPanel() {
     const [asked, held] = await Promise.all([request('/elicitations'), request('/approvals')]);
     const waiting = [...(asked.value.elicitations ?? []).map(e => [elicitation, e.elicitation]), ...(held.value.approvals ?? []).map(a => [approval, a.approval])];
     const parts = (await Promise.all(waiting.map(form))).filter(Boolean);
+    const whole = asked.ok && held.ok;
     if (mine < seen) return; // a later look has been answered before
-    seen = mine;
+    if (whole) seen = mine;
     const ids = new Set(waiting.map(([, id]) => id));
-    if (mine === looks && asked.ok && held.ok) [...forms.keys()].filter(id => !ids.has(id)).forEach(id => forms.delete(id));
-    place(list, [...[asked, held].filter(a => !a.ok).map(a => failed(a.value.detail)), ...parts]);
+    if (mine === looks && whole) [...forms.keys()].filter(id => !ids.has(id)).forEach(id => forms.delete(id));
+    // Where a list cannot be read, what is there stays.
+    const stays = whole ? [] : [...list.children].filter(c => c.className !== 'failed' && !parts.includes(c));
+    place(list, [...[asked, held].filter(a => !a.ok).map(a => failed(a.value.detail)), ...stays, ...parts]);
     if (!list.children.length) list.textContent = 'Nothing.';
     panel.classList.toggle('busy', list.children.length > 0);
   };
