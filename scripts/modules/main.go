@@ -15,11 +15,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -151,7 +153,9 @@ func publish(proxy, version, dir string) error {
 		return err
 	}
 	z := zip.NewWriter(out)
-	for name, from := range files {
+	// In order, so that the same tree is the same release.
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		from := files[name]
 		if name == "go.mod" {
 			from = mod
 		}

@@ -3,7 +3,10 @@
 package outside
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,13 +37,10 @@ var released = sync.OnceValues(func() (env []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Modules of others are kept from run to run.
 	home := filepath.Join(root, ".tmp", "outside")
-	proxy, cache := filepath.Join(home, "proxy"), filepath.Join(home, "cache")
-	for _, dir := range []string{proxy, filepath.Join(cache, "github.com", "busbar-mcp"), filepath.Join(cache, "cache", "download", "github.com", "busbar-mcp")} {
-		if err := os.RemoveAll(dir); err != nil {
-			return nil, err
-		}
+	proxy := filepath.Join(home, "proxy")
+	if err := os.RemoveAll(proxy); err != nil {
+		return nil, err
 	}
 	var out []byte
 	for _, args := range [][]string{{"run", "scripts/modules/main.go", "proxy", release, proxy}, {"env", "GOMODCACHE", "GOPROXY"}} {
@@ -50,12 +50,44 @@ var released = sync.OnceValues(func() (env []string, err error) {
 			return nil, fmt.Errorf("go %v: %w\n%s", args, err, out)
 		}
 	}
+	// Go's build cache keeps the imports of a downloaded module by the module's directory, and
+	// never reads them again: a tree that changed gets another directory.
+	sum, err := contents(proxy)
+	if err != nil {
+		return nil, err
+	}
+	cache := filepath.Join(home, sum)
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if old := filepath.Join(home, e.Name()); old != proxy && old != cache {
+			if err := os.RemoveAll(old); err != nil {
+				return nil, err
+			}
+		}
+	}
 	// A build of this repository downloads less than another module is resolved with, so
 	// what is not here comes from where the machine takes modules from.
 	downloaded, others, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	return append(environment("mod"), "GOMODCACHE="+cache, "GOSUMDB=off",
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(downloaded, "cache", "download")+","+others), nil
 })
+
+// contents names the files below dir by what is in them.
+func contents(dir string) (string, error) {
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		fmt.Fprintf(sum, "%s %x\n", strings.TrimPrefix(file, dir), sha256.Sum256(text))
+		return err
+	})
+	return hex.EncodeToString(sum.Sum(nil)[:8]), err
+}
 
 // unreachable is what go says when what it downloads from does not answer.
 var unreachable = regexp.MustCompile(`dial tcp|i/o timeout|TLS handshake|connection re(set|fused)|unexpected EOF|\b(429|50\d) [A-Z]`)
@@ -144,6 +176,23 @@ func TestOutside(t *testing.T) {
 	out := run(t, env, dir, "go", "test", "-vet=off", "-count=1", "-v", "./...")
 	if ran := strings.Count(out, "--- PASS: "); ran != n+1 {
 		t.Errorf("%d tests and Examples ran, want %d\n%s", ran, n+1, out)
+	}
+}
+
+// TestSameRelease has a tree that did not change make the same release, byte for byte.
+func TestSameRelease(t *testing.T) {
+	t.Parallel()
+	var sums [2]string
+	for i := range sums {
+		dir := t.TempDir()
+		run(t, os.Environ(), "../..", "go", "run", "scripts/modules/main.go", "proxy", release, dir)
+		var err error
+		if sums[i], err = contents(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sums[0] != sums[1] {
+		t.Error("two releases of one tree differ")
 	}
 }
 
