@@ -1,6 +1,9 @@
 package bustest
 
-import "strings"
+import (
+	"strings"
+	"testing"
+)
 
 // StoodStill reports whether an answer of an edge says only that NATS was silent for too long
 // (250 to 900 ms): the call has not run. A test that is about something else makes it again,
@@ -13,4 +16,15 @@ func StoodStill(answer string) bool {
 // long (250 ms).
 func DatabaseStoodStill(answer string) bool {
 	return strings.Contains(answer, "does not answer; try again shortly") || strings.Contains(answer, "the audit database cannot be read; try again shortly")
+}
+
+// Heard makes a request until neither NATS nor Postgres stood still meanwhile, and says what
+// became of it.
+func Heard(t testing.TB, request func() error) (err error) {
+	t.Helper()
+	Eventually(t, "NATS and Postgres are heard", func() bool {
+		err = request()
+		return err == nil || !StoodStill(err.Error()) && !DatabaseStoodStill(err.Error())
+	})
+	return err
 }

@@ -48,7 +48,7 @@ func onBoth(t *testing.T, f func(t *testing.T, cfg resource.Env)) {
 func instance(t *testing.T, url string, cfg resource.Env) (stop func()) {
 	t.Helper()
 	var r *service.Service
-	if err := heard(t, func() (err error) {
+	if err := bustest.Heard(t, func() (err error) {
 		r, err = resource.New(t.Context(), cfg)
 		return err
 	}); err != nil {
@@ -106,22 +106,12 @@ func (c *client) of(tenant string) *client {
 	return &other
 }
 
-// heard makes a request until Postgres did not stand still meanwhile.
-func heard(t *testing.T, request func() error) (err error) {
-	t.Helper()
-	bustest.Eventually(t, "Postgres is heard", func() bool {
-		err = request()
-		return err == nil || !bustest.DatabaseStoodStill(err.Error())
-	})
-	return err
-}
-
 func (c *client) do(req *busv1.Request) (result []byte, err error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), bustest.Patience)
 	defer cancel()
 	req.Identity = &busv1.Identity{Principal: "p", Tenant: c.tenant}
-	err = heard(c.t, func() error {
+	err = bustest.Heard(c.t, func() error {
 		req.Id = "" // or the instance takes it for a copy of the call before
 		frame, err := c.caller.Call(ctx, "resource", req, nil)
 		result = frame.GetResult().GetJson()

@@ -257,7 +257,7 @@ func TestWritePlan(t *testing.T) {
 	read := func() *mcp.ResourceContents {
 		t.Helper()
 		var r *mcp.ReadResourceResult
-		if err := heard(t, func() (err error) {
+		if err := bustest.Heard(t, func() (err error) {
 			r, err = watcher.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: out.URI})
 			return err
 		}); err != nil {
@@ -276,7 +276,7 @@ func TestWritePlan(t *testing.T) {
 		t.Errorf("%s\n%s", first.MIMEType, text)
 	}
 
-	if err := heard(t, func() error { return watcher.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}) }); err != nil {
+	if err := bustest.Heard(t, func() error { return watcher.Subscribe(t.Context(), &mcp.SubscribeParams{URI: out.URI}) }); err != nil {
 		t.Fatal(err)
 	}
 	if r := call(t, s, "writePlan", `{`+arguments+`}`, nil); !r.IsError || !strings.Contains(r.Content[0].(*mcp.TextContent).Text, "replace: true") {

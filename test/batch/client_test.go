@@ -17,7 +17,7 @@ import (
 func (w *world) connect(t *testing.T, at int, user string, options *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	var s *mcp.ClientSession
-	err := heard(t, func() (err error) {
+	err := bustest.Heard(t, func() (err error) {
 		s, err = mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options).Connect(t.Context(),
 			&mcp.StreamableClientTransport{Endpoint: w.edges[at] + "/mcp", HTTPClient: &http.Client{Transport: as{user}}}, nil)
 		return err
@@ -29,20 +29,10 @@ func (w *world) connect(t *testing.T, at int, user string, options *mcp.ClientOp
 	return s
 }
 
-// heard makes a request until NATS was heard meanwhile.
-func heard(t *testing.T, request func() error) (err error) {
-	t.Helper()
-	bustest.Eventually(t, "NATS is heard", func() bool {
-		err = request()
-		return err == nil || !bustest.StoodStill(err.Error())
-	})
-	return err
-}
-
 func call(t *testing.T, s *mcp.ClientSession, tool, arguments string, out any) *mcp.CallToolResult {
 	t.Helper()
 	var r *mcp.CallToolResult
-	err := heard(t, func() (err error) {
+	err := bustest.Heard(t, func() (err error) {
 		r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
 		if text, ok := firstText(r); ok && bustest.StoodStill(text) {
 			return errors.New(text) // said of one of the calls of a batch

@@ -56,7 +56,7 @@ type world struct {
 // build makes another instance.
 func (w *world) build(t *testing.T) (s *service.Service) {
 	t.Helper()
-	if err := heard(t, func() (err error) {
+	if err := bustest.Heard(t, func() (err error) {
 		s, err = prompt.New(t.Context(), w.config)
 		return err
 	}); err != nil {
@@ -129,7 +129,7 @@ func connect(t *testing.T, url, version string) *client {
 	hears := &hears{opened: make(chan struct{})}
 	var session *mcp.ClientSession
 	var err error
-	err = heard(t, func() error {
+	err = bustest.Heard(t, func() error {
 		session, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: hears}}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 		return err
 	})
@@ -165,16 +165,6 @@ func receive(t *testing.T, what string, from <-chan struct{}) {
 	}
 }
 
-// heard makes a request until neither NATS nor Postgres stood still meanwhile.
-func heard(t *testing.T, request func() error) (err error) {
-	t.Helper()
-	bustest.Eventually(t, "NATS and Postgres are heard", func() bool {
-		err = request()
-		return err == nil || !bustest.StoodStill(err.Error()) && !bustest.DatabaseStoodStill(err.Error())
-	})
-	return err
-}
-
 // call calls a tool with arguments in JSON and reads its structured result.
 func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any, error) {
 	t.Helper()
@@ -184,7 +174,7 @@ func (c *client) call(t *testing.T, tool, arguments, key string) (map[string]any
 	}
 	var r *mcp.CallToolResult
 	var err error
-	err = heard(t, func() error { // with a key it looks for an earlier call
+	err = bustest.Heard(t, func() error { // with a key it looks for an earlier call
 		r, err = c.CallTool(t.Context(), params)
 		return err
 	})
@@ -211,7 +201,7 @@ func (c *client) do(t *testing.T, tool, arguments string) map[string]any {
 func (c *client) get(t *testing.T, name string, arguments map[string]string) ([]string, error) {
 	t.Helper()
 	var r *mcp.GetPromptResult
-	err := heard(t, func() (err error) {
+	err := bustest.Heard(t, func() (err error) {
 		r, err = c.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: name, Arguments: arguments})
 		return err
 	})

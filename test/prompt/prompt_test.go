@@ -32,7 +32,7 @@ func TestStarters(t *testing.T) {
 				t.Parallel()
 				c := connect(t, url, version)
 				var r *mcp.ListPromptsResult
-				if err := heard(t, func() (err error) {
+				if err := bustest.Heard(t, func() (err error) {
 					r, err = c.ListPrompts(t.Context(), nil)
 					return err
 				}); err != nil {
@@ -79,7 +79,7 @@ func TestArguments(t *testing.T) {
 		refused(t, err, -32602)
 		complete := func(argument, typed string) []string {
 			var r *mcp.CompleteResult
-			if err := heard(t, func() (err error) {
+			if err := bustest.Heard(t, func() (err error) {
 				r, err = c.Complete(t.Context(), &mcp.CompleteParams{
 					Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "code_review"}, Argument: mcp.CompleteParamsArgument{Name: argument, Value: typed},
 				})

@@ -85,7 +85,7 @@ func connect(t testing.TB, url, version string) *client {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), wait)
 	defer cancel()
-	if err := heard(t, func() (err error) {
+	if err := bustest.Heard(t, func() (err error) {
 		c.ClientSession, err = sdk.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 		return err
 	}); err != nil {
@@ -95,20 +95,10 @@ func connect(t testing.TB, url, version string) *client {
 	return c
 }
 
-// heard makes a request until neither NATS nor Postgres stood still meanwhile.
-func heard(t testing.TB, request func() error) (err error) {
-	t.Helper()
-	bustest.Eventually(t, "NATS and Postgres are heard", func() bool {
-		err = request()
-		return err == nil || !bustest.StoodStill(err.Error()) && !bustest.DatabaseStoodStill(err.Error())
-	})
-	return err
-}
-
 // subscribe has the client hear of a resource.
 func (c *client) subscribe(uri string) {
 	c.t.Helper()
-	if err := heard(c.t, func() error { return c.Subscribe(c.t.Context(), &mcp.SubscribeParams{URI: uri}) }); err != nil {
+	if err := bustest.Heard(c.t, func() error { return c.Subscribe(c.t.Context(), &mcp.SubscribeParams{URI: uri}) }); err != nil {
 		c.t.Fatalf("subscribe: %v", err)
 	}
 }
@@ -116,7 +106,7 @@ func (c *client) subscribe(uri string) {
 // read is resources/read.
 func (c *client) read(uri string) (r *mcp.ReadResourceResult, err error) {
 	c.t.Helper()
-	err = heard(c.t, func() (err error) {
+	err = bustest.Heard(c.t, func() (err error) {
 		r, err = c.ReadResource(c.t.Context(), &mcp.ReadResourceParams{URI: uri})
 		return err
 	})
@@ -126,7 +116,7 @@ func (c *client) read(uri string) (r *mcp.ReadResourceResult, err error) {
 // list is resources/list.
 func (c *client) list(cursor string) (r *mcp.ListResourcesResult, err error) {
 	c.t.Helper()
-	err = heard(c.t, func() (err error) {
+	err = bustest.Heard(c.t, func() (err error) {
 		r, err = c.ListResources(c.t.Context(), &mcp.ListResourcesParams{Cursor: cursor})
 		return err
 	})
@@ -137,7 +127,7 @@ func (c *client) list(cursor string) (r *mcp.ListResourcesResult, err error) {
 func (c *client) call(tool string, arguments map[string]any) map[string]any {
 	c.t.Helper()
 	var result *mcp.CallToolResult
-	err := heard(c.t, func() (err error) {
+	err := bustest.Heard(c.t, func() (err error) {
 		result, err = c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
 		return err
 	})

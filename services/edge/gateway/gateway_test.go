@@ -172,9 +172,9 @@ func (w *world) fails(t *testing.T, c *gateway.Call, reason fault.Reason, execut
 // again.
 func heard(t *testing.T, f func() (*gateway.Answer, error)) (answer *gateway.Answer, err error) {
 	t.Helper()
-	bustest.Eventually(t, "NATS is heard", func() bool {
+	err = bustest.Heard(t, func() (err error) {
 		answer, err = f()
-		return err == nil || !bustest.StoodStill(err.Error())
+		return err
 	})
 	return answer, err
 }
