@@ -1,6 +1,8 @@
 package resource_test
 
 import (
+	"context"
+	"errors"
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
@@ -327,6 +329,18 @@ func TestOutbox(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Error("not in order")
 		}
+		if s, err = table.Open(t.Context(), database.Config{URL: cfg.DatabaseURL, File: cfg.File("resource.db"), Wait: bustest.Patience, Work: bustest.Patience}, table.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		bustest.Eventually(t, "what was told is forgotten", func() bool {
+			left := false
+			_, err := s.Relay(t.Context(), 1, func(context.Context, []store.Event) error {
+				left = true
+				return errors.New("kept")
+			})
+			return err == nil && !left
+		})
 	})
 }
 

@@ -191,7 +191,7 @@ func (b *bench) print(w io.Writer, took time.Duration) {
 	for _, line := range b.again {
 		fmt.Fprintf(w, "%s\n\n", line)
 	}
-	if n := load.Again(); n > 0 {
+	if n, _ := load.Again(); n > 0 {
 		fmt.Fprintf(w, "%d calls were made again: they were refused because a process stood still.\n\n", n)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/busbar-mcp/busbar/test/bench/load"
 )
 
 const usage = `Usage: go run ./test/bench [flags]
@@ -98,6 +100,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	b.machine.LoadAfter, b.machine.Date = loadAverage(), begin.UTC().Format(time.DateOnly)
 	b.print(os.Stdout, time.Since(begin))
+	// A machine stands still now and then; what refuses each other call is not that.
+	if more, of := load.Again(); more > of {
+		return fmt.Errorf("%d calls were refused and %d answered", more, of)
+	}
 	if !written {
 		return nil
 	}

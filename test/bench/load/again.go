@@ -14,10 +14,10 @@ const (
 	wait  = 100 * time.Millisecond
 )
 
-var again atomic.Int64
+var answered, again atomic.Int64
 
-// Again is how many calls were made again so far.
-func Again() int64 { return again.Load() }
+// Again is how many calls were made again so far, and how many of all ended otherwise.
+func Again() (more, of int64) { return again.Load(), answered.Load() }
 
 // stoodStill reports whether an error is a refusal because a process was silent for a second:
 // NATS, or the instance that was to answer.
@@ -35,6 +35,7 @@ func Patiently(call func() error) error {
 	for n := 1; ; n++ {
 		err := call()
 		if !stoodStill(err) || n == tries {
+			answered.Add(1)
 			return err
 		}
 		again.Add(1)
