@@ -196,7 +196,7 @@ func (r *release) build(system string) error {
 	if err := cmd.Run(); err != nil {
 		return err
 	}
-	others, err := notices(cmd.Env)
+	others, err := command("go", "run", "scripts/notices/main.go", "-system", goos+"/"+arch, source)
 	if err != nil {
 		return err
 	}

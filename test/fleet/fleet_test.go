@@ -171,6 +171,24 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
+// An image has the licences of what is linked into its program, and of nothing else.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	for program, pages := range map[string]bool{"services/busbar/cmd/busbar": true, "services/text/cmd/text": false} {
+		cmd := exec.CommandContext(t.Context(), "go", "run", "scripts/notices/main.go", "-system", "linux/arm64", program)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for part, want := range map[string]bool{"\nGo: LICENSE\n": true, "\ngithub.com/nats-io/nats.go v": true, "\nmodernc.org/sqlite v": pages, "\npages: ": pages} {
+			if strings.Contains(string(out), part) != want {
+				t.Errorf("%s: %q is there: %t, want %t", program, part, !want, want)
+			}
+		}
+	}
+}
+
 // A small fleet's one NATS server has the names of all three, so that nobody looks for
 // servers that are not there.
 func TestOneServerHasAllNames(t *testing.T) {
