@@ -73,10 +73,12 @@ func TestPromptOfAnotherInstance(t *testing.T) {
 
 func TestSampling(t *testing.T) {
 	t.Parallel()
-	sample := &busv1.Request{Method: "sampling/createMessage", Arguments: []byte(`{"maxTokens":5,"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)}
+	sample := func() *busv1.Request { // one each, for a call writes into it
+		return &busv1.Request{Method: "sampling/createMessage", Arguments: []byte(`{"maxTokens":5,"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`)}
+	}
 	t.Run("a service without a model has none", func(t *testing.T) {
 		t.Parallel()
-		if _, err := run(t, quiet(t, "none")).do(sample, nil); !fault.Is(err, fault.MethodNotFound) {
+		if _, err := run(t, quiet(t, "none")).do(sample(), nil); !fault.Is(err, fault.MethodNotFound) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -94,7 +96,7 @@ func TestSampling(t *testing.T) {
 			all := c.watch.Services()
 			return len(all) == 1 && all[0].Catalogue.GetSamples()
 		})
-		if got := c.result(sample); got != `{"role":"assistant","content":{"type":"text","text":"y"},"model":"m"}` {
+		if got := c.result(sample()); got != `{"role":"assistant","content":{"type":"text","text":"y"},"model":"m"}` {
 			t.Error(got)
 		}
 	})
@@ -104,7 +106,7 @@ func TestSampling(t *testing.T) {
 		s.HandleSampling(func(context.Context, *service.Call, *mcp.CreateMessageParams) (*service.Sampled, error) {
 			return &service.Sampled{Role: "assistant"}, nil
 		})
-		if _, err := run(t, s).do(sample, nil); !fault.Is(err, fault.Internal) {
+		if _, err := run(t, s).do(sample(), nil); !fault.Is(err, fault.Internal) {
 			t.Errorf("%v", err)
 		}
 	})

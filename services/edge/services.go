@@ -76,8 +76,10 @@ func (ListServices) Help() string {
 
 // serviceLine is what is said of one release of a service.
 type serviceLine struct {
-	Service   string         `json:"service"`
-	Version   string         `json:"version"`
+	Service string `json:"service"`
+	Version string `json:"version"`
+	// Others are versions of instances that offer the same.
+	Others    []string       `json:"otherVersions,omitzero"`
 	Digest    string         `json:"digest"`
 	Instances []string       `json:"instances"`
 	Offers    map[string]int `json:"offers"`
@@ -105,7 +107,7 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 	var services []serviceLine
 	for _, s := range live.Services() {
 		for i, r := range s.Releases {
-			services = append(services, serviceLine{s.Name, r.Version, r.Digest[:12], r.Instances, offers(r.Catalogue), i == 0})
+			services = append(services, serviceLine{s.Name, r.Version, r.Others, r.Digest[:12], r.Instances, offers(r.Catalogue), i == 0})
 		}
 	}
 	var conflicts []conflictLine
@@ -127,7 +129,7 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 		if !s.Listed {
 			name = "  not listed:"
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, s.Version, strings.Join(s.Instances, " "), counted(s.Offers))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", name, strings.Join(append([]string{s.Version}, s.Others...), ", "), strings.Join(s.Instances, " "), counted(s.Offers))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -37,6 +37,9 @@ type Release struct {
 	Catalogue *busv1.Catalogue
 	// Instances are sorted.
 	Instances []string
+	// Others are the versions of those instances besides Version, sorted: a new version
+	// may offer what the one before offered.
+	Others []string
 }
 
 // Registry is an edge's view of what is on the bus. It listens to the

@@ -91,6 +91,7 @@ func (v *view) releases() map[string][]Release {
 	// before any other, of those the one that got it last.
 	youngest := map[string]*busv1.Announcement{}
 	instances := map[string][]string{}
+	versions := map[string][]string{}
 	before := func(a, b *busv1.Announcement) bool {
 		counts := last[a.Service].Version
 		if (a.Version == counts) != (b.Version == counts) {
@@ -101,6 +102,7 @@ func (v *view) releases() map[string][]Release {
 	for _, in := range v.instances {
 		key := catalogueKey(in.ann.Service, in.ann.CatalogueDigest)
 		instances[key] = append(instances[key], in.ann.Instance)
+		versions[key] = append(versions[key], in.ann.Version)
 		if old := youngest[key]; old == nil || before(in.ann, old) {
 			youngest[key] = in.ann
 		}
@@ -116,9 +118,12 @@ func (v *view) releases() map[string][]Release {
 	})
 	all := map[string][]Release{}
 	for _, ann := range sorted {
-		names := instances[catalogueKey(ann.Service, ann.CatalogueDigest)]
+		key := catalogueKey(ann.Service, ann.CatalogueDigest)
+		names, others := instances[key], versions[key]
 		slices.Sort(names)
-		all[ann.Service] = append(all[ann.Service], Release{Version: ann.Version, Digest: ann.CatalogueDigest, Instances: names})
+		slices.Sort(others)
+		others = slices.DeleteFunc(slices.Compact(others), func(v string) bool { return v == ann.Version })
+		all[ann.Service] = append(all[ann.Service], Release{Version: ann.Version, Digest: ann.CatalogueDigest, Instances: names, Others: others})
 	}
 	return all
 }
