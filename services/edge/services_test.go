@@ -50,6 +50,16 @@ func TestB5ServicesCommand(t *testing.T) {
 		!strings.Contains(got, `tool "x" of service alpha is left out: the name is that of service zeta`) {
 		t.Errorf("listed is\n%s", got)
 	}
+	// A new version that offers what the one before does: both are there.
+	newer, err := registry.Announce(bustest.Connect(t, b), "alpha", "i-newer", "1.3.0", &busv1.Catalogue{Service: "alpha", Tools: []*busv1.Tool{tool}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { newer.Withdraw(context.WithoutCancel(t.Context())) })
+	bustest.Eventually(t, "both versions are listed", func() bool { return strings.Contains(list(false), "1.3.0, 1.2.3") })
+	if got := list(true); !strings.Contains(got, `"version": "1.3.0"`) || !strings.Contains(got, `"otherVersions": [`) {
+		t.Errorf("as JSON:\n%s", got)
+	}
 	var out strings.Builder
 	assign := edge.AssignName{Name: "tools/x", Service: "alpha"}
 	assign.NATS = b
