@@ -157,7 +157,9 @@ func (f *follower) take(msg *nats.Msg, stored bool) (frame *busv1.Frame, gap boo
 		return nil, false, nil
 	}
 	if round > s.last.Round {
-		if !stored && frame.Seq != 1 {
+		// The stream has it in order: what was sent before this edge listened may only be
+		// on its way there.
+		if !stored && (round > 1 || frame.Seq != 1) {
 			return nil, true, nil
 		}
 		s.enter(msg.Subject, service, round, call)
