@@ -121,7 +121,12 @@ func (p *person) fill(ctx context.Context, f *form, name string) (value jsontext
 			continue
 		}
 		if field.is("boolean") {
-			text = map[string]string{"y": "true", "yes": "true", "n": "false", "no": "false"}[strings.ToLower(text)]
+			switch strings.ToLower(text) {
+			case "y", "yes":
+				text = "true"
+			case "n", "no":
+				text = "false"
+			}
 		}
 		if value, err = field.value(text); err == nil {
 			return value, accepted, nil
