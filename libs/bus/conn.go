@@ -24,13 +24,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
-	"github.com/busbar-mcp/busbar/libs/bus/internal/wire"
 	"github.com/busbar-mcp/busbar/libs/bus/secret"
-	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // Config says how to join a bus. Only URL is required.
@@ -71,6 +68,9 @@ type Conn struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	closed chan struct{}
+
+	// publishing is held while the connection is closed, and shared by PublishAsync.
+	publishing sync.RWMutex
 
 	now func() time.Time
 
@@ -321,7 +321,9 @@ func (c *Conn) Denied() error {
 // Close leaves the bus at once and waits until the connection's goroutines
 // have ended. Drain servers and callers first.
 func (c *Conn) Close() {
+	c.publishing.Lock() // see PublishAsync
 	c.nc.Close()
+	c.publishing.Unlock()
 	<-c.closed // and everything that NATS said is heard
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -405,32 +407,6 @@ func (c *Conn) Now() time.Time { return c.now() }
 
 // Closed is closed with the connection.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
-
-// Publish sends a message, nil for an empty one. The error is a *fault.Error:
-// nothing left this process.
-func (c *Conn) Publish(subject string, m proto.Message) error {
-	var data []byte
-	if m != nil {
-		var err error
-		if data, err = proto.Marshal(m); err != nil {
-			return fault.New(fault.Internal, "a message of the bus cannot be encoded").Because(err)
-		}
-	}
-	if err := c.nc.Publish(subject, data); err != nil {
-		return wire.NotSent(err)
-	}
-	return nil
-}
-
-// Subscribe calls f with what is published from soon on; Flush says from when.
-// f must not block. stop ends that.
-func (c *Conn) Subscribe(subject string, f nats.MsgHandler) (stop func(), err error) {
-	sub, err := c.nc.Subscribe(subject, f)
-	if err != nil {
-		return nil, wire.NotSent(err)
-	}
-	return func() { _ = sub.Unsubscribe() }, nil
-}
 
 // Cancel tells the instances of a service that nobody waits for a call, or wants
 // a task, any more.

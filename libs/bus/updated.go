@@ -46,7 +46,7 @@ func (c *Conn) RecordUpdated(ctx context.Context, all []Updated) error {
 		if err != nil {
 			return err
 		}
-		future, err := c.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
+		future, err := c.PublishAsync(c.js, msg, jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return wire.NotSent(err)
 		}

@@ -220,7 +220,7 @@ func (l *Log) try(data []byte) (jetstream.PubAckFuture, error) {
 	l.conn.Settle(context.Background())
 	msg := nats.NewMsg(l.subject)
 	msg.Data = data
-	return l.js.PublishMsgAsync(msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
+	return l.conn.PublishAsync(l.js, msg, jetstream.WithExpectStream(Stream.Name), jetstream.WithRetryAttempts(moveTries), jetstream.WithRetryWait(moveWait))
 }
 
 // stored notes a message that was sent first at began.
