@@ -5,6 +5,7 @@ package envelope
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -48,11 +49,15 @@ func New(cfg Config) *Handler {
 
 // request asks for one action.
 type request struct {
-	Version string `json:"version"`
-	Action  struct {
-		Name       string         `json:"name"`
-		Parameters jsontext.Value `json:"parameters,omitzero"`
-	} `json:"action"`
+	Version string         `json:"version"`
+	Action  jsontext.Value `json:"action"`
+}
+
+// action is what a request asks for. It has no other members: a misspelt one would run
+// the tool without its parameters.
+type action struct {
+	Name       string         `json:"name"`
+	Parameters jsontext.Value `json:"parameters,omitzero"`
 }
 
 // response is what became of it: Result with status success, Error with status
@@ -149,18 +154,24 @@ func (h *Handler) many(w http.ResponseWriter, r *http.Request, who api.Caller, b
 
 func read(b []byte, who api.Caller) (*gateway.Call, error) {
 	var in request
-	if err := json.Unmarshal(b, &in); err != nil {
-		return nil, fault.New(fault.InvalidRequest, `a request is {"version":"1.0","action":{"name":…,"parameters":{…}}}`).Because(err)
+	var do action
+	err := json.Unmarshal(b, &in)
+	if err == nil && in.Action != nil {
+		err = json.Unmarshal(in.Action, &do, json.RejectUnknownMembers(true))
 	}
 	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return nil, fault.New(fault.InvalidRequest, "action has a name and parameters, and nothing else")
+	case err != nil:
+		return nil, fault.New(fault.InvalidRequest, `a request is {"version":"1.0","action":{"name":…,"parameters":{…}}}`).Because(err)
 	case in.Version != version:
 		return nil, fault.New(fault.InvalidRequest, "version must be %q", version)
-	case in.Action.Name == "":
+	case do.Name == "":
 		return nil, fault.New(fault.InvalidRequest, "action.name is missing")
-	case in.Action.Parameters != nil && in.Action.Parameters.Kind() != '{':
+	case do.Parameters != nil && do.Parameters.Kind() != '{':
 		return nil, fault.New(fault.InvalidParams, "action.parameters must be an object")
 	}
-	return who.Call(mcp.MethodToolsCall, in.Action.Name, in.Action.Parameters, nil), nil
+	return who.Call(mcp.MethodToolsCall, do.Name, do.Parameters, nil), nil
 }
 
 // outcome is the response to an action: the tool's structured result, or its

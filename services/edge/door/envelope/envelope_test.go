@@ -71,6 +71,7 @@ func TestEnvelope(t *testing.T) {
 		"another version":          {`{"version":"2.0","action":{"name":"safe"}}`, 400, `{"version":"1.0","status":"error","error":"version must be \"1.0\""}`, "invalid_request", "no"},
 		"no name":                  {`{"version":"1.0","action":{}}`, 400, `{"version":"1.0","status":"error","error":"action.name is missing"}`, "invalid_request", "no"},
 		"parameters of a kind":     {action("safe", `[]`), 400, `{"version":"1.0","status":"error","error":"action.parameters must be an object"}`, "invalid_params", "no"},
+		"misspelt parameters":      {`{"version":"1.0","action":{"name":"safe","paramters":{"n":1}}}`, 400, `{"version":"1.0","status":"error","error":"action has a name and parameters, and nothing else"}`, "invalid_request", "no"},
 		"a member twice":           {`{"version":"1.0","version":"1.0","action":{"name":"safe"}}`, 400, "", "parse_error", "no"},
 		"no JSON":                  {`{`, 400, "", "parse_error", "no"},
 		"no object":                {`7`, 400, "", "invalid_request", "no"},
