@@ -57,8 +57,8 @@ On a bus that asks who joins, say where it is and show the operator's secret:
 nats-config" makes. On the machine of "busbar dev" nothing need be said.`
 }
 
-// Run makes the key, and prints it.
-func (c *CreateKey) Run(ctx context.Context, out io.Writer) error {
+// Validate implements kong's interface.
+func (c *CreateKey) Validate() error {
 	if err := identity.CheckName(c.Name); err != nil {
 		return fmt.Errorf("the name of a key: %w", err)
 	}
@@ -68,13 +68,26 @@ func (c *CreateKey) Run(ctx context.Context, out io.Writer) error {
 	if c.Principal == "operator" || c.Principal == gateway.Anonymous.Name || c.Principal == "-" {
 		return fmt.Errorf("--principal: %s is not a name for somebody: the audit trail calls others so", c.Principal)
 	}
-	var expires time.Time
-	if c.Expires != "" {
-		life, err := parseLife(c.Expires)
-		if err != nil {
-			return fmt.Errorf("--expires: %w", err)
-		}
-		expires = time.Now().Add(life).UTC().Truncate(time.Second)
+	if _, err := c.expires(); err != nil {
+		return fmt.Errorf("--expires: %w", err)
+	}
+	return nil
+}
+
+// expires is when the key ends; zero for never.
+func (c *CreateKey) expires() (time.Time, error) {
+	if c.Expires == "" {
+		return time.Time{}, nil
+	}
+	life, err := parseLife(c.Expires)
+	return time.Now().Add(life).UTC().Truncate(time.Second), err
+}
+
+// Run makes the key, and prints it.
+func (c *CreateKey) Run(ctx context.Context, out io.Writer) error {
+	expires, err := c.expires()
+	if err != nil {
+		return err
 	}
 	conn, ctx, leave, err := c.join(ctx)
 	if err != nil {

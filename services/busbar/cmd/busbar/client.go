@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -74,9 +75,20 @@ func (c *readyCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunReady(ctx, c.options(), out, os.Stderr))
 }
 
+// given is a name that has to be there: an empty one is a shell variable that is not set.
+type given string
+
+// Validate implements kong's interface.
+func (g given) Validate() error {
+	if g == "" {
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
 type callCommand struct {
 	clientFlags
-	Name      string   `arg:"" help:"Name of the tool."`
+	Name      given    `arg:"" help:"Name of the tool."`
 	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object, @FILE that has one, or - for standard input."`
 	Detach    bool     `help:"Let the call go on as a task, where the tool can, and print the task's id."`
 }
@@ -102,7 +114,7 @@ the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
 func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
-	o := client.CallOptions{Options: c.options(), Name: c.Name, Arguments: c.Arguments, Detach: c.Detach, Begun: begunTasks()}
+	o := client.CallOptions{Options: c.options(), Name: string(c.Name), Arguments: c.Arguments, Detach: c.Detach, Begun: begunTasks()}
 	return exit(client.RunCall(ctx, o, os.Stdin, out, os.Stderr))
 }
 

@@ -45,20 +45,24 @@ calls of all tenants; the audit trail records who looked.`
 // followMethod stands in the audit trail for following.
 const followMethod = "busbar/logs.follow"
 
-func (c *logsCommand) Run(ctx context.Context, out io.Writer) error {
+// Validate implements kong's interface.
+func (c *logsCommand) Validate() error {
 	if c.For <= 0 {
 		return errors.New("--for must be more than nothing")
 	}
-	o := tail.Options{
-		Services: c.Service, JSON: c.JSON, Terminal: term.IsTerminal(int(os.Stdout.Fd())),
-		Filter: logs.Filter{Level: strings.ToLower(c.Level), Name: c.Tool, Call: c.Call, Tenant: c.Tenant},
+	return c.filter().Check()
+}
+
+func (c *logsCommand) filter() logs.Filter {
+	f := logs.Filter{Level: strings.ToLower(c.Level), Name: c.Tool, Call: c.Call, Tenant: c.Tenant}
+	if f.Level == "warn" { // as in logs of programs
+		f.Level = "warning"
 	}
-	if o.Filter.Level == "warn" { // as in logs of programs
-		o.Filter.Level = "warning"
-	}
-	if err := o.Filter.Check(); err != nil {
-		return err
-	}
+	return f
+}
+
+func (c *logsCommand) Run(ctx context.Context, out io.Writer) error {
+	o := tail.Options{Services: c.Service, JSON: c.JSON, Terminal: term.IsTerminal(int(os.Stdout.Fd())), Filter: c.filter()}
 	o.Style = terminal.NewStyle(o.Terminal, os.Getenv)
 	joining, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()

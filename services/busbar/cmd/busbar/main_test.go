@@ -51,3 +51,27 @@ func TestToolsetWithoutPolicy(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is wrong with a command is said before anything is sent; an empty name is what a
+// shell makes of a variable that is not set.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, want string }{
+		{"call|", "empty"}, {"read|", "empty"}, {"complete||x", "empty"}, {"complete|x|", "empty"},
+		{"task|get|", "empty"}, {"task|cancel|", "empty"},
+		{"logs|--level|loud", "loud"}, {"logs|--for=0s", "--for"},
+		{"key|create|ci|--principal|ci|--expires=0d", "--expires"}, {"key|create|ci|--principal|operator", "operator"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			cl, options := grammar()
+			k, err := lifecycle.Parser("busbar", description, cl, options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Parse(strings.Split(c.args, "|")); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+}

@@ -21,7 +21,7 @@ func (c *resourcesCommand) Run(ctx context.Context, out io.Writer) error {
 
 type readCommand struct {
 	clientFlags
-	URI string `arg:"" name:"uri" help:"Of the resource."`
+	URI given `arg:"" name:"uri" help:"Of the resource."`
 }
 
 // Help implements kong's HelpProvider.
@@ -33,7 +33,7 @@ as for "busbar call".`
 }
 
 func (c *readCommand) Run(ctx context.Context, out io.Writer) error {
-	return exit(client.RunRead(ctx, client.ReadOptions{Options: c.options(), URI: c.URI}, os.Stdin, out, os.Stderr))
+	return exit(client.RunRead(ctx, client.ReadOptions{Options: c.options(), URI: string(c.URI)}, os.Stdin, out, os.Stderr))
 }
 
 type promptsCommand struct {
@@ -61,8 +61,8 @@ func (c *promptsCommand) Run(ctx context.Context, out io.Writer) error {
 
 type completeCommand struct {
 	clientFlags
-	Of       string `arg:"" help:"Name of a prompt, or template of a resource's URI."`
-	Argument string `arg:"" help:"Name of the argument."`
+	Of       given  `arg:"" help:"Name of a prompt, or template of a resource's URI."`
+	Argument given  `arg:"" help:"Name of the argument."`
 	Typed    string `arg:"" optional:"" help:"What is typed of it."`
 }
 
@@ -72,7 +72,7 @@ func (completeCommand) Help() string {
 }
 
 func (c *completeCommand) Run(ctx context.Context, out io.Writer) error {
-	o := client.CompleteOptions{Options: c.options(), Of: c.Of, Argument: c.Argument, Typed: c.Typed}
+	o := client.CompleteOptions{Options: c.options(), Of: string(c.Of), Argument: string(c.Argument), Typed: c.Typed}
 	return exit(client.RunComplete(ctx, o, out, os.Stderr))
 }
 
@@ -109,8 +109,8 @@ func (c *taskLsCommand) Run(ctx context.Context, out io.Writer) error {
 
 type taskGetCommand struct {
 	clientFlags
-	ID   string `arg:"" help:"Of the task, as \"busbar call --detach\" prints it."`
-	Wait bool   `help:"Wait for its end."`
+	ID   given `arg:"" help:"Of the task, as \"busbar call --detach\" prints it."`
+	Wait bool  `help:"Wait for its end."`
 }
 
 // Help implements kong's HelpProvider.
@@ -124,13 +124,13 @@ other as for "busbar call".`
 }
 
 func (c *taskGetCommand) Run(ctx context.Context, out io.Writer) error {
-	o := client.TaskOptions{Options: c.options(), ID: c.ID, Wait: c.Wait}
+	o := client.TaskOptions{Options: c.options(), ID: string(c.ID), Wait: c.Wait}
 	return exit(client.RunTaskGet(ctx, o, os.Stdin, out, os.Stderr))
 }
 
 type taskCancelCommand struct {
 	clientFlags
-	ID string `arg:"" help:"Of the task."`
+	ID given `arg:"" help:"Of the task."`
 }
 
 // Help implements kong's HelpProvider.
@@ -139,5 +139,5 @@ func (taskCancelCommand) Help() string {
 }
 
 func (c *taskCancelCommand) Run(ctx context.Context, out io.Writer) error {
-	return exit(client.RunTaskCancel(ctx, client.TaskOptions{Options: c.options(), ID: c.ID}, out, os.Stderr))
+	return exit(client.RunTaskCancel(ctx, client.TaskOptions{Options: c.options(), ID: string(c.ID)}, out, os.Stderr))
 }

@@ -3,7 +3,6 @@ package grpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -311,46 +310,6 @@ func TestElicitation(t *testing.T) {
 	refused(t, err, codes.NotFound, "unknown_elicitation", "no")
 	_, err = w.GetElicitation(ctx, &gatewayv1.GetElicitationRequest{Elicitation: id})
 	refused(t, err, codes.NotFound, "unknown_elicitation", "no")
-}
-
-func TestBatchTools(t *testing.T) {
-	t.Parallel()
-	w := start(t)
-	stream, err := w.BatchTools(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const n = 2000
-	go func() {
-		for i := range n {
-			m := &gatewayv1.BatchToolsRequest{Name: "echo", Arguments: fmt.Appendf(nil, `{"i":%d}`, i), Parallel: 16}
-			if i%100 == 7 {
-				m.Name = "nope"
-			}
-			if stream.Send(m) != nil {
-				return
-			}
-		}
-		_ = stream.CloseSend()
-	}()
-	seen := map[uint64]bool{}
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[m.Index] = true
-		if f := m.GetFailure(); m.Index%100 == 7 && (f.GetReason() != "unknown_tool" || f.GetNext() != "ListTools lists the tools") ||
-			m.Index%100 != 7 && !strings.Contains(string(m.GetResult().GetContent()), fmt.Sprintf(`{\"i\":%d}`, m.Index)) {
-			t.Errorf("%v", m)
-		}
-	}
-	if len(seen) != n {
-		t.Errorf("%d outcomes", len(seen))
-	}
 }
 
 func TestOthers(t *testing.T) {
