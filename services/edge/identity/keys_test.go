@@ -87,7 +87,7 @@ func TestAPIKeys(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := operator.Create(t.Context(), "laptop", "bob", time.Time{}); err == nil {
+	if _, err := operator.Create(t.Context(), "laptop", "bob", time.Time{}); !fault.Is(err, fault.Conflict) || fault.From(err).Executed != fault.No {
 		t.Error("a name was given twice")
 	}
 	bustest.Eventually(t, "its use is noted", func() bool {
