@@ -39,7 +39,7 @@ func (c *readCommand) Run(ctx context.Context, out io.Writer) error {
 type promptsCommand struct {
 	clientFlags
 	Name      string   `arg:"" optional:"" help:"Name of a prompt, to fill it in; without one, all are listed."`
-	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments; @FILE as a value is what a file has in it."`
+	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object; @FILE as a value is what a file has in it."`
 }
 
 // Help implements kong's HelpProvider.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/schema"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -128,11 +129,41 @@ func (p *person) fill(ctx context.Context, f *form, name string) (value jsontext
 				text = "false"
 			}
 		}
-		if value, err = field.value(text); err == nil {
+		if value, err = field.typed(text); err == nil {
+			err = f.fits(name, value)
+		}
+		if err == nil {
 			return value, accepted, nil
 		}
 		fmt.Fprintln(p.stderr, "  "+terminal.SafeLine(err.Error()))
 	}
+}
+
+// typed is the value that a line stands for: elements of an array have commas between
+// them, unless it is written as JSON.
+func (s *shape) typed(line string) (jsontext.Value, error) {
+	if !s.is("array") || strings.HasPrefix(line, "[") {
+		return s.value(line)
+	}
+	var all []jsontext.Value
+	for one := range strings.SplitSeq(line, ",") {
+		v, err := s.element().value(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return json.Marshal(all)
+}
+
+// fits says what is wrong with the value of a field. What cannot be understood fits: the
+// edge has the last word.
+func (f *form) fits(name string, value jsontext.Value) error {
+	of, err := schema.Compile(at(f.Properties, []string{name}))
+	if err != nil {
+		return nil
+	}
+	return of.Validate(value)
 }
 
 // label asks for a field: what it is called, what may be typed, and what an empty line
@@ -152,6 +183,12 @@ func label(name string, field *shape) string {
 			text = strings.TrimSuffix(text, "[y/N]") + "[Y/n]"
 		}
 		return text + " "
+	case field.is("array"):
+		text += " (several with commas between"
+		if choices := field.element().choices(); len(choices) > 0 {
+			text += ": " + terminal.SafeLine(strings.Join(choices, ", "))
+		}
+		text += ")"
 	case len(field.choices()) > 0:
 		text += " (" + terminal.SafeLine(strings.Join(field.choices(), ", ")) + ")"
 	case !field.is("string"):

@@ -232,7 +232,7 @@ func (r *run) asked(ctx context.Context, q request, who *person, o Options) (jso
 type PromptOptions struct {
 	Options
 	Name string
-	// Arguments are texts of the form name=value.
+	// Arguments are texts of the form name=value, or one JSON object.
 	Arguments []string
 }
 
@@ -241,7 +241,13 @@ func RunPrompt(ctx context.Context, o PromptOptions, stdin io.Reader, stdout, st
 	r := newRun(o.Options, stdout, stderr)
 	// Arguments of a prompt are texts, whatever their names.
 	read := func(file string) ([]byte, error) { return readSource(ctx, file, stdin) }
-	arguments, err := assign(jsontext.Value(`{"additionalProperties":{"type":"string"}}`), o.Arguments, read)
+	var arguments jsontext.Value
+	var err error
+	if len(o.Arguments) == 1 && strings.HasPrefix(strings.TrimSpace(o.Arguments[0]), "{") {
+		arguments, err = checkArguments([]byte(o.Arguments[0]))
+	} else {
+		arguments, err = assign(jsontext.Value(`{"additionalProperties":{"type":"string"}}`), o.Arguments, read)
+	}
 	if err != nil {
 		return r.fail(err, "")
 	}

@@ -67,6 +67,8 @@ func TestOffers(t *testing.T) {
 		"text on a terminal":       {read("svc://notes/7"), Options{Terminal: true}, ExitOK, "note\\u009b 7\n", nil},
 		"no such resource":         {read("svc://nothing"), Options{}, ExitRefused, "", []string{"unknown_resource", "next: see `busbar resources` for what there is\n"}},
 		"prompt":                   {prompt("who=Anna=B"), Options{Terminal: true}, ExitOK, "\x1b[2muser:\x1b[0m\nHello\\u009b Anna=B\n", nil},
+		"prompt with an object":    {prompt(`{"who":"Anna"}`), Options{}, ExitOK, "user:\nHello\u009b Anna\n", nil},
+		"prompt with half of one":  {prompt(`{"who":`), Options{}, ExitUsage, "", []string{"the arguments are not JSON"}},
 		"prompt without":           {prompt(), Options{}, ExitRefused, "", []string{"invalid_params", "next: see `busbar prompts` for the arguments that there are\n"}},
 		"no such prompt":           {nothing, Options{}, ExitRefused, "", []string{"unknown_prompt", "next: see `busbar prompts` for what there is\n"}},
 		"prompt, no value":         {prompt("Anna"), Options{}, ExitUsage, "", []string{`"Anna": write name=value`}},
@@ -109,6 +111,16 @@ func TestCallElicits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a form allows of a field is checked while the field can still be typed again.
+func TestCallElicitsWithinBounds(t *testing.T) {
+	t.Parallel()
+	got := newWorld(t).run(func(o Options, in io.Reader, out, errs io.Writer) int {
+		return RunCall(t.Context(), CallOptions{Options: o, Name: "garnish"}, in, out, errs)
+	}, Options{InTerminal: true, ErrTerminal: true}, "10\n9\nab\nabc\nsugar\nhoney, lemon, honey\nhoney, lemon\n")
+	got.check(t, ExitOK, "accept {abc [honey lemon] 9}\n",
+		"maximum: got 10, want 9\n", "minLength", "with (several with commas between: honey, lemon): ", `"sugar" is not one of honey, lemon`, "maxItems")
 }
 
 // Where two tools stand in for the list, arguments have the types of the tool's schema all

@@ -136,6 +136,23 @@ func (w *world) service(t *testing.T) *service.Service {
 		}
 		return text(fmt.Sprint(action, " ", got))
 	})
+	service.AddTool(s, service.Tool{Name: "garnish"}, func(_ context.Context, c *service.Call, _ input) (*service.Result, error) {
+		const form = `{"type":"object","properties":{"pieces":{"type":"integer","maximum":9},"note":{"type":"string","minLength":3},"with":{"type":"array","items":{"type":"string","enum":["honey","lemon"]},"maxItems":2}},"required":["pieces"]}`
+		said, err := c.Ask(service.Elicit("garnish", "How?", jsontext.Value(form)))
+		if err != nil {
+			return nil, err
+		}
+		var got struct {
+			Note   string   `json:"note"`
+			With   []string `json:"with"`
+			Pieces int      `json:"pieces"`
+		}
+		action, err := said.Elicited("garnish", &got)
+		if err != nil {
+			return nil, err
+		}
+		return text(fmt.Sprint(action, " ", got))
+	})
 	service.AddTool(s, service.Tool{Name: "long", Task: service.TaskRequired}, func(_ context.Context, _ *service.Call, in input) (*service.Result, error) {
 		if in.Text == "fail" {
 			return nil, service.Errorf("no luck")
