@@ -199,6 +199,15 @@ func TestToolsets(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a fixed argument is told as a wrong one", func(t *testing.T) {
+		const data = `"parameter":"table","detail":"`
+		for name, want := range map[string]string{"MCP 2026-07-28": `"isError":true`, "MCP 2025-06-18": data, "REST": data} {
+			a := heard(t, func() answer { return deskDoors[name].call(t, w, ada, "desk", "find_order", `{"table":"x"}`) })
+			if !a.says(want) || !a.says("invalid_params") {
+				t.Errorf("%s: %s lacks %s", name, a.body, want)
+			}
+		}
+	})
 	t.Run("what else is in it", func(t *testing.T) { w.rest(t) })
 	t.Run("search", func(t *testing.T) { w.searches(t) })
 	t.Run("approval", func(t *testing.T) { w.approvedThrough(t) })

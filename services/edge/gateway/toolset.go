@@ -99,6 +99,9 @@ func (r *run) stillThrough(cfg *Config) error {
 func (r *run) become(m *toolset.Member) (err error) {
 	r.said.Arguments, err = m.Arguments(r.Arguments)
 	r.shown, r.said.Name = r.Name, m.Of
+	if err != nil && r.Method == mcp.MethodToolsCall {
+		err = fault.From(err).Because(ErrInvalidArguments)
+	}
 	return err
 }
 

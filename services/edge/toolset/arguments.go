@@ -57,10 +57,14 @@ func (m *Member) Arguments(arguments []byte) ([]byte, error) {
 
 // Fixed refuses an argument that a set has fixed.
 func Fixed(said, fixed string) error {
-	if said == fixed {
-		return fault.New(fault.InvalidParams, "Invalid arguments: %s is not an argument here: this toolset has fixed it; leave it out", fault.Clip(said))
+	detail := "is not an argument here: this toolset has fixed it; leave it out"
+	if said != fixed {
+		detail = "is not an argument here: it reads like one that this toolset has fixed; leave it out"
 	}
-	return fault.New(fault.InvalidParams, "Invalid arguments: %s is not an argument here: it reads like one that this toolset has fixed; leave it out", fault.Clip(said))
+	said = fault.Clip(said)
+	data, _ := jsontext.AppendQuote([]byte(`{"parameter":`), said) // valid: it was read as JSON
+	data, _ = jsontext.AppendQuote(append(data, `,"detail":`...), detail)
+	return fault.New(fault.InvalidParams, "Invalid arguments: %s %s", said, detail).With(append(data, '}'))
 }
 
 // Fixes reports whether the member fixes an argument, in any spelling.
