@@ -122,7 +122,7 @@ func TestBadStart(t *testing.T) {
 		{"public NATS", []string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "0.0.0.0:0", "--data-dir", t.TempDir()}, 1, "public"},
 		{"data directory is a file", []string{"dev", "--listen", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--data-dir", file}, 1, "directory"},
 		{"stdio on a file", []string{"stdio", "--data-dir", file}, 1, "directory"},
-		{"unknown service left out", []string{"dev", "--without", "wether", "--data-dir", t.TempDir()}, 1, "--without wether: it is one of text, "},
+		{"unknown service left out", []string{"dev", "--without", "wether", "--data-dir", t.TempDir()}, 2, "--without wether: it is one of text, "},
 		{"unknown flag", []string{"dev", "--no-such-flag"}, 2, "no-such-flag"},
 		{"unknown command", []string{"devv"}, 2, "devv"},
 	} {

@@ -25,6 +25,14 @@ type clientFlags struct {
 	Timeout time.Duration `default:"60s" env:"BUSBAR_TIMEOUT" placeholder:"TIME" help:"Longest time to wait; 0 is forever (default ${default})."`
 }
 
+// Validate implements kong's interface.
+func (f *clientFlags) Validate() error {
+	if f.Timeout < 0 {
+		return errors.New("--timeout must not be negative; 0 is forever")
+	}
+	return nil
+}
+
 func (f *clientFlags) options() client.Options {
 	o := client.Options{
 		URL: f.URL, JSON: f.JSON, Timeout: f.Timeout, Version: lifecycle.Version(),

@@ -43,15 +43,6 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A toolset of no file is refused before anything is started.
-func TestToolsetWithoutPolicy(t *testing.T) {
-	t.Parallel()
-	err := (&stdioCommand{Toolset: "writing"}).Run(t.Context(), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "--access FILE") {
-		t.Error(err)
-	}
-}
-
 // What is wrong with a command is said before anything is sent; an empty name is what a
 // shell makes of a variable that is not set.
 func TestUsage(t *testing.T) {
@@ -60,6 +51,8 @@ func TestUsage(t *testing.T) {
 		{"call|", "empty"}, {"read|", "empty"}, {"complete||x", "empty"}, {"complete|x|", "empty"},
 		{"task|get|", "empty"}, {"task|cancel|", "empty"},
 		{"logs|--level|loud", "loud"}, {"logs|--for=0s", "--for"},
+		{"stdio|--toolset|writing", "--access FILE"}, {"stdio|--services|nope", "it is one of"}, {"dev|--without|nope", "it is one of"},
+		{"call|x|--timeout=-1s", "--timeout"}, {"tools|--timeout=-1s", "--timeout"},
 		{"key|create|ci|--principal|ci|--expires=0d", "--expires"}, {"key|create|ci|--principal|operator", "operator"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

@@ -65,18 +65,23 @@ type withoutFlag struct {
 	Without  []string `env:"BUSBAR_WITHOUT" placeholder:"NAME" help:"Services that do not run, such as weather."`
 }
 
-// system is what a whole system runs: the services that are asked for, or every one, but
-// those left out, and the model service only where a provider is set.
-func (f withoutFlag) system(keepTrail service.Build[audit.Env], openWorkspace service.Build[workspace.Env]) ([]part, error) {
-	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
+// Validate implements kong's interface.
+func (f withoutFlag) Validate() error {
 	known := names(parts())
 	for flag, said := range map[string][]string{"--services": f.Services, "--without": f.Without} {
 		for _, name := range said {
 			if !slices.Contains(known, name) {
-				return nil, fmt.Errorf("%s %s: it is one of %s", flag, name, strings.Join(known, ", "))
+				return fmt.Errorf("%s %s: it is one of %s", flag, name, strings.Join(known, ", "))
 			}
 		}
 	}
+	return nil
+}
+
+// system is what a whole system runs: the services that are asked for, or every one, but
+// those left out, and the model service only where a provider is set.
+func (f withoutFlag) system(keepTrail service.Build[audit.Env], openWorkspace service.Build[workspace.Env]) ([]part, error) {
+	all := []part{newPart("audit", keepTrail, permission.Audit, permission.Store)}
 	hasModel := os.Getenv("BUSBAR_MODEL_PROVIDER") != ""
 	if slices.Contains(f.Services, "model") && !hasModel {
 		return nil, errors.New("--services model: the model service needs BUSBAR_MODEL_PROVIDER")

@@ -44,13 +44,18 @@ func (stdioCommand) Help() string {
   {"mcpServers": {"busbar": {"command": "/path/to/busbar", "args": ["stdio"]}}}`
 }
 
+// Validate implements kong's interface.
+func (c *stdioCommand) Validate() error {
+	if c.Toolset != "" && c.Access == "" {
+		return errors.New("--toolset names a toolset of a policy file: give the file with --access FILE")
+	}
+	return c.withoutFlag.Validate()
+}
+
 // Run serves the client. Several of these on one data directory are one
 // system: the first runs bus and services, the others join, and one of them
 // takes over when it ends.
 func (c *stdioCommand) Run(ctx context.Context, out io.Writer) error {
-	if c.Toolset != "" && c.Access == "" {
-		return errors.New("--toolset names a toolset of a policy file: give the file with --access FILE")
-	}
 	starting, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	if c.NATS != "" {
