@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
 // APIKey is what is kept of an API key: everything but its secret.
@@ -67,7 +67,7 @@ func (s *APIKeys) Create(ctx context.Context, name, principal string, expires ti
 		return "", err
 	}
 	if slices.ContainsFunc(all, func(k APIKey) bool { return k.Name == name }) {
-		return "", fmt.Errorf("there is a key %q already; revoke it, or choose another name", name)
+		return "", fault.New(fault.Conflict, "there is a key %q already; revoke it, or choose another name", name)
 	}
 	random := make([]byte, 5+20)
 	_, _ = rand.Read(random) // never fails
@@ -82,7 +82,7 @@ func (s *APIKeys) Create(ctx context.Context, name, principal string, expires ti
 	}
 	first, err := s.bucket.Create(ctx, apiKeyRoom+k.ID, raw)
 	if err == nil && !first {
-		err = errors.New("a key of the same id was made just now; try again")
+		return "", fault.New(fault.Conflict, "a key of the same id was made just now; try again")
 	}
 	return whole, err
 }
