@@ -3,8 +3,10 @@ package service
 import (
 	"encoding"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,24 +43,44 @@ func decode[In any](arguments []byte, d defaults) (In, error) {
 	}
 	d.of(&in)
 	if err := json.Unmarshal(arguments, &in, durations); err != nil {
-		return in, misread(err)
+		at, message := misread(err)
+		if at != "" {
+			message = "Invalid arguments: " + at + ": " + message
+		}
+		return in, fault.New(fault.InvalidParams, "%s", message).Because(err)
 	}
 	return in, nil
 }
 
-// misread refuses arguments that the schema allows and their type does not: to a schema
-// 1.0 and 1e30 are integers.
-func misread(err error) error {
+// misread says what a type does not take of what its schema allows, at a JSON Pointer: to
+// a schema 1.0 and 1e30 are integers, and any text is a time. The pointer is empty when
+// nobody knows where it is.
+func misread(err error) (pointer, message string) {
 	at := (*json.SemanticError)(nil)
 	if !errors.As(err, &at) || at.JSONPointer == "" {
-		return fault.New(fault.InvalidParams, "arguments do not fit the tool's parameters").Because(err)
+		return "", "the arguments do not fit what the service reads"
 	}
-	want := "a value that the service can read"
-	if at.GoType != nil && at.GoType.Kind() >= reflect.Int && at.GoType.Kind() <= reflect.Uint64 {
-		want = "a whole number of at most 64 bits, without a point or an exponent"
+	message = "want " + wanted(at.GoType)
+	if len(at.JSONValue) > 0 {
+		message = "got " + fault.Clip(string(at.JSONValue)) + ", " + message
 	}
-	got := fault.Clip(string(at.JSONValue))
-	return fault.New(fault.InvalidParams, "Invalid arguments: %s: got %s, want %s", fault.Clip(string(at.JSONPointer)), got, want).Because(err)
+	return fault.Clip(string(at.JSONPointer)), message
+}
+
+// wanted is how a value of a type is given.
+func wanted(t reflect.Type) string {
+	switch {
+	case t == nil:
+	case t == reflect.TypeFor[time.Time]():
+		return "a date and time as in RFC 3339, such as 2006-01-02T15:04:05Z"
+	case special(t) == base64 && t.Kind() == reflect.Array:
+		return fmt.Sprintf("base64, padded with =, of %d bytes", t.Len())
+	case special(t) == base64:
+		return "base64, padded with ="
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		return "a whole number of at most 64 bits, without a point or an exponent"
+	}
+	return "a value that the service can read"
 }
 
 func encode(out any, options json.Options) (*busv1.Result, error) {

@@ -94,6 +94,7 @@ type asMarshalled map[reflect.Type]*jsonschema.Schema
 
 var (
 	text     = &jsonschema.Schema{Type: "string"}
+	instant  = &jsonschema.Schema{Type: "string", Format: "date-time"}
 	base64   = &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
 	anything = &jsonschema.Schema{}
 )
@@ -108,7 +109,9 @@ func implements[M any](t reflect.Type) bool {
 // others.
 func special(t reflect.Type) *jsonschema.Schema {
 	switch {
-	case t == reflect.TypeFor[time.Time](), t == reflect.TypeFor[slog.Level]():
+	case t == reflect.TypeFor[time.Time]():
+		return instant
+	case t == reflect.TypeFor[slog.Level]():
 		return text
 	case t.Kind() == reflect.Interface:
 		return anything

@@ -220,7 +220,8 @@ func read[T any](t *texts, given map[string]string) (T, error) {
 		return out, err
 	}
 	if err := json.Unmarshal(raw, t.defaults.of(&out), durations); err != nil {
-		return out, Errorf("the arguments do not fit what the service reads")
+		at, message := misread(err)
+		return out, Invalid(strings.TrimPrefix(at, "/"), "%s", message)
 	}
 	return out, nil
 }

@@ -173,7 +173,7 @@ func (w *world) judgeAnswers(ran effects) {
 func (w *world) judgeTrail(ran effects, rows []row) {
 	begun, ends := map[string]row{}, map[string]row{}
 	for _, r := range rows {
-		if r.Repeated > 0 {
+		if r.Repeated > 0 || r.Outcome == "input_required" { // a call that asked has its end in another row
 			continue
 		}
 		into := ends
@@ -182,7 +182,7 @@ func (w *world) judgeTrail(ran effects, rows []row) {
 		}
 		// Each edge that tells a client of a call's end records what it knows of it.
 		if old, twice := into[r.Call]; twice {
-			if old.Edge == r.Edge && old.Outcome != "input_required" || old.Executed == "yes" && r.Executed == "no" || old.Executed == "no" && r.Executed == "yes" {
+			if old.Edge == r.Edge || old.Executed == "yes" && r.Executed == "no" || old.Executed == "no" && r.Executed == "yes" {
 				w.fault("the trail has a call twice", "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
 			}
 			if r.Executed == "unknown" {

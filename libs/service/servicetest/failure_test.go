@@ -3,6 +3,7 @@ package servicetest_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -78,23 +79,57 @@ func toolName(s string) string {
 	return string(name)
 }
 
-// What the schema takes for an integer and Go does not is refused by name.
+// What the schema allows and the type of a field does not is refused by name, with the form
+// that it wants.
 func TestArgumentsThatDoNotFit(t *testing.T) {
 	t.Parallel()
+	type fields struct {
+		N    int         `json:"n,omitzero"`
+		At   time.Time   `json:"at,omitzero"`
+		Raw  []byte      `json:"raw,omitzero"`
+		Four [4]byte     `json:"four,omitzero"`
+		All  []time.Time `json:"all,omitzero"`
+		From netip.Addr  `json:"from,omitzero"`
+	}
+	type arguments struct {
+		Of fields `json:"of"`
+	}
 	s := service.New("svc", quietly)
-	service.AddTool(s, service.Tool{Name: "count", ReadOnly: true}, func(_ context.Context, _ *service.Call, in struct {
-		Of struct {
-			N int `json:"n"`
-		} `json:"of"`
-	}) (int, error) {
+	service.AddTool(s, service.Tool{Name: "count", ReadOnly: true}, func(_ context.Context, _ *service.Call, in arguments) (int, error) {
 		return in.Of.N, nil
 	})
+	service.AddPrompt(s, service.Prompt{Name: "at"}, func(_ context.Context, _ *service.Call, in struct {
+		At time.Time `json:"at"`
+	}) ([]mcp.PromptMessage, error) {
+		return nil, nil
+	})
 	b := servicetest.Start(t, s)
-	for _, n := range []string{"5.0", "1e2", "99999999999999999999"} {
-		r := b.Call("count", map[string]any{"of": map[string]any{"n": jsontext.Value(n)}})
-		if want := "Invalid arguments: /of/n: got " + n + ", want a whole number of at most 64 bits, without a point or an exponent"; !fault.Is(r.Err, fault.InvalidParams) || r.Err.Error() != want {
-			t.Errorf("%s: %v", n, r.Err)
-		}
+	const (
+		whole  = "a whole number of at most 64 bits, without a point or an exponent"
+		moment = "a date and time as in RFC 3339, such as 2006-01-02T15:04:05Z"
+		base64 = "base64, padded with ="
+	)
+	for name, c := range map[string]struct{ of, want string }{
+		"a point":              {`{"n":5.0}`, "/of/n: got 5.0, want " + whole},
+		"an exponent":          {`{"n":1e2}`, "/of/n: got 1e2, want " + whole},
+		"a large number":       {`{"n":99999999999999999999}`, "/of/n: got 99999999999999999999, want " + whole},
+		"no time":              {`{"at":"tomorrow"}`, "/of/at: want " + moment},
+		"a day":                {`{"at":"2026-01-02"}`, "/of/at: want " + moment},
+		"no time in a list":    {`{"all":["2026-01-02T03:04:05Z","x"]}`, "/of/all/1: want " + moment},
+		"no base64":            {`{"raw":"%%"}`, "/of/raw: want " + base64},
+		"base64 of no padding": {`{"raw":"eA"}`, "/of/raw: want " + base64},
+		"too few bytes":        {`{"four":"eA=="}`, "/of/four: want " + base64 + ", of 4 bytes"},
+		"no address":           {`{"from":"x"}`, "/of/from: want a value that the service can read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := b.Call("count", map[string]any{"of": jsontext.Value(c.of)})
+			if want := "Invalid arguments: " + c.want; !fault.Is(r.Err, fault.InvalidParams) || r.Err.Error() != want {
+				t.Errorf("%v, want %s", r.Err, want)
+			}
+		})
+	}
+	if _, err := b.Prompt("at", map[string]string{"at": "tomorrow"}); !fault.Is(err, fault.InvalidParams) || err.Error() != "at: want "+moment {
+		t.Errorf("of a prompt: %v", err)
 	}
 }
 

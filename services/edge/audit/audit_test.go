@@ -229,7 +229,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 		"forbidden no":            call("approved", ""),
 		"unknown_tool no":         call("nope", ""),
 		"invalid_params no":       call("strict", "{}"),
-		"input_required yes":      {Method: mcp.MethodToolsCall, Name: "ask", Client: &busv1.Client{Capabilities: []byte(`{"elicitation":{}}`)}},
+		"input_required no":       {Method: mcp.MethodToolsCall, Name: "ask", Client: &busv1.Client{Capabilities: []byte(`{"elicitation":{}}`)}},
 		"unknown_resource no":     {Method: mcp.MethodResourcesRead, Name: "https://u:p4ss@h/x"},
 		"ok yes, of a prompt":     {Method: mcp.MethodPromptsGet, Name: "greet", Arguments: []byte(`{"who":"Ada"}`)},
 		"ok yes, of a read":       {Method: mcp.MethodResourcesRead, Name: "note:///one"},
@@ -249,7 +249,7 @@ func TestEveryCallIsRecorded(t *testing.T) {
 			t.Errorf("%s is recorded as %v", name, got)
 		}
 		first := events[e.id(c)+"-1"]
-		if started := name[0] != 'f' && strings.HasSuffix(outcome, "yes") && c.Method == mcp.MethodToolsCall || name == "internal unknown"; started != (first != nil) {
+		if started := name[0] != 'f' && strings.HasSuffix(outcome, "yes") && c.Method == mcp.MethodToolsCall || name == "internal unknown" || name == "input_required no"; started != (first != nil) {
 			t.Errorf("%s: its beginning is %v", name, first)
 		}
 	}

@@ -36,20 +36,8 @@ func (t *Trail) begun(v gateway.View) ([]byte, error) {
 // ended is that of one that is over.
 func (t *Trail) ended(r gateway.Record) ([]byte, error) {
 	e := t.event(r.View, "-2", r.Duration)
-	e.Outcome, e.Executed = r.Outcome, executed(r)
+	e.Outcome, e.Executed = r.Outcome, string(r.Executed())
 	return proto.Marshal(e)
-}
-
-func executed(r gateway.Record) string {
-	switch {
-	case r.Err != nil:
-		return string(r.Err.Executed)
-	case r.Replayed:
-		return string(fault.No)
-	case r.Outcome == "left":
-		return string(fault.Unknown)
-	}
-	return string(fault.Yes)
 }
 
 // delayed is an event that says nothing but that it is.

@@ -4,11 +4,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
+	"github.com/busbar-mcp/busbar/services/edge/store"
 )
 
 // Who has another program's secret hears so from one error, and the log has nothing else.
@@ -32,5 +35,36 @@ func TestOperationWithAnotherSecret(t *testing.T) {
 	}
 	if log.String() != "" {
 		t.Errorf("the log has %s", log.String())
+	}
+}
+
+// A name that an operator has given to a key already makes no second one, and the trail says so.
+func TestKeyOfATakenName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.join(t, "", true) // it makes the buckets
+	conn := bustest.Connect(t, w.url)
+	keys := store.NewAPIKeys(conn)
+	create := func() error {
+		return audit.Operation(t.Context(), conn, "busbar/key.create", "laptop of anna", "", func() error {
+			_, err := keys.Create(t.Context(), "laptop", "anna", time.Time{})
+			return err
+		})
+	}
+	if err := create(); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `there is a key "laptop" already`) {
+		t.Error(err)
+	}
+	var got []string
+	for _, e := range w.stream(t) {
+		got = append(got, e.Outcome+" "+e.Executed)
+	}
+	if want := "begun unknown, ok yes, begun unknown, conflict no"; strings.Join(got, ", ") != want {
+		t.Errorf("recorded is %v, want %s", got, want)
+	}
+	if all, err := keys.All(t.Context()); len(all) != 1 || err != nil {
+		t.Errorf("%v %v", all, err)
 	}
 }

@@ -60,7 +60,7 @@ func (t *Trail) alike(payer string, r gateway.Record) bool {
 	}
 	return !t.refusals.count(payer, r, func() *auditv1.AuditEvent {
 		e := t.brief(r.View)
-		e.Outcome, e.Executed = r.Outcome, executed(r)
+		e.Outcome, e.Executed = r.Outcome, string(r.Executed())
 		return e
 	})
 }

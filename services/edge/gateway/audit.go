@@ -42,10 +42,24 @@ type Record struct {
 	Replayed bool
 }
 
-// Effect reports whether the call may have changed something.
-func (r Record) Effect() bool {
-	return r.Writes() && !r.Replayed && (r.Err == nil || r.Err.Executed != fault.No)
+// Executed is whether the call ran.
+func (r Record) Executed() fault.Executed {
+	switch {
+	case r.Err != nil:
+		return r.Err.Executed
+	case r.Replayed, r.Outcome == outcomeAsked: // nothing has an effect before the last question
+		return fault.No
+	case r.Outcome == "left":
+		return fault.Unknown
+	}
+	return fault.Yes
 }
+
+// outcomeAsked is the outcome of a call that ended with a question: its answer makes it again.
+const outcomeAsked = "input_required"
+
+// Effect reports whether the call may have changed something.
+func (r Record) Effect() bool { return r.Writes() && r.Executed() != fault.No }
 
 // Writes reports whether the call may change something when it runs. Of a tool
 // that is known once its target is.
@@ -144,7 +158,7 @@ func record(ctx context.Context, a Auditor, r *run, answer *Answer, err error) e
 	case answer.Replayed:
 		end.Outcome, end.Replayed = "replayed", true
 	case answer.InputRequired != nil:
-		end.Outcome = "input_required"
+		end.Outcome = outcomeAsked
 	case answer.Task != nil:
 		end.Outcome = "task"
 	case answer.Disconnect != nil:

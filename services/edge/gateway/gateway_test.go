@@ -333,8 +333,12 @@ func TestOutcomes(t *testing.T) {
 		"ok": toolCall("echo", "{}"), "tool_error": toolCall("fails", "{}"), "input_required": {Method: mcp.MethodToolsCall, Name: "ask", Client: elicits},
 	} {
 		w.works(t, c)
-		if r := w.last(t); r.Outcome != outcome || r.Err != nil {
+		r := w.last(t)
+		if r.Outcome != outcome || r.Err != nil {
 			t.Errorf("audited %q, want %q", r.Outcome, outcome)
+		}
+		if ran := outcome != "input_required"; ran != (r.Executed() == fault.Yes) || ran == (r.Executed() == fault.No) {
+			t.Errorf("%s is audited as executed %s", outcome, r.Executed())
 		}
 	}
 	w.fails(t, toolCall("broken", "{}"), fault.Internal, fault.Unknown)

@@ -82,7 +82,7 @@ func (s *APIKeys) Create(ctx context.Context, name, principal string, expires ti
 	}
 	first, err := s.bucket.Create(ctx, apiKeyRoom+k.ID, raw)
 	if err == nil && !first {
-		err = errors.New("a key of the same id was made just now; try again")
+		return "", fault.New(fault.Conflict, "a key of the same id was made just now; try again")
 	}
 	return whole, err
 }

@@ -32,16 +32,19 @@ func (c *checker) trail() {
 		if r.Arguments.Key == "" {
 			continue // it counts calls that were refused alike, and is named as the last of them
 		}
+		if r.Outcome == "input_required" {
+			continue // nothing ran, and its end is another row
+		}
 		if r.Outcome == "begun" {
 			begun[r.Call] = r
 			continue
 		}
 		// Each edge that tells a client of a call's end records what it knows of it.
 		if old, twice := ends[r.Call]; twice {
-			if old.Edge == r.Edge && old.Outcome != "input_required" && r.Outcome != "input_required" || old.Executed == "yes" && r.Executed == "no" || old.Executed == "no" && r.Executed == "yes" {
+			if old.Edge == r.Edge || old.Executed == "yes" && r.Executed == "no" || old.Executed == "no" && r.Executed == "yes" {
 				c.find(Twice, "%s of %s, %s and %s", r.Call, r.Name, old.Outcome, r.Outcome)
 			}
-			if r.Executed == "unknown" || r.Outcome == "input_required" {
+			if r.Executed == "unknown" {
 				continue
 			}
 		}
