@@ -78,7 +78,7 @@ var bugs = []planted{
 	{name: "the end of a call is not recorded", program: busbarProgram, calls: history.Write, seen: []oracle.Name{oracle.Ended},
 		edits: []edit{{auditDir + "audit.go", "		if err = t.append(ctx, within, record); err != nil {", "		if _ = within; err != nil {"}}},
 	{name: "the trail says that nothing ran", program: busbarProgram, calls: history.Write, seen: []oracle.Name{oracle.Untrue},
-		edits: []edit{{auditDir + "event.go", "return string(fault.Yes)", "return string(fault.No)"}}},
+		edits: []edit{{auditDir + "event.go", "string(r.Executed())", "string(fault.No)"}}},
 	{name: "an approval is good twice", program: busbarProgram, calls: history.Approval, seen: []oracle.Name{oracle.Doubled},
 		edits: []edit{{storeDir + "approvals.go", "		held, err = readHeld(id, value)\n		return nil, err", "		held, err = readHeld(id, value)\n		return value, err"}}},
 	{name: "nobody is asked to agree", program: busbarProgram, calls: history.Approval, seen: []oracle.Name{oracle.Unasked},
