@@ -11,7 +11,6 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // Change is what became of a file.
@@ -185,41 +184,6 @@ func utf8Of(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD")
 }
 
-// Log lists commits from a revision back, those that changed something below a path.
-// skip leaves out the first; more says that there are others.
-func (r *Repo) Log(revision, below string, skip, limit int) (all []Commit, more bool, err error) {
-	from, err := r.commit(revision)
-	if err != nil {
-		return nil, false, err
-	}
-	o := &git.LogOptions{From: from.Hash, Order: git.LogOrderCommitterTime}
-	if below != "." {
-		o.PathFilter = func(p string) bool { return in(below, p) }
-	}
-	commits, err := r.git.Log(o)
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	defer commits.Close()
-	all = []Commit{}
-	err = commits.ForEach(func(c *object.Commit) error {
-		switch {
-		case skip > 0:
-			skip--
-		case len(all) == limit:
-			more = true
-			return storer.ErrStop
-		default:
-			all = append(all, describe(c))
-		}
-		return nil
-	})
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return all, more, explain(err)
-}
-
 // Branch is a branch or tag.
 type Branch struct {
 	Name    string `json:"name"`
@@ -262,60 +226,4 @@ func (r *Repo) Branches(limit int) (all []Branch, more bool, err error) {
 		all = all[:limit]
 	}
 	return all, more, explain(err)
-}
-
-// Line is a line of a file with the commit that it comes from.
-type Line struct {
-	Line   int       `json:"line"`
-	Commit string    `json:"commit"`
-	Author string    `json:"author"`
-	Time   time.Time `json:"time"`
-	Text   string    `json:"text"`
-}
-
-// A blame goes through the whole history of a file, so the file has bounds.
-const (
-	maxBlame      = 512 << 10
-	maxBlameLines = 10_000
-)
-
-// Blame says of each line of a file which commit it comes from: of limit lines from
-// first on.
-func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more bool, err error) {
-	c, err := r.commit(revision)
-	if err != nil {
-		return nil, false, err
-	}
-	f, err := c.File(p)
-	if errors.Is(err, object.ErrFileNotFound) {
-		return nil, false, refuse("the file is not in that commit")
-	}
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	if f.Size > maxBlame {
-		return nil, false, refuse("the file has more than %d KiB, too much to look for the origin of each line", maxBlame>>10)
-	}
-	text, err := f.Contents()
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	if n := strings.Count(text, "\n"); n > maxBlameLines {
-		return nil, false, refuse("the file has more than %d lines, too much to look for the origin of each", maxBlameLines)
-	}
-	blamed, err := git.Blame(c, p)
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	all = []Line{}
-	for i, l := range blamed.Lines {
-		switch {
-		case i+1 < first:
-		case len(all) == limit:
-			return all, true, nil
-		default:
-			all = append(all, Line{i + 1, l.Hash.String(), line(l.AuthorName), l.Date.UTC(), utf8Of(l.Text, 2000)})
-		}
-	}
-	return all, false, nil
 }
