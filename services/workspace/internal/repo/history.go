@@ -1,10 +1,8 @@
 package repo
 
 import (
-	"bytes"
 	"container/heap"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -86,20 +84,11 @@ func (h *history) at(tree plumbing.Hash, p string) (node, error) {
 // entryOf finds a name in the bytes of a tree.
 func entryOf(data []byte, name string) (node, error) {
 	for len(data) > 0 {
-		mode, rest, ok := bytes.Cut(data, []byte(" "))
-		end := bytes.IndexByte(rest, 0)
-		if !ok || end < 0 || len(rest) < end+1+hashSize {
-			return node{}, errTree
+		found, n, rest, err := nextEntry(data)
+		if err != nil || found == name {
+			return n, err
 		}
-		data = rest[end+1+hashSize:]
-		if string(rest[:end]) != name {
-			continue
-		}
-		bits, err := strconv.ParseUint(string(mode), 8, 32)
-		if err != nil {
-			return node{}, errTree
-		}
-		return node{filemode.FileMode(bits), plumbing.Hash(rest[end+1 : end+1+hashSize])}, nil
+		data = rest
 	}
 	return node{}, nil
 }

@@ -3,12 +3,10 @@ package repo
 import (
 	"errors"
 	"io"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
@@ -17,7 +15,7 @@ import (
 type Change struct {
 	Path     string `json:"path"`
 	Staged   string `json:"staged,omitzero" jsonschema:"what the next commit does with the file: added, modified, deleted; absent for nothing"`
-	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked; absent for nothing. A path that ends in a slash is a repository of its own"`
+	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked, unmerged; absent for nothing. A path that ends in a slash is a repository of its own"`
 }
 
 // Status is the state of a worktree.
@@ -29,83 +27,9 @@ type Status struct {
 	Note       string   `json:"note,omitzero" jsonschema:"what is not shown"`
 }
 
-var words = map[git.StatusCode]string{git.Added: "added", git.Modified: "modified", git.Deleted: "deleted", git.Untracked: "untracked", git.Renamed: "renamed", git.Copied: "copied", git.UpdatedButUnmerged: "unmerged"}
-
-// Status is that of the files below a path of the worktree, at most limit of them.
-func (r *Repo) Status(below string, limit int) (s Status, err error) {
-	s = Status{Repository: r.top.String(), Changes: []Change{}}
-	if s.Branch, s.Head, err = r.head(); err != nil {
-		return s, explain(err)
-	}
-	changed, err := r.changes(below)
-	if err != nil {
-		return s, err
-	}
-	for _, c := range changed {
-		if len(s.Changes) == limit {
-			s.Note = "there are more changes: ask with a path, or a higher limit"
-			break
-		}
-		slash := c.Path[len(strings.TrimSuffix(c.Path, ownRepository)):]
-		c.Path = r.Place(c.Path).String() + slash
-		s.Changes = append(s.Changes, c)
-	}
-	return s, nil
-}
-
-// changes are the files below a path that differ from the index, or whose entry there
-// differs from the commit, in the order of their paths, seen from the top.
-func (r *Repo) changes(below string) ([]Change, error) {
-	all, err := r.tree.Status()
-	if err != nil {
-		return nil, explain(err)
-	}
-	var out []Change
-	others := map[string]bool{}
-	for p, s := range all {
-		c := Change{Path: p, Worktree: words[s.Worktree], Staged: words[s.Staging]}
-		if c.Staged == "untracked" {
-			c.Staged = ""
-			if other := r.other(p, others); other != "" {
-				if others[other+ownRepository] {
-					continue
-				}
-				others[other+ownRepository] = true
-				c.Path = other + ownRepository
-			}
-		}
-		if in(below, p) && (c.Staged != "" || c.Worktree != "") {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return out, nil
-}
-
 // ownRepository ends the path of a directory in the worktree that is a repository of
 // its own, or another worktree. Its files are not this one's.
 const ownRepository = "/"
-
-// other is the uppermost directory on the way to an untracked path that is a
-// repository of its own; empty for none. known keeps what was found.
-func (r *Repo) other(p string, known map[string]bool) string {
-	for i := range len(p) {
-		if p[i] != '/' {
-			continue
-		}
-		dir := p[:i]
-		is, looked := known[dir]
-		if !looked {
-			_, err := r.top.FS.Lstat(path.Join(r.top.Path, dir, ".git"))
-			is = err == nil
-			known[dir] = is
-		}
-		if is {
-			return dir
-		}
-	}
-	return ""
-}
 
 // in says whether a path is another one or below it.
 func in(dir, p string) bool {

@@ -1,6 +1,8 @@
-// Package repo works on git repositories in a root, with go-git: in this process,
-// and through an os.Root alone. No other program runs, so nothing in a repository,
-// in its configuration, hooks, filters or attributes, makes one run.
+// Package repo works on git repositories in a root: in this process, and through an os.Root
+// alone. No other program runs, so nothing in a repository, in its configuration, hooks, filters
+// or attributes, makes one run. go-git reads references and the index, and writes; packs,
+// histories, the state of the worktree and checkouts are read and made here, in time and memory
+// that are bounded. Start at Open; history.go and status.go have the two ideas that make it fast.
 package repo
 
 import (
@@ -58,6 +60,8 @@ type Repo struct {
 	opened   []*os.Root
 	packs    *packs
 	store    *bounded
+	// staged is the index as it was read, nil before.
+	staged *staged
 }
 
 // Open opens the repository that a place is in, looking for .git there and in the
@@ -108,15 +112,11 @@ func open(ctx context.Context, top root.Place, dotGit fs.FileInfo) (_ *Repo, err
 			return nil, err
 		}
 	}
-	work, err := r.dir(top.Path)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.open(ctx, work)
+	return r, r.open(ctx)
 }
 
 // open opens the repository, its directories being known.
-func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
+func (r *Repo) open(ctx context.Context) (err error) {
 	var files billy.Filesystem = &confined{ctx: ctx, dir: r.private}
 	if r.common != r.private {
 		files = dotgit.NewRepositoryFilesystem(files, &confined{ctx: ctx, dir: r.common})
@@ -127,7 +127,7 @@ func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
 	r.store = &bounded{ctx: ctx, packs: r.packs, Storage: filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
 		LargeObjectThreshold: 1 << 20, AlternatesFS: nowhere(ctx, r.private),
 	})}
-	if r.git, err = git.Open(r.store, &confined{ctx: ctx, dir: work, tree: true}); err != nil {
+	if r.git, err = git.Open(r.store, nowhere(ctx, r.private)); err != nil {
 		return err
 	}
 	r.tree, err = r.git.Worktree()
