@@ -3,9 +3,7 @@ package file
 import (
 	"regexp"
 	"regexp/syntax"
-	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 )
 
@@ -57,24 +55,4 @@ func FuzzRequires(f *testing.F) {
 			t.Errorf("%s matches %q, which does not contain %q", expression, text, l.text)
 		}
 	})
-}
-
-// What a plain search costs does not depend on the query: a text that almost matches
-// everywhere is a few times the work of one that does not match at all.
-func TestPlainSearchIsLinear(t *testing.T) {
-	text := []byte(strings.Repeat("a", 1<<20))
-	cost := func(query string) time.Duration {
-		l, least := newLiteral(query, true), time.Hour
-		for range 5 {
-			begin := time.Now()
-			if l.index(l.prepare(text, nil)) >= 0 {
-				t.Fatal("found")
-			}
-			least = min(least, time.Since(begin))
-		}
-		return least
-	}
-	if worst, usual := cost(strings.Repeat("a", 999)+"b"), cost("zz"); worst > 50*usual {
-		t.Errorf("a query that almost matches costs %d times another one", worst/usual)
-	}
 }

@@ -212,3 +212,29 @@ func TestSearchEnds(t *testing.T) {
 		t.Errorf("%+v %v: want a word about the time", found, err)
 	}
 }
+
+// What a plain search costs does not depend on the text: one that almost matches everywhere is a
+// few times the work of one that does not match at all. A search whose call is over finds nothing.
+func TestPlainSearchIsLinear(t *testing.T) {
+	top, at := world(t)
+	put(t, filepath.Join(top, "root", "long.txt"), strings.Repeat("a", 1<<20))
+	cost := func(query string) time.Duration {
+		least := time.Hour
+		for range 5 {
+			begin := time.Now()
+			if found, err := file.Search(t.Context(), at("long.txt"), file.Query{Pattern: query, Limit: 1}); err != nil || len(found.Matches) != 0 || found.Why != "" {
+				t.Fatalf("%+v %v", found, err)
+			}
+			least = min(least, time.Since(begin))
+		}
+		return least
+	}
+	if worst, usual := cost(strings.Repeat("a", 999)+"b"), cost("zz"); worst > 50*usual {
+		t.Errorf("a text that almost matches costs %d times another one", worst/usual)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := file.Search(over, at("long.txt"), file.Query{Pattern: "a", Limit: 1}); !errors.Is(err, context.Canceled) || len(found.Matches) != 0 {
+		t.Errorf("after its call: %+v %v", found, err)
+	}
+}
