@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/busbar-mcp/busbar/services/workspace"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/repo"
 )
 
@@ -165,6 +166,9 @@ func TestStatusOfOddWorktrees(t *testing.T) {
 	put(t, dir, map[string]string{"d/" + strings.Repeat("d/", 129) + "f": "x"})
 	if words := fails(t, b, "git_status", nil); !strings.Contains(words, "128 directories deep") {
 		t.Error(words)
+	}
+	if found := call[workspace.SearchOut](t, b, "filesystem_search", args{"query": "x"}); !strings.Contains(found.Note, "64 levels") {
+		t.Errorf("%+v", found)
 	}
 	if s := call[repo.Status](t, b, "git_status", args{"path": "src"}); len(s.Changes) != 0 {
 		t.Errorf("%+v", s)

@@ -148,6 +148,9 @@ func (s *search) visit(e Entry) error {
 	if e.Cut {
 		s.Why = "a directory has more entries than are looked at"
 	}
+	if e.Depth == maxLevels && e.Mode.IsDir() {
+		s.Why = fmt.Sprintf("%s, and perhaps others, is more than the %d levels deep that are looked at: look in it", e.Place, maxLevels)
+	}
 	if s.Names {
 		if s.fits(e) && s.find(e.Place.Path, s.literal.prepare([]byte(e.Place.Path), nil)) >= 0 {
 			return s.add(Match{Path: e.Place.String()})
