@@ -94,12 +94,12 @@ func edit(ctx context.Context, v *root.View, in EditOrTryIn) (WriteOut, error) {
 		if before == nil {
 			return nil, errors.Join(service.Errorf("there is no such file to edit: filesystem_write makes one"), fs.ErrNotExist)
 		}
-		after, err := file.Apply(string(before), in.Edits)
+		after, err := file.Apply(ctx, string(before), in.Edits)
 		return []byte(after), err
 	})
 }
 
-func preview(_ context.Context, v *root.View, in EditIn) (out WriteOut, err error) {
+func preview(ctx context.Context, v *root.View, in EditIn) (out WriteOut, err error) {
 	p, err := v.Find(in.Path)
 	if err != nil {
 		return out, err
@@ -111,7 +111,7 @@ func preview(_ context.Context, v *root.View, in EditIn) (out WriteOut, err erro
 	if in.IfMatch != "" && in.IfMatch != c.Digest {
 		return out, service.Errorf("%s is not what ifMatch says, it is %s", p, c.Digest)
 	}
-	after, err := file.Apply(string(c.Data), in.Edits)
+	after, err := file.Apply(ctx, string(c.Data), in.Edits)
 	if err != nil {
 		return out, err
 	}

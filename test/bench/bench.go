@@ -50,6 +50,7 @@ func init() { // not at its declaration: groups are known to --help, which they 
 		{"catalogue", "lists of 10 to 10,000 tools, and calls beside them", (*bench).catalogue},
 		{"batch", "a batch of 1,000 calls of 20 ms", (*bench).batch},
 		{"stored", "resources on SQLite and Postgres", (*bench).stored},
+		{"git", "tools of the workspace beside the git program", (*bench).git},
 		{"doors", "the small call through each door", (*bench).doors},
 		{"scale", "1 to 4 edges, 1 to 8 instances", (*bench).scale},
 		{"streams", "10,000 idle streams, and a change that all are told of", (*bench).streams},

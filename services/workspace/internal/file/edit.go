@@ -1,6 +1,8 @@
 package file
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"unicode/utf8"
 
@@ -16,11 +18,17 @@ type Edit struct {
 	All     bool   `json:"all,omitzero" jsonschema:"replace each occurrence; without it there has to be one alone"`
 }
 
-// MaxEdits is the most edits of a call.
-const MaxEdits = 100
+const (
+	// MaxEdits is the most edits of a call.
+	MaxEdits = 100
+	// maxScanned is the most bytes that all edits of a call read together: each edit
+	// reads the whole file. maxReplaced is the most replacements of a call.
+	maxScanned  = 256 << 20
+	maxReplaced = 10_000_000
+)
 
-// Apply makes edits, one after the other, each in what the one before has left.
-func Apply(text string, edits []Edit) (string, error) {
+// Apply makes edits in order, each in the text that the previous one left. It ends with its context.
+func Apply(ctx context.Context, text string, edits []Edit) (string, error) {
 	switch {
 	case len(edits) == 0:
 		return "", service.Errorf("there are no edits")
@@ -29,16 +37,25 @@ func Apply(text string, edits []Edit) (string, error) {
 	case !IsText([]byte(text)):
 		return "", service.Errorf("the file is not text in UTF-8, so it is not edited")
 	}
+	scanned, replaced := 0, 0
 	for i, e := range edits {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
 		if e.OldText == "" {
 			return "", service.Errorf("edits[%d].oldText is empty: give some text of the file that is to be replaced", i)
 		}
+		if scanned += len(text); scanned > maxScanned {
+			return "", service.Errorf("edits[%d]: the edits read more than %d MiB of the file together: nothing was changed; make fewer edits in one call", i, maxScanned>>20)
+		}
 		n := strings.Count(text, e.OldText)
-		switch {
+		switch replaced += n; {
 		case n == 0:
 			return "", service.Errorf("edits[%d].oldText is not in the file: nothing was changed; it has to be the same in every character", i)
 		case n > 1 && !e.All:
 			return "", service.Errorf("edits[%d].oldText is in the file %d times: nothing was changed; give more of the text around it, or all", i, n)
+		case replaced > maxReplaced:
+			return "", service.Errorf("edits[%d]: the edits replace more than %d texts together: nothing was changed; make fewer edits in one call", i, maxReplaced)
 		case len(text)+n*(len(e.NewText)-len(e.OldText)) > MaxFile:
 			return "", service.Errorf("edits[%d] makes the file larger than %d MiB", i, MaxFile>>20)
 		}
@@ -49,7 +66,7 @@ func Apply(text string, edits []Edit) (string, error) {
 
 // IsText reports whether data is text in UTF-8.
 func IsText(data []byte) bool {
-	return utf8.Valid(data) && !strings.Contains(string(data[:min(len(data), 8000)]), "\x00")
+	return bytes.IndexByte(data[:min(len(data), 8000)], 0) < 0 && utf8.Valid(data)
 }
 
 // maxDiff is the most bytes of two files that are compared line by line.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -31,25 +32,42 @@ func Digest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Read reads a plain file. Its errors are for the caller; one that there is no such
-// file is fs.ErrNotExist too.
+// Read reads a plain file. Its errors are for the caller; if there is no such file, the
+// error is fs.ErrNotExist too.
 func Read(p root.Place) (Content, error) {
-	f, info, err := open(p)
+	data, info, err := readAll(p)
 	if err != nil {
 		return Content{}, err
 	}
+	return Content{Data: data, Info: info, Digest: Digest(data)}, nil
+}
+
+// readAll is Read without the digest, which costs more than the reading.
+func readAll(p root.Place) ([]byte, fs.FileInfo, error) {
+	f, info, err := open(p)
+	if err != nil {
+		return nil, nil, err
+	}
 	defer func() { _ = f.Close() }()
 	if info.Size() > MaxFile {
-		return Content{}, errTooLarge(p, info.Size())
+		return nil, nil, errTooLarge(p, info.Size())
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	switch {
-	case err != nil:
-		return Content{}, explain(p, err)
-	case len(data) > MaxFile:
-		return Content{}, errTooLarge(p, int64(len(data)))
+	// One byte more than its size: the file may have grown.
+	data := make([]byte, 0, info.Size()+1)
+	for len(data) <= MaxFile {
+		if len(data) == cap(data) {
+			data = slices.Grow(data, len(data))
+		}
+		n, err := f.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		if errors.Is(err, io.EOF) {
+			return data, info, nil
+		}
+		if err != nil {
+			return nil, nil, explain(p, err)
+		}
 	}
-	return Content{Data: data, Info: info, Digest: Digest(data)}, nil
+	return nil, nil, errTooLarge(p, int64(len(data)))
 }
 
 // errLarge marks that a file is larger than what is read.

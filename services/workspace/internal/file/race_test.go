@@ -183,7 +183,7 @@ func FuzzApply(f *testing.F) {
 	f.Add("one two three", "two", "2", false)
 	f.Add("aaaa", "aa", "b", true)
 	f.Fuzz(func(t *testing.T, text, before, after string, all bool) {
-		got, err := file.Apply(text, []file.Edit{{OldText: before, NewText: after, All: all}})
+		got, err := file.Apply(context.Background(), text, []file.Edit{{OldText: before, NewText: after, All: all}})
 		if err != nil {
 			return
 		}
@@ -207,8 +207,34 @@ func TestSearchEnds(t *testing.T) {
 	put(t, filepath.Join(top, "root", "long.txt"), strings.Repeat("a", 4<<20))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	found, err := file.Search(ctx, at("long.txt"), file.Query{Pattern: strings.Repeat(".{0,300}", 5) + "b", Regexp: true, Limit: 1})
+	found, err := file.Search(ctx, at("long.txt"), file.Query{Pattern: strings.Repeat(".{0,300}", 5) + "[bc]", Regexp: true, Limit: 1})
 	if err != nil || len(found.Matches) != 0 || found.Why == "" {
 		t.Errorf("%+v %v: want a word about the time", found, err)
+	}
+}
+
+// What a plain search costs does not depend on the text: one that almost matches everywhere is a
+// few times the work of one that does not match at all. A search whose call is over finds nothing.
+func TestPlainSearchIsLinear(t *testing.T) {
+	top, at := world(t)
+	put(t, filepath.Join(top, "root", "long.txt"), strings.Repeat("a", 1<<20))
+	cost := func(query string) time.Duration {
+		least := time.Hour
+		for range 5 {
+			begin := time.Now()
+			if found, err := file.Search(t.Context(), at("long.txt"), file.Query{Pattern: query, Limit: 1}); err != nil || len(found.Matches) != 0 || found.Why != "" {
+				t.Fatalf("%+v %v", found, err)
+			}
+			least = min(least, time.Since(begin))
+		}
+		return least
+	}
+	if worst, usual := cost(strings.Repeat("a", 999)+"b"), cost("zz"); worst > 50*usual {
+		t.Errorf("a text that almost matches costs %d times another one", worst/usual)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := file.Search(over, at("long.txt"), file.Query{Pattern: "a", Limit: 1}); !errors.Is(err, context.Canceled) || len(found.Matches) != 0 {
+		t.Errorf("after its call: %+v %v", found, err)
 	}
 }

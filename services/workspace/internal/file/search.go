@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ type Found struct {
 func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 	s := &search{Query: q}
 	var err error
-	if s.pattern, err = q.compile(); err != nil {
+	if s.pattern, s.literal, err = q.compile(); err != nil {
 		return s.Found, err
 	}
 	if _, err := path.Match(q.Glob, ""); err != nil || len(q.Glob) > maxPattern {
@@ -85,7 +86,7 @@ func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 		if err := plain(p, info); err != nil {
 			return s.Found, err
 		}
-		err = s.visit(Entry{Place: p, Name: path.Base(p.Path)})
+		err = s.visit(Entry{Place: p, Name: path.Base(p.Path), near: p})
 	} else {
 		err = Walk(ctx, p, Options{Everything: q.Everything, Depth: maxLevels}, s.visit)
 	}
@@ -99,37 +100,45 @@ func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 	return s.Found, nil
 }
 
-func (q Query) compile() (*regexp.Regexp, error) {
+// compile makes the pattern, and the text that each match of it contains.
+func (q Query) compile() (*regexp.Regexp, literal, error) {
 	expression := q.Pattern
 	switch {
 	case q.Pattern == "":
-		return nil, service.Errorf("there is nothing to look for: query is empty")
+		return nil, literal{}, service.Errorf("there is nothing to look for: query is empty")
 	case len(q.Pattern) > maxPattern:
-		return nil, service.Errorf("query is longer than %d bytes", maxPattern)
+		return nil, literal{}, service.Errorf("query is longer than %d bytes", maxPattern)
 	case !q.Regexp:
-		expression = regexp.QuoteMeta(q.Pattern)
-	}
-	if !q.Case {
+		return nil, newLiteral(q.Pattern, !q.Case), nil
+	case !q.Case:
 		expression = "(?i:" + expression + ")"
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		return nil, service.Errorf("query is not a regular expression of RE2: %v", err)
+		return nil, literal{}, service.Errorf("query is not a regular expression of RE2: %v", err)
 	}
+	required := requires(parsed)
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
-		return nil, service.Errorf("query is a regular expression that is too large: let it repeat less, such as .{0,50} for .{0,1000}")
+		return nil, literal{}, service.Errorf("query is a regular expression that is too large: let it repeat less, such as .{0,50} for .{0,1000}")
 	}
-	return regexp.Compile(expression)
+	pattern, err := regexp.Compile(expression)
+	return pattern, required, err
 }
 
 type search struct {
 	Query
 	Found
-	ctx     context.Context
+	ctx context.Context
+	// pattern is nil for a plain text.
 	pattern *regexp.Regexp
+	// literal is the text itself, or one that each match of the pattern contains; empty
+	// if there is none.
+	literal literal
 	entries int
 	bytes   int64
+	// folded is room for the folded text of one file after the other.
+	folded []byte
 }
 
 func (s *search) visit(e Entry) error {
@@ -139,8 +148,11 @@ func (s *search) visit(e Entry) error {
 	if e.Cut {
 		s.Why = "a directory has more entries than are looked at"
 	}
+	if e.Depth == maxLevels && e.Mode.IsDir() {
+		s.Why = fmt.Sprintf("%s, and perhaps others, is more than the %d levels deep that are looked at: look in it", e.Place, maxLevels)
+	}
 	if s.Names {
-		if s.fits(e) && s.pattern.MatchString(e.Place.Path) {
+		if s.fits(e) && s.find(e.Place.Path, s.literal.prepare([]byte(e.Place.Path), nil)) >= 0 {
 			return s.add(Match{Path: e.Place.String()})
 		}
 		return nil
@@ -148,7 +160,7 @@ func (s *search) visit(e Entry) error {
 	if e.Mode&(fs.ModeDir|fs.ModeSymlink) != 0 || !s.fits(e) {
 		return nil
 	}
-	c, err := Read(e.Place)
+	data, _, err := readAll(e.near)
 	if errors.Is(err, errLarge) {
 		s.Why = fmt.Sprintf("%s, and perhaps others, has more than the %d MiB that are looked at", e.Place, MaxFile>>20)
 	}
@@ -156,40 +168,71 @@ func (s *search) visit(e Entry) error {
 		return nil // not for us to read: the others are
 	}
 	s.Files++
-	if s.bytes += int64(len(c.Data)); s.bytes > searchBytes {
+	if s.bytes += int64(len(data)); s.bytes > searchBytes {
 		return s.stop("more than %d MiB were read: look in a directory, or give a glob", searchBytes>>20)
 	}
-	if !IsText(c.Data) {
+	if !IsText(data) {
 		return nil
 	}
-	return s.content(e.Place, string(c.Data))
+	return s.content(e.Place, data)
 }
 
-// content looks in a text line by line, unless a plain query is not in it at all.
-func (s *search) content(p root.Place, text string) error {
-	if !s.Regexp && !s.pattern.MatchString(text) {
-		return nil
-	}
-	number := 0
-	for line := range strings.Lines(text) {
+// content looks for matches in a text, at most one in a line. Only lines with the literal are
+// looked at, so the expression is tried where it may match.
+func (s *search) content(p root.Place, text []byte) error {
+	s.folded = s.literal.prepare(text, s.folded)
+	folded := s.folded
+	number, at := 0, 0 // the lines of text before at
+	for from := 0; from < len(folded); {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		number++
-		line = strings.TrimRight(line, "\r\n")
-		if at := s.find(line); at >= 0 {
-			if err := s.add(Match{Path: p.String(), Line: number, Text: around(line, at)}); err != nil {
+		found := s.literal.index(folded[from:])
+		if found < 0 {
+			break
+		}
+		// Folding keeps the ends of lines, so lines of both texts have the same numbers.
+		skip := bytes.Count(folded[from:from+found], newline)
+		begin := from + bytes.LastIndexByte(folded[from:from+found], '\n') + 1
+		end := lineEnd(folded, from+found)
+		for range skip {
+			at = lineEnd(text, at)
+		}
+		number += skip + 1
+		next := lineEnd(text, at)
+		line := strings.TrimRight(string(text[at:next]), "\r\n")
+		if where := s.find(line, bytes.TrimRight(folded[begin:end], "\r\n")); where >= 0 {
+			if err := s.add(Match{Path: p.String(), Line: number, Text: around(line, where)}); err != nil {
 				return err
 			}
 		}
+		from, at = end, next
 	}
 	return s.ctx.Err()
 }
 
-// find is where in a line the pattern is; -1 for nowhere, or when time is over.
-func (s *search) find(line string) int {
+var newline = []byte("\n")
+
+// lineEnd is where the line after the one at a place begins.
+func lineEnd(text []byte, at int) int {
+	if end := bytes.IndexByte(text[at:], '\n'); end >= 0 {
+		return at + end + 1
+	}
+	return len(text)
+}
+
+// find is where in a line the match is; -1 for nowhere, or when time is over. folded is the
+// line as the literal is looked for in it.
+func (s *search) find(line string, folded []byte) int {
+	if s.pattern == nil {
+		at := s.literal.index(folded)
+		if at < 0 || !s.literal.fold {
+			return at
+		}
+		return unfolded(line, at)
+	}
 	at := []int(nil)
-	if !s.Regexp || len(line) <= shortLine {
+	if len(line) <= shortLine {
 		at = s.pattern.FindStringIndex(line)
 	} else {
 		at = s.pattern.FindReaderIndex(&timed{ctx: s.ctx, text: line})

@@ -37,6 +37,9 @@ type Entry struct {
 	Mode  fs.FileMode
 	// Cut says that the directory has more than are looked at.
 	Cut bool
+	// near is the same place seen from the directory it is in, which is open during the
+	// visit: a look there costs one step, however deep the directory lies.
+	near root.Place
 }
 
 // Options are those of a walk.
@@ -55,23 +58,25 @@ var ErrStop = errors.New("stop")
 
 // Walk visits what is in a directory, and in directories in it, in the order of
 // their names. Links are visited and not followed. A directory that cannot be read
-// on the way is visited and passed over.
+// on the way is visited and passed over. Each directory is opened from the one above
+// it, so the work is in proportion to the entries and not to their depth.
 func Walk(ctx context.Context, p root.Place, o Options, visit func(Entry) error) error {
 	w := &walk{ctx: ctx, options: o, visit: visit}
-	var ignored ignore
+	var ignored Ignore
 	if !o.Everything {
 		for at := "."; at != p.Path; at = path.Join(at, first(p.Path, at)) {
-			ignored = ignored.with(root.Place{Root: p.Root, FS: p.FS, Path: at, At: p.At})
+			ignored = ignored.With(root.Place{Root: p.Root, FS: p.FS, Path: at, At: p.At}, at)
 		}
-		if ignored.matches(p.Path, true) {
+		if ignored.Matches(p.Path, true) {
 			ignored = nil // it was asked for by name
 		}
 	}
-	entries, cut, err := readDir(p)
+	dir, err := Open(p)
 	if err != nil {
 		return explain(p, err)
 	}
-	err = w.dir(p, entries, cut, ignored, 0)
+	defer dir.Close()
+	err = w.dir(p, dir, ignored, 0)
 	if errors.Is(err, ErrStop) {
 		return nil
 	}
@@ -91,19 +96,20 @@ type walk struct {
 	visit   func(Entry) error
 }
 
-func (w *walk) dir(p root.Place, entries []fs.DirEntry, cut bool, ignored ignore, depth int) error {
+// dir visits what is in an open directory. p is its place in the root.
+func (w *walk) dir(p root.Place, dir *Dir, ignored Ignore, depth int) error {
 	if !w.options.Everything {
-		ignored = ignored.with(p)
+		ignored = ignored.With(dir.Place, p.Path)
 	}
-	for _, e := range entries {
+	for _, e := range dir.Entries {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
 		at := p.In(e.Name())
-		if !w.options.Everything && (e.Name() == ".git" || ignored.matches(at.Path, e.IsDir())) {
+		if !w.options.Everything && (e.Name() == ".git" || ignored.Matches(at.Path, e.IsDir())) {
 			continue
 		}
-		err := w.visit(Entry{Place: at, Name: e.Name(), Depth: depth, Mode: e.Type(), Cut: cut})
+		err := w.visit(Entry{Place: at, Name: e.Name(), Depth: depth, Mode: e.Type(), Cut: dir.Cut, near: dir.Place.In(e.Name())})
 		if errors.Is(err, fs.SkipDir) {
 			continue
 		}
@@ -113,10 +119,11 @@ func (w *walk) dir(p root.Place, entries []fs.DirEntry, cut bool, ignored ignore
 		if !e.IsDir() || depth >= w.options.Depth {
 			continue
 		}
-		inner, cut, err := readDir(at)
+		inner, err := Open(dir.Place.In(e.Name()))
 		switch {
 		case err == nil:
-			err = w.dir(at, inner, cut, ignored, depth+1)
+			err = w.dir(at, inner, ignored, depth+1)
+			inner.Close()
 		case w.options.Unread != nil && !errors.Is(err, fs.ErrNotExist):
 			err = w.options.Unread(at)
 		default:
@@ -128,6 +135,36 @@ func (w *walk) dir(p root.Place, entries []fs.DirEntry, cut bool, ignored ignore
 	}
 	return nil
 }
+
+// Dir is an open directory with its entries, in the order of their names. Close it.
+type Dir struct {
+	// Place is the directory seen from itself: its path is ".".
+	Place root.Place
+	// Entries are at most 50,000; Cut says that there are more.
+	Entries []fs.DirEntry
+	Cut     bool
+}
+
+// Open opens a directory and reads its entries.
+func Open(p root.Place) (*Dir, error) {
+	// With the dot a pipe is an error, and is not opened.
+	dir, err := p.FS.OpenRoot(p.Path + "/.")
+	if err != nil {
+		if info, statErr := p.FS.Stat(p.Path); statErr == nil && !info.IsDir() {
+			err = notDir(p, info)
+		}
+		return nil, err
+	}
+	d := &Dir{Place: root.Place{Root: p.Root, FS: dir, Path: ".", At: p.Full()}}
+	if d.Entries, d.Cut, err = readDir(d.Place); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Close closes the directory.
+func (d *Dir) Close() { _ = d.Place.FS.Close() }
 
 // readDir reads the entries of a directory, in the order of their names.
 func readDir(p root.Place) (entries []fs.DirEntry, cut bool, err error) {
@@ -176,7 +213,7 @@ func ReadDir(dir *os.Root, p string) ([]fs.FileInfo, error) {
 func openDir(p root.Place) (*os.File, error) {
 	info, err := p.FS.Stat(p.Path)
 	if err == nil && !info.IsDir() {
-		err = service.Errorf("%s is a %s and no directory", p, Type(info.Mode()))
+		err = notDir(p, info)
 	}
 	if err != nil {
 		return nil, err
@@ -195,12 +232,22 @@ func openDir(p root.Place) (*os.File, error) {
 	return dir, nil
 }
 
-// ignore is what the .gitignore files on the way to a directory say.
-type ignore []gitignore.Pattern
+func notDir(p root.Place, info fs.FileInfo) error {
+	return service.Errorf("%s is a %s and not a directory", p, Type(info.Mode()))
+}
 
-// with adds what the file in a directory says.
-func (i ignore) with(p root.Place) ignore {
-	f, info, err := open(p.In(".gitignore"))
+// Ignore is what the .gitignore files on the way to a directory say, with the patterns of
+// higher directories first.
+type Ignore []gitignore.Pattern
+
+// With adds the patterns of the .gitignore in a directory. dir is the directory's path, which
+// the patterns are relative to.
+func (i Ignore) With(p root.Place, dir string) Ignore { return i.WithFile(p.In(".gitignore"), dir) }
+
+// WithFile is With for a file of another name. A file that is missing, larger than 64 KiB or
+// not a plain file adds nothing.
+func (i Ignore) WithFile(p root.Place, dir string) Ignore {
+	f, info, err := open(p)
 	if err != nil {
 		return i
 	}
@@ -213,8 +260,8 @@ func (i ignore) with(p root.Place) ignore {
 		return i
 	}
 	var domain []string
-	if p.Path != "." {
-		domain = strings.Split(p.Path, "/")
+	if dir != "." {
+		domain = strings.Split(dir, "/")
 	}
 	all := slices.Clip(i)
 	for line := range strings.Lines(string(data)) {
@@ -226,6 +273,7 @@ func (i ignore) with(p root.Place) ignore {
 	return all
 }
 
-func (i ignore) matches(p string, dir bool) bool {
+// Matches says whether a path is ignored.
+func (i Ignore) Matches(p string, dir bool) bool {
 	return len(i) > 0 && gitignore.NewMatcher(i).Match(strings.Split(p, "/"), dir)
 }

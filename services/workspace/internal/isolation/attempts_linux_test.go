@@ -45,6 +45,16 @@ func reads(name string) error {
 	return err
 }
 
+// tells succeeds if one of the files has anything in it.
+func tells(names ...string) error {
+	for _, name := range names {
+		if data, err := os.ReadFile(name); err == nil && len(data) > 0 {
+			return nil
+		}
+	}
+	return errors.New("all are empty")
+}
+
 func opens(flag int, names ...string) (err error) {
 	for _, name := range names {
 		f, failed := os.OpenFile(name, flag, 0)
@@ -161,6 +171,8 @@ var attempts = map[string]attempt{
 	"environment of one's own":   {works, func() error { return reads("/proc/self/environ") }},
 	"files of the service":       {works, func() error { return reads("/proc/" + fact("PID") + "/fd/" + fact("FD")) }},
 	"a file left open":           {works, func() error { return reads("/proc/self/fd/" + fact("FD")) }},
+	"keyrings of the service":    {depends, func() error { return tells("/proc/keys", "/proc/key-users") }},
+	"names of the kernel":        {depends, func() error { return tells("/proc/kallsyms", "/proc/modules", "/proc/timer_list") }},
 	"memory of the service":      {depends, func() error { return opens(os.O_RDWR, "/proc/"+fact("PID")+"/mem") }},
 	"memory of the first":        {depends, func() error { return opens(os.O_RDWR, "/proc/1/mem") }},
 	"root of the first":          {depends, func() error { return opens(os.O_RDONLY, "/proc/1/root/etc") }},

@@ -137,6 +137,35 @@ func mountOn(source, target int, name string, how unix.MountAttr) error {
 	return nil
 }
 
+// masked are the files of /proc that know no namespace and tell of the machine: keyrings of
+// the service's user, names and state of the kernel.
+var masked = []string{"/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/kcore", "/proc/modules", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats"}
+
+// mask makes a file read as empty, if this kernel has it.
+func mask(at string) error {
+	info, err := os.Stat(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.IsDir() {
+		err = unix.ENOTSUP
+	}
+	if err != nil {
+		return &fs.PathError{Op: "mask", Path: at, Err: err}
+	}
+	source, err := unix.Open("/dev/null", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "mask", Path: at, Err: err}
+	}
+	defer func() { _ = unix.Close(source) }()
+	target, err := unix.Open(at, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "mask", Path: at, Err: err}
+	}
+	defer func() { _ = unix.Close(target) }()
+	return mountOn(source, target, at, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
 // furnish is done whoever made the view: it adds the files that programs expect, and takes
 // the right to write from all that is not the command's.
 func (p plan) furnish() error {
@@ -163,6 +192,11 @@ func (p plan) furnish() error {
 	}
 	if err := p.guard(); err != nil {
 		return err
+	}
+	for _, at := range masked {
+		if err := mask(at); err != nil {
+			return err
+		}
 	}
 	// Files below /proc and /sys change the machine for who has the user id of its root.
 	for _, at := range []string{"/", "/proc"} {

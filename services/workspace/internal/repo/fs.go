@@ -21,17 +21,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// confined is a directory as go-git sees it: all of it through an os.Root, and for
+// confined is a .git directory as go-git sees it: all of it through an os.Root, and for
 // as long as a context lasts, so that whatever a repository says, nothing outside of
-// the directory is touched, and work that nobody waits for ends.
+// the directory is touched, and work that nobody waits for ends. go-git is shown no worktree.
 type confined struct {
 	ctx context.Context
 	dir *os.Root
 	// below is the directory in dir that paths are relative to.
 	below string
-	// tree says that it is a worktree, where links are kept and never written
-	// through, and not a .git directory.
-	tree bool
 }
 
 // A directory of git has no use for more.
@@ -63,8 +60,6 @@ func (c *confined) change(name string, makeDirs bool) (dir *os.Root, last string
 		return nil, "", err
 	case p == ".":
 		return nil, "", &fs.PathError{Op: "change", Path: name, Err: fs.ErrInvalid}
-	case c.tree && root.Guarded(p) == ".git":
-		return nil, "", &fs.PathError{Op: "change", Path: name, Err: fs.ErrPermission}
 	}
 	return root.Parent(c.dir, p, makeDirs)
 }
@@ -113,10 +108,10 @@ func (c *confined) read(name string) (billy.File, error) {
 	if info, err = f.Stat(); err == nil {
 		err = c.bounded(name, info)
 	}
-	if err == nil && !c.tree && looseObject.MatchString(name) {
+	if err == nil && looseObject.MatchString(name) {
 		err = inflates(f)
 	}
-	if err == nil && !c.tree && path.Clean("/"+name) == "/index" {
+	if err == nil && path.Clean("/"+name) == "/index" {
 		err = fits(f)
 	}
 	if err != nil {
@@ -133,8 +128,6 @@ func (c *confined) bounded(name string, info fs.FileInfo) error {
 		return &fs.PathError{Op: "read", Path: name, Err: syscall.EISDIR}
 	case !info.Mode().IsRegular():
 		return &fs.PathError{Op: "read", Path: name, Err: fs.ErrPermission}
-	case c.tree:
-		return nil // read in parts
 	}
 	if info.Size() > maxGitFile {
 		return fmt.Errorf("%w: %d bytes", errLarge, info.Size())
@@ -249,7 +242,7 @@ func (c *confined) MkdirAll(name string, _ os.FileMode) error {
 
 func (c *confined) ReadDir(name string) ([]os.FileInfo, error) {
 	p, err := c.local(name)
-	if err != nil || !c.tree && strings.HasSuffix(p, packDir) { // packs.go reads them
+	if err != nil || strings.HasSuffix(p, packDir) { // packs.go reads them
 		return nil, err
 	}
 	return file.ReadDir(c.dir, p)

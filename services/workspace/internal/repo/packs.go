@@ -116,20 +116,14 @@ func (ps *packs) find(h plumbing.Hash) (place, error) {
 	return place{}, plumbing.ErrObjectNotFound
 }
 
-// get is an object; plumbing.ErrObjectNotFound if it is in no pack.
-func (ps *packs) get(h plumbing.Hash) (plumbing.EncodedObject, error) {
+// get is an object; plumbing.ErrObjectNotFound if it is in no pack. Its content is not to be
+// changed.
+func (ps *packs) get(h plumbing.Hash) (entry, error) {
 	at, err := ps.find(h)
 	if err != nil {
-		return nil, err
+		return entry{}, err
 	}
-	e, err := ps.make(at)
-	if err != nil {
-		return nil, err
-	}
-	o := &plumbing.MemoryObject{}
-	o.SetType(e.kind)
-	_, err = o.Write(e.data)
-	return o, err
+	return ps.make(at)
 }
 
 // make reads an object with the deltas that it is made of.

@@ -3,22 +3,19 @@ package repo
 import (
 	"errors"
 	"io"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
 // Change is what became of a file.
 type Change struct {
 	Path     string `json:"path"`
 	Staged   string `json:"staged,omitzero" jsonschema:"what the next commit does with the file: added, modified, deleted; absent for nothing"`
-	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked; absent for nothing. A path that ends in a slash is a repository of its own"`
+	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked, unmerged; absent for nothing. A path that ends in a slash is a repository of its own"`
 }
 
 // Status is the state of a worktree.
@@ -30,83 +27,9 @@ type Status struct {
 	Note       string   `json:"note,omitzero" jsonschema:"what is not shown"`
 }
 
-var words = map[git.StatusCode]string{git.Added: "added", git.Modified: "modified", git.Deleted: "deleted", git.Untracked: "untracked", git.Renamed: "renamed", git.Copied: "copied", git.UpdatedButUnmerged: "unmerged"}
-
-// Status is that of the files below a path of the worktree, at most limit of them.
-func (r *Repo) Status(below string, limit int) (s Status, err error) {
-	s = Status{Repository: r.top.String(), Changes: []Change{}}
-	if s.Branch, s.Head, err = r.head(); err != nil {
-		return s, explain(err)
-	}
-	changed, err := r.changes(below)
-	if err != nil {
-		return s, err
-	}
-	for _, c := range changed {
-		if len(s.Changes) == limit {
-			s.Note = "there are more changes: ask with a path, or a higher limit"
-			break
-		}
-		slash := c.Path[len(strings.TrimSuffix(c.Path, ownRepository)):]
-		c.Path = r.Place(c.Path).String() + slash
-		s.Changes = append(s.Changes, c)
-	}
-	return s, nil
-}
-
-// changes are the files below a path that differ from the index, or whose entry there
-// differs from the commit, in the order of their paths, seen from the top.
-func (r *Repo) changes(below string) ([]Change, error) {
-	all, err := r.tree.Status()
-	if err != nil {
-		return nil, explain(err)
-	}
-	var out []Change
-	others := map[string]bool{}
-	for p, s := range all {
-		c := Change{Path: p, Worktree: words[s.Worktree], Staged: words[s.Staging]}
-		if c.Staged == "untracked" {
-			c.Staged = ""
-			if other := r.other(p, others); other != "" {
-				if others[other+ownRepository] {
-					continue
-				}
-				others[other+ownRepository] = true
-				c.Path = other + ownRepository
-			}
-		}
-		if in(below, p) && (c.Staged != "" || c.Worktree != "") {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	return out, nil
-}
-
 // ownRepository ends the path of a directory in the worktree that is a repository of
 // its own, or another worktree. Its files are not this one's.
 const ownRepository = "/"
-
-// other is the uppermost directory on the way to an untracked path that is a
-// repository of its own; empty for none. known keeps what was found.
-func (r *Repo) other(p string, known map[string]bool) string {
-	for i := range len(p) {
-		if p[i] != '/' {
-			continue
-		}
-		dir := p[:i]
-		is, looked := known[dir]
-		if !looked {
-			_, err := r.top.FS.Lstat(path.Join(r.top.Path, dir, ".git"))
-			is = err == nil
-			known[dir] = is
-		}
-		if is {
-			return dir
-		}
-	}
-	return ""
-}
 
 // in says whether a path is another one or below it.
 func in(dir, p string) bool {
@@ -185,41 +108,6 @@ func utf8Of(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD")
 }
 
-// Log lists commits from a revision back, those that changed something below a path.
-// skip leaves out the first; more says that there are others.
-func (r *Repo) Log(revision, below string, skip, limit int) (all []Commit, more bool, err error) {
-	from, err := r.commit(revision)
-	if err != nil {
-		return nil, false, err
-	}
-	o := &git.LogOptions{From: from.Hash, Order: git.LogOrderCommitterTime}
-	if below != "." {
-		o.PathFilter = func(p string) bool { return in(below, p) }
-	}
-	commits, err := r.git.Log(o)
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	defer commits.Close()
-	all = []Commit{}
-	err = commits.ForEach(func(c *object.Commit) error {
-		switch {
-		case skip > 0:
-			skip--
-		case len(all) == limit:
-			more = true
-			return storer.ErrStop
-		default:
-			all = append(all, describe(c))
-		}
-		return nil
-	})
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return all, more, explain(err)
-}
-
 // Branch is a branch or tag.
 type Branch struct {
 	Name    string `json:"name"`
@@ -262,60 +150,4 @@ func (r *Repo) Branches(limit int) (all []Branch, more bool, err error) {
 		all = all[:limit]
 	}
 	return all, more, explain(err)
-}
-
-// Line is a line of a file with the commit that it comes from.
-type Line struct {
-	Line   int       `json:"line"`
-	Commit string    `json:"commit"`
-	Author string    `json:"author"`
-	Time   time.Time `json:"time"`
-	Text   string    `json:"text"`
-}
-
-// A blame goes through the whole history of a file, so the file has bounds.
-const (
-	maxBlame      = 512 << 10
-	maxBlameLines = 10_000
-)
-
-// Blame says of each line of a file which commit it comes from: of limit lines from
-// first on.
-func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more bool, err error) {
-	c, err := r.commit(revision)
-	if err != nil {
-		return nil, false, err
-	}
-	f, err := c.File(p)
-	if errors.Is(err, object.ErrFileNotFound) {
-		return nil, false, refuse("the file is not in that commit")
-	}
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	if f.Size > maxBlame {
-		return nil, false, refuse("the file has more than %d KiB, too much to look for the origin of each line", maxBlame>>10)
-	}
-	text, err := f.Contents()
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	if n := strings.Count(text, "\n"); n > maxBlameLines {
-		return nil, false, refuse("the file has more than %d lines, too much to look for the origin of each", maxBlameLines)
-	}
-	blamed, err := git.Blame(c, p)
-	if err != nil {
-		return nil, false, explain(err)
-	}
-	all = []Line{}
-	for i, l := range blamed.Lines {
-		switch {
-		case i+1 < first:
-		case len(all) == limit:
-			return all, true, nil
-		default:
-			all = append(all, Line{i + 1, l.Hash.String(), line(l.AuthorName), l.Date.UTC(), utf8Of(l.Text, 2000)})
-		}
-	}
-	return all, false, nil
 }

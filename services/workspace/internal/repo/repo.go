@@ -1,6 +1,8 @@
-// Package repo works on git repositories in a root, with go-git: in this process,
-// and through an os.Root alone. No other program runs, so nothing in a repository,
-// in its configuration, hooks, filters or attributes, makes one run.
+// Package repo works on git repositories in a root: in this process, and through an os.Root
+// alone. No other program runs, so nothing in a repository, in its configuration, hooks, filters
+// or attributes, makes one run. go-git reads references and the index, and writes; packs,
+// histories, the state of the worktree and checkouts are read and made here, in time and memory
+// that are bounded. Start at Open; history.go and status.go have the two ideas that make it fast.
 package repo
 
 import (
@@ -57,6 +59,9 @@ type Repo struct {
 	commonAt string
 	opened   []*os.Root
 	packs    *packs
+	store    *bounded
+	// staged is the index as it was read, nil before.
+	staged *staged
 }
 
 // Open opens the repository that a place is in, looking for .git there and in the
@@ -107,15 +112,11 @@ func open(ctx context.Context, top root.Place, dotGit fs.FileInfo) (_ *Repo, err
 			return nil, err
 		}
 	}
-	work, err := r.dir(top.Path)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.open(ctx, work)
+	return r, r.open(ctx)
 }
 
 // open opens the repository, its directories being known.
-func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
+func (r *Repo) open(ctx context.Context) (err error) {
 	var files billy.Filesystem = &confined{ctx: ctx, dir: r.private}
 	if r.common != r.private {
 		files = dotgit.NewRepositoryFilesystem(files, &confined{ctx: ctx, dir: r.common})
@@ -123,10 +124,10 @@ func (r *Repo) open(ctx context.Context, work *os.Root) (err error) {
 	if r.packs, err = openPacks(ctx, r.common); err != nil {
 		return err
 	}
-	store := &bounded{ctx: ctx, packs: r.packs, Storage: filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
+	r.store = &bounded{ctx: ctx, packs: r.packs, Storage: filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(maxCache), filesystem.Options{
 		LargeObjectThreshold: 1 << 20, AlternatesFS: nowhere(ctx, r.private),
 	})}
-	if r.git, err = git.Open(store, &confined{ctx: ctx, dir: work, tree: true}); err != nil {
+	if r.git, err = git.Open(r.store, nowhere(ctx, r.private)); err != nil {
 		return err
 	}
 	r.tree, err = r.git.Worktree()
@@ -145,32 +146,70 @@ type bounded struct {
 }
 
 func (b *bounded) EncodedObject(t plumbing.ObjectType, h plumbing.Hash) (plumbing.EncodedObject, error) {
-	if err := b.ctx.Err(); err != nil {
-		return nil, err
-	}
-	o, err := b.packs.get(h)
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
+	e, err := b.packed(h)
+	var o plumbing.EncodedObject
+	switch {
+	case err == nil:
+		memory := &plumbing.MemoryObject{}
+		memory.SetType(e.kind)
+		_, err = memory.Write(e.data)
+		o = memory
+	case errors.Is(err, plumbing.ErrObjectNotFound):
 		o, err = b.Storage.EncodedObject(t, h)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if t != plumbing.AnyObject && o.Type() != t {
-		return nil, plumbing.ErrObjectNotFound
+	return o, b.admit(t, o.Type(), o.Size())
+}
+
+// raw is the content of an object, which is not to be changed.
+func (b *bounded) raw(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
+	e, err := b.packed(h)
+	if err == nil {
+		return e.data, b.admit(t, e.kind, int64(len(e.data)))
 	}
-	switch o.Type() {
+	if !errors.Is(err, plumbing.ErrObjectNotFound) {
+		return nil, err
+	}
+	o, err := b.EncodedObject(t, h)
+	if err != nil {
+		return nil, err
+	}
+	r, err := o.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	return io.ReadAll(io.LimitReader(r, maxObject))
+}
+
+// packed is an object of a pack; plumbing.ErrObjectNotFound if it is in none.
+func (b *bounded) packed(h plumbing.Hash) (entry, error) {
+	if err := b.ctx.Err(); err != nil {
+		return entry{}, err
+	}
+	return b.packs.get(h)
+}
+
+// admit says whether an object that was found is what was asked for, and within the bounds.
+func (b *bounded) admit(wanted, found plumbing.ObjectType, size int64) error {
+	if wanted != plumbing.AnyObject && found != wanted {
+		return plumbing.ErrObjectNotFound
+	}
+	switch found {
 	case plumbing.CommitObject:
 		b.trees = 0
 	case plumbing.TreeObject:
-		b.trees += o.Size() + treeCost
+		b.trees += size + treeCost
 	}
 	switch {
-	case o.Size() > maxObject:
-		return nil, errLarge
+	case size > maxObject:
+		return errLarge
 	case b.trees > maxTrees:
-		return nil, errTrees
+		return errTrees
 	}
-	return o, nil
+	return nil
 }
 
 func (b *bounded) HasEncodedObject(h plumbing.Hash) error {
@@ -282,7 +321,7 @@ func explain(err error) error {
 		return err
 	case errors.Is(err, errOutside), strings.Contains(err.Error(), "path escapes from parent"):
 		words = "the repository has parts outside of what is open to you, by its .git file, a worktree or a symbolic link, so it is not opened"
-	case errors.Is(err, errLarge), errors.Is(err, errTrees), errors.Is(err, errPaths), errors.Is(err, errNoFile), errors.Is(err, errPack), errors.Is(err, errPacks), errors.Is(err, errChain):
+	case errors.Is(err, errLarge), errors.Is(err, errTrees), errors.Is(err, errTree), errors.Is(err, errPaths), errors.Is(err, errNoFile), errors.Is(err, errPack), errors.Is(err, errPacks), errors.Is(err, errChain):
 		words = err.Error() + ", and is not read"
 	case errors.Is(err, plumbing.ErrObjectNotFound):
 		words = "an object of the repository is not there: it may lie in another repository (objects/info/alternates), which is not read, or on a server"

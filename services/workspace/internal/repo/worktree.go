@@ -168,7 +168,7 @@ func (r *Repo) AddTree(ctx context.Context, to root.Place, branch string, create
 		return err
 	}
 	defer made.Close()
-	return made.reset(commit)
+	return made.fill(commit)
 }
 
 // put writes a new file, with the directories on the way.

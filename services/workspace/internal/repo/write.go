@@ -5,19 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/format/gitattributes"
-	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/utils/merkletrie"
-
-	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
 // Change has f change the repository: one such change of the root at a time, and
@@ -43,51 +36,6 @@ func (r *Repo) Change(ctx context.Context, f func() error) error {
 		}
 	}
 	return explain(f())
-}
-
-// Add stages files, and what is in directories, as they are now; also that they are
-// gone. Files with a filter are refused: it would have to run.
-func (r *Repo) Add(paths []string) error {
-	patterns, err := gitattributes.ReadPatterns(r.tree.Filesystem, nil)
-	if err != nil {
-		return err
-	}
-	filters := gitattributes.NewMatcher(patterns)
-	changed, err := r.changes(".")
-	if err != nil {
-		return err
-	}
-	var add []string
-	for _, p := range paths {
-		n := len(add)
-		for _, c := range changed {
-			switch {
-			case c.Path == p+ownRepository:
-				return refuse("%s is a repository of its own: nothing was staged", r.Place(p))
-			case c.Worktree != "" && in(p, c.Path) && !strings.HasSuffix(c.Path, ownRepository):
-				add = append(add, c.Path)
-			}
-		}
-		if len(add) > n {
-			continue
-		}
-		if _, err := r.top.FS.Lstat(path.Join(r.top.Path, p)); err != nil && !slices.ContainsFunc(changed, func(c Change) bool { return in(p, c.Path) }) {
-			return refuse("%s is not there, and was not tracked: nothing was staged", r.Place(p))
-		}
-	}
-	slices.Sort(add)
-	add = slices.Compact(add)
-	for _, p := range add {
-		if found, ok := filters.Match(strings.Split(p, "/"), []string{"filter"}); ok && found["filter"] != nil && found["filter"].IsValueSet() {
-			return refuse("%s has the filter %s, a program that is not run here: nothing was staged; a person stages it", r.Place(p), line(found["filter"].Value()))
-		}
-	}
-	for _, p := range add {
-		if err := r.tree.AddWithOptions(&git.AddOptions{Path: p, SkipStatus: true}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // maxCommitMessage is the most bytes of a message that is written.
@@ -143,7 +91,7 @@ func branchName(name string) (plumbing.ReferenceName, error) {
 // revision. What is not committed stays as it is: where it is in the way, nothing is
 // changed.
 func (r *Repo) Checkout(revision string, create bool) error {
-	o := &git.CheckoutOptions{}
+	branch := false
 	ref, err := branchName(revision)
 	var target *object.Commit
 	switch {
@@ -161,7 +109,7 @@ func (r *Repo) Checkout(revision string, create bool) error {
 		if err := r.free(ref); err != nil {
 			return err
 		}
-		o.Branch = ref
+		branch = true
 		target, err = r.commit(ref.String())
 	default:
 		target, err = r.commit(revision)
@@ -169,13 +117,18 @@ func (r *Repo) Checkout(revision string, create bool) error {
 	if err != nil {
 		return err
 	}
-	if o.Branch == "" {
-		o.Hash = target.Hash
+	head := plumbing.NewHashReference(plumbing.HEAD, target.Hash)
+	if branch {
+		head = plumbing.NewSymbolicReference(plumbing.HEAD, ref)
 	}
-	if err := r.room(target); err != nil {
+	changes, err := r.room(target)
+	if err != nil {
 		return err
 	}
-	return r.tree.Checkout(o)
+	if err := r.put(changes); err != nil {
+		return err
+	}
+	return r.git.Storer.SetReference(head)
 }
 
 // create makes a branch at the commit that is checked out, and puts HEAD there:
@@ -190,75 +143,4 @@ func (r *Repo) create(ref plumbing.ReferenceName, at *object.Commit) error {
 func (r *Repo) has(ref plumbing.ReferenceName) bool {
 	_, err := r.git.Reference(ref, true)
 	return err == nil
-}
-
-// room checks that a commit can be checked out without the loss of anything: nothing
-// tracked has changed, and no file that is not tracked is where the commit has one.
-func (r *Repo) room(target *object.Commit) error {
-	changed, err := r.pathsOf(".", func(c Change) bool { return c.Staged != "" || c.Worktree != "" && c.Worktree != "untracked" })
-	if err != nil {
-		return err
-	}
-	if len(changed) > 0 {
-		return refuse("%s has changes that are not committed: nothing was checked out; commit them first", r.Place(changed[0]))
-	}
-	tree, err := target.Tree()
-	if err != nil {
-		return err
-	}
-	now := &object.Tree{}
-	if _, hash, err := r.head(); err == nil && hash != "" {
-		head, err := r.commit("")
-		if err != nil {
-			return err
-		}
-		if now, err = head.Tree(); err != nil {
-			return err
-		}
-	}
-	changes, err := object.DiffTree(now, tree)
-	if err != nil {
-		return err
-	}
-	for _, c := range changes {
-		for _, name := range []string{c.From.Name, c.To.Name} {
-			if root.Guarded(name) == ".busbar" {
-				return refuse("%s says what may run here, and that commit has another: nothing was checked out; a person does that", r.Place(name))
-			}
-		}
-		action, err := c.Action()
-		if err != nil {
-			return err
-		}
-		if action != merkletrie.Insert {
-			continue
-		}
-		if at := r.inTheWay(c.To.Name, now); at != "" {
-			return refuse("%s is not tracked, and the commit has something there: nothing was checked out; move it first", r.Place(at))
-		}
-	}
-	return nil
-}
-
-// inTheWay is what there is on the way to a new path that no commit knows: the path
-// itself, or a file where a directory has to be.
-func (r *Repo) inTheWay(p string, now *object.Tree) string {
-	for at := p; at != "."; at = path.Dir(at) {
-		info, err := r.top.FS.Lstat(path.Join(r.top.Path, at))
-		if err != nil || at != p && info.IsDir() {
-			continue
-		}
-		if _, err := now.FindEntry(at); err != nil {
-			return at
-		}
-	}
-	return ""
-}
-
-// reset fills a new worktree with the files of a commit.
-func (r *Repo) reset(c *object.Commit) error {
-	if err := r.git.Storer.SetIndex(&index.Index{Version: 2}); err != nil {
-		return err
-	}
-	return r.tree.Reset(&git.ResetOptions{Commit: c.Hash, Mode: git.HardReset})
 }

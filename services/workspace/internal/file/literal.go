@@ -1,0 +1,110 @@
+package file
+
+import (
+	"bytes"
+	"regexp/syntax"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// literal is a text that is looked for. Looking takes time in proportion to what is looked at,
+// whatever the literal is.
+type literal struct {
+	text []byte
+	// fold says that upper and lower case are the same.
+	fold bool
+}
+
+func newLiteral(text string, fold bool) literal {
+	l := literal{fold: fold}
+	l.text = l.prepare([]byte(text), nil)
+	return l
+}
+
+// prepare is a text in the form that index looks in: with fold, each character as the least
+// of those that differ from it in case alone. The result may use the room of into.
+func (l literal) prepare(text, into []byte) []byte {
+	if !l.fold {
+		return text
+	}
+	// No character is longer than the one it is folded from.
+	folded := slices.Grow(into[:0], len(text))[:len(text)]
+	n := 0
+	for len(text) > 0 {
+		ascii := 0
+		for out := folded[n:]; ascii < len(text) && ascii < len(out) && text[ascii] < utf8.RuneSelf; ascii++ {
+			out[ascii] = lower[text[ascii]]
+		}
+		n, text = n+ascii, text[ascii:]
+		if len(text) == 0 {
+			break
+		}
+		r, size := utf8.DecodeRune(text)
+		if r == utf8.RuneError && size == 1 {
+			folded[n] = text[0]
+			n++
+		} else {
+			n += utf8.EncodeRune(folded[n:], foldRune(r))
+		}
+		text = text[size:]
+	}
+	return folded[:n]
+}
+
+// lower folds ASCII.
+var lower = func() (all [256]byte) {
+	for c := range utf8.RuneSelf {
+		all[c] = byte(foldRune(rune(c)))
+	}
+	return all
+}()
+
+// foldRune is one character for all that differ in case alone: the least, in lower case if
+// that is ASCII.
+func foldRune(r rune) rune {
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	if 'A' <= least && least <= 'Z' {
+		least += 'a' - 'A'
+	}
+	return least
+}
+
+// index is where the literal is in a prepared text; -1 for nowhere. An empty literal is
+// everywhere.
+func (l literal) index(prepared []byte) int { return bytes.Index(prepared, l.text) }
+
+// unfolded is where in a line the character is that is at a place of its folded form.
+func unfolded(line string, at int) int {
+	for i, r := range line {
+		if at <= 0 {
+			return i
+		}
+		at -= utf8.RuneLen(foldRune(r))
+	}
+	return len(line)
+}
+
+// requires is the longest text that each match of an expression contains.
+func requires(e *syntax.Regexp) (best literal) {
+	switch e.Op {
+	case syntax.OpLiteral:
+		return newLiteral(string(e.Rune), e.Flags&syntax.FoldCase != 0)
+	case syntax.OpCapture, syntax.OpPlus:
+		return requires(e.Sub[0])
+	case syntax.OpRepeat:
+		if e.Min > 0 {
+			return requires(e.Sub[0])
+		}
+	case syntax.OpConcat:
+		for _, sub := range e.Sub {
+			if l := requires(sub); len(l.text) > len(best.text) {
+				best = l
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,208 @@
+package repo
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/utils/merkletrie"
+
+	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
+)
+
+// room checks that a commit can be checked out without the loss of anything: nothing
+// tracked has changed, and no file that is not tracked is where the commit has one. It returns
+// what has to change.
+func (r *Repo) room(target *object.Commit) (object.Changes, error) {
+	changed, err := r.pathsOf(".", func(c Change) bool { return c.Staged != "" || c.Worktree != "" && c.Worktree != "untracked" })
+	if err != nil {
+		return nil, err
+	}
+	if len(changed) > 0 {
+		return nil, refuse("%s has changes that are not committed: nothing was checked out; commit them first", r.Place(changed[0]))
+	}
+	tree, err := target.Tree()
+	if err != nil {
+		return nil, err
+	}
+	now := &object.Tree{}
+	if _, hash, err := r.head(); err == nil && hash != "" {
+		head, err := r.commit("")
+		if err != nil {
+			return nil, err
+		}
+		if now, err = head.Tree(); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := object.DiffTree(now, tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		for _, name := range []string{c.From.Name, c.To.Name} {
+			if root.Guarded(name) == ".busbar" {
+				return nil, refuse("%s says what may run here, and that commit has another: nothing was checked out; a person does that", r.Place(name))
+			}
+		}
+		action, err := c.Action()
+		if err != nil {
+			return nil, err
+		}
+		if action != merkletrie.Insert {
+			continue
+		}
+		if at := r.inTheWay(c.To.Name, now); at != "" {
+			return nil, refuse("%s is not tracked, and the commit has something there: nothing was checked out; move it first", r.Place(at))
+		}
+	}
+	return changes, nil
+}
+
+// inTheWay is what there is on the way to a new path that no commit knows: the path
+// itself, or a file where a directory has to be.
+func (r *Repo) inTheWay(p string, now *object.Tree) string {
+	for at := p; at != "."; at = path.Dir(at) {
+		info, err := r.top.FS.Lstat(path.Join(r.top.Path, at))
+		if err != nil || at != p && info.IsDir() {
+			continue
+		}
+		if _, err := now.FindEntry(at); err != nil {
+			return at
+		}
+	}
+	return ""
+}
+
+// put makes changes of files in the worktree and in the index. What is to be removed goes first: a
+// directory may become a file.
+func (r *Repo) put(changes object.Changes) error {
+	for _, c := range changes {
+		for _, p := range []string{c.From.Name, c.To.Name} {
+			if p != "" && (!fs.ValidPath(p) || root.Guarded(p) == ".git" || strings.ContainsAny(p, "\\\x00")) {
+				return refuse("the commit has a file %q, which is not written here: nothing was checked out", line(p))
+			}
+		}
+	}
+	s, err := r.index()
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if c.From.Name != "" {
+			delete(s.paths, c.From.Name)
+			if err := r.remove(c.From.Name, c.To.Name == ""); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range changes {
+		if c.To.Name == "" {
+			continue
+		}
+		e := &index.Entry{Name: c.To.Name, Mode: c.To.TreeEntry.Mode, Hash: c.To.TreeEntry.Hash}
+		if err := r.write(e); err != nil {
+			return err
+		}
+		s.paths[e.Name] = e
+	}
+	return r.save(s)
+}
+
+// remove removes a file that is tracked, and with up the directories that are empty then.
+func (r *Repo) remove(p string, up bool) error {
+	for ; p != "."; p = path.Dir(p) {
+		dir, name, err := root.Parent(r.top.FS, path.Join(r.top.Path, p), false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		info, err := dir.Lstat(name)
+		if err == nil && (!info.IsDir() || up) {
+			err = dir.Remove(name)
+		}
+		_ = dir.Close()
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+		case info != nil && info.IsDir():
+			return nil // there is something in it, or it is a repository of its own
+		default:
+			return err
+		}
+		if !up {
+			return nil
+		}
+	}
+	return nil
+}
+
+// write makes a file of an entry, through no link, and puts its times into the entry.
+func (r *Repo) write(e *index.Entry) error {
+	if e.Mode == filemode.Submodule {
+		dir, _, err := root.Parent(r.top.FS, path.Join(r.top.Path, e.Name, "x"), true)
+		if err == nil {
+			err = dir.Close()
+		}
+		return err
+	}
+	data, err := r.store.raw(plumbing.BlobObject, e.Hash)
+	if err != nil {
+		return err
+	}
+	dir, name, err := root.Parent(r.top.FS, path.Join(r.top.Path, e.Name), true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if e.Mode == filemode.Symlink {
+		err = dir.Symlink(string(data), name)
+	} else {
+		perm := os.FileMode(0o666)
+		if e.Mode == filemode.Executable {
+			perm = 0o777
+		}
+		err = create(dir, name, data, perm)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := dir.Lstat(name)
+	if err == nil {
+		stat(info, e)
+	}
+	return err
+}
+
+// create writes a file that is not there.
+func create(dir *os.Root, name string, data []byte, perm os.FileMode) error {
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// fill fills a new worktree with the files of a commit.
+func (r *Repo) fill(c *object.Commit) error {
+	if err := r.save(&staged{Index: &index.Index{Version: 2}}); err != nil {
+		return err
+	}
+	tree, err := c.Tree()
+	if err != nil {
+		return err
+	}
+	changes, err := object.DiffTree(&object.Tree{}, tree)
+	if err != nil {
+		return err
+	}
+	return r.put(changes)
+}
