@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -53,4 +54,21 @@ func TestOutlives(t *testing.T) {
 	if outlives("never", 0) {
 		t.Error("nothing outlives a bucket that keeps everything")
 	}
+}
+
+// FuzzOutlives gives arbitrary text to what reads a time to live: one that is no longer than
+// the bucket's age limit never counts, and one that is no time always does.
+func FuzzOutlives(f *testing.F) {
+	for _, ttl := range []string{"", "never", "1h", "90061", "-5", "9223372036854775807", "1h1h"} {
+		f.Add(ttl)
+	}
+	f.Fuzz(func(t *testing.T, ttl string) {
+		d, err := time.ParseDuration(ttl)
+		if _, number := strconv.ParseInt(ttl, 10, 64); number == nil {
+			return // seconds
+		}
+		if got := outlives(ttl, time.Hour); ttl != "" && (err != nil || d > time.Hour+ttlSlack) != got {
+			t.Errorf("%q outlives an hour: %v", ttl, got)
+		}
+	})
 }
