@@ -34,20 +34,22 @@ func (b *Bucket) FromLeader(ctx context.Context, key string) ([]byte, uint64, bo
 // Choose is the instance for a call from the region "near", of some that have calls:
 // those whose names begin with the region's are in it.
 func Choose(calls map[string]int, full bool) string {
-	m := &members{services: map[string][]*member{}}
+	var all []*member
 	for name, n := range calls {
-		m.services["svc"] = append(m.services["svc"], &member{instance: name, calls: n, region: strings.TrimRight(name, "0123456789")})
+		all = append(all, &member{instance: name, calls: n, region: strings.TrimRight(name, "0123456789")})
 	}
+	m := &members{services: map[string]group{"svc": {all: all}}}
 	return m.take("svc", origin{"near", full}, nil).instance
 }
 
 // Chosen is the instance that each of some calls is given to, one after the other; ends
 // says whether the instance was silent to it.
 func Chosen(instances []string, ends func(instance string) (silent bool), calls int) (all []string) {
-	m := &members{services: map[string][]*member{}}
+	var named []*member
 	for _, name := range instances {
-		m.services["svc"] = append(m.services["svc"], &member{instance: name})
+		named = append(named, &member{instance: name})
 	}
+	m := &members{services: map[string]group{"svc": {all: named}}}
 	for range calls {
 		one := m.take("svc", origin{}, nil)
 		if one == nil {

@@ -15,7 +15,14 @@ import (
 // while calls wait at another.
 type members struct {
 	mu       sync.Mutex
-	services map[string][]*member
+	services map[string]group
+}
+
+// group are the instances of one service: in the order in which calls look at them, and by
+// name.
+type group struct {
+	all   []*member
+	named map[string]*member
 }
 
 type member struct {
@@ -77,16 +84,18 @@ func (c *Conn) SetInstances(now map[string][]*busv1.Announcement) {
 	m := &c.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	services := make(map[string][]*member, len(now))
+	services := make(map[string]group, len(now))
 	for service, instances := range now {
+		g := group{make([]*member, 0, len(instances)), make(map[string]*member, len(instances))}
 		for _, ann := range instances {
-			one := &member{instance: ann.Instance}
-			if i := slices.IndexFunc(m.services[service], func(old *member) bool { return old.instance == ann.Instance }); i >= 0 {
-				one = m.services[service][i]
+			one := m.services[service].named[ann.Instance]
+			if one == nil {
+				one = &member{instance: ann.Instance}
 			}
 			one.version, one.asks, one.region = ann.Version, ann.SentUnixNano != 0, ann.Region
-			services[service] = append(services[service], one)
+			g.all, g.named[ann.Instance] = append(g.all, one), one
 		}
+		services[service] = g
 	}
 	m.services = services
 }
@@ -97,10 +106,8 @@ func (c *Conn) InstanceAnnounced(service, instance string) {
 	m := &c.members
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, one := range m.services[service] {
-		if one.instance == instance {
-			one.gone, one.silent, one.heard = false, false, time.Now()
-		}
+	if one := m.services[service].named[instance]; one != nil {
+		one.gone, one.silent, one.heard = false, false, time.Now()
 	}
 }
 
@@ -109,7 +116,7 @@ func (c *Conn) InstanceAnnounced(service, instance string) {
 func (m *members) ask(service string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !slices.ContainsFunc(m.services[service], func(one *member) bool { return !one.asks })
+	return !slices.ContainsFunc(m.services[service].all, func(one *member) bool { return !one.asks })
 }
 
 // Of more instances than fewMembers, a call looks at triedMembers of its region by chance.
@@ -120,7 +127,7 @@ const fewMembers, triedMembers = 16, 4
 func (m *members) take(service string, from origin, tried []string) *member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := m.services[service]
+	all := m.services[service].all
 	// One that is the only one known is named too: the queue group would give the call to any
 	// that hangs, and was forgotten for that.
 	n := len(all)
@@ -152,10 +159,8 @@ func (m *members) take(service string, from origin, tried []string) *member {
 func (m *members) version(service, instance string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, one := range m.services[service] {
-		if one.instance == instance {
-			return one.version
-		}
+	if one := m.services[service].named[instance]; one != nil {
+		return one.version
 	}
 	return ""
 }
@@ -166,7 +171,7 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *member
-	all := m.services[service]
+	all := m.services[service].all
 	for i, at := 0, rand.IntN(max(len(all), 1)); i < len(all); i, at = i+1, (at+1)%len(all) {
 		one := all[at]
 		if one.gone || !slices.Contains(only, one.instance) || slices.Contains(tried, one.instance) {
@@ -186,14 +191,14 @@ func (m *members) takeOf(service string, from origin, only, tried []string) *mem
 func (m *members) known(service string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.services[service]) > 0
+	return len(m.services[service].all) > 0
 }
 
 // others are the instances that a call may go to besides some; nil for only means any.
 func (m *members) others(service string, only, besides []string) (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, one := range m.services[service] {
+	for _, one := range m.services[service].all {
 		if !one.gone && !one.silent && (only == nil || slices.Contains(only, one.instance)) && !slices.Contains(besides, one.instance) {
 			all = append(all, one.instance)
 		}

@@ -142,7 +142,7 @@ func New(ctx context.Context, conn *bus.Conn, cfg Config) (_ *Edge, err error) {
 	if err = e.takeKeys(); err != nil {
 		return nil, err
 	}
-	tasks := task.Open(conn)
+	tasks := task.OpenIn(conn, e.storage)
 	if e.gateway, err = e.newGateway(ctx, tasks); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus/storage"
 	"github.com/busbar-mcp/busbar/services/edge/budget"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -40,7 +41,7 @@ func (e *Edge) measure(cache *gateway.Cache, held *budget.Budget) {
 		return float64(len(e.live.Now().Conflicts()))
 	})
 	m.Gauge("busbar_bus_storage_away", "Buckets and streams of the bus that do not answer.", func() float64 { return float64(len(e.storage.Away())) })
-	m.MustRegister(sizes{e.storage})
+	m.MustRegister(sizes{e.storage}, floods{e.live})
 	m.Counter("busbar_cache_hits_total", "Calls answered from kept results.", func() float64 { hits, _ := cache.Counts(); return float64(hits) })
 	m.Counter("busbar_cache_misses_total", "Calls that might have been, and were not.", func() float64 { _, misses := cache.Counts(); return float64(misses) })
 	m.Gauge("busbar_cache_bytes", "Size of the kept results.", func() float64 { return float64(cache.Size()) })
@@ -64,11 +65,12 @@ var (
 	storeLimit   = prometheus.NewDesc("busbar_bus_storage_limit_bytes", "Size that a bucket or stream may have.", []string{"store"}, nil)
 	storeServers = prometheus.NewDesc("busbar_bus_storage_servers", "NATS servers that keep a bucket or stream.", []string{"store"}, nil)
 	storeGone    = prometheus.NewDesc("busbar_bus_storage_servers_away", "NATS servers among them that do not answer.", []string{"store"}, nil)
+	storeShare   = prometheus.NewDesc("busbar_bus_storage_share_bytes", "Size of what a service has in a bucket that services write, of the largest, when it was last read.", []string{"store", "service"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (sizes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeServers, storeGone} {
+	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeServers, storeGone, storeShare} {
 		all <- d
 	}
 }
@@ -83,5 +85,28 @@ func (s sizes) Collect(all chan<- prometheus.Metric) {
 		show(storeLimit, size.Limit)
 		show(storeServers, int64(size.Servers))
 		show(storeGone, int64(size.Away))
+	}
+	for name, shares := range s.Shares(sharesShown) {
+		for _, one := range shares {
+			all <- prometheus.MustNewConstMetric(storeShare, prometheus.GaugeValue, float64(one.Bytes), name, one.Service)
+		}
+	}
+}
+
+// sharesShown is how many services of a bucket have a figure.
+const sharesShown = 10
+
+// floods shows which services announce more instances than an edge keeps.
+type floods struct{ *catalogue.Live }
+
+var ignored = prometheus.NewDesc("busbar_registry_ignored_announcements", "Announcements since the edge started of instances beyond those that it keeps of a service.", []string{"service"}, nil)
+
+// Describe implements prometheus.Collector.
+func (floods) Describe(all chan<- *prometheus.Desc) { all <- ignored }
+
+// Collect implements prometheus.Collector.
+func (f floods) Collect(all chan<- prometheus.Metric) {
+	for _, one := range f.Floods() {
+		all <- prometheus.MustNewConstMetric(ignored, prometheus.GaugeValue, float64(one.Refused), one.Service)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
+	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/join"
 	"github.com/busbar-mcp/busbar/services/edge/access"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
@@ -58,6 +59,26 @@ func (f *lookFlags) look(ctx context.Context) (*bus.Conn, *catalogue.Live, error
 		return nil, nil, err
 	}
 	return conn, live, nil
+}
+
+// surveyTime is how long instances have to say that they run.
+const surveyTime = time.Second
+
+// hear waits for the announcements of instances that run and that the registry does not
+// have, as one that is full keeps no new ones. Each announces itself within
+// registry.BeatEvery, give or take a fifth. What is made up is waited for no longer.
+func hear(ctx context.Context, conn *bus.Conn, live *catalogue.Live) {
+	readings, err := conn.Survey(ctx, surveyTime)
+	if err != nil {
+		return // services answer to operators alone, and the registry says what it has
+	}
+	running := map[string][]string{}
+	for _, r := range readings {
+		running[r.Service] = append(running[r.Service], r.Instance)
+	}
+	ctx, cancel := context.WithTimeout(ctx, registry.BeatEvery*6/5+surveyTime)
+	defer cancel()
+	_ = live.AwaitInstances(ctx, running)
 }
 
 // ListServices is the command line that lists what is on the bus. The tags are
@@ -103,6 +124,7 @@ func (c *ListServices) Run(ctx context.Context, out io.Writer) error {
 	}
 	defer conn.Close()
 	defer live.Close()
+	hear(ctx, conn, live)
 	now := live.Now()
 	var services []serviceLine
 	for _, s := range live.Services() {

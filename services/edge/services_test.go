@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
@@ -89,5 +91,37 @@ func TestB5ServicesCommand(t *testing.T) {
 	assign.Name = "tool/x"
 	if err := assign.Run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), "write tools/NAME") {
 		t.Errorf("a name of no kind: %v", err)
+	}
+}
+
+// A service that runs is listed also where the registry is full and keeps no new instance.
+func TestServicesOfAFullRegistry(t *testing.T) {
+	t.Parallel()
+	b := bustest.Server(t)
+	conn := bustest.Connect(t, b)
+	found, err := conn.JetStream().Stream(t.Context(), "KV_registry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := found.CachedInfo().Config
+	cfg.MaxBytes = 64 << 10
+	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for i, size := 0, 4000; size > 0; i++ {
+		if _, err := conn.JetStream().Publish(t.Context(), fmt.Sprintf("$KV.registry.evil.%d", i), make([]byte, size)); err != nil {
+			size /= 10
+		}
+	}
+	running, err := service.New("text", service.WithVersion("1.2.3")).Start(t.Context(), bustest.Join(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = running.Stop(context.WithoutCancel(t.Context())) })
+	var out strings.Builder
+	c := edge.ListServices{}
+	c.NATS = b
+	if err := c.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "text") || !strings.Contains(out.String(), "1.2.3") {
+		t.Errorf("%v; listed is\n%s", err, out.String())
 	}
 }

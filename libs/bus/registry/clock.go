@@ -1,12 +1,10 @@
 package registry
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
-
-	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
-	"github.com/busbar-mcp/busbar/libs/bus"
 )
 
 // MaxClockOffset is how far the clock of a process may be from most of the bus
@@ -17,74 +15,50 @@ const MaxClockOffset = 5 * time.Second
 // beatsCompared are the last beats of an instance of which the fastest counts.
 const beatsCompared = 4
 
-// clocks compare the clock of this process with those of the instances that it
-// hears.
-type clocks struct {
-	mu        sync.Mutex
-	instances map[string]*beats
-	// told says that the clock is known to be off.
-	told bool
+// clock is how far the clock of this process is from those of services.
+type clock struct {
+	mu     sync.Mutex
+	offset time.Duration
+	known  bool
 }
 
-// beats are how far this clock was ahead of an instance's, and how long the way
-// here took, in one.
-type beats struct {
-	last  time.Time
-	ahead []time.Duration
-}
-
-// heard notes an announcement that has just arrived, nil for a withdrawal.
-func (k *clocks) heard(conn *bus.Conn, key string, ann *busv1.Announcement) {
-	k.mu.Lock()
-	if k.instances == nil {
-		k.instances = map[string]*beats{}
+// compare notes how far this clock is ahead of each service's, and logs when that begins
+// or ends to matter. Unless what is heard is prompt, it shows how late that is instead,
+// and what is known stays.
+func (c *clock) compare(log *slog.Logger, services []time.Duration, prompt bool) {
+	if !prompt {
+		return
 	}
-	if ann == nil {
-		delete(k.instances, key)
-	} else if ann.SentUnixNano != 0 {
-		b := k.instances[key]
-		if b == nil {
-			b = &beats{}
-			k.instances[key] = b
-		}
-		if len(b.ahead) == beatsCompared {
-			b.ahead = b.ahead[1:]
-		}
-		b.last, b.ahead = time.Now(), append(b.ahead, conn.Now().Sub(time.Unix(0, int64(ann.SentUnixNano))))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.offset.Abs() > MaxClockOffset
+	c.offset, c.known = 0, len(services) > 0
+	if c.known {
+		c.offset = median(services)
 	}
-	k.mu.Unlock()
-	off, known := k.offset()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if bad := known && off.Abs() > MaxClockOffset; bad != k.told {
-		k.told = bad
-		if bad {
-			conn.Log().Warn("the clock of this machine is off against most of the bus; set it", "offset", off)
-		} else {
-			conn.Log().Info("the clock of this machine is that of most of the bus again")
-		}
+	switch bad := c.offset.Abs() > MaxClockOffset; {
+	case bad && !was:
+		log.Warn("the clock of this machine is off against most of the bus; set it", "offset", c.offset)
+	case was && !bad:
+		log.Info("the clock of this machine is that of most of the bus again")
 	}
 }
 
-// ClockOffset is how far the clock of this process is ahead of most instances on
-// the bus; less than nothing is behind. It is known once the registry has heard
-// one.
-func (r *Registry) ClockOffset() (offset time.Duration, known bool) { return r.clocks.offset() }
+// ClockOffset is how far the clock of this process is ahead of most services on
+// the bus; less than nothing is behind. Each service counts once, however many
+// instances it announces. It is known once the registry has heard one.
+func (r *Registry) ClockOffset() (offset time.Duration, known bool) {
+	r.clock.mu.Lock()
+	defer r.clock.mu.Unlock()
+	return r.clock.offset, r.clock.known
+}
 
-func (k *clocks) offset() (offset time.Duration, known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	var all []time.Duration
-	for key, b := range k.instances {
-		if time.Since(b.last) > BeatTTL {
-			delete(k.instances, key)
-			continue
-		}
-		all = append(all, slices.Min(b.ahead))
-	}
-	if len(all) == 0 {
-		return 0, false
-	}
+// median is the middle one; of an even number, the one of the two that is closer to zero.
+func median(all []time.Duration) time.Duration {
 	slices.Sort(all)
-	return all[len(all)/2], true
+	upper, lower := all[len(all)/2], all[(len(all)-1)/2]
+	if lower.Abs() < upper.Abs() {
+		return lower
+	}
+	return upper
 }

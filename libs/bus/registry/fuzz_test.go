@@ -19,7 +19,7 @@ func FuzzAnnouncement(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, ok := parse("a.b", data); ok {
+		if _, ok := parse("a", "b", data); ok {
 			ann := &busv1.Announcement{}
 			if proto.Unmarshal(data, ann) != nil || ann.Service != "a" || ann.Instance != "b" {
 				t.Errorf("believes %v", ann)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -26,16 +27,17 @@ type Instance struct {
 // of JetStream.
 func List(ctx context.Context, conn *bus.Conn) (all []Instance, err error) {
 	err = conn.Bucket(bus.RegistryBucket).AllWritten(ctx, func(at string, value []byte, written time.Time) {
-		ev, ok := parse(at, value)
+		service, instance, _ := strings.Cut(at, ".")
+		ann, ok := parse(service, instance, value)
 		if !ok {
 			return
 		}
 		in := Instance{
-			Service: ev.ann.Service, Instance: ev.ann.Instance, Version: ev.ann.Version, Digest: ev.ann.CatalogueDigest,
-			Started: time.Unix(0, int64(ev.ann.StartedUnixNano)),
+			Service: ann.Service, Instance: ann.Instance, Version: ann.Version, Digest: ann.CatalogueDigest,
+			Started: time.Unix(0, int64(ann.StartedUnixNano)),
 		}
-		if ev.ann.SentUnixNano != 0 {
-			in.Ahead = time.Unix(0, int64(ev.ann.SentUnixNano)).Sub(written)
+		if ann.SentUnixNano != 0 {
+			in.Ahead = time.Unix(0, int64(ann.SentUnixNano)).Sub(written)
 		}
 		all = append(all, in)
 	})

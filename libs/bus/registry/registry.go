@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,43 +46,43 @@ type Release struct {
 // Registry is an edge's view of what is on the bus. It listens to the
 // announcements themselves, which arrive the moment they are made and even
 // while JetStream cannot store them, and reads the bucket at start, after a
-// reconnect and every few minutes for those it did not hear. Instances that
-// fall silent are dropped after BeatTTL; silence while the bus is away does
-// not count.
+// reconnect and every few minutes for those it did not hear. An announcement is
+// entered in a roster where it is heard, so none waits for another, and the list of
+// services is made of the roster once for all that came meanwhile. Instances that
+// fall silent are dropped after BeatTTL; silence while the bus does not reach this
+// process does not count.
 type Registry struct {
 	conn     *bus.Conn
 	onChange func([]Service)
-	clocks   clocks
+	roster   *roster
+	hearing  hearing
+	clock    clock
 	// stops end what comes from the connection.
-	stops  []func()
-	events chan event
+	stops []func()
+	// changed has a value when the roster, or a catalogue, may differ from what was
+	// settled last; joined when the connection is to another server, or to one again; back
+	// when the bus reaches this process after it did not.
+	changed, joined, back chan struct{}
 	// quit ends with Close, and what run asks of the bus with it.
 	quit context.Context
 	stop context.CancelFunc
-	done chan struct{}
+	done sync.WaitGroup
 
 	mu       sync.Mutex
 	services []Service
-	// wanted are the keys of catalogues that could not be read.
-	wanted map[string]bool
+	// wanted are the keys of catalogues that could not be read; arrived has those that
+	// were heard since.
+	wanted  map[string]bool
+	arrived map[string]*busv1.Catalogue
 }
 
-// event is an announcement, a withdrawal when ann is nil, or a catalogue.
-type event struct {
-	key     string
-	ann     *busv1.Announcement
-	relist  bool
-	renewed bool
-	// catalogue is what key holds in the other bucket.
-	catalogue *busv1.Catalogue
-}
-
-type instance struct {
-	ann  *busv1.Announcement
-	seen time.Time
-}
-
-const relistEvery = 5 * time.Minute
+const (
+	relistEvery = 5 * time.Minute
+	// A list of services is made again this long after the last one at the earliest: ten
+	// times as long as that one took, within these bounds. So a change after a quiet time
+	// counts at once, and a flood of changes takes a bounded part of a processor.
+	minPause, maxPause = 10 * time.Millisecond, 250 * time.Millisecond
+)
 
 // Watch returns once everything in the registry is known, or, where the
 // bucket cannot be read, once that is clear: announcements tell of everybody
@@ -90,8 +91,8 @@ const relistEvery = 5 * time.Minute
 // instances; services are sorted by name.
 func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Registry, err error) {
 	r := &Registry{
-		conn: conn, onChange: onChange, wanted: map[string]bool{},
-		events: make(chan event, 256), done: make(chan struct{}),
+		conn: conn, onChange: onChange, roster: newRoster(), wanted: map[string]bool{}, arrived: map[string]*busv1.Catalogue{},
+		changed: make(chan struct{}, 1), joined: make(chan struct{}, 1), back: make(chan struct{}, 1),
 	}
 	r.quit, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
@@ -100,23 +101,28 @@ func Watch(ctx context.Context, conn *bus.Conn, onChange func([]Service)) (_ *Re
 			r.leave()
 		}
 	}()
-	for bucket, heard := range map[string]nats.MsgHandler{bus.RegistryBucket: r.heard, bus.CatalogueBucket: r.heardCatalogue} {
-		stop, err := conn.Subscribe(subject.Key(bucket, ">"), heard)
-		if err != nil {
-			return nil, err
-		}
-		r.stops = append(r.stops, stop)
+	heard, err := conn.NATS().Subscribe(subject.Key(bus.RegistryBucket, ">"), r.heard)
+	if err != nil {
+		return nil, wire.NotSent(err)
 	}
+	r.stops = append(r.stops, func() { _ = heard.Unsubscribe() })
+	stop, err := conn.Subscribe(subject.Key(bus.CatalogueBucket, ">"), r.heardCatalogue)
+	if err != nil {
+		return nil, err
+	}
+	r.stops = append(r.stops, stop)
 	if err := conn.Flush(ctx); err != nil {
 		return nil, err
 	}
-	v := &view{registry: r, instances: map[string]instance{}, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
+	r.hearing.caughtUp(time.Now())
+	v := &view{registry: r, catalogues: map[string]*busv1.Catalogue{}, again: map[string]time.Time{}}
 	if err := v.listAtStart(ctx); err != nil {
 		return nil, err
 	}
 	v.settle(ctx)
-	r.stops = append(r.stops, conn.OnReconnect(func() { r.push(event{relist: true, renewed: true}) }))
-	go r.run(v)
+	r.stops = append(r.stops, conn.OnReconnect(func() { r.hearing.deaf(); wake(r.joined) }))
+	r.done.Go(func() { r.listen(heard) })
+	r.done.Go(func() { r.run(v) })
 	return r, nil
 }
 
@@ -127,11 +133,21 @@ func (r *Registry) Services() []Service {
 	return r.services
 }
 
+// Current reports whether everything that is on the bus is known: a name that no
+// service here has does not exist. While the bus does not reach this process, and after
+// that until the bucket is read or every instance has had the time to announce itself,
+// it may exist.
+func (r *Registry) Current() bool { return r.conn.Connected() && r.hearing.current(time.Now()) }
+
+// Floods are the announcements that found no place, by service: of instances beyond
+// MaxInstances.
+func (r *Registry) Floods() []Flood { return r.roster.floods() }
+
 // Close stops watching.
 func (r *Registry) Close() {
 	r.leave()
 	r.stop()
-	<-r.done
+	r.done.Wait()
 }
 
 func (r *Registry) leave() {
@@ -140,61 +156,136 @@ func (r *Registry) leave() {
 	}
 }
 
-func (r *Registry) heard(msg *nats.Msg) {
-	at := subject.KeyOf(bus.RegistryBucket, msg.Subject)
-	ev, ok := event{key: at}, true // a withdrawal
-	if !wire.Deleted(msg.Header) {
-		ev, ok = parse(at, msg.Data)
-	}
-	if ok {
-		r.clocks.heard(r.conn, ev.key, ev.ann)
-		r.push(ev)
-	}
-}
-
-func (r *Registry) push(ev event) {
+func wake(c chan struct{}) {
 	select {
-	case r.events <- ev:
-	case <-r.quit.Done():
+	case c <- struct{}{}:
+	default:
 	}
 }
 
-// parse reads one write to the bucket. Writes that do not say what their key says
-// are ignored: a service may write under its own name only.
-func parse(at string, data []byte) (event, bool) {
-	ann := &busv1.Announcement{}
-	if err := proto.Unmarshal(data, ann); err != nil || at != key(ann.Service, ann.Instance) || bus.ValidName(ann.Service) != nil {
-		return event{}, false
+// heard enters one write to the bucket. A service may write under its own name only.
+func (r *Registry) heard(msg *nats.Msg) {
+	service, instance, ok := strings.Cut(subject.KeyOf(bus.RegistryBucket, msg.Subject), ".")
+	if !ok {
+		return
 	}
-	return event{key: at, ann: ann}, true
+	if wire.Deleted(msg.Header) {
+		if r.roster.leave(service, instance) {
+			wake(r.changed)
+		}
+		return
+	}
+	if !r.roster.admits(service, instance) { // and is not worth reading
+		return
+	}
+	ann, ok := parse(service, instance, msg.Data)
+	if !ok {
+		return
+	}
+	now := time.Now()
+	said := said{ann: ann, at: now}
+	if ann.SentUnixNano != 0 && r.hearing.prompt(now) {
+		said.ahead, said.timed = r.conn.Now().Sub(time.Unix(0, int64(ann.SentUnixNano))), true
+	}
+	known, changed := r.roster.enter(said)
+	if known {
+		r.conn.InstanceAnnounced(service, instance)
+	}
+	if changed {
+		wake(r.changed)
+	}
+}
+
+// parse reads an announcement, which has to say what its key says.
+func parse(service, instance string, data []byte) (*busv1.Announcement, bool) {
+	ann := &busv1.Announcement{}
+	if err := proto.Unmarshal(data, ann); err != nil || ann.Service != service || ann.Instance != instance || bus.ValidName(service) != nil {
+		return nil, false
+	}
+	return ann, true
+}
+
+// listen asks the bus each second for a sign of life. What it had published for this
+// process by then comes before the answer, so that silence up to then is silence.
+func (r *Registry) listen(heard *nats.Subscription) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for lost := 0; ; {
+		select {
+		case <-tick.C:
+		case <-r.joined:
+		case <-r.quit.Done():
+			return
+		}
+		asked := time.Now()
+		r.hearing.ask(asked)
+		err := r.catchUp(heard)
+		dropped, _ := heard.Dropped()
+		switch {
+		case r.quit.Err() != nil:
+			return
+		case err == nil && dropped == lost:
+			if r.hearing.isDeaf() { // nobody could be heard, so that nobody was silent
+				r.roster.touch(asked)
+				wake(r.back)
+			}
+			r.hearing.caughtUp(asked)
+		case r.hearing.deaf() && r.conn.Connected():
+			r.conn.Log().Warn("the bus does not answer this process; what is known of services stays as it is", "error", err, "dropped", dropped)
+		}
+		lost = dropped
+	}
+}
+
+// catchUp waits until the announcements that were on their way have been entered.
+func (r *Registry) catchUp(heard *nats.Subscription) error {
+	ctx, cancel := context.WithTimeout(r.quit, answerTime)
+	defer cancel()
+	if err := r.conn.NATS().FlushWithContext(ctx); err != nil {
+		return err
+	}
+	delivered, err := heard.Delivered()
+	if err != nil {
+		return err
+	}
+	waiting, _, err := heard.Pending()
+	if err != nil {
+		return err
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for due := delivered + int64(waiting); delivered < due; {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if delivered, err = heard.Delivered(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Registry) run(v *view) {
-	defer close(r.done)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	listed := time.Now()
 	for {
-		relist := false
+		relist, changed := false, true
 		select {
 		case <-r.quit.Done():
 			return
-		case ev := <-r.events:
-			if ev.renewed {
-				v.touch()
-			}
-			relist = ev.relist
-			if !ev.relist {
-				v.apply(ev)
-			}
+		case <-r.changed:
+		case <-r.back:
+			relist = true
 		case <-tick.C:
-			if r.conn.Connected() {
-				v.expire()
-			} else {
-				v.touch()
-			}
+			changed = r.roster.expire(r.hearing.until().Add(-BeatTTL)) || v.unread
 			relist = time.Since(listed) > relistEvery
+			r.tellFloods()
+			r.clock.compare(r.conn.Log(), r.roster.ahead(), r.hearing.prompt(time.Now()))
 		}
+		began := time.Now()
 		ctx, cancel := context.WithTimeout(r.quit, 2*time.Second)
 		if relist {
 			listed = time.Now()
@@ -202,66 +293,38 @@ func (r *Registry) run(v *view) {
 				r.conn.Log().Warn("registry not read; announcements still count", "error", err)
 			}
 		}
-		if v.settle(ctx) && r.quit.Err() == nil {
+		if (changed || relist) && v.settle(ctx) && r.quit.Err() == nil {
 			r.onChange(r.Services())
 		}
 		cancel()
-	}
-}
-
-// view is the state behind a Registry, used by one goroutine.
-type view struct {
-	registry   *Registry
-	instances  map[string]instance
-	catalogues map[string]*busv1.Catalogue
-	// again is when a catalogue that could not be read is looked for again.
-	again map[string]time.Time
-	dirty bool
-}
-
-func (v *view) apply(ev event) {
-	if ev.catalogue != nil {
-		v.catalogues[ev.key] = ev.catalogue
-		v.dirty = true
-		return
-	}
-	old, known := v.instances[ev.key]
-	if known && ev.ann != nil {
-		v.registry.conn.InstanceAnnounced(ev.ann.Service, ev.ann.Instance)
-	}
-	if ev.ann == nil {
-		delete(v.instances, ev.key)
-		v.dirty = v.dirty || known
-		return
-	}
-	v.instances[ev.key] = instance{ann: ev.ann, seen: time.Now()}
-	v.dirty = v.dirty || !known || !sameSaid(old.ann, ev.ann)
-}
-
-// sameSaid compares announcements, but for when they were made.
-func sameSaid(a, b *busv1.Announcement) bool {
-	if (a.SentUnixNano == 0) != (b.SentUnixNano == 0) {
-		return false
-	}
-	b = proto.CloneOf(b)
-	b.SentUnixNano = a.SentUnixNano
-	return proto.Equal(a, b)
-}
-
-func (v *view) expire() {
-	for key, in := range v.instances {
-		if time.Since(in.seen) > BeatTTL {
-			delete(v.instances, key)
-			v.dirty = true
+		select {
+		case <-time.After(min(max(10*time.Since(began), minPause), maxPause)):
+		case <-r.quit.Done():
+			return
 		}
 	}
 }
 
-func (v *view) touch() {
-	for key, in := range v.instances {
-		in.seen = time.Now()
-		v.instances[key] = in
+// tellFloods logs the services whose instances find no place.
+func (r *Registry) tellFloods() {
+	began, ended := r.roster.tell(time.Now())
+	for _, f := range began {
+		r.conn.Log().Warn("a service announces more instances than an edge keeps; those that were known first keep their places, the others are ignored",
+			"service", f.Service, "kept", MaxInstances, "ignored", f.Refused)
 	}
+	for _, f := range ended {
+		r.conn.Log().Info("a service announces no more instances than an edge keeps again", "service", f.Service, "ignored", f.Refused)
+	}
+}
+
+// view is what belongs to the goroutine that makes the list of services.
+type view struct {
+	registry   *Registry
+	catalogues map[string]*busv1.Catalogue
+	// again is when a catalogue that could not be read is looked for again; unread says
+	// that there is one.
+	again  map[string]time.Time
+	unread bool
 }
 
 // listAtStart is list for an edge that starts while a part of the bus is away:
@@ -287,9 +350,15 @@ func (v *view) listAtStart(ctx context.Context) (err error) {
 
 // list adds what the bucket holds.
 func (v *view) list(ctx context.Context) error {
-	return v.registry.conn.Bucket(bus.RegistryBucket).All(ctx, func(at string, value []byte) {
-		if ev, ok := parse(at, value); ok {
-			v.apply(ev)
+	r, now := v.registry, time.Now()
+	err := r.conn.Bucket(bus.RegistryBucket).All(ctx, func(at string, value []byte) {
+		service, instance, _ := strings.Cut(at, ".")
+		if ann, ok := parse(service, instance, value); ok && r.roster.admits(service, instance) {
+			r.roster.enter(said{ann: ann, at: now, listed: true})
 		}
 	})
+	if err == nil {
+		r.hearing.listed()
+	}
+	return err
 }

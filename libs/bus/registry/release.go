@@ -22,19 +22,14 @@ import (
 // of others are called only for what all instances have in common.
 const maxReleases = 4
 
-// settle rebuilds the list of services if anything changed, and reports
-// whether it differs. A service whose catalogue cannot be read yet keeps the
-// one it had; a second later it is looked for again.
+// settle makes the list of services of the roster, and reports whether it differs. A
+// service whose catalogue cannot be read yet keeps the one it had; a second later it is
+// looked for again.
 func (v *view) settle(ctx context.Context) bool {
-	if !v.dirty {
-		return false
-	}
-	v.dirty = false
-	known := v.releases()
-	all := map[string][]*busv1.Announcement{}
-	for _, in := range v.instances {
-		all[in.ann.Service] = append(all[in.ann.Service], in.ann)
-	}
+	v.unread = false
+	v.takeArrived()
+	all := v.registry.roster.announcements()
+	known := releases(all)
 	v.registry.conn.SetInstances(all)
 	v.registry.mu.Lock()
 	before := v.registry.services
@@ -45,7 +40,7 @@ func (v *view) settle(ctx context.Context) bool {
 		for i, r := range known[name][:min(len(known[name]), maxReleases)] {
 			c, err := v.catalogue(ctx, name, r.Digest)
 			if err != nil {
-				v.dirty = true
+				v.unread = true
 				if i > 0 {
 					continue
 				}
@@ -80,11 +75,13 @@ func (v *view) settle(ctx context.Context) bool {
 // what is in them. Every edge comes to the same order: first the catalogue that
 // changed last among the instances of the version that started last, then the
 // others by when they changed.
-func (v *view) releases() map[string][]Release {
+func releases(services map[string][]*busv1.Announcement) map[string][]Release {
 	last := map[string]*busv1.Announcement{}
-	for _, in := range v.instances {
-		if old := last[in.ann.Service]; old == nil || later(in.ann, old, (*busv1.Announcement).GetStartedUnixNano) {
-			last[in.ann.Service] = in.ann
+	for service, anns := range services {
+		for _, ann := range anns {
+			if old := last[service]; old == nil || later(ann, old, (*busv1.Announcement).GetStartedUnixNano) {
+				last[service] = ann
+			}
 		}
 	}
 	// youngest speaks for a catalogue: an instance of the version that counts
@@ -99,12 +96,14 @@ func (v *view) releases() map[string][]Release {
 		}
 		return later(a, b, (*busv1.Announcement).GetCatalogueUnixNano)
 	}
-	for _, in := range v.instances {
-		key := catalogueKey(in.ann.Service, in.ann.CatalogueDigest)
-		instances[key] = append(instances[key], in.ann.Instance)
-		versions[key] = append(versions[key], in.ann.Version)
-		if old := youngest[key]; old == nil || before(in.ann, old) {
-			youngest[key] = in.ann
+	for service, anns := range services {
+		for _, ann := range anns {
+			key := catalogueKey(service, ann.CatalogueDigest)
+			instances[key] = append(instances[key], ann.Instance)
+			versions[key] = append(versions[key], ann.Version)
+			if old := youngest[key]; old == nil || before(ann, old) {
+				youngest[key] = ann
+			}
 		}
 	}
 	sorted := slices.SortedFunc(maps.Values(youngest), func(a, b *busv1.Announcement) int {
@@ -217,8 +216,17 @@ func (r *Registry) heardCatalogue(msg *nats.Msg) {
 	}
 	r.mu.Lock()
 	delete(r.wanted, key)
+	r.arrived[key] = c
 	r.mu.Unlock()
-	r.push(event{key: key, catalogue: c})
+	wake(r.changed)
+}
+
+// takeArrived takes the catalogues that were heard.
+func (v *view) takeArrived() {
+	v.registry.mu.Lock()
+	defer v.registry.mu.Unlock()
+	maps.Copy(v.catalogues, v.registry.arrived)
+	clear(v.registry.arrived)
 }
 
 // forget drops the catalogues that nobody announces any more.

@@ -14,6 +14,7 @@ import (
 	"github.com/sourcegraph/conc/iter"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 // State is what a bucket or stream of the bus is, and what is wrong with it.
@@ -103,7 +104,12 @@ func (s *Storage) check(ctx context.Context, one store) State {
 	if want := one.wants(info.Config); !reflect.DeepEqual(want, info.Config) {
 		wrong("what it keeps, and for how long, is not what the documents say", mendByApply, "%s of its configuration not as this release wants it", strings.Join(differing(info.Config, want), ", "))
 	}
-	if state.Limit > 0 && float64(state.Bytes) >= nearlyFull*float64(state.Limit) {
+	switch {
+	case one.keys > 0 && fullness(info) >= tight:
+		who, mend := filler(ctx, found, one)
+		wrong("a service with more than its share begins nothing new there; from nine tenths on, edges remove the oldest of what it has beyond its share",
+			mend, "it is nearly full: %d of %d MiB, %d of %d entries%s", state.Bytes>>20, state.Limit>>20, info.State.Msgs, info.Config.MaxMsgs, who)
+	case one.keys == 0 && state.Limit > 0 && float64(state.Bytes) >= nearlyFull*float64(state.Limit):
 		wrong("full, it takes no more", fmt.Sprintf("nats stream edit %s --max-bytes %d", one.stream, 2*state.Limit), "it is nearly full: %d of %d MiB", state.Bytes>>20, state.Limit>>20)
 	}
 	if c := info.Cluster; c != nil && c.Name != "" {
@@ -126,6 +132,32 @@ func (s *Storage) check(ctx context.Context, one store) State {
 		}
 	}
 	return state
+}
+
+// filler says who has most entries in a bucket that services write, and what to do. How
+// large entries are is for edges to see, which have a figure of it.
+func filler(ctx context.Context, found jetstream.Stream, one store) (who, mend string) {
+	mend = fmt.Sprintf("nats stream edit %s --max-bytes %d, if services need as much", one.stream, 2*found.CachedInfo().Config.MaxBytes)
+	info, err := found.Info(ctx, jetstream.WithSubjectFilter(subject.Key(one.bucket, ">")))
+	if err != nil {
+		return "", mend
+	}
+	entries := map[string]uint64{}
+	for at, n := range info.State.Subjects {
+		service, _, _ := strings.Cut(subject.KeyOf(one.bucket, at), ".")
+		entries[service] += n
+	}
+	most := ""
+	for service, n := range entries {
+		if n > entries[most] || n == entries[most] && service < most {
+			most = service
+		}
+	}
+	if most == "" {
+		return "", mend
+	}
+	return fmt.Sprintf("; service %s has %d of them", most, entries[most]),
+		fmt.Sprintf("look why service %s writes so much, or stop it; busbar_bus_storage_share_bytes at /metrics of an edge says how large everybody's share is; %s", most, mend)
 }
 
 // differing are the names of the settings that two configurations differ in.

@@ -48,6 +48,14 @@ type Storage struct {
 	shared map[sharedKey]sharedValue
 	// raised is when the cluster last had too few servers for a store.
 	raised map[string]time.Time
+
+	// sharing is held while the shares of services are looked after.
+	sharing sync.Mutex
+	// accounts are by bucket. trimmed is when a service last lost entries, and told when
+	// that was logged, by bucket and service.
+	accounts map[string]*account
+	trimmed  time.Time
+	told     map[string]time.Time
 }
 
 type sharedKey struct{ bucket, key string }
@@ -70,7 +78,7 @@ func Ensure(ctx context.Context, conn *bus.Conn, replicas Replicas) (*Storage, e
 	if replicas > 1 && !conn.Clustered() {
 		return nil, fmt.Errorf("--nats-replicas %d: the NATS server is alone, and keeps one replica; use auto, or join it to a cluster", replicas)
 	}
-	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, sizes: map[string]Size{}, shared: map[sharedKey]sharedValue{}}
+	s := &Storage{conn: conn, replicas: replicas, raised: map[string]time.Time{}, away: map[string]error{}, created: map[string]time.Time{}, sizes: map[string]Size{}, shared: map[sharedKey]sharedValue{}, accounts: map[string]*account{}, told: map[string]time.Time{}}
 	// A cluster that starts has no leader for a while, and then nothing answers.
 	for began := time.Now(); ; {
 		if err := s.ensureAll(ctx); err != nil {
@@ -226,10 +234,20 @@ func (s *Storage) Keep() (stop func()) {
 			if s.conn.Connected() {
 				s.lookAfter(ctx)
 			}
-			timer.Reset(wire.Jitter(keepEvery))
+			timer.Reset(wire.Jitter(s.nextLook()))
 		}
 	}()
 	return func() { unhook(); cancel(); <-done }
+}
+
+// nextLook is how long the stores are left alone.
+func (s *Storage) nextLook() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.trimmed) < watchFor {
+		return watchEvery
+	}
+	return keepEvery
 }
 
 func (s *Storage) lookAfter(ctx context.Context) {
@@ -256,6 +274,9 @@ func (s *Storage) lookAt(ctx context.Context, one store) {
 	}
 	s.noteBack(one)
 	s.noteSize(one, found)
+	if err := s.share(ctx, one, found, false); err != nil && ctx.Err() == nil {
+		s.conn.Log().Warn("the shares of services in a part of the bus's storage are not looked after", "what", one.name, "error", err)
+	}
 	if err := s.raise(ctx, one, found.Config); err != nil && ctx.Err() == nil {
 		s.conn.Log().Warn("a part of the bus's storage cannot be put on more servers", "what", one.name, "error", err)
 	}

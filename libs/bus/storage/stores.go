@@ -32,16 +32,16 @@ const (
 // stores are the buckets and streams of the bus. Age is a bucket-wide limit and
 // writes are plain puts: a per-key TTL would be dropped by the next write.
 var stores = []store{
-	shared(jetstream.KeyValueConfig{Bucket: bus.RegistryBucket, Description: "who is there: <service>.<instance>", TTL: registry.BeatTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
-	shared(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.RegistryBucket, Description: "who is there: <service>.<instance>", TTL: registry.BeatTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}, 65_536, false),
+	shared(jetstream.KeyValueConfig{Bucket: bus.CatalogueBucket, Description: "what services offer: <service>.<digest>", TTL: registry.CatalogueTTL, MaxBytes: 256 << 20}, 16_384, false),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.SessionsBucket, Description: "legacy MCP sessions: <id>", TTL: SessionTTL, MaxValueSize: 64 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.StreamsBucket, Description: "answers that clients may come back for: <name>", TTL: edges.StreamTTL, MaxValueSize: 128 << 10, MaxBytes: 256 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.ApprovalsBucket, Description: "calls that wait for a person, and approvals that were used", TTL: ApprovalTTL, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.OutcomesBucket, Description: "how calls with an idempotency key ended: <digest of principal and key>", TTL: OutcomeTTL, MaxValueSize: 128 << 10, MaxBytes: 128 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.KeysBucket, Description: "secrets that edges share: <use>.<period>", TTL: keyTTL, MaxValueSize: 4 << 10, MaxBytes: 1 << 20}),
-	shared(jetstream.KeyValueConfig{Bucket: bus.AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", MaxValueSize: 4 << 10, MaxBytes: 16 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.AuditBucket, Description: "what the audit trail is checked against: head.<chain>, key.<id>; the key of its digests", MaxValueSize: 4 << 10, MaxBytes: 16 << 20}, 0, false),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.NamesBucket, Description: "whose a name is: <kind>.<digest of name>", TTL: NameTTL, MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
-	shared(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}),
+	shared(jetstream.KeyValueConfig{Bucket: bus.TasksBucket, Description: "tasks: <service>.<token>", TTL: task.Age, MaxBytes: 512 << 20}, 131_072, true),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AccessBucket, Description: "API keys, by what is shown of them: key.<id>, used.<id>", MaxValueSize: 4 << 10, MaxBytes: 64 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.DefinitionsBucket, Description: "what services said of their tools: seen.<digest of name>", MaxValueSize: 64 << 10, MaxBytes: 192 << 20}),
 	bucket(jetstream.KeyValueConfig{Bucket: bus.AcceptedBucket, Description: "what operators accepted of tools: <digest of name>", MaxValueSize: 64 << 10, MaxBytes: 64 << 20}),
@@ -69,16 +69,23 @@ type store struct {
 	whole bool
 	// demand is what it has to be, no more.
 	demand jetstream.StreamConfig
+	// bucket is the name of a bucket; empty for a stream.
+	bucket string
 	// shared: services write there too. consumed: services read it, each its part.
 	shared, consumed bool
+	// keys is how many entries a bucket of several services has at most; 0 for others.
+	keys int64
 }
 
-// shared is a bucket in which services write as well, each under its own name.
-// Nobody may have JetStream roll it up: one message with such a header would
-// remove what all others have written.
-func shared(cfg jetstream.KeyValueConfig) store {
+// shared is a bucket in which services write as well, each under its own name. Nobody may
+// have JetStream roll it up: one message with such a header would remove what all others
+// have written. keys is how many there may be, and makes edges look after the shares of
+// services; 0 is for a bucket that one service writes. lives says that entries have a time
+// to live of their own: NATS refuses one elsewhere, which could be longer than the bucket's
+// age limit.
+func shared(cfg jetstream.KeyValueConfig, keys int64, lives bool) store {
 	s := bucket(cfg)
-	s.shared, s.demand.SubjectDeleteMarkerTTL, s.demand.AllowMsgTTL = true, 0, true
+	s.shared, s.keys, s.demand.MaxMsgs, s.demand.SubjectDeleteMarkerTTL, s.demand.AllowMsgTTL = true, keys, keys, 0, lives
 	made := s.demand
 	made.Name, made.Subjects, made.Storage = s.stream, []string{subject.Key(cfg.Bucket, ">")}, jetstream.FileStorage
 	made.Discard, made.DenyDelete, made.AllowDirect = jetstream.DiscardNew, true, true
@@ -97,7 +104,7 @@ func bucket(cfg jetstream.KeyValueConfig) store {
 		cfg.LimitMarkerTTL = time.Minute
 	}
 	return store{
-		name: "bucket " + cfg.Bucket, stream: "KV_" + cfg.Bucket,
+		name: "bucket " + cfg.Bucket, stream: "KV_" + cfg.Bucket, bucket: cfg.Bucket,
 		create: func(ctx context.Context, conn *bus.Conn, replicas int) error {
 			cfg := cfg
 			cfg.Replicas = replicas
@@ -161,6 +168,8 @@ func demanded(now, demand jetstream.StreamConfig) jetstream.StreamConfig {
 	want.MaxAge = demand.MaxAge
 	if demand.MaxMsgs == 0 {
 		want.MaxMsgs = -1 // as NATS says that there is no limit
+	} else {
+		want.MaxMsgs = max(now.MaxMsgs, demand.MaxMsgs)
 	}
 	want.MaxBytes = max(now.MaxBytes, demand.MaxBytes)
 	if demand.MaxMsgSize > 0 {

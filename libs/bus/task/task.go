@@ -56,6 +56,7 @@ var Stream = jetstream.StreamConfig{
 type Store struct {
 	conn   *bus.Conn
 	bucket *bus.Bucket
+	room   Room
 
 	mu sync.Mutex
 	// queues is when a service's consumer was last seen to.
@@ -65,6 +66,23 @@ type Store struct {
 // Open returns the tasks of a bus; package storage makes what they need.
 func Open(conn *bus.Conn) *Store {
 	return &Store{conn: conn, bucket: conn.Bucket(bus.TasksBucket), queues: map[string]time.Time{}}
+}
+
+// Room looks after the shares that services have of a bucket.
+type Room interface {
+	// Admit refuses a service that has more than its share while room is short.
+	Admit(bucket, service string) error
+	// MakeRoom is Admit for a bucket that is full, once the others have no more than
+	// theirs.
+	MakeRoom(ctx context.Context, bucket, service string) error
+}
+
+// OpenIn is Open for who creates tasks: room makes that possible while some service fills
+// the bucket.
+func OpenIn(conn *bus.Conn, room Room) *Store {
+	t := Open(conn)
+	t.room = room
+	return t
 }
 
 // Create is CreateFor without a credential.
@@ -91,7 +109,7 @@ func (t *Store) CreateFor(ctx context.Context, credential, service string, req *
 		CreatedUnixNano: uint64(time.Now().UnixNano()), TtlMs: uint64((timeout + Margin).Milliseconds()),
 		PollIntervalMs: uint32(Poll.Milliseconds()), TimeoutMs: uint64(timeout.Milliseconds()), Credential: credential,
 	}
-	created, err := t.write(ctx, rec, 0)
+	created, err := t.begin(ctx, service, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +129,27 @@ func (t *Store) CreateFor(ctx context.Context, credential, service string, req *
 		return taken, nil
 	}
 	return nil, fault.From(err).Ran(fault.Unknown)
+}
+
+// roomTries is how often room is made for one record: a service may fill it again.
+const roomTries = 5
+
+// begin writes the first record of a task, and returns its revision. Where the bucket is
+// full, room is made.
+func (t *Store) begin(ctx context.Context, service string, rec *busv1.TaskRecord) (created uint64, err error) {
+	if t.room != nil {
+		if err := t.room.Admit(bus.TasksBucket, service); err != nil {
+			return 0, err
+		}
+	}
+	for try := 0; ; try++ {
+		if created, err = t.write(ctx, rec, 0); !wire.Full(err) || t.room == nil || try == roomTries {
+			return created, err
+		}
+		if err := t.room.MakeRoom(ctx, bus.TasksBucket, service); err != nil {
+			return 0, fault.From(err)
+		}
+	}
 }
 
 // Get returns a task, or bus.ErrNoKey when no task has that id, or none has it any longer.

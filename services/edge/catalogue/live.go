@@ -215,20 +215,48 @@ func (l *Live) Now() *Snapshot {
 // Services returns the services on the bus, by name.
 func (l *Live) Services() []registry.Service { return l.now.Load().services }
 
+// Current reports whether what a snapshot does not have is not on the bus: see
+// registry.Registry. Of the zero Live, which follows no bus, it is true.
+func (l *Live) Current() bool { return l.registry == nil || l.registry.Current() }
+
+// Floods are those of the registry.
+func (l *Live) Floods() []registry.Flood { return l.registry.Floods() }
+
 // ClockOffset is that of the registry.
 func (l *Live) ClockOffset() (offset time.Duration, known bool) { return l.registry.ClockOffset() }
 
 // Await waits until every service named is on the bus.
 func (l *Live) Await(ctx context.Context, names ...string) error {
+	return l.await(ctx, func(here []registry.Service) bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			return !slices.ContainsFunc(here, func(s registry.Service) bool { return s.Name == name })
+		})
+	})
+}
+
+// AwaitInstances waits until the instances of services are known, by service.
+func (l *Live) AwaitInstances(ctx context.Context, instances map[string][]string) error {
+	return l.await(ctx, func(here []registry.Service) bool {
+		known := map[string][]string{}
+		for _, s := range here {
+			known[s.Name] = s.Instances
+		}
+		for service, all := range instances {
+			if slices.ContainsFunc(all, func(one string) bool { return !slices.Contains(known[service], one) }) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// await waits until the services on the bus are as they should be.
+func (l *Live) await(ctx context.Context, ok func([]registry.Service) bool) error {
 	for {
 		l.mu.Lock()
 		changed := l.changed
 		l.mu.Unlock()
-		here := l.Services()
-		missing := slices.ContainsFunc(names, func(name string) bool {
-			return !slices.ContainsFunc(here, func(s registry.Service) bool { return s.Name == name })
-		})
-		if !missing {
+		if ok(l.Services()) {
 			return nil
 		}
 		select {

@@ -89,7 +89,7 @@ func authorize(cfg *Config) link {
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
 			if r.missing != nil {
-				return nil, r.missing
+				return nil, cfg.absent(r.missing)
 			}
 			if r.isOwn() {
 				return next(ctx, r) // which shows what its caller may use, and no more
@@ -99,7 +99,7 @@ func authorize(cfg *Config) link {
 			}
 			switch err := cfg.Access.Authorize(ctx, r.View); {
 			case errors.Is(err, ErrUnseen):
-				return nil, unknown(r)
+				return nil, cfg.absent(unknown(r))
 			case err != nil:
 				return nil, err
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -187,6 +188,23 @@ func unknown(r *run) error {
 		return unknownTask()
 	}
 	return fault.New(fault.Forbidden, "this is not for who calls")
+}
+
+// absent is the error of a call whose target the catalogue does not have, from the error
+// that says so. While the bus does not answer, the target may be there all the same; what
+// its caller may not see is told apart no more than otherwise.
+func (cfg *Config) absent(unknown error) error {
+	if cfg.Catalogue.Current() {
+		return unknown
+	}
+	for _, reason := range []fault.Reason{fault.UnknownTool, fault.UnknownPrompt, fault.UnknownResource} {
+		if fault.Is(unknown, reason) {
+			e := fault.New(fault.Unavailable, "the bus does not answer, so it is not known what services offer now; try again shortly").Because(unknown)
+			e.RetryAfter = time.Second
+			return e
+		}
+	}
+	return unknown
 }
 
 // UnknownTool refuses a name that no tool has.

@@ -18,12 +18,19 @@ func NotSent(err error) *fault.Error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fault.New(fault.TooLarge, "request exceeds what one bus message carries").Because(err)
 	}
-	return fault.New(fault.Unavailable, "the bus is not reachable; try again shortly").Because(err)
+	return shortly("the bus is not reachable; try again shortly").Because(err)
 }
 
 // NotReached says that JetStream did not do what it was asked.
 func NotReached(err error) *fault.Error {
-	return fault.New(fault.Unavailable, "shared state is not reachable; try again shortly").Because(err)
+	return shortly("shared state is not reachable; try again shortly").Because(err)
+}
+
+// shortly is an error whose caller does well to wait for a second.
+func shortly(message string) *fault.Error {
+	e := fault.New(fault.Unavailable, "%s", message)
+	e.RetryAfter = time.Second
+	return e
 }
 
 // NoAnswer reports whether an error says that nobody answered who could, rather
@@ -37,6 +44,16 @@ func NoAnswer(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoResponders) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrReconnectBufExceeded)
 }
+
+// Full reports whether JetStream refused a write because the limits of its stream are
+// reached.
+func Full(err error) bool {
+	var refused jetstream.JetStreamError
+	return errors.As(err, &refused) && refused.APIError() != nil && refused.APIError().ErrorCode == jetstreamFull
+}
+
+// jetstreamFull is JetStream's code for a write that does not fit.
+const jetstreamFull = 10077
 
 // Deleted reports whether a message of a bucket says that its key is gone.
 func Deleted(h nats.Header) bool {

@@ -26,7 +26,7 @@ const behind = 1000
 // storage looks at every bucket and stream, and at who reads them.
 func (e *examination) storage(ctx context.Context) ([]Finding, error) {
 	all := storage.Check(ctx, e.conn, e.Replicas)
-	instances, err := registry.List(ctx, e.conn)
+	instances, err := e.present(ctx)
 	if err != nil {
 		instances = nil // what services says, too
 	}
@@ -94,13 +94,59 @@ func readers(s storage.State, there bool) (found []Finding) {
 	return found
 }
 
-// services says who is there, and in which versions.
-func (e *examination) services(ctx context.Context) ([]Finding, error) {
+// present are the instances that the registry has, and those that say themselves that they
+// run: one that is full keeps no new ones, and edges call them all the same.
+func (e *examination) present(ctx context.Context) ([]registry.Instance, error) {
 	all, err := registry.List(ctx, e.conn)
 	if err != nil {
 		return nil, fmt.Errorf("the registry cannot be read: %w", err)
 	}
-	if len(all) == 0 {
+	readings, err := e.conn.Survey(ctx, min(e.Wait/4, time.Second))
+	if err != nil {
+		return all, nil
+	}
+	kept := map[[2]string]bool{}
+	for _, in := range all {
+		kept[[2]string{in.Service, in.Instance}] = true
+	}
+	var others []registry.Instance
+	for _, r := range readings[:min(len(readings), registry.MaxInstances)] {
+		if !kept[[2]string{r.Service, r.Instance}] {
+			others = append(others, registry.Instance{Service: r.Service, Instance: r.Instance, Version: r.Version})
+		}
+	}
+	// Anybody may answer a survey in anybody's name, but not this question.
+	for i, word := range e.ask(ctx, others) {
+		if word.answers {
+			all = append(all, others[i])
+		}
+	}
+	return all, nil
+}
+
+// crowds takes out the services with more instances than edges keep, and says so: one by
+// one, their instances are of no interest.
+func crowds(all []registry.Instance) (rest []registry.Instance, found []Finding) {
+	count := map[string]int{}
+	for _, in := range all {
+		count[in.Service]++
+	}
+	for _, service := range slices.Sorted(maps.Keys(count)) {
+		if n := count[service]; n > registry.MaxInstances {
+			found = append(found, Finding{State: Wrong, What: fmt.Sprintf("%s: the registry has %d instances, and an edge keeps %d", service, n, registry.MaxInstances), Follows: "edges ignore the others", Mend: fmt.Sprintf("stop what announces them; if it is not the service, give the service another secret: busbar nats-config --renew %s", service)})
+		}
+	}
+	return slices.DeleteFunc(all, func(in registry.Instance) bool { return count[in.Service] > registry.MaxInstances }), found
+}
+
+// services says who is there, and in which versions.
+func (e *examination) services(ctx context.Context) ([]Finding, error) {
+	all, err := e.present(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, found := crowds(all)
+	if len(all)+len(found) == 0 {
 		return []Finding{{State: Wrong, What: "no service is there", Follows: "clients see no tools", Mend: "start the services, or look why they do not reach the bus: busbar text --log-level info"}}, nil
 	}
 	said := e.ask(ctx, all)
@@ -111,7 +157,6 @@ func (e *examination) services(ctx context.Context) ([]Finding, error) {
 		}
 		versions[in.Service][in.Version]++
 	}
-	var found []Finding
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		var parts []string
 		for _, v := range slices.Sorted(maps.Keys(versions[name])) {
@@ -230,6 +275,7 @@ func (e *examination) clocks(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the registry cannot be read: %w", err)
 	}
+	all, _ = crowds(all)
 	var found []Finding
 	if mine.Abs() > registry.MaxClockOffset {
 		found = append(found, Finding{State: Wrong, What: "this machine: its clock is " + off(mine) + " the NATS server's", Follows: follows, Mend: mend("whichever is wrong")})

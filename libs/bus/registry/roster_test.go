@@ -1,0 +1,190 @@
+package registry
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+// beat enters an announcement as one that is heard.
+func beat(r *roster, service, instance string, at time.Time) (known, changed bool) {
+	if !r.admits(service, instance) {
+		return false, false
+	}
+	return r.enter(said{ann: &busv1.Announcement{Service: service, Instance: instance, SentUnixNano: uint64(at.UnixNano())}, at: at})
+}
+
+// Of more instances than MaxInstances those that were known first stay, for as long as they
+// announce themselves; a place that becomes free is given again, and no other service
+// notices.
+func TestRosterIsBounded(t *testing.T) {
+	t.Parallel()
+	r, now := newRoster(), time.Now()
+	beat(r, "evil", "real", now)
+	beat(r, "text", "one", now)
+	const strangers = 3 * MaxInstances
+	flood := func(at time.Time) {
+		for i := range strangers {
+			beat(r, "evil", fmt.Sprintf("made-up-%d", i), at)
+		}
+	}
+	flood(now)
+	if n := len(r.announcements()["evil"]); n != MaxInstances {
+		t.Fatalf("%d instances have a place", n)
+	}
+	if known, _ := beat(r, "evil", "real", now.Add(time.Second)); !known {
+		t.Error("an instance that was known has lost its place")
+	}
+	if _, changed := beat(r, "text", "two", now); !changed || len(r.announcements()["text"]) != 2 {
+		t.Error("another service has no place for an instance")
+	}
+	refused := uint64(strangers - (MaxInstances - 1))
+	if all := r.floods(); len(all) != 1 || all[0] != (Flood{"evil", refused}) {
+		t.Errorf("the floods are %v; %d announcements were refused", all, refused)
+	}
+	if !r.leave("evil", "made-up-0") || r.leave("evil", "made-up-0") {
+		t.Error("an instance leaves once")
+	}
+	if _, changed := beat(r, "evil", "late", now); !changed {
+		t.Error("a free place is not given")
+	}
+}
+
+// A flood is told once when it begins, and once when it is over.
+func TestRosterTellsFloods(t *testing.T) {
+	t.Parallel()
+	r := newRoster()
+	for i := range MaxInstances + 5 {
+		beat(r, "evil", fmt.Sprint(i), time.Now())
+	}
+	now := time.Now()
+	for i, step := range []struct {
+		at           time.Time
+		began, ended int
+	}{{now, 1, 0}, {now.Add(floodOver / 2), 0, 0}, {now.Add(2 * floodOver), 0, 1}, {now.Add(3 * floodOver), 0, 0}} {
+		began, ended := r.tell(step.at)
+		if len(began) != step.began || len(ended) != step.ended {
+			t.Errorf("step %d: began %v, ended %v", i, began, ended)
+		}
+	}
+}
+
+// What the bucket holds says less than what was heard since.
+func TestRosterPrefersWhatWasHeard(t *testing.T) {
+	t.Parallel()
+	r, now := newRoster(), time.Now()
+	say := func(version string, at time.Time, listed bool) bool {
+		_, changed := r.enter(said{ann: &busv1.Announcement{Service: "text", Instance: "one", Version: version, SentUnixNano: uint64(at.UnixNano())}, at: now, listed: listed})
+		return changed
+	}
+	for i, step := range []struct {
+		version         string
+		at              time.Time
+		listed, changed bool
+	}{
+		{"1", now, true, true},
+		{"2", now.Add(time.Second), false, true},
+		{"1", now, true, false},
+		{"3", now.Add(2 * time.Second), true, true},
+		{"3", now.Add(3 * time.Second), false, false},
+	} {
+		if changed := say(step.version, step.at, step.listed); changed != step.changed {
+			t.Errorf("step %d: changed %v", i, changed)
+		}
+	}
+	if v := r.announcements()["text"][0].Version; v != "3" {
+		t.Errorf("version %s", v)
+	}
+}
+
+// Silence counts up to the last answer of the bus, and none while it did not answer.
+func TestSilenceIsHeard(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	var h hearing
+	r := newRoster()
+	expired := func() bool { return r.expire(h.until().Add(-BeatTTL)) }
+	h.caughtUp(at(0))
+	beat(r, "text", "one", at(0))
+	h.caughtUp(at(15))
+	if expired() {
+		t.Error("an instance is forgotten in time")
+	}
+	if h.ask(at(16)); expired() {
+		t.Error("an instance is forgotten before the bus has answered")
+	}
+	if !h.deaf() || h.deaf() {
+		t.Error("the loss of the bus is told once")
+	}
+	if expired() || !h.isDeaf() {
+		t.Error("an instance is forgotten while the bus does not answer")
+	}
+	r.touch(at(60)) // as listen does when the bus answers again
+	h.caughtUp(at(60))
+	if expired() {
+		t.Error("the time without an answer counts as silence")
+	}
+	if h.caughtUp(at(76)); !expired() {
+		t.Error("an instance that was silent for BeatTTL is there")
+	}
+}
+
+// The registry knows what it does not have once the bus answers, and the bucket is read or
+// every instance has had the time to announce itself.
+func TestHearingIsCurrent(t *testing.T) {
+	t.Parallel()
+	var h hearing
+	now := time.Now()
+	if h.current(now) {
+		t.Error("before the bus has answered")
+	}
+	h.caughtUp(now)
+	if h.current(now) {
+		t.Error("before the bucket was read")
+	}
+	if !h.current(now.Add(deafAfter-time.Millisecond)) && allBeats < deafAfter {
+		t.Error("after all beats")
+	}
+	h.listed()
+	if !h.current(now) || !h.prompt(now) {
+		t.Error("not current although the bus has answered and the bucket is read")
+	}
+	if h.current(time.Now().Add(deafAfter + time.Second)) {
+		t.Error("current although the bus has not answered since")
+	}
+	if h.ask(now); h.prompt(now.Add(promptly + time.Second)) {
+		t.Error("prompt although an answer is overdue")
+	}
+	h.deaf()
+	if h.caughtUp(now); h.current(now) {
+		t.Error("current after a gap, before the bucket was read")
+	}
+	h.caughtUp(now.Add(-allBeats - time.Second)) // since is the beginning
+	if h.since = now.Add(-allBeats - time.Second); !h.current(now) {
+		t.Error("not current although every instance has announced itself")
+	}
+}
+
+// One service has one say about the clock, however many instances it makes up.
+func TestClockOfServices(t *testing.T) {
+	t.Parallel()
+	r, now := newRoster(), time.Now()
+	say := func(service, instance string, ahead time.Duration) {
+		r.enter(said{ann: &busv1.Announcement{Service: service, Instance: instance}, at: now, ahead: ahead, timed: true})
+	}
+	for i := range 500 {
+		say("evil", fmt.Sprint(i), time.Hour)
+	}
+	say("text", "one", time.Second)
+	if off := median(r.ahead()); off != time.Second {
+		t.Errorf("one of two services says that the clock is off by %v", off)
+	}
+	say("audit", "one", 2*time.Second)
+	say("audit", "one", time.Minute) // late on its way: the fastest counts
+	if off := median(r.ahead()); off != 2*time.Second {
+		t.Errorf("most services say that the clock is off by %v", off)
+	}
+}
