@@ -100,7 +100,7 @@ func TestParseBoundsWidth(t *testing.T) {
 		"60,000 members":            {request(`"arguments":{` + members(60_000) + `}`), fault.TooLarge},
 		"string at the limit":       {in: request(`"arguments":{"a":"` + strings.Repeat("x", 512<<10) + `"}`)},
 		"string over the limit":     {request(`"arguments":{"a":"` + strings.Repeat("x", 512<<10+1) + `"}`), fault.TooLarge},
-		"escapes over the limit":    {request(`"arguments":{"a":"` + strings.Repeat(`\u0041`, 100_000) + `"}`), fault.TooLarge},
+		"600,000 bytes of escapes":  {in: request(`"arguments":{"a":"` + strings.Repeat(`\u0041`, 100_000) + `"}`)},
 		"name over the limit":       {request(`"arguments":{"` + strings.Repeat("x", 512<<10+1) + `":1}`), fault.TooLarge},
 		"message over the limit":    {request(`"a":"` + strings.Repeat("x", 500<<10) + `","b":"` + strings.Repeat("x", 500<<10) + `"`), fault.TooLarge},
 		"3 MB of escapes":           {request(`"a":"` + strings.Repeat(`\n`, 3<<19) + `"`), fault.TooLarge},
@@ -143,6 +143,25 @@ func TestParseLeavesNumbersAlone(t *testing.T) {
 				t.Errorf("arguments became %s", m.P.Arguments)
 			}
 		})
+	}
+}
+
+// A string is bounded by what it stands for, however a client writes it.
+func TestStringsAreBoundedWithoutEscapes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		written string
+		bytes   int
+	}{
+		"two bytes": {`\u0436`, 2}, "one byte": {`\u0041`, 1}, "three bytes": {`\u4f8b`, 3}, "a pair": {`\ud83d\ude00`, 4}, "a short escape": {`\n`, 1}, "a letter": {`ж`, 2}, "ASCII": {`a`, 1},
+	} {
+		in := []byte(request(`"name":"a","arguments":{"a":"` + strings.Repeat(c.written, 100) + `"}`))
+		if _, err := mcp.Parse(in, mcp.Limits{StringBytes: 100 * c.bytes}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := mcp.Parse(in, mcp.Limits{StringBytes: 100*c.bytes - 1}); !fault.Is(err, fault.TooLarge) {
+			t.Errorf("%s beyond the bound: %v", name, err)
+		}
 	}
 }
 

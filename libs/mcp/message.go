@@ -118,7 +118,7 @@ type Limits struct {
 	// NumberBytes of one number. Default 40. Its exponent has at most three
 	// digits, whatever this is.
 	NumberBytes int
-	// StringBytes of one string, as written. Default 512 KiB.
+	// StringBytes of one string, in UTF-8 without its escapes. Default 512 KiB.
 	StringBytes int
 	// IDBytes of a string id, as written without quotes. Default 128.
 	IDBytes int

@@ -14,6 +14,7 @@ func (s *scanner) quoted() ([]byte, error) {
 	start := s.i
 	b := s.b
 	i := s.i + 1
+	escapes := 0 // the bytes that escapes take beyond what they stand for
 	for i < len(b) {
 		for i+8 <= len(b) && plain(binary.LittleEndian.Uint64(b[i:])) {
 			i += 8
@@ -25,7 +26,7 @@ func (s *scanner) quoted() ([]byte, error) {
 		switch {
 		case c == '"':
 			s.i = i + 1
-			if i-start-1 > s.lim.StringBytes {
+			if i-start-1-escapes > s.lim.StringBytes {
 				return nil, fault.New(fault.TooLarge, "a string is longer than %d bytes", s.lim.StringBytes)
 			}
 			return b[start : i+1], nil
@@ -35,6 +36,7 @@ func (s *scanner) quoted() ([]byte, error) {
 				s.i = i
 				return nil, s.syntax("malformed escape in a string")
 			}
+			escapes += n - unescaped(b[i:i+n])
 			i += n
 		case c < 0x20:
 			s.i = i
@@ -52,6 +54,18 @@ func (s *scanner) quoted() ([]byte, error) {
 	}
 	s.i = len(b)
 	return nil, s.syntax("unterminated string")
+}
+
+// unescaped is the number of bytes of UTF-8 that a valid escape stands for.
+func unescaped(e []byte) int {
+	switch {
+	case len(e) == 2:
+		return 1
+	case len(e) > 6: // a pair of surrogates
+		return 4
+	}
+	r, _ := hex4(e[2:])
+	return utf8.RuneLen(r)
 }
 
 // plain reports whether eight bytes are ASCII that a string may hold as it is.

@@ -87,9 +87,8 @@ func (s *Service) RemovePrompt(name string) {
 	})
 }
 
-// prompt finds a prompt: the tenant's own, or everybody's. For others an edge asks
-// only for one that some instance announced: one that is missing here, others have
-// already.
+// prompt finds a prompt: the tenant's own, or everybody's. One that is missing here may
+// be there already at another instance, so the service is refreshed first.
 func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt, error) {
 	own := look(s, func() FindPromptFunc { return s.tenantPrompts.find })
 	if own != nil && call.Tenant() != "" {

@@ -93,6 +93,15 @@ func (e *Edge) identity() *identity.Authenticator {
 	return a
 }
 
+// authenticates reports whether callers have to show who they are, or may be told apart
+// by a policy.
+func (e *Edge) authenticates() bool {
+	if a := e.identity(); a != nil && a.Open() {
+		return e.cfg.Access != nil
+	}
+	return e.cfg.Authenticator != nil
+}
+
 // oauth reports whether access tokens are taken.
 func (e *Edge) oauth() bool {
 	a := e.identity()

@@ -110,10 +110,10 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	return p.Wait()
 }
 
-// readsMetrics says who reads the metrics; nil for anybody, as long as this edge asks
-// nobody who they are.
+// readsMetrics decides who reads the metrics; nil is everybody, on an edge that
+// authenticates nobody and has no token for them.
 func (e *Edge) readsMetrics(own token.Token) func(string) bool {
-	if e.cfg.Authenticator == nil && own == "" {
+	if own == "" && !e.authenticates() {
 		return nil
 	}
 	return func(shown string) bool { return own.Admits(shown) || e.cfg.Audit.Token.Admits(shown) }

@@ -12,6 +12,7 @@ import (
 	gh "github.com/google/go-github/v92/github"
 
 	"github.com/busbar-mcp/busbar/libs/fetch"
+	"github.com/busbar-mcp/busbar/libs/redact"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
@@ -146,9 +147,7 @@ func said(r *gh.ErrorResponse, token string) string {
 		}
 	}
 	text := strings.TrimSpace(anyURL.ReplaceAllString(strings.Join(words, "; "), "…"))
-	if token != "" {
-		text = strings.ReplaceAll(text, token, "…")
-	}
+	text = redact.Exactly(token).Replace(text)
 	if text == "" {
 		return ""
 	}

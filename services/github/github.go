@@ -31,10 +31,12 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-json-experiment/json"
 	gh "github.com/google/go-github/v92/github"
 
 	"github.com/busbar-mcp/busbar/libs/fetch"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/redact"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/github/internal/argument"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
@@ -94,11 +96,30 @@ func add[In, Out any](k *kit, name, title, description string, read func(ctx con
 		if err == nil {
 			out, err = read(ctx, api, in)
 		}
+		if err == nil {
+			out, err = withoutToken(out, token)
+		}
 		if err != nil {
 			return out, k.explain(ctx, call, name, token, err)
 		}
 		return out, nil
 	})
+}
+
+// withoutToken is a result without the token, which a GitHub, or a proxy before it, may
+// echo.
+func withoutToken[Out any](out Out, token string) (Out, error) {
+	raw, err := json.Marshal(out)
+	if err != nil || token == "" {
+		return out, err
+	}
+	clean := redact.Exactly(token).Replace(string(raw))
+	if clean == string(raw) {
+		return out, nil
+	}
+	var hidden Out
+	err = json.Unmarshal([]byte(clean), &hidden)
+	return hidden, err
 }
 
 // api is GitHub as the caller may see it, and the token it is seen with.

@@ -3,15 +3,18 @@ package github_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/redact"
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
@@ -168,6 +171,26 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("%d requests to another host", n)
 		}
 	})
+}
+
+// The token does not come back in a result, however GitHub or a proxy before it echoes it.
+func TestTokenIsNotEchoed(t *testing.T) {
+	t.Parallel()
+	for name, form := range map[string]func(string) string{
+		"as it is": func(s string) string { return s },
+		"base64":   func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
+		"escaped":  url.QueryEscape,
+	} {
+		f := newFake(t, func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			echo := form(r.Header.Get("Authorization"))
+			_, _ = fmt.Fprintf(w, `{"full_name":%q,"name":"x","description":%q,"owner":{"login":"x"}}`, echo, echo)
+			return true
+		})
+		got := fmt.Sprint(start(t, f.config()).call("getRepository", theRepository))
+		if strings.Contains(got, canary) || strings.Contains(got, form(canary)) || !strings.Contains(got, redact.Hidden) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 }
 
 // What was seen is asked for conditionally, and comes back as it was, pages too.

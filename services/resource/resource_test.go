@@ -275,7 +275,7 @@ func TestConfig(t *testing.T) {
 		"another database":   {resource.Env{DataEnv: service.DataEnv{DatabaseURL: "mysql://x"}}, "postgres://"},
 		"no such directory":  {resource.Env{DataEnv: file, FileRoots: "/none/such"}, "directory"},
 		"no such repository": {resource.Env{DataEnv: file, GitRoots: "/none/such"}, "directory"},
-		"no host":            {resource.Env{DataEnv: file, HTTPAllow: []string{"https://x"}}, "no host"},
+		"no host":            {resource.Env{DataEnv: file, HTTPAllow: []string{"https://x"}}, "not a valid host"},
 	} {
 		if _, err := resource.New(t.Context(), c.cfg); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", what, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/mediatype"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/file"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
@@ -45,7 +45,7 @@ func (w *workspace) readResource(_ context.Context, call *service.Call, uri stri
 	case err != nil:
 		return nil, err
 	}
-	out := mcp.ResourceContents{URI: uri, MIMEType: mime.TypeByExtension(path.Ext(p.Path))}
+	out := mcp.ResourceContents{URI: uri, MIMEType: mediatype.Of(p.Path)}
 	if out.MIMEType == "" {
 		out.MIMEType = http.DetectContentType(c.Data)
 	}

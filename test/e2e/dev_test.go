@@ -30,6 +30,34 @@ func TestDevHealth(t *testing.T) {
 	}
 }
 
+// Metrics on loopback are open as long as a program authenticates nobody, and ask for a token otherwise.
+func TestMetricsOfPrograms(t *testing.T) {
+	t.Parallel()
+	policy := filepath.Join(t.TempDir(), "access.yaml")
+	if err := os.WriteFile(policy, []byte("roles: {all: {allow: ['*']}}\nanonymous: [all]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, dev := startDev(t, "--metrics-listen", "127.0.0.1:0")
+	_, edge := startEdge(t, dev.nats, "--metrics-listen", "127.0.0.1:0")
+	_, guarded := startEdge(t, dev.nats, "--metrics-listen", "127.0.0.1:0", "--access", policy)
+	_, behind := startEdge(t, dev.nats, "--metrics-listen", "127.0.0.1:0", "--auth-proxy-header", "X-User", "--auth-proxy-from", "127.0.0.1/32")
+	for name, c := range map[string]struct {
+		at     string
+		status int
+	}{
+		"dev": {dev.metrics, 200}, "edge": {edge.metrics, 200}, "edge with a policy": {guarded.metrics, 401}, "edge behind a proxy that authenticates": {behind.metrics, 401},
+	} {
+		resp, err := http.Get(c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.status {
+			t.Errorf("%s: %s answers %s, want %d", name, c.at, resp.Status, c.status)
+		}
+	}
+}
+
 // TestDevTwice starts a second process on the data directory of the first.
 func TestDevTwice(t *testing.T) {
 	t.Parallel()

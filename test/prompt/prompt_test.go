@@ -159,6 +159,26 @@ func TestChanges(t *testing.T) {
 	})
 }
 
+// A prompt is there, at every edge and instance, as soon as the call that made it is answered.
+func TestNewPromptIsThereAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, w *world) {
+		w.instance(t)
+		w.instance(t)
+		here, there := connect(t, w.edge(t), modern), connect(t, w.edge(t), legacy)
+		for i := range 20 {
+			name := fmt.Sprintf("new-%d", i)
+			here.do(t, "create_prompt", "{"+strings.Replace(greeting("Hello"), `"greet"`, `"`+name+`"`, 1)+"}")
+			for _, c := range []*client{here, there} {
+				if got, err := c.get(t, name, map[string]string{"who": "Ada"}); err != nil || !slices.Equal(got, []string{"user: Hello Ada x1"}) {
+					t.Fatalf("%s: %q %v", name, got, err)
+				}
+			}
+		}
+		_, err := there.get(t, "none", nil)
+		refused(t, err, -32602)
+	})
+}
+
 func TestVersions(t *testing.T) {
 	onBoth(t, func(t *testing.T, w *world) {
 		stop := w.instance(t)

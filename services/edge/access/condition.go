@@ -88,8 +88,8 @@ func (p *Policy) conditionsOn(t *Target) (all []*condition) {
 	for on := range p.on.fitting(t.Kind, t.Name) {
 		add(on)
 	}
-	if t.plain != "" {
-		for on := range p.on.fitting(t.Kind, t.plain) {
+	for _, one := range t.readings {
+		for on := range p.on.fitting(t.Kind, one) {
 			add(on)
 		}
 	}
@@ -129,13 +129,16 @@ func compile(when string) (cel.Program, error) {
 	return env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 }
 
-// holds asks the condition of a call, of a URI as it is written and as its service may
-// read it. An error is as good as false.
+// holds asks the condition of a call; of a URI as it is written and as its service may
+// read it. An error counts as false.
 func (c *condition) holds(of *call, t *Target) (bool, error) {
 	of.name = of.view.Name
 	yes, err := c.ask(of)
-	if yes && err == nil && t.plain != "" && of.name == t.Name {
-		of.name = t.plain
+	if of.name != t.Name {
+		return yes, err
+	}
+	for i := 0; yes && err == nil && i < len(t.readings); i++ {
+		of.name = t.readings[i]
 		yes, err = c.ask(of)
 	}
 	return yes, err
@@ -157,7 +160,7 @@ func (c *condition) ask(of *call) (bool, error) {
 type call struct {
 	policy *Policy
 	view   *gateway.View
-	// name is the view's, or its plain form.
+	// name is the view's, or a reading of it.
 	name  string
 	roles []*role
 	now   time.Time

@@ -28,10 +28,11 @@ func decide(roles []*role, t *Target) Verdict {
 			return Verdict{Role: r.name, Rule: rule.text}
 		}
 	}
-	// A URI is allowed however its service reads it.
 	v := allowed(roles, t.Kind, t.Name)
-	if v.Allowed && t.plain != "" && !allowed(roles, t.Kind, t.plain).Allowed {
-		return Verdict{}
+	for _, one := range t.readings {
+		if !allowed(roles, t.Kind, one).Allowed {
+			return Verdict{}
+		}
 	}
 	return v
 }

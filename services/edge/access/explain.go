@@ -31,8 +31,8 @@ func (p *Policy) Explain(who gateway.Principal, t Target, arguments []byte, now 
 		e.Roles[i] = r.name
 	}
 	e.step("%s", p.introduce(&who, e.Roles))
-	if t.plain != "" {
-		e.step("services may read the URI as %s, so both are looked at", t.plain)
+	if len(t.readings) > 0 {
+		e.step("services may read the URI as %s, so every form is compared with the rules", strings.Join(t.readings, " or as "))
 	}
 	e.Allowed, e.Decided = p.byRules(&e, roles, &who, &t)
 	if e.Allowed {

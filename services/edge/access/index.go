@@ -40,8 +40,8 @@ func newIndex(patterns []pattern) *index {
 				add(k, p)
 			}
 		}
-		if plain, ok := p.plain(); ok {
-			add(p.kind, plain)
+		if read, ok := p.read(); ok {
+			add(p.kind, read)
 		}
 	}
 	for _, c := range x {
@@ -89,8 +89,8 @@ func (x *index) find(k Kind, name string) *pattern {
 // any returns a pattern that fits the target, however it is written; nil for none.
 func (x *index) any(t *Target) *pattern {
 	p := x.find(t.Kind, t.Name)
-	if p == nil && t.plain != "" {
-		p = x.find(t.Kind, t.plain)
+	for i := 0; p == nil && i < len(t.readings); i++ {
+		p = x.find(t.Kind, t.readings[i])
 	}
 	return p
 }

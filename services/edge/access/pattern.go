@@ -2,9 +2,10 @@ package access
 
 import (
 	"fmt"
-	"net/url"
-	"path"
+	"slices"
 	"strings"
+
+	"github.com/busbar-mcp/busbar/libs/uri"
 )
 
 // Kind is what a target is.
@@ -39,18 +40,15 @@ type Target struct {
 	Kind Kind
 	// Name of a tool or prompt, URI of a resource.
 	Name string
-	// plain is the URI without the ways to write it differently; empty where it is
-	// the same.
-	plain string
+	// readings are the other forms in which a service may understand the URI.
+	readings []string
 }
 
 // NewTarget makes a target.
 func NewTarget(kind Kind, name string) Target {
 	t := Target{Kind: kind, Name: name}
 	if kind == Resources {
-		if p := plainURI(name); p != name {
-			t.plain = p
-		}
+		t.readings = slices.DeleteFunc(uri.Readings(name), func(one string) bool { return one == name })
 	}
 	return t
 }
@@ -102,17 +100,16 @@ func parsePattern(s string) (pattern, error) {
 	return pattern{text: s, name: name, kind: kind, literal: pieces[0], exact: len(pieces) == 1, rest: pieces[1:]}, nil
 }
 
-// plain is the pattern for plain URIs; not ok where it is the pattern itself.
-func (p pattern) plain() (_ pattern, ok bool) {
-	name := lowerHost(p.name)
-	if p.kind != Resources || p.all || name == p.name && !strings.Contains(name, "%") {
+// read is the pattern for the readings of URIs; not ok where it is the pattern itself.
+func (p pattern) read() (_ pattern, ok bool) {
+	if p.kind != Resources || p.all {
 		return p, false
 	}
-	pieces := strings.Split(name, "*")
-	for i, piece := range pieces {
-		pieces[i] = unescape(piece)
+	pieces := uri.Pattern(strings.Split(p.name, "*"))
+	if strings.Join(pieces, "*") == p.name {
+		return p, false
 	}
-	p.literal, p.rest = pieces[0], pieces[1:]
+	p.literal, p.exact, p.rest = pieces[0], len(pieces) == 1, pieces[1:]
 	return p, true
 }
 
@@ -138,62 +135,4 @@ func (p *pattern) matchesName(name string) bool {
 func (p *pattern) covers(o *pattern) bool {
 	// A * of the other, as any text, can only be where p has one.
 	return p.all || !o.all && p.kind == o.kind && p.matchesName(o.name)
-}
-
-// plainURI writes a URI without escapes, dot segments and doubled slashes, scheme and
-// host in lower case: as the service behind it may read it.
-func plainURI(uri string) string {
-	scheme, rest, ok := strings.Cut(lowerHost(unescape(uri)), ":")
-	if !ok {
-		return scheme
-	}
-	host, way := "", rest
-	after, hosted := strings.CutPrefix(rest, "//")
-	if hosted {
-		if host, way, ok = strings.Cut(after, "/"); !ok {
-			return scheme + "://" + host
-		}
-		way = "/" + way
-	}
-	clean := path.Clean("/" + way)
-	if strings.HasSuffix(way, "/") && clean != "/" {
-		clean += "/"
-	}
-	rooted := strings.HasPrefix(way, "/")
-	if scheme == "file" && rooted { // of this machine, however that is written (RFC 8089)
-		return "file://" + strings.TrimPrefix(host, "localhost") + clean
-	}
-	if hosted {
-		return scheme + "://" + host + clean
-	}
-	if !rooted {
-		clean = clean[1:]
-	}
-	return scheme + ":" + clean
-}
-
-// lowerHost writes scheme and host of a URI, or of a pattern of some, in lower case.
-func lowerHost(uri string) string {
-	scheme, rest, ok := strings.Cut(uri, ":")
-	if !ok || strings.Contains(scheme, "/") {
-		return uri
-	}
-	host := ""
-	if after, hosted := strings.CutPrefix(rest, "//"); hosted {
-		end := strings.IndexByte(after, '/')
-		if end < 0 {
-			end = len(after)
-		}
-		host, rest = "//"+after[:end], after[end:]
-	}
-	return strings.ToLower(scheme) + ":" + strings.ToLower(host) + rest
-}
-
-// unescape is a text without percent-encoding, or the text itself if that is not
-// valid.
-func unescape(s string) string {
-	if plain, err := url.PathUnescape(s); err == nil {
-		return plain
-	}
-	return s
 }

@@ -83,7 +83,7 @@ func (c *compiler) toolsets(p *Policy) {
 		has := func(kind Kind) func(string) bool {
 			return func(name string) bool {
 				t := NewTarget(kind, name)
-				return hide.any(&t) == nil && offers.find(kind, name) != nil && (t.plain == "" || offers.find(kind, t.plain) != nil)
+				return hide.any(&t) == nil && offers.find(kind, name) != nil && !slices.ContainsFunc(t.readings, func(one string) bool { return offers.find(kind, one) == nil })
 			}
 		}
 		p.toolsets[name] = toolset.New(toolset.Config{

@@ -56,3 +56,40 @@ func TestConditionsSayWhichVariablesThereAre(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A reader requests the same page for all of these, so a rule about one is about each.
+func TestPagesHaveOneName(t *testing.T) {
+	t.Parallel()
+	ada := gateway.Principal{Name: "ada"}
+	for _, rule := range []string{"https://localhost/secret/x", "https://localhost/secret/*", "HTTPS://LocalHost:443/secret/*", "https://localhost/secret/x#part", "https://*/secret/*", "https://localhost:/%73ecret/x?"} {
+		denies := parse(t, `{roles: {a: {allow: ["resources/*"], deny: ["resources/`+rule+`"]}}, principals: {ada: {roles: [a]}}}`)
+		allows := parse(t, `{roles: {a: {allow: ["resources/`+rule+`", "resources/note:*"]}}, principals: {ada: {roles: [a]}}}`)
+		for _, uri := range []string{
+			"https://localhost/secret/x", "https://localhost:443/secret/x", "https://localhost:/secret/x", "https://localhost:0443/secret/x", "https://localhost/secret/x#a", "https://localhost/secret/x?", "https://localhost/secret/x?#",
+			"https://LOCALHOST/secret/%78", "https://localhost//secret/x", "https://localhost./secret/x", "https://localhost/open/../secret/x", "https://localhost/open/%2e%2e/secret/x", "https://ｌｏｃａｌｈｏｓｔ/secret/x",
+			"https://user@localhost/secret/x", `https:\\localhost\secret\x`, "https:localhost/secret/x", "https://localhost/sec\nret/x", "https://localhost/%73ecret%2Fx",
+		} {
+			if denies.Decide(ada, target(t, "resources/"+uri)).Allowed {
+				t.Errorf("%s does not deny %q", rule, uri)
+			}
+		}
+		// A rule that allows has to fit the URI as it is written too.
+		written := strings.Replace(rule, "*", "x", 1)
+		if strings.HasPrefix(rule, "https://*") {
+			written = "https://localhost/secret/x"
+		}
+		for _, uri := range []string{written, "note:a", "note:a?b#c"} {
+			if !allows.Decide(ada, target(t, "resources/"+uri)).Allowed {
+				t.Errorf("%s does not allow %q", rule, uri)
+			}
+		}
+		for _, uri := range []string{"https://localhost/open/x", "https://localhost:8443/secretx", "https://example.com/open?next=/../secretx"} {
+			if !denies.Decide(ada, target(t, "resources/"+uri)).Allowed {
+				t.Errorf("%s denies %q", rule, uri)
+			}
+			if allows.Decide(ada, target(t, "resources/"+uri)).Allowed {
+				t.Errorf("%s allows %q", rule, uri)
+			}
+		}
+	}
+}

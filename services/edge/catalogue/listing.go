@@ -58,19 +58,22 @@ func (s *Snapshot) listing(kind Kind, tenant string) []Target {
 	return nil
 }
 
-// Lister returns the service of a name that lists entries of a kind for a tenant.
-func (s *Snapshot) Lister(kind Kind, tenant, service string) (Target, bool) {
-	all := s.listing(kind, tenant)
+// Lister returns the service of a name, if it can be asked for entries of a kind that are not here.
+func (s *Snapshot) Lister(kind Kind, service string) (Target, bool) {
+	all := s.listers
+	if kind == Prompts {
+		all = []Target{s.prompter}
+	}
 	i := slices.IndexFunc(all, func(t Target) bool { return t.Service == service })
-	if i < 0 {
+	if i < 0 || service == "" {
 		return Target{}, false
 	}
 	return all[i], true
 }
 
+// isLister reports whether lists of a tenant have the entries of a service from that service.
 func (s *Snapshot) isLister(kind Kind, tenant, service string) bool {
-	_, ok := s.Lister(kind, tenant, service)
-	return ok
+	return slices.ContainsFunc(s.listing(kind, tenant), func(t Target) bool { return t.Service == service })
 }
 
 // serves reports whether a service is the one that is asked for what it lists.
@@ -78,7 +81,7 @@ func (s *Snapshot) serves(kind Kind, tenant, service, name string) bool {
 	if kind == Resources {
 		return s.reads(service, name)
 	}
-	target, ok := s.prompt(tenant, name)
+	target, ok := s.prompt(name)
 	return ok && target.Service == service && len(name) <= MaxURI
 }
 

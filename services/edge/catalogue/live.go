@@ -287,7 +287,10 @@ func (l *Live) update() {
 		l.log.Warn("catalogue conflict", "problem", p)
 	}
 	for _, p := range fresh(before.ungranted, after.ungranted) {
-		l.log.Warn("a service is not granted what it says it does", "grant", p)
+		l.log.Info("a service is not granted what it says it does", "grant", p)
+	}
+	if len(before.ungranted) == 0 && len(after.ungranted) > 0 {
+		l.log.Warn("the policy does not grant services all that they say they do; busbar services --access FILE lists what they lack, and so does the log at level info")
 	}
 	for _, q := range fresh(before.Waiting(), after.Waiting()) {
 		l.log.Warn("a tool waits to be accepted", "tool", q)

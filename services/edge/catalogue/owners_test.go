@@ -29,7 +29,7 @@ func full(service string) *busv1.Catalogue {
 func has(live *catalogue.Live, service string) bool {
 	now := live.Now()
 	for _, find := range []func() (catalogue.Target, bool){
-		func() (catalogue.Target, bool) { return now.Tool("x") }, func() (catalogue.Target, bool) { return now.Prompt("", "x") },
+		func() (catalogue.Target, bool) { return now.Tool("x") }, func() (catalogue.Target, bool) { return now.Prompt("x") },
 		func() (catalogue.Target, bool) { return now.Resource("x:///") }, func() (catalogue.Target, bool) { return now.Resource("x:///1") },
 		func() (catalogue.Target, bool) { return now.Template("x:///{id}") }, func() (catalogue.Target, bool) { return now.Resource("y:///1") },
 		now.Sampler,

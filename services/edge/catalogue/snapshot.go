@@ -149,14 +149,14 @@ func (s *Snapshot) Tool(said string) (Target, bool) {
 	return t, ok && s.shows(Tools, name, t.Service)
 }
 
-// Prompt returns the prompt of a name for a tenant; empty is that of who has none.
-// A name that is in no catalogue may be the tenant's own.
-func (s *Snapshot) Prompt(tenant, name string) (Target, bool) {
+// Prompt returns the service that has the prompt of a name.
+// A name that no catalogue has may be a tenant's own, or newer than the catalogue.
+func (s *Snapshot) Prompt(name string) (Target, bool) {
 	name, ok := s.PromptName(name)
 	if !ok {
 		return Target{}, false
 	}
-	return s.prompt(tenant, name)
+	return s.prompt(name)
 }
 
 // PromptName is the prompt's own name, not the one that a toolset shows.
@@ -169,9 +169,10 @@ func (s *Snapshot) PromptName(shown string) (string, bool) {
 }
 
 // prompt is Prompt by the prompt's own name.
-func (s *Snapshot) prompt(tenant, name string) (Target, bool) {
+func (s *Snapshot) prompt(name string) (Target, bool) {
 	t, ok := s.prompts[name]
-	if !ok && s.prompting(tenant) {
+	if !ok && s.prompter.Service != "" {
+		// It may be a tenant's, or newer than this catalogue: the service knows.
 		t, ok = s.prompter, true
 	}
 	return t, ok && s.shows(Prompts, name, t.Service)

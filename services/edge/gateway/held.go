@@ -56,8 +56,12 @@ func (r *run) hold(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.ApprovalRequired, "%s has to approve this call of tool %s; it is held until %s",
+	f := fault.New(fault.ApprovalRequired, "%s has to approve this call of tool %s; it is held until %s",
 		who, fault.Clip(r.Name), held.Expires.Format("15:04 UTC")).With(data)
+	if held.For != "" {
+		f = f.Toward("ask somebody who approves calls of your tenant; you cannot approve it yourself")
+	}
+	return f
 }
 
 // Held returns the calls that somebody may decide on: its own, or where the policy

@@ -49,13 +49,13 @@ func (l *Listed) Page(ctx context.Context, cursor []byte, limit int) (entries []
 
 // Prompt returns the entry of a prompt, or a *fault.Error with reason UnknownPrompt.
 func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
-	target, ok := l.Snapshot.Prompt(l.tenant, name)
+	target, ok := l.Snapshot.Prompt(name)
 	if !ok {
 		return nil, UnknownPrompt(name)
 	}
 	own, _ := l.PromptName(name)
-	if _, asked := l.Lister(l.kind, l.tenant, target.Service); !asked {
-		entry, _ := l.Entry(l.kind, name)
+	entry, here := l.Entry(l.kind, name)
+	if _, asked := l.Lister(l.kind, target.Service); !asked || here && !l.Asks() {
 		return entry, nil
 	}
 	raw, err := l.ask(ctx, target.Service, question{Name: own, Limit: 1})

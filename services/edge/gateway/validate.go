@@ -93,7 +93,7 @@ func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, 
 		}
 		return catalogue.Target{}, UnknownTool(c.Name)
 	case mcp.MethodPromptsGet:
-		if t, ok := now.Prompt(tenant, c.Name); ok {
+		if t, ok := now.Prompt(c.Name); ok {
 			return t, nil
 		}
 		return catalogue.Target{}, UnknownPrompt(c.Name)
@@ -106,9 +106,9 @@ func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, 
 		}
 		return catalogue.Target{}, UnknownResource(c.Name)
 	case mcp.MethodResourcesList:
-		return lister(now, catalogue.Resources, tenant, c.Name)
+		return lister(now, catalogue.Resources, c.Name)
 	case mcp.MethodPromptsList:
-		return lister(now, catalogue.Prompts, tenant, c.Name)
+		return lister(now, catalogue.Prompts, c.Name)
 	case mcp.MethodComplete:
 		return findReference(now, tenant, c.Arguments)
 	case mcp.MethodSample:
@@ -123,8 +123,8 @@ func target(now *catalogue.Snapshot, tenant string, c *Call) (catalogue.Target, 
 	return catalogue.Target{}, fault.New(fault.MethodNotFound, "Method not found: %s", fault.Clip(c.Method))
 }
 
-func lister(now *catalogue.Snapshot, kind catalogue.Kind, tenant, service string) (catalogue.Target, error) {
-	if t, ok := now.Lister(kind, tenant, service); ok {
+func lister(now *catalogue.Snapshot, kind catalogue.Kind, service string) (catalogue.Target, error) {
+	if t, ok := now.Lister(kind, service); ok {
 		return t, nil
 	}
 	return catalogue.Target{}, fault.New(fault.Unavailable, "service %s is not asked for this list now", fault.Clip(service))
@@ -139,7 +139,7 @@ func findReference(now *catalogue.Snapshot, tenant string, params []byte) (catal
 	}
 	switch p.Ref.Type {
 	case "ref/prompt":
-		if t, ok := now.Prompt(tenant, p.Ref.Name); ok {
+		if t, ok := now.Prompt(p.Ref.Name); ok {
 			return t, nil
 		}
 		return catalogue.Target{}, UnknownPrompt(p.Ref.Name)

@@ -129,6 +129,9 @@ func (a *Authenticator) Configure(s Settings) error {
 	return nil
 }
 
+// Open reports whether callers without credentials are let in.
+func (a *Authenticator) Open() bool { return a.now.Load().Anonymous }
+
 // Close ends what reads keys of issuers. Keys are closed by who made them.
 func (a *Authenticator) Close() { a.now.Load().oauth.Close() }
 

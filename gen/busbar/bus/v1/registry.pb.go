@@ -154,7 +154,7 @@ type Catalogue struct {
 	ResourcePrefixes []string `protobuf:"bytes,8,rep,name=resource_prefixes,json=resourcePrefixes,proto3" json:"resource_prefixes,omitempty"`
 	// Tenants have prompts of their own here. For a caller with a tenant the
 	// service is called with prompts/list, whose answer takes the place of its
-	// prompts above, and with prompts/get for names that no catalogue has.
+	// prompts above. It is called with prompts/get for names that no catalogue has.
 	ListsPrompts bool `protobuf:"varint,10,opt,name=lists_prompts,json=listsPrompts,proto3" json:"lists_prompts,omitempty"`
 	// What models are told of all that the service offers, before they call
 	// anything. At most 2 KiB.

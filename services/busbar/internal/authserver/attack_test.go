@@ -292,9 +292,20 @@ func TestRegistrationAttacks(t *testing.T) {
 			refused(t, w.register(t, c.metadata), c.want)
 		})
 	}
-	r := w.register(t, map[string]any{"redirect_uris": []string{"cursor://anysphere/callback"}, "token_endpoint_auth_method": "client_secret_basic"})
-	if m := r.json(); r.StatusCode != http.StatusCreated || m["token_endpoint_auth_method"] != "none" || m["client_secret"] != nil {
-		t.Errorf("a program's own scheme: %s %s", r.Status, r.body)
+	for _, to := range []string{
+		"ms-msdt:/id", "filesystem:https://x/y", "jar:https://x!/", "myapp:/cb", "ms-settings:privacy", "com.:/cb", ".com:/cb", "com..example:/cb", "intent://x#Intent;end", "https:app.example", "https://", "https://:443/cb",
+		"http://127.0.0.1:99999/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:/cb", "https://app.example:65536/cb", "com.example.app://a@b/cb",
+	} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			refused(t, w.register(t, map[string]any{"redirect_uris": []string{to}}), "invalid_redirect_uri")
+		})
+	}
+	for _, to := range []string{"com.example.app:/cb", "com.example.app://cb", "cursor://anysphere/callback", "vscode://publisher.extension/cb", "http://[::1]:65535/cb", "https://app.example:8443/cb"} {
+		r := w.register(t, map[string]any{"redirect_uris": []string{to}, "token_endpoint_auth_method": "client_secret_basic"})
+		if m := r.json(); r.StatusCode != http.StatusCreated || m["token_endpoint_auth_method"] != "none" || m["client_secret"] != nil {
+			t.Errorf("%s: %s %s", to, r.Status, r.body)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package authserver
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -38,7 +40,7 @@ func (c *client) check() *failure {
 	all := 0
 	for _, u := range c.RedirectURIs {
 		if all += len(u); len(u) > maxRedirect || all > maxAllRedirects || !redirectable(u) {
-			return fail("invalid_redirect_uri", "a redirect URI is https, http on loopback, or has a scheme of the client's own; it has no fragment, and at most 512 bytes")
+			return fail("invalid_redirect_uri", "a redirect URI is https, http on loopback, or has a private scheme with a dot, such as com.example.app; it has no user and no fragment, a port from 1 to 65535, and at most 512 bytes")
 		}
 	}
 	switch {
@@ -55,23 +57,33 @@ func (c *client) check() *failure {
 // refreshes reports whether the client is one that keeps refresh tokens.
 func (c *client) refreshes() bool { return slices.Contains(c.GrantTypes, "refresh_token") }
 
-// forbidden are schemes that browsers do something else with than start a program.
-var forbidden = []string{"javascript", "data", "vbscript", "file", "blob", "about", "view-source", "ws", "wss", "ftp", "mailto"}
+// registeredSchemes are private schemes without a dot that editors have registered their callbacks under.
+var registeredSchemes = []string{"cursor", "vscode", "vscode-insiders"}
 
+// redirectable reports whether people may be sent to a redirect URI: https, http on loopback, or a private scheme
+// of a program, which contains a dot (RFC 8252, section 7.1), so that it is none that a browser or an
+// operating system acts on itself.
 func redirectable(s string) bool {
 	u, err := url.Parse(s)
-	if err != nil || u.Fragment != "" || strings.Contains(s, "#") || u.User != nil || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if err != nil || strings.Contains(s, "#") || u.User != nil || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return false
+	}
+	if n, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16); err != nil || n == 0 || strings.HasSuffix(u.Host, ":") {
 		return false
 	}
 	switch u.Scheme {
-	case "":
-		return false
 	case "https":
-		return u.Host != ""
+		return u.Hostname() != ""
 	case "http":
 		return loopback(u.Hostname())
 	}
-	return !slices.Contains(forbidden, u.Scheme)
+	return private(u.Scheme) || slices.Contains(registeredSchemes, u.Scheme)
+}
+
+// private reports whether a scheme is a domain name in reverse order: two labels or more.
+func private(scheme string) bool {
+	labels := strings.Split(scheme, ".")
+	return len(labels) > 1 && !slices.Contains(labels, "")
 }
 
 func loopback(host string) bool {

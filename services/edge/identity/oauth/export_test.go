@@ -13,6 +13,16 @@ func (v *Verifier) Age(issuer string, by time.Duration) {
 	s.now.Store(&r)
 }
 
+// Waiting is how many requests wait for the keys of an issuer.
+func (v *Verifier) Waiting(issuer string) int {
+	s := v.issuers[issuer].keys
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}
+
+const MaxWaiting = maxWaiting
+
 const MaxProofsOfKey = maxProofsOfKey
 
 type Proofs = proofs

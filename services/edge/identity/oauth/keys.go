@@ -69,15 +69,14 @@ const (
 	// staleTime is how much longer they are used while the issuer does not answer.
 	staleTime = time.Hour
 	// readPause is the least time from one read to the next, whatever is asked for,
-	// and retryPause while there are no keys at all.
+	// and retryPause while there are no keys at all. Nobody waits for it: until the
+	// next read a key that the last one did not bring is refused.
 	readPause  = 10 * time.Second
 	retryPause = 2 * time.Second
 	// readTime bounds a read.
 	readTime = 3 * time.Second
-	// maxWaiting bounds the requests that wait for one.
+	// maxWaiting bounds the requests that wait for a read.
 	maxWaiting = 256
-	// maxAbsent bounds the unknown keys that are remembered as such.
-	maxAbsent = 1024
 )
 
 // ring is the keys of an issuer as they were read once.
@@ -87,8 +86,8 @@ type ring struct {
 	began time.Time
 }
 
-// keySet is the keys of an issuer. They are read when a token first needs them,
-// again when they are old or a token has another one, by one read for all who
+// keySet is the keys of an issuer. They are read when a token first needs them, and
+// again when they are old or a token names an unknown one: once for all requests that
 // wait, and at most every 10 s.
 type keySet struct {
 	read func(context.Context) (map[string][]*key, error)
@@ -99,17 +98,13 @@ type keySet struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// current is closed when the read that is under way ends, next when the one that
-	// has not begun does; nil for none.
-	current, next chan struct{}
-	timer         *time.Timer
+	// reading is closed when the read that is under way ends; nil for none.
+	reading chan struct{}
 	// pause is when the next read may begin at the earliest.
 	pause   time.Time
 	waiting int
 	// failed says that the last read did.
 	failed bool
-	// absent are keys that now does not have and somebody waited for.
-	absent map[string]bool
 }
 
 func newKeySet(read func(context.Context) (map[string][]*key, error)) *keySet {
@@ -120,11 +115,8 @@ func newKeySet(read func(context.Context) (map[string][]*key, error)) *keySet {
 
 // close ends the reads.
 func (s *keySet) close() {
-	s.cancel()
 	s.mu.Lock()
-	if s.timer != nil && s.timer.Stop() {
-		s.running.Done()
-	}
+	s.cancel()
 	s.mu.Unlock()
 	s.running.Wait()
 }
@@ -132,124 +124,110 @@ func (s *keySet) close() {
 // errNoKeys says that nothing is known of the token, not even that it is bad.
 var errNoKeys = fault.New(fault.Unavailable, "the keys of the token's issuer cannot be had; try again shortly")
 
-// find returns the keys of an id. The error is a *fault.Error.
-func (s *keySet) find(ctx context.Context, kid string) ([]*key, error) {
-	arrived := time.Now()
-	for {
-		r := s.now.Load()
-		if r != nil && time.Since(r.began) >= freshTime+staleTime {
-			r = nil
-		}
-		if r != nil {
-			if found := r.keys[kid]; found != nil {
-				if time.Since(r.began) >= freshTime {
-					s.refresh()
-				}
-				return found, nil
-			}
-			if !r.began.Before(arrived) {
-				s.lack(r, kid)
-				return nil, bad("key is not the issuer's")
-			}
-		}
-		ended, err := s.wait(r, kid)
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			err = errNoKeys.Because(ctx.Err())
-		case <-s.ctx.Done():
-			err = errNoKeys
-		}
-		s.mu.Lock()
-		s.waiting--
-		s.mu.Unlock()
-		if err != nil {
-			return nil, err
-		}
-		if after := s.now.Load(); after == nil || r != nil && after == r || time.Since(after.began) >= freshTime+staleTime {
-			return nil, retryLater(retryPause) // the read failed
-		}
-	}
-}
-
 func retryLater(after time.Duration) error {
 	e := *errNoKeys
 	e.RetryAfter = after
 	return &e
 }
 
-// refresh has the keys read again; nobody waits for it.
+// usable are the keys that may be used; nil for none.
+func (s *keySet) usable() *ring {
+	if r := s.now.Load(); r != nil && time.Since(r.began) < freshTime+staleTime {
+		return r
+	}
+	return nil
+}
+
+// find returns the keys of an id, after a read of the issuer if they are not known and
+// one may begin. The error is a *fault.Error: Unauthenticated if the issuer has no such
+// key, Unavailable if it did not say.
+func (s *keySet) find(ctx context.Context, kid string) ([]*key, error) {
+	have := s.usable()
+	if have != nil && have.keys[kid] != nil {
+		if time.Since(have.began) >= freshTime {
+			s.refresh()
+		}
+		return have.keys[kid], nil
+	}
+	read, err := s.wait(have)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-read:
+	case <-ctx.Done():
+		err = errNoKeys.Because(ctx.Err())
+	case <-s.ctx.Done():
+		err = errNoKeys
+	}
+	s.mu.Lock()
+	s.waiting--
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	now := s.usable()
+	switch {
+	case now == nil || now == have:
+		return nil, retryLater(retryPause) // the read failed
+	case now.keys[kid] == nil:
+		return nil, errNotTheirs
+	}
+	return now.keys[kid], nil
+}
+
+var errNotTheirs = bad("key is not the issuer's")
+
+// ended is a read that has ended.
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// refresh reads the keys again; nobody waits for it.
 func (s *keySet) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == nil && !time.Now().Before(s.pause) {
-		s.ask()
+	if !time.Now().Before(s.pause) {
+		s.begin()
 	}
 }
 
-// wait returns what is closed when the read that is under way ends, or else the
-// next one. A key that others waited for in vain is not waited for again until
-// then.
-func (s *keySet) wait(have *ring, kid string) (<-chan struct{}, error) {
+// wait returns what is closed when a read ends, the one that is under way or a new
+// one. A caller that gets a channel gives its place back after it.
+func (s *keySet) wait(have *ring) (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	waits := time.Until(s.pause) > 0 && s.current == nil
+	left := time.Until(s.pause)
 	switch {
-	case waits && have != nil && s.absent[kid]:
-		return nil, bad("key is not the issuer's")
-	case waits && (s.failed || have == nil):
-		return nil, retryLater(time.Until(s.pause))
-	case s.waiting >= maxWaiting:
-		return nil, retryLater(readPause)
-	}
-	if s.ctx.Err() != nil {
+	case s.ctx.Err() != nil:
 		return nil, errNoKeys
+	case s.usable() != have: // a read has just ended
+		s.waiting++
+		return ended, nil
+	case s.reading == nil && left > 0 && (s.failed || have == nil):
+		return nil, retryLater(left)
+	case s.reading == nil && left > 0:
+		return nil, errNotTheirs
+	case s.waiting >= maxWaiting:
+		return nil, retryLater(retryPause)
 	}
 	s.waiting++
-	if s.current != nil {
-		return s.current, nil
-	}
-	return s.ask(), nil
+	return s.begin(), nil
 }
 
-// lack notes that the newest keys do not have one.
-func (s *keySet) lack(r *ring, kid string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.now.Load() == r && len(s.absent) < maxAbsent {
-		s.absent[kid] = true
+// begin begins a read unless one is under way, and returns what its end closes.
+func (s *keySet) begin() <-chan struct{} {
+	if s.reading == nil && s.ctx.Err() == nil {
+		s.reading = make(chan struct{})
+		s.running.Go(s.reread)
 	}
-}
-
-// ask has the keys read as soon as they may be.
-func (s *keySet) ask() <-chan struct{} {
-	if s.next == nil {
-		s.next = make(chan struct{})
-		if s.current == nil {
-			s.schedule()
-		}
-	}
-	return s.next
-}
-
-func (s *keySet) schedule() {
-	if s.ctx.Err() != nil {
-		return
-	}
-	s.running.Add(1)
-	s.timer = time.AfterFunc(max(0, time.Until(s.pause)), s.reread)
+	return s.reading
 }
 
 func (s *keySet) reread() {
-	defer s.running.Done()
-	s.mu.Lock()
-	s.current, s.next = s.next, nil
-	s.timer = nil
 	began := time.Now()
-	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.ctx, readTime)
 	defer cancel()
 	keys, err := s.read(ctx)
@@ -257,16 +235,12 @@ func (s *keySet) reread() {
 	defer s.mu.Unlock()
 	if err == nil {
 		s.now.Store(&ring{keys, began})
-		s.absent = map[string]bool{}
 	}
 	s.failed = err != nil
 	s.pause = began.Add(readPause)
 	if s.now.Load() == nil {
 		s.pause = time.Now().Add(retryPause)
 	}
-	close(s.current)
-	s.current = nil
-	if s.next != nil {
-		s.schedule()
-	}
+	close(s.reading)
+	s.reading = nil
 }

@@ -96,32 +96,39 @@ func TestProgramsAndPeople(t *testing.T) {
 	}
 }
 
-// A new key is taken at once, and one that comes right after is waited for.
-func TestRotationWithoutOneWrongRefusal(t *testing.T) {
+// A new key is taken as soon as keys may be read again, by one read for all requests; until then it is
+// refused at once.
+func TestRotation(t *testing.T) {
 	t.Parallel()
 	i := issuertest.New(t)
 	v := verifier(t, of(i))
 	if err := verify(t, v, i.Token(audience, nil)); err != nil {
 		t.Fatal(err)
 	}
-	var all sync.WaitGroup
 	for n := range 3 {
 		k := i.Add("ES256", fmt.Sprintf("new-%d", n))
+		token := k.Token(nil, i.Claims(audience, nil))
+		if err := verify(t, v, token); !unauthenticated(err) {
+			t.Errorf("key %s before the next read: %v", k.ID, err)
+		}
+		v.Age(i.URL, 10*time.Second)
+		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
-				if err := verify(t, v, k.Token(nil, i.Claims(audience, nil))); err != nil {
+				if err := verify(t, v, token); err != nil {
 					t.Errorf("key %s: %v", k.ID, err)
 				}
 			})
 		}
-	}
-	all.Wait()
-	if n := i.Reads.Load(); n > 3 {
-		t.Errorf("%d reads", n)
+		all.Wait()
+		if reads := i.Reads.Load(); reads != int64(n+2) {
+			t.Errorf("%d reads after %d new keys", reads, n+1)
+		}
 	}
 }
 
-func TestFloodOfUnknownKeysCostsOneRead(t *testing.T) {
+// Tokens of unknown keys are refused at once, without a read, when the keys were read a moment ago.
+func TestFloodOfUnknownKeysWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	i := issuertest.New(t)
 	v := verifier(t, of(i))
@@ -131,22 +138,54 @@ func TestFloodOfUnknownKeysCostsOneRead(t *testing.T) {
 	key := issuertest.NewKey("ES256", "x")
 	began := time.Now()
 	var all sync.WaitGroup
-	refused := make(chan error, 1000)
 	for n := range 1000 {
 		all.Go(func() {
-			refused <- verify(t, v, key.Token(map[string]any{"kid": fmt.Sprint("unknown-", n)}, i.Claims(audience, nil)))
+			if err := verify(t, v, key.Token(map[string]any{"kid": fmt.Sprint("unknown-", n)}, i.Claims(audience, nil))); !unauthenticated(err) {
+				t.Errorf("got %v", err)
+			}
 		})
 	}
 	all.Wait()
-	close(refused)
-	for err := range refused {
-		if !unauthenticated(err) && !fault.Is(err, fault.Unavailable) {
-			t.Errorf("got %v", err)
+	if d := time.Since(began); d > bustest.Promptly {
+		t.Errorf("1000 tokens took %v", d)
+	}
+	if n := i.Reads.Load(); n != 1 {
+		t.Errorf("%d reads", n)
+	}
+}
+
+// A bounded number of requests wait for an issuer that does not answer, and all of them end with the read.
+func TestRequestsThatWaitForKeysAreBounded(t *testing.T) {
+	t.Parallel()
+	i := issuertest.New(t)
+	v := verifier(t, of(i))
+	token := i.Token(audience, nil)
+	hold := make(chan struct{})
+	i.Answer(func(w http.ResponseWriter, _ *http.Request) {
+		<-hold
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	var all sync.WaitGroup
+	for range oauth.MaxWaiting {
+		all.Go(func() {
+			if err := verify(t, v, token); !fault.Is(err, fault.Unavailable) || fault.From(err).RetryAfter == 0 {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	bustest.Eventually(t, "every place is taken", func() bool { return v.Waiting(i.URL) == oauth.MaxWaiting })
+	for range 10 {
+		if err := verify(t, v, token); !fault.Is(err, fault.Unavailable) || fault.From(err).RetryAfter == 0 {
+			t.Errorf("beyond the bound: %v", err)
+		}
+		if n := v.Waiting(i.URL); n != oauth.MaxWaiting { // none of these waited until the read ended
+			t.Fatalf("%d wait", n)
 		}
 	}
-	// The one before, and one for each 10 s.
-	if n, most := i.Reads.Load(), 2+int64(time.Since(began)/(10*time.Second)); n > most {
-		t.Errorf("%d reads in %v", n, time.Since(began))
+	close(hold)
+	all.Wait()
+	if n := v.Waiting(i.URL); n != 0 {
+		t.Errorf("%d still wait", n)
 	}
 }
 

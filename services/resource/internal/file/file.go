@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/mediatype"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
@@ -133,7 +133,7 @@ func (r root) read(uri, rel string) (out mcp.ResourceContents, err error) {
 	if len(data) > store.MaxContent {
 		return out, fault.New(fault.TooLarge, "the file has more than %d MiB", store.MaxContent>>20)
 	}
-	return Contents(uri, mime.TypeByExtension(path.Ext(rel)), data), nil
+	return Contents(uri, mediatype.Of(rel), data), nil
 }
 
 // Contents are the contents of a resource of a type; empty guesses it.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
 	"net/url"
 	"os"
 	"os/exec"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/mediatype"
 	"github.com/busbar-mcp/busbar/services/resource/internal/file"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -145,7 +145,7 @@ func (r *Repositories) Read(ctx context.Context, uri string) (out mcp.ResourceCo
 	case err != nil:
 		return out, fault.New(fault.Unavailable, "the repository cannot be read").Because(err)
 	}
-	return file.Contents(uri, mime.TypeByExtension(path.Ext(n.Path)), data), nil
+	return file.Contents(uri, mediatype.Of(n.Path), data), nil
 }
 
 // find is the directory git keeps a repository in; empty for none. Symbolic

@@ -12,13 +12,13 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/libs/uri"
 	"github.com/busbar-mcp/busbar/services/resource/internal/file"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -53,16 +53,16 @@ type Web struct {
 // New makes a reader. Close it.
 func New(cfg Config) (*Web, error) {
 	w := &Web{allow: map[string]bool{}}
-	for _, host := range cfg.Allow {
-		entry := strings.ToLower(host)
-		if !strings.Contains(entry, ":") {
-			entry += ":443"
+	for _, entry := range cfg.Allow {
+		name, below := strings.CutPrefix(entry, "*.")
+		host, ok := uri.Host(name)
+		if !ok {
+			return nil, fmt.Errorf("%q is not a valid host to allow; write example.com, example.com:8443 or *.example.com", entry)
 		}
-		name, port, err := net.SplitHostPort(entry)
-		if err != nil || name == "" || port == "" || strings.Trim(port, "0123456789") != "" || strings.Contains(strings.TrimPrefix(name, "*."), "*") || strings.ContainsAny(name, "/@ ") {
-			return nil, fmt.Errorf("%q is no host to allow: write example.com, example.com:8443 or *.example.com", host)
+		if below {
+			host = "*." + host
 		}
-		w.allow[entry] = true
+		w.allow[host] = true
 	}
 	permit := cfg.Permit
 	if permit == nil {
@@ -90,7 +90,8 @@ func New(cfg Config) (*Web, error) {
 			if len(via) > maxRedirects {
 				return errRedirects
 			}
-			return w.check(to.URL)
+			_, err := w.page(to.URL.String())
+			return err
 		},
 	}
 	return w, nil
@@ -104,45 +105,44 @@ var (
 // Close closes idle connections.
 func (w *Web) Close() { w.client.CloseIdleConnections() }
 
-// check refuses URLs of hosts that are not allowed.
-func (w *Web) check(u *url.URL) error {
-	if u.Scheme != "https" || u.Host == "" || u.User != nil || u.Opaque != "" {
-		return fault.New(fault.InvalidParams, "only https:// URIs without a user can be read")
+// page is the normal form of a URL, by which access policies know it too; an error if
+// its host is not allowed.
+func (w *Web) page(raw string) (string, error) {
+	bad := fault.New(fault.InvalidParams, "only https:// URIs without a user can be read")
+	if len(raw) < len(Scheme) || !strings.EqualFold(raw[:len(Scheme)], Scheme) {
+		return "", bad
 	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
+	page, err := uri.Web(raw)
+	if err != nil {
+		return "", bad.Because(err)
 	}
-	// A final dot makes a name another one to TLS and to us, and the same to DNS.
-	name := strings.ToLower(u.Hostname())
-	allowed := w.allow[net.JoinHostPort(name, port)]
-	for rest, below := name, true; below && !allowed; {
+	host, _, _ := strings.Cut(page[len(Scheme):], "/")
+	allowed := w.allow[host]
+	for rest, below := host, true; below && !allowed; {
 		if _, rest, below = strings.Cut(rest, "."); below {
-			allowed = w.allow["*."+rest+":"+port]
+			allowed = w.allow["*."+rest]
 		}
 	}
 	if !allowed {
-		return fault.New(fault.Forbidden, "host %s is not among those that may be read", fault.Clip(name))
+		name, _, _ := strings.Cut(host, ":") // of an IPv6 address its beginning
+		return "", fault.New(fault.Forbidden, "host %s is not among those that may be read", fault.Clip(name))
 	}
-	return nil
+	return page, nil
 }
 
 // Read reads a URI. Forbidden if its host, or one it redirects to, is not
 // allowed or not public; UnknownResource for 404 and 410; TooLarge beyond
 // store.MaxContent; Unavailable when the host does not answer as it should.
-func (w *Web) Read(ctx context.Context, uri string) (out mcp.ResourceContents, err error) {
-	u, err := url.Parse(uri)
+func (w *Web) Read(ctx context.Context, raw string) (out mcp.ResourceContents, err error) {
+	page, err := w.page(raw)
 	if err != nil {
-		return out, fault.New(fault.InvalidParams, "this is no https:// URI").Because(err)
-	}
-	if err := w.check(u); err != nil {
 		return out, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
-		return out, fault.New(fault.InvalidParams, "this is no https:// URI").Because(err)
+		return out, fault.New(fault.InvalidParams, "the URI is not a valid https:// URI").Because(err)
 	}
 	req.Header.Set("User-Agent", "busbar")
 	resp, err := w.client.Do(req)
@@ -152,7 +152,7 @@ func (w *Web) Read(ctx context.Context, uri string) (out mcp.ResourceContents, e
 	defer func() { _ = resp.Body.Close() }()
 	switch {
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
-		return out, store.NotFound(uri)
+		return out, store.NotFound(raw)
 	case resp.StatusCode != http.StatusOK:
 		return out, fault.New(fault.Unavailable, "the host answered with status %d", resp.StatusCode)
 	}
@@ -168,7 +168,7 @@ func (w *Web) Read(ctx context.Context, uri string) (out mcp.ResourceContents, e
 	if _, _, err := mime.ParseMediaType(mimeType); err != nil || len(mimeType) > store.MaxName {
 		mimeType = ""
 	}
-	return file.Contents(uri, mimeType, data), nil
+	return file.Contents(raw, mimeType, data), nil
 }
 
 // failed says nothing of where a connection went.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,11 +112,27 @@ func TestRead(t *testing.T) {
 	for uri, reason := range map[string]fault.Reason{
 		"http://127.0.0.1:" + port: fault.InvalidParams, "https://u:p@127.0.0.1:" + port: fault.InvalidParams, "https://": fault.InvalidParams, "https:opaque": fault.InvalidParams,
 		"file:///etc/passwd": fault.InvalidParams, "gopher://127.0.0.1": fault.InvalidParams, "https://%zz": fault.InvalidParams, "https://127.0.0.1:" + port + ":1": fault.InvalidParams,
-		"https://localhost:" + port: fault.Forbidden, "https://127.0.0.1": fault.Forbidden, "https://2130706433:" + port: fault.Forbidden, "https://0x7f000001:" + port: fault.Forbidden,
-		"https://0177.0.0.1:" + port: fault.Forbidden, "https://[::ffff:127.0.0.1]:" + port: fault.Forbidden, "https://127.0.0.1.:" + port: fault.Forbidden, "https://example.com.evil:" + port: fault.Forbidden,
+		"https://localhost:" + port: fault.Forbidden, "https://127.0.0.1": fault.Forbidden, "https://2130706433:" + port: fault.InvalidParams, "https://0x7f000001:" + port: fault.InvalidParams,
+		"https://0177.0.0.1:" + port: fault.InvalidParams, "https://[::1]:" + port: fault.Forbidden, "https://example.com.evil:" + port: fault.Forbidden,
 	} {
 		if _, err := w.Read(t.Context(), uri); !fault.Is(err, reason) {
 			t.Errorf("%s: %v, want %s", uri, err, reason)
+		}
+	}
+}
+
+// TestNormalForm: all spellings of a page are one request, and the contents keep the URI
+// of the caller.
+func TestNormalForm(t *testing.T) {
+	t.Parallel()
+	_, reader, port := host(t, func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.RequestURI) })
+	w := reader(anywhere, "127.0.0.1:"+port)
+	for spelling, want := range map[string]string{
+		"127.0.0.1:" + port: "/", "127.0.0.1:0" + port + "/a/../b/.": "/b/", "127.0.0.1.:" + port + "/%62?#c": "/b", "[::ffff:127.0.0.1]:" + port + "//b%2f?a=%62": "//b%2F?a=%62",
+	} {
+		c, err := w.Read(t.Context(), "HTTPS://"+spelling)
+		if err != nil || c.Text != want || c.URI != "HTTPS://"+spelling {
+			t.Errorf("%s: %+v %v, want %s", spelling, c, err, want)
 		}
 	}
 }
@@ -125,15 +142,15 @@ func TestInside(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int64
 	_, reader, port := host(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
-	inside := []string{"127.0.0.1", "localhost", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "169.254.169.254", "10.0.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]"}
+	inside := []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "0.0.0.0", "[::]", "169.254.169.254", "10.0.0.1", "100.64.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]"}
 	var allow []string
 	for _, h := range inside {
 		allow = append(allow, h+":"+port)
 	}
 	w := reader(nil, allow...)
-	for _, h := range inside {
+	for _, h := range append(inside, "2130706433", "0x7f000001", "0177.0.0.1", "127.1") {
 		_, err := w.Read(t.Context(), "https://"+h+":"+port+"/")
-		if f := fault.From(err); err == nil || f.Reason != fault.Forbidden && f.Reason != fault.Unavailable || strings.Contains(f.Message, "127") {
+		if f := fault.From(err); err == nil || !slices.Contains([]fault.Reason{fault.Forbidden, fault.Unavailable, fault.InvalidParams}, f.Reason) || strings.Contains(f.Message, "127") {
 			t.Errorf("%s: %v", h, err)
 		}
 	}
@@ -198,14 +215,14 @@ func TestAllow(t *testing.T) {
 	w := reader(anywhere, "Example.com:"+port, "*.sub.example:"+port)
 	for h, reason := range map[string]fault.Reason{
 		"EXAMPLE.com": "", "a.sub.example": "", "a.b.sub.example": "",
-		"sub.example": fault.Forbidden, "xsub.example": fault.Forbidden, "www.example.com": fault.Forbidden, "example.com.": fault.Forbidden,
+		"sub.example": fault.Forbidden, "xsub.example": fault.Forbidden, "www.example.com": fault.Forbidden, "example.com.": "",
 	} {
 		_, err := w.Read(ctx, "https://"+h+":"+port+"/")
 		if refused := fault.Is(err, fault.Forbidden) && strings.Contains(err.Error(), "not among"); refused != (reason == fault.Forbidden) {
 			t.Errorf("%s: %v", h, err)
 		}
 	}
-	for _, bad := range []string{"", "*", "a.*", "https://example.com", "a b", "u@example.com", ":443"} {
+	for _, bad := range []string{"", "*", "a.*", "https://example.com", "a b", "u@example.com", ":443", "example.com:0", "example.com:65536", "127.1"} {
 		if _, err := web.New(web.Config{Allow: []string{bad}}); err == nil {
 			t.Errorf("%q was taken for a host", bad)
 		}
