@@ -56,6 +56,14 @@ type output interface {
 // is the task's, the same in every run.
 func (c *Call) ID() string { return bus.FirstID(c.req.Id) }
 
+// Tool is the name of the tool that is called; empty for a call of anything else.
+func (c *Call) Tool() string {
+	if c.tool == nil {
+		return ""
+	}
+	return c.req.Name
+}
+
 // Principal is who calls; "anonymous" where the edge runs without
 // authentication.
 func (c *Call) Principal() string {
