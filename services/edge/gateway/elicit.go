@@ -183,7 +183,7 @@ func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentia
 	}, onFrame)
 	r.found = true
 	answer, err := g.do(ctx, r)
-	if nothingRan(err) && !fault.Is(err, fault.InputRequired) && !fault.Is(err, fault.ApprovalRequired) {
+	if r.ranNot(err) && !fault.Is(err, fault.InputRequired) && !fault.Is(err, fault.ApprovalRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		// One that cannot be held again has to be made again, which is safe.

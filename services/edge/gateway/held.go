@@ -215,7 +215,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 		return nil, record(ctx, g.cfg.Auditor, r, nil, NotApproved())
 	}
 	answer, err := g.do(ctx, r)
-	if nothingRan(err) && !errors.Is(err, errChanged) && !fault.Is(err, fault.InputRequired) {
+	if r.ranNot(err) && !errors.Is(err, errChanged) && !fault.Is(err, fault.InputRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		// One that cannot be held again, also because its caller has no room left, has
