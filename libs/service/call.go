@@ -31,6 +31,8 @@ type Call struct {
 	state    []byte
 	// replayed is said by the handler.
 	replayed atomic.Bool
+	// ranOthers says that a tool which the handler called may have run.
+	ranOthers atomic.Bool
 	// resource is nil unless the handler says what it reads.
 	resource atomic.Pointer[mcp.Resource]
 	// expires is nil unless the handler says when its result becomes old.

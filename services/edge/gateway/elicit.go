@@ -147,12 +147,12 @@ func (g *Gateway) asked(ctx context.Context, payer, id string, by func(Approvals
 		err = over(held)
 	}
 	if fault.Is(err, fault.UnknownApproval) {
-		return nil, unknownElicitation()
+		return nil, unknownElicitation().Ran(fault.From(err).Executed)
 	}
 	return held, err
 }
 
-func unknownElicitation() error {
+func unknownElicitation() *fault.Error {
 	return fault.New(fault.UnknownElicitation, "nothing with this id waits for your answer: it was answered already, its time is over, or it was never there; make the call again")
 }
 

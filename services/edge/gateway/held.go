@@ -122,6 +122,7 @@ func (g *Gateway) findHeld(ctx context.Context, who Principal, id string) (*stor
 	if g.cfg.Approvals == nil {
 		return nil, "", store.UnknownApproval()
 	}
+	unknown := store.UnknownApproval()
 	for _, decider := range g.deciders(who) {
 		held, err := g.cfg.Approvals.Look(ctx, decider, id)
 		switch {
@@ -129,9 +130,11 @@ func (g *Gateway) findHeld(ctx context.Context, who Principal, id string) (*stor
 			return held, decider, over(held)
 		case err != nil && !fault.Is(err, fault.UnknownApproval):
 			return nil, "", err
+		case err != nil && !nothingRan(err): // it was decided on
+			unknown = err
 		}
 	}
-	return nil, "", store.UnknownApproval()
+	return nil, "", unknown
 }
 
 // over is the error of a held call whose time has passed.
