@@ -28,11 +28,12 @@ import (
 type honestLedger struct {
 	mu   sync.Mutex
 	runs map[string]int
-	// after is called in the handler once the effect is made, before its answer.
-	after func(ctx context.Context)
+	// after is called in the handler once the effect is made, before its answer, with the
+	// connection of the instance.
+	after func(context.Context, *bus.Conn)
 }
 
-func (l *honestLedger) effect(ctx context.Context, key string, once bool) {
+func (l *honestLedger) effect(ctx context.Context, at *bus.Conn, key string, once bool) {
 	l.mu.Lock()
 	if !once || l.runs[key] == 0 {
 		l.runs[key]++
@@ -40,7 +41,7 @@ func (l *honestLedger) effect(ctx context.Context, key string, once bool) {
 	after := l.after
 	l.mu.Unlock()
 	if after != nil {
-		after(ctx)
+		after(ctx, at)
 	}
 }
 
@@ -50,26 +51,25 @@ func (l *honestLedger) ran(key string) int {
 	return l.runs[key]
 }
 
-func (l *honestLedger) onEffect(f func(context.Context)) {
+func (l *honestLedger) onEffect(f func(context.Context, *bus.Conn)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.after = f
 }
 
-// serve starts an instance, whose connection is returned.
-func (l *honestLedger) serve(t *testing.T, url string) *bus.Conn {
+// serve starts an instance.
+func (l *honestLedger) serve(t *testing.T, url string) {
 	t.Helper()
-	s := service.New("ledger")
+	s, conn := service.New("ledger"), bustest.Connect(t, url)
 	for name, tool := range map[string]service.Tool{"plain": {}, "idempotent": {Idempotent: true}, "keeps": {KeepsKeys: true}} {
 		tool.Name = name
 		service.AddTool(s, tool, func(ctx context.Context, c *service.Call, in struct {
 			Key string `json:"key"`
 		}) (string, error) {
-			l.effect(ctx, in.Key, tool.KeepsKeys)
+			l.effect(ctx, conn, in.Key, tool.KeepsKeys)
 			return "noted", nil
 		})
 	}
-	conn := bustest.Connect(t, url)
 	running, err := s.Start(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,6 @@ func (l *honestLedger) serve(t *testing.T, url string) *bus.Conn {
 		defer cancel()
 		_ = running.Stop(ctx) // of one that died, nobody hears that it leaves
 	})
-	return conn
 }
 
 // honestEdge is an edge whose policies, store and network a schedule takes away.
@@ -134,8 +133,7 @@ func newHonestEdge(t *testing.T, url string) *honestEdge {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	// What services there are, an edge goes on knowing when its network is away.
-	live, err := catalogue.Watch(ctx, bustest.Connect(t, url), bustest.Logger(t))
+	live, err := catalogue.Watch(ctx, e.conn, bustest.Logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,16 +194,16 @@ var honestFaults = []struct {
 		return ctx
 	}},
 	{"answer lost", func(w *honestWorld, e *honestEdge, ctx context.Context) context.Context {
-		w.ledger.onEffect(func(context.Context) { e.calls.Cut() })
+		w.ledger.onEffect(func(context.Context, *bus.Conn) { e.calls.Cut() })
 		return ctx
 	}},
 	{"store lost in the effect", func(w *honestWorld, e *honestEdge, ctx context.Context) context.Context {
-		w.ledger.onEffect(func(context.Context) { e.store.Cut() })
+		w.ledger.onEffect(func(context.Context, *bus.Conn) { e.store.Cut() })
 		return ctx
 	}},
 	{"client leaves", func(w *honestWorld, _ *honestEdge, ctx context.Context) context.Context {
 		left, leave := context.WithCancel(ctx)
-		w.ledger.onEffect(func(ctx context.Context) {
+		w.ledger.onEffect(func(ctx context.Context, _ *bus.Conn) {
 			leave()
 			<-ctx.Done()
 		})
@@ -213,9 +211,9 @@ var honestFaults = []struct {
 	}},
 	{"instance dies", func(w *honestWorld, _ *honestEdge, ctx context.Context) context.Context {
 		var once sync.Once
-		w.ledger.onEffect(func(ctx context.Context) {
+		w.ledger.onEffect(func(ctx context.Context, at *bus.Conn) {
 			once.Do(func() {
-				w.instance.Close()
+				at.Close()
 				w.died = true
 				<-ctx.Done()
 			})
@@ -232,13 +230,12 @@ func refusedAt(link string, reason fault.Reason) func(*honestWorld, *honestEdge,
 }
 
 type honestWorld struct {
-	t        *testing.T
-	url      string
-	ledger   *honestLedger
-	edges    []*honestEdge
-	instance *bus.Conn
-	died     bool
-	said     map[fault.Executed]int
+	t      *testing.T
+	url    string
+	ledger *honestLedger
+	edges  []*honestEdge
+	died   bool
+	said   map[fault.Executed]int
 }
 
 // call makes one call of a schedule, and holds what is said against the ledger.
@@ -270,7 +267,8 @@ func (w *honestWorld) call(step int, tool, key string, e *honestEdge, faulty int
 	}
 	e.mend()
 	if w.died {
-		w.instance, w.died = w.ledger.serve(w.t, w.url), false
+		w.ledger.serve(w.t, w.url)
+		w.died = false
 	}
 }
 
@@ -284,7 +282,7 @@ func TestExecutedIsTrue(t *testing.T) {
 			dice := rand.New(rand.NewPCG(uint64(seed), 28))
 			url := bustest.Server(t)
 			w := &honestWorld{t: t, url: url, ledger: &honestLedger{runs: map[string]int{}}, said: map[fault.Executed]int{}}
-			w.instance = w.ledger.serve(t, url)
+			w.ledger.serve(t, url)
 			w.ledger.serve(t, url)
 			for range 2 {
 				w.edges = append(w.edges, newHonestEdge(t, url))
@@ -304,5 +302,90 @@ func TestExecutedIsTrue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A call whose service keeps keys, and whose instance dies after the effect, has its answer
+// at once: the edge asks another instance. Any other such call is unknown.
+func TestKeptKeysAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	l := &honestLedger{runs: map[string]int{}}
+	l.serve(t, url)
+	l.serve(t, url)
+	e := newHonestEdge(t, url)
+	dies := func() {
+		var once sync.Once
+		l.onEffect(func(ctx context.Context, at *bus.Conn) {
+			once.Do(func() {
+				at.Close()
+				<-ctx.Done()
+			})
+		})
+	}
+	call := func(tool, key string) (*gateway.Answer, error) {
+		c := toolCall(tool, fmt.Sprintf(`{"key":%q}`, key))
+		c.IdempotencyKey = key
+		return e.gateway.Do(t.Context(), c, nil)
+	}
+	dies()
+	if _, err := call("keeps", "k"); err != nil || l.ran("k") != 1 {
+		t.Fatalf("it ran %d times, and its client is told %v", l.ran("k"), err)
+	}
+	l.serve(t, url)
+	dies()
+	if _, err := call("plain", "p"); err == nil || fault.From(err).Executed != fault.Unknown {
+		t.Errorf("nobody knows what became of a call without kept keys, and its client is told %v", err)
+	}
+}
+
+// A refusal of a key that nobody used says no; of one that was used, yes; and unknown where
+// the record cannot be read.
+func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	l := &honestLedger{runs: map[string]int{}}
+	l.serve(t, url)
+	e := newHonestEdge(t, url)
+	call := func(tool, key, arguments string) error {
+		c := toolCall(tool, arguments)
+		c.IdempotencyKey = key
+		_, err := e.gateway.Do(t.Context(), c, nil)
+		return err
+	}
+	const used, other = `{"key":"used"}`, `{"key":"other"}`
+	for _, tool := range []string{"plain", "keeps"} {
+		if err := call(tool, "used "+tool, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refusals := map[string]error{
+		"limit": fault.New(fault.RateLimited, "refused"), "gate": fault.New(fault.Unavailable, "refused"), "authorize": fault.New(fault.Forbidden, "refused"),
+	}
+	expect := func(what, tool, key, arguments string, want fault.Executed) {
+		t.Helper()
+		if err := call(tool, key, arguments); err == nil || fault.From(err).Executed != want {
+			t.Errorf("%s: %v, want executed %s", what, err, want)
+		}
+	}
+	for link, refused := range refusals {
+		e.refuses(link, refused)
+		expect(link+", a new key", "plain", "new", used, fault.No)
+		expect(link+", a used key", "plain", "used plain", used, fault.Yes)
+		expect(link+", another call's key", "plain", "used plain", other, fault.No)
+		expect(link+", a key that the service keeps", "keeps", "used keeps", used, fault.Unknown)
+		expect(link+", no key", "plain", "", used, fault.No)
+		expect(link+", no valid key", "plain", "\x00", used, fault.No)
+		e.refuses(link, nil)
+	}
+	expect("no such tool", "gone", "used plain", used, fault.Unknown)
+	e.store.Cut()
+	expect("store away", "plain", "used plain", used, fault.Unknown)
+	e.refuses("gate", refusals["gate"])
+	expect("gate, store away", "plain", "used plain", used, fault.Unknown)
+	expect("gate, store away, no key", "plain", "", used, fault.No)
+	e.mend()
+	if err := call("plain", "used plain", used); err != nil || l.ran("used") != 1 {
+		t.Errorf("%v, %d effects", err, l.ran("used"))
 	}
 }
