@@ -36,6 +36,8 @@ type answer struct {
 	// terminal is set when the service is done with the call; heard, when anything
 	// but signs of life and an error came from it.
 	terminal, heard bool
+	// answered: see Ran.Answered.
+	answered bool
 
 	// delegated says that the service may call other tools for it.
 	delegated bool
@@ -254,6 +256,9 @@ func (a *answer) keep(b []byte) *fault.Error {
 
 // checked is how a call ended, by its terminal frame.
 func (a *answer) checked(frame *busv1.Frame) (*busv1.Frame, *fault.Error) {
+	if a.answered = a.asks && a.permitted; a.options.Ran != nil {
+		a.options.Ran.Answered = a.answered
+	}
 	var err error
 	switch body := frame.GetBody().(type) {
 	case *busv1.Frame_Task, *busv1.Frame_Outcome:

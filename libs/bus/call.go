@@ -59,8 +59,8 @@ type Options struct {
 	Only []string
 	// Ran, unless nil, is set to the instance that the call was given to last.
 	Ran *Ran
-	// Harmless says that the call has no effect, so that it is made again when its
-	// answer is lost.
+	// Harmless says that a second run does no harm, so that the call is made again when its
+	// answer is lost: it has no effect, or its service runs an idempotency key once.
 	Harmless bool
 }
 
@@ -102,7 +102,12 @@ type Room interface {
 
 // Ran says which instance a call was given to, and the version of its code.
 // Either is empty while it is not known.
-type Ran struct{ Instance, Version string }
+type Ran struct {
+	Instance, Version string
+	// Answered says that the instance began the call with this caller's permit and said how
+	// it ended: an error is the handler's own word, not that of the bus.
+	Answered bool
+}
 
 // Call sends req to one instance of the service and waits for its answer. Each
 // progress and log frame is given to onFrame, which must not block; nil
@@ -152,7 +157,7 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	id := req.Id
 	ctx, span := sent(ctx, service, req)
 	var tried []string
-	full := false
+	full, doubt := false, false
 	for n := 1; ; n++ {
 		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full, last: n == maxAttempts}
 		frame, err := a.attempt(ctx, req)
@@ -161,10 +166,13 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 			return frame, nil
 		}
 		if n == maxAttempts || !a.again(err, n) || !pause(ctx, deadline, a.pause(err)) {
+			if doubt && !a.answered && err.Executed == fault.No {
+				err = err.Ran(fault.Unknown) // this attempt did not run; one before may have
+			}
 			answered(span, o.Ran, n, err)
 			return nil, err
 		}
-		tried, full = a.tried, err.Reason == fault.Overloaded
+		tried, full, doubt = a.tried, err.Reason == fault.Overloaded, doubt || err.Executed != fault.No
 		req.Id = id + attempted + strconv.Itoa(n+1)
 	}
 }

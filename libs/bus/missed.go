@@ -63,7 +63,10 @@ func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
 		return a.checked(m.frame)
 	case m.state == CallNeverBegun && !(a.asks && a.heard), m.state == CallForgotten && a.repeatable():
 		// And never will: it may be made again.
-		a.permitted, a.stalled = false, false
+		if m.state == CallNeverBegun {
+			a.permitted = false
+		}
+		a.stalled = false
 		a.caller.cancel(a.service, a.id, string(fault.PeerLost)) // should it come yet
 		return nil, a.lost()
 	case m.state == CallGone:

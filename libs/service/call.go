@@ -31,6 +31,8 @@ type Call struct {
 	state    []byte
 	// replayed is said by the handler.
 	replayed atomic.Bool
+	// ranOthers says that a tool which the handler called may have run.
+	ranOthers atomic.Bool
 	// resource is nil unless the handler says what it reads.
 	resource atomic.Pointer[mcp.Resource]
 	// expires is nil unless the handler says when its result becomes old.
@@ -55,6 +57,14 @@ type output interface {
 // ID names the call in logs and audit, the same in every attempt. In a task it
 // is the task's, the same in every run.
 func (c *Call) ID() string { return bus.FirstID(c.req.Id) }
+
+// Tool is the name of the tool that is called; empty for a call of anything else.
+func (c *Call) Tool() string {
+	if c.tool == nil {
+		return ""
+	}
+	return c.req.Name
+}
 
 // Principal is who calls; "anonymous" where the edge runs without
 // authentication.

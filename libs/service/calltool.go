@@ -42,9 +42,18 @@ func (r *ToolResult) Text() string { return mcp.TextOf(r.Content) }
 //
 // Only a tool with CallsTools has the right to, until its call's deadline; a
 // task, for 12 hours. The call ends with ctx. Every error is a *fault.Error,
-// whose Executed is about that tool alone: a handler that has had effects of its
-// own must not return it as it is.
+// whose Executed is about that tool alone. A handler may return it as it is, also after
+// other tools it called have run: the client is told unknown then. One that has had other
+// effects must not.
 func (c *Call) CallTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
+	r, err := c.callTool(ctx, t)
+	if err == nil || fault.From(err).Executed != fault.No {
+		c.ranOthers.Store(true)
+	}
+	return r, err
+}
+
+func (c *Call) callTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	if c.tool == nil || !c.tool.wire.CallsTools {
 		return nil, fault.New(fault.Internal, "only a tool with CallsTools may call others")
 	}

@@ -33,6 +33,9 @@ func (r *Running) newCall(req *busv1.Request, out output) (*Call, error) {
 
 func (s *Service) answer(ctx context.Context, call *Call) (proto.Message, error) {
 	result, err := s.handled(ctx, call)
+	if f := new(fault.Error); call.ranOthers.Load() && errors.As(err, &f) && f.Executed == fault.No {
+		err = f.Ran(fault.Unknown) // "no" is about the last tool that it called, or about itself
+	}
 	if own := asFailure(err); own != nil && call.req.Method == mcp.MethodToolsCall {
 		result, err = own.result()
 		call.mark(result)

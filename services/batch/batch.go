@@ -128,7 +128,11 @@ func (b *batch) carryOut(ctx context.Context, item Item) Slot {
 		return refused(name, fault.New(fault.InvalidParams, "a batch cannot hold a batch"))
 	}
 	if err := ctx.Err(); err != nil {
-		return refused(item.Name, fault.New(fault.Cancelled, "the batch ended before this call began").Ran(fault.No))
+		executed := fault.No
+		if item.IdempotencyKey != "" { // nobody looks any more whether an earlier call with it ran
+			executed = fault.Unknown
+		}
+		return refused(item.Name, fault.New(fault.Cancelled, "the batch ended before this call began").Ran(executed))
 	}
 	r, err := b.call.CallTool(ctx, service.ToolCall{Name: item.Name, Arguments: item.Arguments, IdempotencyKey: item.IdempotencyKey})
 	if err != nil {

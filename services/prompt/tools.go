@@ -3,9 +3,7 @@ package prompt
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
@@ -127,13 +126,13 @@ func (s *prompts) addTools() error {
 		Name: "create_prompt", Title: "Create a prompt", KeepsKeys: true, InputSchema: create, Annotations: safe,
 		Description: "Creates a prompt from a template. Arguments are put into texts by {{name}}; texts have conditions and loops. All of your tenant see the prompt at once.",
 	}, func(ctx context.Context, call *service.Call, in template.Definition) (WrittenOut, error) {
-		return s.put(ctx, call, "create_prompt", in, 0)
+		return s.put(ctx, call, in, in, 0)
 	})
 	service.AddTool(s.Service, service.Tool{
 		Name: "update_prompt", Title: "Update a prompt", KeepsKeys: true, InputSchema: update, Annotations: safe,
 		Description: "Replaces a prompt by a new version. Earlier versions are kept: see list_prompt_versions and get_prompt.",
 	}, func(ctx context.Context, call *service.Call, in UpdateIn) (WrittenOut, error) {
-		return s.put(ctx, call, "update_prompt", in.Definition, in.Version)
+		return s.put(ctx, call, in, in.Definition, in.Version)
 	})
 	service.AddTool(s.Service, service.Tool{
 		Name: "delete_prompt", Title: "Delete a prompt", KeepsKeys: true,
@@ -141,7 +140,7 @@ func (s *prompts) addTools() error {
 		Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
 		Description: "Deletes a prompt. Its versions are kept, and create_prompt brings the name back.",
 	}, func(ctx context.Context, call *service.Call, in VersionIn) (WrittenOut, error) {
-		return s.write(ctx, call, "delete_prompt", store.Change{Name: in.Name, Seen: in.Version})
+		return s.write(ctx, call, in, store.Change{Name: in.Name, Seen: in.Version})
 	})
 	service.AddTool(s.Service, service.Tool{
 		Name: "get_prompt", Title: "Get a prompt's template", ReadOnly: true, Annotations: safe, OutputSchema: got,
@@ -161,7 +160,7 @@ func (s *prompts) addTools() error {
 }
 
 // put makes a definition the present version of its prompt.
-func (s *prompts) put(ctx context.Context, call *service.Call, tool string, d template.Definition, seen int64) (WrittenOut, error) {
+func (s *prompts) put(ctx context.Context, call *service.Call, in any, d template.Definition, seen int64) (WrittenOut, error) {
 	t, err := template.Compile(d)
 	if err != nil {
 		return WrittenOut{}, service.Errorf("This is not a template: %v", err)
@@ -174,17 +173,14 @@ func (s *prompts) put(ctx context.Context, call *service.Call, tool string, d te
 	if err != nil {
 		return WrittenOut{}, err
 	}
-	return s.write(ctx, call, tool, store.Change{Name: d.Name, Definition: definition, Seen: seen, Entry: size, Listed: listed})
+	return s.write(ctx, call, in, store.Change{Name: d.Name, Definition: definition, Seen: seen, Entry: size, Listed: listed})
 }
 
-func (s *prompts) write(ctx context.Context, call *service.Call, tool string, c store.Change) (WrittenOut, error) {
+func (s *prompts) write(ctx context.Context, call *service.Call, in any, c store.Change) (WrittenOut, error) {
 	c.Tenant, c.Author = call.Tenant(), clip(call.Principal())
-	if key := call.IdempotencyKey(); key != "" {
-		c.Replayed = call.Replayed
-		c.Once = store.Key{
-			Scope: digest(call.Tenant(), call.Principal()), Key: digest(key),
-			Digest: digest(tool, c.Name, fmt.Sprint(c.Seen), string(c.Definition)),
-		}
+	var err error
+	if c.Once, err = database.KeyOf(call, in); err != nil {
+		return WrittenOut{}, err
 	}
 	v, err := s.store.Write(ctx, c)
 	if err != nil {
@@ -213,15 +209,6 @@ func clip(s string) string {
 		s = strings.ToValidUTF8(s[:200], "")
 	}
 	return s
-}
-
-// digest is one of texts; where one ends counts.
-func digest(texts ...string) string {
-	h := sha256.New()
-	for _, s := range texts {
-		fmt.Fprintf(h, "%d:%s", len(s), s)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 func (s *prompts) get(ctx context.Context, call *service.Call, in VersionIn) (GetOut, error) {

@@ -2,14 +2,12 @@ package resource
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"path"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/resource/store"
@@ -26,7 +24,7 @@ func (r *resources) create(ctx context.Context, call *service.Call, in CreateIn)
 	if c == nil {
 		c = &store.Content{}
 	}
-	once, err := onceOf(call, "create_resource", in)
+	key, err := database.KeyOf(call, in)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -43,7 +41,7 @@ func (r *resources) create(ctx context.Context, call *service.Call, in CreateIn)
 	made, err := r.store.Create(ctx, store.Resource{
 		Tenant: call.Tenant(), URI: in.URI, Name: in.Name, Title: in.Title, Description: in.Description,
 		MIMEType: in.MIMEType, Annotations: in.Annotations,
-	}, *c, once)
+	}, *c, key)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -62,14 +60,14 @@ func (r *resources) update(ctx context.Context, call *service.Call, in UpdateIn)
 	if in.ExpectedRevision < 0 {
 		return Entry{}, fault.New(fault.InvalidParams, "expectedRevision must be at least 1")
 	}
-	once, err := onceOf(call, "update_resource", in)
+	key, err := database.KeyOf(call, in)
 	if err != nil {
 		return Entry{}, err
 	}
 	changed, err := r.store.Update(ctx, call.Tenant(), in.URI, in.ExpectedRevision, store.Change{
 		Name: in.Name, Title: in.Title, Description: in.Description, MIMEType: in.MIMEType,
 		Annotations: in.Annotations, Content: c, Append: in.Append,
-	}, once)
+	}, key)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -81,11 +79,11 @@ func (r *resources) delete(ctx context.Context, call *service.Call, in DeleteIn)
 	if err := r.owned(in.URI); err != nil {
 		return Entry{}, err
 	}
-	once, err := onceOf(call, "delete_resource", in)
+	key, err := database.KeyOf(call, in)
 	if err != nil {
 		return Entry{}, err
 	}
-	gone, err := r.store.Delete(ctx, call.Tenant(), in.URI, in.ExpectedRevision, once)
+	gone, err := r.store.Delete(ctx, call.Tenant(), in.URI, in.ExpectedRevision, key)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -203,19 +201,6 @@ func content(text, blob *string) (*store.Content, error) {
 		return &store.Content{Bytes: b, Binary: true}, nil
 	}
 	return nil, nil
-}
-
-// onceOf is the idempotency key of a call with what stands for its arguments.
-func onceOf(call *service.Call, tool string, in any) (store.Once, error) {
-	if call.IdempotencyKey() == "" {
-		return store.Once{}, nil
-	}
-	b, err := json.Marshal(in, json.Deterministic(true))
-	if err != nil {
-		return store.Once{}, err
-	}
-	sum := sha256.Sum256(append([]byte(tool+"\n"), b...))
-	return store.Once{Caller: call.Principal(), Key: call.IdempotencyKey(), Digest: sum[:], Replayed: call.Replayed}, nil
 }
 
 // fit shortens a name that was not given to one that is allowed.

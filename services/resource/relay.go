@@ -18,9 +18,6 @@ const (
 	// another may have been relaying at that moment.
 	relayEvery = time.Second
 	relaySoon  = 50 * time.Millisecond
-	// keyLife is how long a write with an idempotency key is remembered.
-	keyLife     = 24 * time.Hour
-	forgetEvery = time.Hour
 )
 
 // written has the relay look at once.
@@ -35,7 +32,6 @@ func (r *resources) written() {
 func (r *resources) relay(ctx context.Context, _ *bus.Conn) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var forgot time.Time
 	failing := false
 	for {
 		wait := time.Duration(float64(relayEvery) * (0.8 + 0.4*rand.Float64()))
@@ -47,10 +43,6 @@ func (r *resources) relay(ctx context.Context, _ *bus.Conn) error {
 			wait = relaySoon
 		}
 		err := r.publish(ctx)
-		if err == nil && time.Since(forgot) > forgetEvery {
-			forgot = time.Now()
-			err = r.store.Forget(ctx, forgot.Add(-keyLife))
-		}
 		switch {
 		case err != nil && !failing && ctx.Err() == nil:
 			r.Logger().Warn("events of resources wait to be published", "error", err)

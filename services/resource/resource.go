@@ -69,7 +69,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 }
 
 func (r *resources) open(ctx context.Context, env Env) error {
-	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")}, table.Limits{Resources: env.MaxResources, Bytes: env.MaxBytes, Calls: env.MaxKeyed})
+	kept, err := table.Open(ctx, database.Config{URL: env.DatabaseURL, File: env.File("resource.db")}, table.Limits{Resources: env.MaxResources, Bytes: env.MaxBytes, Keys: keyLimits(env.MaxKeyed)})
 	if err != nil {
 		return err
 	}
@@ -107,6 +107,13 @@ func (r *resources) open(ctx context.Context, env Env) error {
 		r.sources = append(r.sources, source{git.Scheme, repositories.Read})
 	}
 	return nil
+}
+
+// keyLimits are the default ones with another number of keys.
+func keyLimits(keys int64) database.KeyLimits {
+	limits := database.DefaultKeyLimits
+	limits.Keys = keys
+	return limits
 }
 
 // some leaves out what is blank.

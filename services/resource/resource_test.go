@@ -294,7 +294,7 @@ func TestOutbox(t *testing.T) {
 		var want []string
 		for i := range 600 {
 			uri := fmt.Sprintf("o:%d", i)
-			if _, err := s.Create(t.Context(), store.Resource{Tenant: "t", URI: uri, Name: "n"}, store.Content{}, store.Once{}); err != nil {
+			if _, err := s.Create(t.Context(), store.Resource{Tenant: "t", URI: uri, Name: "n"}, store.Content{}, database.Key{}); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, uri)

@@ -20,7 +20,7 @@ func TestSDK(t *testing.T) {
 	}
 	var run []string
 	lines := 0
-	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go"} {
+	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go", "../../libs/database/example_*_test.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)

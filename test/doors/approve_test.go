@@ -88,7 +88,7 @@ func (c testcase) answer(ctx context.Context, t *testing.T, w *world, r door, id
 	if o := w.patiently(ctx, c.key(r), false, func() outcome { return by(ctx, t, w, id) }); o.text != `{"value":"accept Ada"}` || o.isError || o.reason != "" {
 		t.Errorf("answered, it came to %+v", o)
 	}
-	if o := by(ctx, t, w, id); o.reason != "unknown_elicitation" || o.executed != "no" {
+	if o := by(ctx, t, w, id); o.reason != "unknown_elicitation" || o.executed != "unknown" {
 		t.Errorf("answered twice, it came to %+v", o)
 	}
 }
@@ -103,7 +103,7 @@ func (c testcase) approve(ctx context.Context, t *testing.T, w *world, r door, i
 	if o := w.patiently(ctx, c.key(r), false, func() outcome { return by(ctx, t, w, id) }); o.text != `{"runs":1}` || o.isError || o.reason != "" {
 		t.Errorf("agreed to, it came to %+v", o)
 	}
-	if o := by(ctx, t, w, id); o.reason != "unknown_approval" || o.executed != "no" {
+	if o := by(ctx, t, w, id); o.reason != "unknown_approval" || o.executed != "unknown" {
 		t.Errorf("agreed to twice, it came to %+v", o)
 	}
 }

@@ -133,9 +133,9 @@ func New(conn *bus.Conn, cfg Config) (*Trail, error) {
 }
 
 // Ready implements gateway.Auditor. It asks nobody.
-func (t *Trail) Ready(v gateway.View) error {
+func (t *Trail) Ready(gateway.View) error {
 	if err := t.unready(); err != nil {
-		return refused(v, err)
+		return refused(err)
 	}
 	return nil
 }
@@ -144,14 +144,14 @@ func (t *Trail) Ready(v gateway.View) error {
 func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 	err := t.unready()
 	if err != nil {
-		return refused(v, err)
+		return refused(err)
 	}
 	record, err := t.begun(v)
 	if err == nil {
 		err = t.append(ctx, beginTime, record)
 	}
 	if err != nil {
-		return refused(v, err)
+		return refused(err)
 	}
 	return nil
 }
@@ -204,15 +204,10 @@ func (t *Trail) postpone(i item, why error) error {
 	return why
 }
 
-// refused says that a call does not run. Of an earlier call with its idempotency
-// key nothing is known here.
-func refused(v gateway.View, err error) error {
+// refused says that a call does not run.
+func refused(err error) error {
 	e := fault.New(fault.Unavailable, "the audit trail cannot be written, so calls that may have an effect are refused; read-only calls go on; try again shortly").
 		Ran(fault.No).Because(err)
-	if v.IdempotencyKey != "" {
-		e = fault.New(fault.Unavailable, "the audit trail cannot be written, so this call was not made; whether an earlier one with its idempotency key ran was not looked up; try again shortly with the same key").
-			Ran(fault.Unknown).Because(err)
-	}
 	e.RetryAfter = time.Second
 	return e
 }

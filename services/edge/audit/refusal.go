@@ -55,7 +55,7 @@ type refusalCount struct {
 // alike, and so has no event of its own: before anything of it was recorded, so
 // that nothing waits for it.
 func (t *Trail) alike(payer string, r gateway.Record) bool {
-	if r.Err.Executed != fault.No || r.Begun || r.Approval != nil || r.Err.Reason == fault.ApprovalRequired {
+	if r.Executed() != fault.No || r.Begun || r.Approval != nil || r.Err.Reason == fault.ApprovalRequired {
 		return false
 	}
 	return !t.refusals.count(payer, r, func() *auditv1.AuditEvent {

@@ -285,7 +285,8 @@ func (r *run) proceed(ctx context.Context, a Approvals) (used string, err error)
 		return "", err
 	}
 	if !first {
-		return "", fault.New(fault.Conflict, "the approval was used already; %s to be asked again", r.again())
+		// By this call, when its client lost the answer, or by another one.
+		return "", fault.New(fault.Conflict, "the approval was used already, and the call that used it may have run; %s to be asked again", r.again()).Ran(fault.Unknown)
 	}
 	r.RequestState, r.InputResponses = rest, left
 	return id, nil

@@ -28,7 +28,7 @@ func TestD10ACallThatDidNotRunGivesItsApprovalBack(t *testing.T) {
 		if a, err := other.Do(t.Context(), ask(w, state), nil); err != nil || a.Result == nil {
 			t.Fatalf("at another edge, after nothing ran: %v, %v", a, err)
 		}
-		w.fails(t, ask(w, state), fault.Conflict, fault.No)
+		w.fails(t, ask(w, state), fault.Conflict, fault.Unknown)
 		if n := w.svc.Calls.Load(); n != 2 {
 			t.Errorf("the handler began %d times, want 2", n)
 		}

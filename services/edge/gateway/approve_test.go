@@ -73,7 +73,7 @@ func TestApprovalByElicitation(t *testing.T) {
 	if a, err := other.Do(t.Context(), approved(state, yes), nil); err != nil || a.Result == nil {
 		t.Fatalf("at another edge: %v, %v", a, err)
 	}
-	w.fails(t, approved(state, yes), fault.Conflict, fault.No)
+	w.fails(t, approved(state, yes), fault.Conflict, fault.Unknown)
 	if n := w.svc.Calls.Load(); n != 1 {
 		t.Errorf("%d calls ran", n)
 	}

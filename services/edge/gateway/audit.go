@@ -42,9 +42,11 @@ type Record struct {
 	Replayed bool
 }
 
-// Executed is whether the call ran.
+// Executed is whether this call ran, whatever an earlier one with its idempotency key did.
 func (r Record) Executed() fault.Executed {
 	switch {
+	case r.Err != nil && r.Writes() && !r.Begun: // nothing runs before the link begin
+		return fault.No
 	case r.Err != nil:
 		return r.Err.Executed
 	case r.Replayed, r.Outcome == outcomeAsked: // nothing has an effect before the last question

@@ -86,11 +86,11 @@ func (g *Gateway) batch(ctx context.Context, parallel int, calls Calls, report f
 		p.Go(func() {
 			switch {
 			case ctx.Err() != nil:
-				o.err = notBegun()
+				o.err = unlooked(c, notBegun())
 			case refused != nil:
 				o.err = refused
 			case account.Full():
-				o.err = account.NotBegun()
+				o.err = unlooked(c, fault.From(account.NotBegun()))
 			default:
 				var own context.Context
 				own, o.release = budget.Part(ctx)
@@ -102,6 +102,14 @@ func (g *Gateway) batch(ctx context.Context, parallel int, calls Calls, report f
 	p.Wait()
 }
 
-func notBegun() error {
+// unlooked is the refusal of a call whose idempotency key nobody looks up any more.
+func unlooked(c *Call, f *fault.Error) error {
+	if c == nil || c.IdempotencyKey == "" {
+		return f
+	}
+	return speakingOf(f, fault.Unknown)
+}
+
+func notBegun() *fault.Error {
 	return fault.New(fault.Cancelled, "the batch ended before this call began").Ran(fault.No)
 }

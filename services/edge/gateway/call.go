@@ -151,6 +151,9 @@ type run struct {
 	found bool
 	// approved is the held call that a person agreed to; nil for none.
 	approved *store.HeldCall
+	// keyRead says that the record of the idempotency key was asked for: errors speak of
+	// the key from then on. unrun says that this call failed before it ran.
+	keyRead, unrun bool
 	// permit is asked right before an instance of the service begins a call that
 	// may have an effect, and may refuse; nil does not. See bus.Options.Permit.
 	permit Permit

@@ -50,6 +50,7 @@ var order = []struct {
 	link func(cfg *Config) link
 	only func(*run) bool
 }{
+	{"vouch", vouch, (*run).hasKey},            // says of a refusal whether its key was used
 	{"audit", audit, nil},                      // records the call, whatever becomes of it
 	{"authenticate", authenticate, nil},        // finds out who calls
 	{"find", find, nil},                        // finds what the call reaches, if that is there

@@ -23,8 +23,13 @@ type Permit func(ctx context.Context, instance string) error
 type Deduplicator interface {
 	// Once runs the call, or returns the answer to the same call made before with
 	// Replayed set. The same key with other parameters is a *fault.Error with
-	// reason Conflict.
+	// reason Conflict. Executed of its errors speaks of the key: it is No only if no
+	// call with the key had begun when the record was read, and this one did not run.
 	Once(ctx context.Context, v View, run func(context.Context, Permit) (*Answer, error)) (*Answer, error)
+	// Ran says of a call that was refused before Once whether a call with its key
+	// ran: No if the key's record shows that none had begun, and Unknown where it
+	// cannot be read.
+	Ran(ctx context.Context, v View) fault.Executed
 }
 
 // deduplicate runs a call once for each idempotency key.
@@ -34,6 +39,7 @@ func deduplicate(cfg *Config) link {
 	}
 	return func(next handler) handler {
 		return func(ctx context.Context, r *run) (*Answer, error) {
+			r.keyRead = true
 			return cfg.Deduplicator.Once(ctx, r.View, func(ctx context.Context, p Permit) (*Answer, error) {
 				r.permit = p
 				return next(ctx, r)
@@ -64,6 +70,7 @@ type Keys struct {
 	outcomes *store.Outcomes
 	caller   *edges.Caller
 	tasks    Tasks
+	looks    looks
 
 	mu sync.Mutex
 	// running are the calls of this edge that have a record, by id.
@@ -83,46 +90,58 @@ type keyed struct {
 	same []byte
 }
 
+func keyedOf(v View) *keyed {
+	return &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), v.Arguments)}
+}
+
 // Once implements Deduplicator.
 func (k *Keys) Once(ctx context.Context, v View, run func(context.Context, Permit) (*Answer, error)) (*Answer, error) {
-	c := &keyed{v, hex.EncodeToString(digest(v.Principal.ID(), v.IdempotencyKey)), digest([]byte(v.Method), []byte(v.Name), v.Arguments)}
+	c := keyedOf(v)
 	earlier, revision, err := k.outcomes.Find(ctx, c.at)
 	if err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
+	place := &again{}
 	if earlier != nil {
-		var again bool
 		var answer *Answer
-		if answer, revision, again, err = k.replay(ctx, c, earlier, revision); !again {
+		if answer, place, err = k.replay(ctx, c, earlier, revision); place == nil {
 			return answer, err
 		}
 	}
-	answer, err := k.first(ctx, c, revision, run)
+	answer, err := k.first(ctx, c, place, run)
 	if !errors.Is(err, store.ErrTaken) {
 		return answer, err
 	}
 	// Another call with the key began first. What it comes to is the answer.
 	if earlier, revision, err = k.outcomes.Look(ctx, c.at); err != nil {
-		return nil, err
+		return nil, unread(err)
 	}
 	if earlier == nil {
-		return nil, underWay() // it has just ended without running
+		return nil, underWay(fault.No) // it has just ended without running
 	}
-	answer, _, again, err := k.replay(ctx, c, earlier, revision)
-	if again {
-		return nil, underWay()
+	answer, place, err = k.replay(ctx, c, earlier, revision)
+	if place != nil {
+		return nil, underWay(place.executed())
 	}
 	return answer, err
 }
 
-// first runs a call. The record takes the place of the revision, 0 for none.
-func (k *Keys) first(ctx context.Context, c *keyed, revision uint64, run func(context.Context, Permit) (*Answer, error)) (*Answer, error) {
+// first runs a call, whose record takes the place of an earlier one.
+func (k *Keys) first(ctx context.Context, c *keyed, place *again, run func(context.Context, Permit) (*Answer, error)) (*Answer, error) {
+	revision, doubt := place.revision, place.doubt
 	record := &store.Outcome{
-		Digest: c.same, Edge: k.caller.Edge(), Service: c.Target.Service, Call: c.ID,
+		Digest: c.same, Edge: k.caller.Edge(), Service: c.Target.Service, Call: c.ID, Doubt: doubt,
 		Until: time.Now().Add(c.timeLimit() + outcomeMargin).UTC(),
 	}
+	// What is said of a call that did not run is said of the earlier one as well.
+	honest := func(err error) error {
+		if doubt && nothingRan(err) {
+			return speakingOf(fault.From(err), fault.Unknown)
+		}
+		return err
+	}
 	if err := k.outcomes.Admit(c.Payer, c.at, record); err != nil {
-		return nil, err
+		return nil, honest(err)
 	}
 	begun := false
 	defer k.over(c.ID)
@@ -145,18 +164,20 @@ func (k *Keys) first(ctx context.Context, c *keyed, revision uint64, run func(co
 	})
 	if !begun {
 		k.outcomes.Release(c.Payer, record)
-		return answer, err
+		return answer, honest(err)
 	}
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	switch note(record, answer, err) {
-	case free:
+	switch end := note(record, answer, err); {
+	case end == free && !doubt:
 		k.outcomes.Drop(after, c.Payer, c.at, record, revision)
-	case done:
+	case end == free: // and what the earlier one did is no better known
+		record.Reason = fault.PeerLost
 		k.outcomes.End(after, c.Payer, c.at, record, revision)
-	case goesOn:
+	case end == done:
+		k.outcomes.End(after, c.Payer, c.at, record, revision)
 	}
-	return answer, err
+	return answer, honest(err)
 }
 
 func (k *Keys) begins(call string) {

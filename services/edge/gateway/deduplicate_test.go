@@ -117,7 +117,7 @@ func TestOnceUnderWay(t *testing.T) {
 			break
 		}
 	}
-	if f := fault.From(err); f.Reason != fault.Conflict || f.Executed != fault.No || f.RetryAfter <= 0 {
+	if f := fault.From(err); f.Reason != fault.Conflict || f.Executed != fault.Unknown || f.RetryAfter <= 0 { // the first one may have had its effect
 		t.Errorf("%v", err)
 	}
 	w.svc.Release <- struct{}{}

@@ -123,5 +123,5 @@ func (r *run) harmless() bool {
 	if r.Method == mcp.MethodSample {
 		return false // no effect, but somebody pays for each
 	}
-	return !r.Writes()
+	return !r.Writes() || r.Target.Tool != nil && r.Target.Tool.KeepsKeys && r.IdempotencyKey != ""
 }

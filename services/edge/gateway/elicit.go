@@ -147,12 +147,12 @@ func (g *Gateway) asked(ctx context.Context, payer, id string, by func(Approvals
 		err = over(held)
 	}
 	if fault.Is(err, fault.UnknownApproval) {
-		return nil, unknownElicitation()
+		return nil, unknownElicitation().Ran(fault.From(err).Executed)
 	}
 	return held, err
 }
 
-func unknownElicitation() error {
+func unknownElicitation() *fault.Error {
 	return fault.New(fault.UnknownElicitation, "nothing with this id waits for your answer: it was answered already, its time is over, or it was never there; make the call again")
 }
 
@@ -183,7 +183,7 @@ func (g *Gateway) Answer(ctx context.Context, door string, credentials Credentia
 	}, onFrame)
 	r.found = true
 	answer, err := g.do(ctx, r)
-	if nothingRan(err) && !fault.Is(err, fault.InputRequired) && !fault.Is(err, fault.ApprovalRequired) {
+	if r.ranNot(err) && !fault.Is(err, fault.InputRequired) && !fault.Is(err, fault.ApprovalRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		// One that cannot be held again has to be made again, which is safe.

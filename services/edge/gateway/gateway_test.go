@@ -70,6 +70,10 @@ func (p *policies) Once(ctx context.Context, v gateway.View, run func(context.Co
 	}
 	return run(ctx, nil)
 }
+
+// Ran has no record of any key.
+func (p *policies) Ran(context.Context, gateway.View) fault.Executed { return fault.No }
+
 func (p *policies) Ready(gateway.View) error { return nil }
 
 func (p *policies) Begin(context.Context, gateway.View) error { return p.ask("begin") }

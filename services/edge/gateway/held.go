@@ -126,6 +126,7 @@ func (g *Gateway) findHeld(ctx context.Context, who Principal, id string) (*stor
 	if g.cfg.Approvals == nil {
 		return nil, "", store.UnknownApproval()
 	}
+	unknown := store.UnknownApproval()
 	for _, decider := range g.deciders(who) {
 		held, err := g.cfg.Approvals.Look(ctx, decider, id)
 		switch {
@@ -133,9 +134,11 @@ func (g *Gateway) findHeld(ctx context.Context, who Principal, id string) (*stor
 			return held, decider, over(held)
 		case err != nil && !fault.Is(err, fault.UnknownApproval):
 			return nil, "", err
+		case err != nil && !nothingRan(err): // it was decided on
+			unknown = err
 		}
 	}
-	return nil, "", store.UnknownApproval()
+	return nil, "", unknown
 }
 
 // over is the error of a held call whose time has passed.
@@ -219,7 +222,7 @@ func (g *Gateway) Approve(ctx context.Context, door string, credentials Credenti
 		return nil, record(ctx, g.cfg.Auditor, r, nil, NotApproved())
 	}
 	answer, err := g.do(ctx, r)
-	if nothingRan(err) && !errors.Is(err, errChanged) && !fault.Is(err, fault.InputRequired) {
+	if r.ranNot(err) && !errors.Is(err, errChanged) && !fault.Is(err, fault.InputRequired) {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		// One that cannot be held again, also because its caller has no room left, has

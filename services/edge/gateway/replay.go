@@ -14,10 +14,24 @@ import (
 // replayEvery is how often a repetition looks whether the first call is over.
 const replayEvery = 100 * time.Millisecond
 
-// replay answers a call that began before, and waits for its end if need be.
-// again says that it did not run, so that this one may, in place of the
-// revision of its record.
-func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision uint64) (_ *Answer, _ uint64, again bool, _ error) {
+// again lets a repetition run, in place of the revision of the record; 0 for none.
+type again struct {
+	revision uint64
+	// doubt says that the earlier call may have run, and does no harm once more.
+	doubt bool
+}
+
+// executed is whether the earlier call ran.
+func (a *again) executed() fault.Executed {
+	if a.doubt {
+		return fault.Unknown
+	}
+	return fault.No
+}
+
+// replay answers a call that began before, and waits for its end if need be. again is not
+// nil if this one may run.
+func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision uint64) (*Answer, *again, error) {
 	patience := time.NewTimer(c.timeLimit())
 	defer patience.Stop()
 	tick := time.NewTicker(replayEvery)
@@ -25,24 +39,24 @@ func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision 
 	for {
 		switch {
 		case !sameCall(r, c.same):
-			return nil, 0, false, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
+			return nil, nil, fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
 		case r.Settled():
 			answer, err := k.settled(ctx, r)
-			return answer, 0, false, err
+			return answer, nil, err
 		}
 		switch k.ask(ctx, c, r, revision) {
 		case ranNot:
-			return nil, revision, true, nil
+			return nil, &again{revision, r.Doubt}, nil
 		case nobodyKnows:
 			if revision == 0 && r.Reason == "" && r.Edge == k.caller.Edge() {
-				return nil, 0, true, nil // this edge would remember it had it run
+				return nil, &again{0, r.Doubt}, nil // this edge would remember it had it run
 			}
 			if r.Reason == "" {
 				r.Reason = fault.PeerLost
 			}
-			return nil, 0, false, unknownOutcome(r.Reason)
+			return nil, nil, unknownOutcome(r.Reason)
 		case silent:
-			return nil, 0, false, notTold()
+			return nil, nil, notTold()
 		case learned:
 			continue
 		case waits:
@@ -50,9 +64,9 @@ func (k *Keys) replay(ctx context.Context, c *keyed, r *store.Outcome, revision 
 		select {
 		case <-tick.C:
 		case <-patience.C:
-			return nil, 0, false, underWay()
+			return nil, nil, underWay(fault.Unknown)
 		case <-ctx.Done():
-			return nil, 0, false, underWay()
+			return nil, nil, underWay(fault.Unknown)
 		}
 		now, written, err := k.outcomes.Find(ctx, c.at)
 		switch {
@@ -119,7 +133,8 @@ func (k *Keys) ask(ctx context.Context, c *keyed, r *store.Outcome, revision uin
 	case r.Reason == "" && k.edgeHas(ctx, r) && time.Now().Before(r.Until):
 		return waits
 	case state == bus.CallGone && c.Target.Tool.Idempotent && !r.Ran:
-		return ranNot // or did, which does no harm once more
+		r.Doubt = true // it may have run, which does no harm once more
+		return ranNot
 	case r.Reason == "" && k.written(ctx, c.at, revision):
 		return waits
 	}
@@ -161,15 +176,28 @@ func (k *Keys) settled(ctx context.Context, r *store.Outcome) (*Answer, error) {
 	case r.Task != "":
 		task, err := k.tasks.Get(ctx, r.Task)
 		if errors.Is(err, bus.ErrNoKey) {
-			return nil, unknownTask()
+			err = unknownTask()
 		}
-		return &Answer{Task: task, Replayed: true}, err
+		if err != nil {
+			return nil, fault.From(err).Ran(fault.Yes) // it became a task, whatever became of that
+		}
+		return &Answer{Task: task, Replayed: true}, nil
 	}
 	return &Answer{Result: &busv1.Result{Json: r.Result, Meta: r.Meta, IsError: r.IsError}, Replayed: true}, nil
 }
 
-func underWay() error {
-	f := fault.New(fault.Conflict, "a call with this idempotency key is under way; ask again with the same key")
+// unread refuses a call whose key's record cannot be read.
+func unread(err error) error {
+	f := fault.New(fault.From(err).Reason, "the record of the idempotency key cannot be read, so this call was not made, and whether an earlier one with the key ran is not known; ask again with the same key").
+		Ran(fault.Unknown).Because(err)
+	f.RetryAfter = time.Second
+	return f
+}
+
+// underWay refuses a repetition of a call that is not over: executed is whether that call
+// may have had its effect already.
+func underWay(executed fault.Executed) error {
+	f := fault.New(fault.Conflict, "a call with this idempotency key is under way; ask again with the same key").Ran(executed)
 	f.RetryAfter = time.Second
 	return f
 }

@@ -136,7 +136,7 @@ func TestApprovalsThatWaitWhenThePolicyChanges(t *testing.T) {
 	if a := w.works(t, by("acme/ada", approved(agree, yes))); a.Result == nil {
 		t.Errorf("asked, waived meanwhile, agreed to: %+v", a)
 	}
-	w.fails(t, by("acme/ada", approved(agree, yes)), fault.Conflict, fault.No)
+	w.fails(t, by("acme/ada", approved(agree, yes)), fault.Conflict, fault.Unknown)
 	if n := w.svc.Calls.Load() - ran; n != 2 {
 		t.Errorf("%d calls ran, want 2", n)
 	}

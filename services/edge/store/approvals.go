@@ -110,14 +110,15 @@ func heldKey(decider, id string) (string, error) {
 	return heldFor(decider) + id, nil
 }
 
-// UnknownApproval is the error for a held call that is not there.
+// UnknownApproval is the error for a held call that is not there. It says that nothing ran,
+// which is so for what nobody decided on.
 func UnknownApproval() error {
 	return fault.New(fault.UnknownApproval, "no such approval, or it is over")
 }
 
 func readHeld(id string, value []byte) (*HeldCall, error) {
-	if len(value) == 0 { // taken
-		return nil, UnknownApproval()
+	if len(value) == 0 { // taken: somebody decided, and it may have run
+		return nil, fault.From(UnknownApproval()).Ran(fault.Unknown)
 	}
 	held := &HeldCall{ID: id}
 	return held, json.Unmarshal(value, held)

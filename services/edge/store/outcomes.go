@@ -37,7 +37,10 @@ type Outcome struct {
 	Ran bool `json:"ran,omitzero"`
 	// Large says that it ran, and that its result is too large to be kept, or is
 	// not kept any more.
-	Large   bool           `json:"large,omitzero"`
+	Large bool `json:"large,omitzero"`
+	// Doubt says that an earlier call with the key may have run, which this one, of an
+	// idempotent tool, repeats.
+	Doubt   bool           `json:"doubt,omitzero"`
 	Result  jsontext.Value `json:"result,omitzero"`
 	Meta    jsontext.Value `json:"meta,omitzero"`
 	IsError bool           `json:"isError,omitzero"`

@@ -123,11 +123,6 @@ func Changed(uri string, expected, present int64) error {
 	return fault.New(fault.Conflict, "resource %s is at revision %d, not %d; read it again", fault.Clip(uri), present, expected).With(data(uri, present))
 }
 
-// KeyReused is the error for a Once whose key stood for another write.
-func KeyReused() error {
-	return fault.New(fault.Conflict, "the idempotency key was used for another call")
-}
-
 func data(uri string, revision int64) []byte {
 	b, err := jsontext.AppendQuote([]byte(`{"uri":`), uri)
 	if err != nil {

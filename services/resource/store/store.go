@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
@@ -58,17 +59,6 @@ type Query struct {
 	MIMEType string
 }
 
-// Once makes a repetition of a write do nothing and return what the first
-// returned. The zero value is for writes that are repeated at their own risk.
-type Once struct {
-	// Caller and Key name the write among those of a tenant.
-	Caller, Key string
-	// Digest stands for what the write is to do.
-	Digest []byte
-	// Replayed, unless nil, is called before a write returns what the first did.
-	Replayed func()
-}
-
 // Event says that a resource has changed.
 type Event struct {
 	Tenant, URI string
@@ -95,13 +85,14 @@ const (
 // connection can be had and nobody gives one back; executed is "unknown" if it was lost at the commit, and
 // else "no". An error leaves nothing behind.
 //
-// Each write with an effect leaves an Event, in the same transaction.
+// Each write with an effect leaves an Event, in the same transaction, and one with a
+// database.Key has that effect once.
 type Store interface {
 	// Create adds a resource; of r, what the store gives itself is ignored (Size,
 	// Revision, times). Conflict with the present revision when the URI is taken,
 	// InvalidParams and TooLarge as CheckURI, Resource.Check and Content.Check say;
 	// TooLarge also when more would be kept for the tenant than may be.
-	Create(ctx context.Context, r Resource, c Content, once Once) (Resource, error)
+	Create(ctx context.Context, r Resource, c Content, key database.Key) (Resource, error)
 
 	// Stat returns a resource without its content; UnknownResource when there is
 	// none.
@@ -116,11 +107,11 @@ type Store interface {
 	// 0, the revision must be that; otherwise Conflict, whose data has the present
 	// one. Of updates at the same time that expect the same revision, one
 	// succeeds. UnknownResource when there is no such resource.
-	Update(ctx context.Context, tenant, uri string, expected int64, c Change, once Once) (Resource, error)
+	Update(ctx context.Context, tenant, uri string, expected int64, c Change, key database.Key) (Resource, error)
 
 	// Delete removes a resource and returns what it was. Conflict and
 	// UnknownResource as with Update.
-	Delete(ctx context.Context, tenant, uri string, expected int64, once Once) (Resource, error)
+	Delete(ctx context.Context, tenant, uri string, expected int64, key database.Key) (Resource, error)
 
 	// List returns at most limit resources in the order of their URIs' bytes, from
 	// the first after a URI on; empty begins. more says that others follow. A
@@ -133,9 +124,6 @@ type Store interface {
 	// Relay at a time runs on a database; others return 0 at once. Each event is
 	// given to publish at least once. n is how many were published.
 	Relay(ctx context.Context, limit int, publish func(context.Context, []Event) error) (n int, err error)
-
-	// Forget removes what is remembered of Once from before a time.
-	Forget(ctx context.Context, before time.Time) error
 
 	// Close closes the database.
 	Close()

@@ -158,7 +158,7 @@ func TestApproval(t *testing.T) {
 			} else if got := w.do(t, query, nil).data(t); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			w.do(t, query, nil).refused(t, 200, "NOT_FOUND", "unknown_approval", "no")
+			w.do(t, query, nil).refused(t, 200, "NOT_FOUND", "unknown_approval", "unknown")
 		})
 	}
 }
@@ -184,7 +184,7 @@ func TestElicitation(t *testing.T) {
 	if got := w.do(t, answer(`{color: {action: "accept", content: {color: "green"}}}`), nil).data(t); got != `{"answerElicitation":{"content":[{"text":"accept green"}]}}` {
 		t.Error(got)
 	}
-	w.do(t, answer(`{color: {action: "decline"}}`), nil).refused(t, 200, "NOT_FOUND", "unknown_elicitation", "no")
+	w.do(t, answer(`{color: {action: "decline"}}`), nil).refused(t, 200, "NOT_FOUND", "unknown_elicitation", "unknown")
 	// Approvals are found here, too.
 	e = w.do(t, `mutation { executeTool(input: {name: "approved"}) { is_error } }`, nil).refused(t, 200, "APPROVAL_REQUIRED", "approval_required", "no")
 	if got := w.do(t, `{ getApprovals { name shown } getApproval(id: "`+fmt.Sprint(e.Extensions["approval"])+`") { principal shown } }`, nil).data(t); got != `{"getApproval":{"principal":"anonymous","shown":"{}"},"getApprovals":[{"name":"approved","shown":null}]}` {

@@ -263,9 +263,9 @@ func TestApprove(t *testing.T) {
 		t.Fatalf("%v %v", done, err)
 	}
 	_, err = w.Approve(t.Context(), &gatewayv1.ApproveRequest{Approval: held, Approve: true})
-	refused(t, err, codes.NotFound, "unknown_approval", "no")
+	refused(t, err, codes.NotFound, "unknown_approval", "unknown")
 	_, err = w.GetApproval(t.Context(), &gatewayv1.GetApprovalRequest{Approval: held})
-	refused(t, err, codes.NotFound, "unknown_approval", "no")
+	refused(t, err, codes.NotFound, "unknown_approval", "unknown")
 }
 
 // A tool that asks is answered here as over plain HTTP.
@@ -307,9 +307,9 @@ func TestElicitation(t *testing.T) {
 		t.Fatalf("%v %v", done, err)
 	}
 	_, err = answer(id, red)
-	refused(t, err, codes.NotFound, "unknown_elicitation", "no")
+	refused(t, err, codes.NotFound, "unknown_elicitation", "unknown")
 	_, err = w.GetElicitation(ctx, &gatewayv1.GetElicitationRequest{Elicitation: id})
-	refused(t, err, codes.NotFound, "unknown_elicitation", "no")
+	refused(t, err, codes.NotFound, "unknown_elicitation", "unknown")
 }
 
 func TestOthers(t *testing.T) {

@@ -35,8 +35,8 @@ func TestElicitation(t *testing.T) {
 			if w.do(t, "POST", path, body, nil).read(t, &done); len(done.Content) != 1 || done.Content[0].Text != want {
 				t.Errorf("%+v", done)
 			}
-			w.do(t, "POST", path, body, nil).refused(t, 404, "unknown_elicitation", "no")
-			w.do(t, "GET", path, "", nil).refused(t, 404, "unknown_elicitation", "no")
+			w.do(t, "POST", path, body, nil).refused(t, 404, "unknown_elicitation", "unknown")
+			w.do(t, "GET", path, "", nil).refused(t, 404, "unknown_elicitation", "unknown")
 		})
 	}
 	t.Run("wrong answers leave it open", func(t *testing.T) {

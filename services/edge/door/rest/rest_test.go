@@ -349,7 +349,7 @@ func TestApproval(t *testing.T) {
 		if w.do(t, "POST", path, `{"approve":true}`, nil).read(t, &done); done.Content[0].Text != "done" {
 			t.Errorf("%+v", done)
 		}
-		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "no")
+		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "unknown")
 	})
 	t.Run("shown before", func(t *testing.T) {
 		t.Parallel()
@@ -369,7 +369,7 @@ func TestApproval(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 		w.do(t, "POST", path, `{"approve":true}`, nil)
-		w.do(t, "GET", path, "", nil).refused(t, 404, "unknown_approval", "no")
+		w.do(t, "GET", path, "", nil).refused(t, 404, "unknown_approval", "unknown")
 		if r := w.do(t, "GET", "/approvals", "", nil); r.body != `{"approvals":[]}` {
 			t.Error(r.body)
 		}
@@ -378,7 +378,7 @@ func TestApproval(t *testing.T) {
 		t.Parallel()
 		path := held(t)
 		w.do(t, "POST", path, `{"approve":false}`, nil).refused(t, 403, "forbidden", "no")
-		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "no")
+		w.do(t, "POST", path, `{"approve":true}`, nil).refused(t, 404, "unknown_approval", "unknown")
 	})
 	t.Run("not said clearly", func(t *testing.T) {
 		t.Parallel()

@@ -227,7 +227,7 @@ func TestElicitation(t *testing.T) {
 	other.send(answer(`{"color":{"action":"decline"}}`))
 	other.expect(`{"type":"tool_response","id":"a","data":{"content":[{"type":"text","text":"decline "}],"is_error":false}}`)
 	s.send(answer(`{"color":{"action":"decline"}}`))
-	s.refused(`"a"`, -32000, "unknown_elicitation", "no")
+	s.refused(`"a"`, -32000, "unknown_elicitation", "unknown")
 }
 
 func TestSlowReader(t *testing.T) {

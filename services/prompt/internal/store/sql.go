@@ -21,6 +21,7 @@ var files embed.FS
 // onSQL is the Store.
 type onSQL struct {
 	db     database.Database
+	keys   *database.Keys
 	limits Limits
 }
 
@@ -44,7 +45,12 @@ func Open(ctx context.Context, cfg database.Config, limits Limits) (Store, error
 	if err != nil {
 		return nil, err
 	}
-	return &onSQL{db, limits}, nil
+	keys, err := database.OpenKeys(ctx, db, cfg.Owner, database.DefaultKeyLimits)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return &onSQL{db, keys, limits}, nil
 }
 
 // StoreID implements Store.
@@ -174,22 +180,14 @@ func (s *onSQL) Versions(ctx context.Context, tenant, name string) (all []Versio
 // errNothing ends a transaction that turned out to have nothing to do.
 var errNothing = errors.New("nothing to do")
 
-// write runs f alone among all writers, and keeps what it did if it returns no
-// error. A change of everybody's prompts is counted.
-func (s *onSQL) write(ctx context.Context, tenant string, f func(ctx context.Context, tx database.Tx) error) error {
-	err := s.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
-		changes := 0
-		if tenant == "" {
-			changes = 1
-		}
-		if _, err := tx.Exec(ctx, "UPDATE prompt_catalogue SET revision = revision + $1 WHERE id = 1", changes); err != nil {
-			return err
-		}
-		return f(ctx, tx)
-	})
-	if errors.Is(err, errNothing) {
-		return nil
+// alone makes a transaction the only one that writes, and counts a change of everybody's
+// prompts.
+func alone(ctx context.Context, tx database.Tx, tenant string) error {
+	changes := 0
+	if tenant == "" {
+		changes = 1
 	}
+	_, err := tx.Exec(ctx, "UPDATE prompt_catalogue SET revision = revision + $1 WHERE id = 1", changes)
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/busbar-mcp/busbar/libs/database"
 )
 
 // Limits of a store.
@@ -21,8 +23,6 @@ const (
 	// many deleted prompts, of each tenant.
 	KeptVersions = 100
 	KeptDeleted  = 100
-	// KeptKeys is how long an idempotency key counts.
-	KeptKeys = 24 * time.Hour
 )
 
 // Limits bound what one tenant keeps; zero is no bound.
@@ -64,18 +64,7 @@ type Change struct {
 	Entry  int
 	Listed []byte
 	// Once makes a repetition of the change have no effect; zero for none.
-	Once Key
-	// Replayed, unless nil, is called before Write returns what the first change
-	// with the key came to.
-	Replayed func()
-}
-
-// Key is an idempotency key.
-type Key struct {
-	// Scope is whose key it is.
-	Scope, Key string
-	// Digest is that of what the call asked for.
-	Digest string
+	Once database.Key
 }
 
 // Starter is a prompt that Busbar brings.
@@ -135,9 +124,8 @@ type Store interface {
 	// UnknownPrompt when one was seen and there is none; TooLarge when everybody's
 	// prompts would not fit the bus, or the tenant's its limits.
 	//
-	// A change with a key that was used before, by a change with the same
-	// digest, is not made again: its version is returned. With another digest
-	// it is a Conflict. The key is kept in the same transaction as the change.
+	// A change with a key that was used before is not made again: see
+	// database.WriteOnce.
 	Write(ctx context.Context, c Change) (Version, error)
 
 	// Seed brings prompts. One that is not there is created, and one whose last

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,55 +13,37 @@ import (
 
 // Write implements Store.
 func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
-	made := Version{Tenant: c.Tenant, Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
-	again := false
-	err := s.write(ctx, c.Tenant, func(ctx context.Context, tx database.Tx) error {
-		again = false
-		if c.Once != (Key{}) {
-			done, err := repeated(ctx, tx, c.Once)
-			if err != nil {
-				return err
-			}
-			if done != nil {
-				made, again = *done, true
-				return errNothing
-			}
+	return database.WriteOnce(ctx, s.keys, c.Once, func(ctx context.Context, tx database.Tx) (Version, error) {
+		made := Version{Tenant: c.Tenant, Name: c.Name, Author: c.Author, Deleted: c.Definition == nil, Made: time.Now().UTC().Truncate(time.Millisecond)}
+		if err := alone(ctx, tx, c.Tenant); err != nil {
+			return made, err
 		}
 		has, err := read(ctx, tx, c.Tenant, c.Name)
 		if err != nil {
-			return err
+			return made, err
 		}
 		if err := has.admits(c); err != nil {
-			return err
+			return made, err
 		}
 		if c.Definition != nil && c.Tenant == "" {
 			if err := fits(ctx, tx, c.Name, c.Entry); err != nil {
-				return err
+				return made, err
 			}
 		}
 		made.Number = has.version + 1
 		if err := put(ctx, tx, made, c.Definition, c.Listed, has.starter, c.Entry); err != nil {
-			return err
+			return made, err
 		}
 		if c.Definition == nil {
 			if err := forget(ctx, tx, c.Tenant); err != nil {
-				return err
+				return made, err
 			}
 		}
 		if c.Tenant != "" {
-			if err := s.makeRoom(ctx, tx, c.Tenant, c.Definition != nil); err != nil {
-				return err
-			}
+			return made, s.makeRoom(ctx, tx, c.Tenant, c.Definition != nil)
 		}
-		if c.Once == (Key{}) {
-			return nil
-		}
-		return remember(ctx, tx, c.Once, made)
+		return made, nil
 	})
-	if err == nil && again && c.Replayed != nil {
-		c.Replayed()
-	}
-	return made, err
 }
 
 // present is what there is of a prompt; version 0 for nothing.
@@ -155,38 +138,12 @@ func forget(ctx context.Context, tx database.Tx, tenant string) error {
 	return err
 }
 
-// repeated returns what a key was used for; nil for a new one.
-func repeated(ctx context.Context, tx database.Tx, k Key) (*Version, error) {
-	v := &Version{}
-	var digest string
-	var made, deleted int64
-	found, err := database.One(ctx, tx, `SELECT k.digest, k.tenant, k.name, k.version, k.made, coalesce(v.author, ''), CASE WHEN v.definition IS NULL THEN 1 ELSE 0 END FROM prompt_key k
-		LEFT JOIN prompt_version v ON v.tenant = k.tenant AND v.name = k.name AND v.version = k.version
-		WHERE k.scope = $1 AND k.idempotency_key = $2 AND k.made > $3`,
-		[]any{k.Scope, k.Key, time.Now().Add(-KeptKeys).UnixMilli()}, &digest, &v.Tenant, &v.Name, &v.Number, &made, &v.Author, &deleted)
-	switch {
-	case err != nil || !found:
-		return nil, err
-	case digest != k.Digest:
-		return nil, fault.New(fault.Conflict, "the idempotency key was used for another call: use a new one")
-	}
-	v.Made, v.Deleted = at(made), deleted != 0
-	return v, nil
-}
-
-// remember keeps a key, and drops the old ones.
-func remember(ctx context.Context, tx database.Tx, k Key, v Version) error {
-	if _, err := tx.Exec(ctx, "DELETE FROM prompt_key WHERE made <= $1", v.Made.Add(-KeptKeys).UnixMilli()); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, "INSERT INTO prompt_key (scope, idempotency_key, digest, tenant, name, version, made) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-		k.Scope, k.Key, k.Digest, v.Tenant, v.Name, v.Number, v.Made.UnixMilli())
-	return err
-}
-
 // Seed implements Store.
 func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
-	return s.write(ctx, "", func(ctx context.Context, tx database.Tx) error {
+	err := s.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
+		if err := alone(ctx, tx, ""); err != nil {
+			return err
+		}
 		changed := false
 		for _, b := range starters {
 			due, number, err := behind(ctx, tx, b)
@@ -210,6 +167,10 @@ func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
 		}
 		return nil
 	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	return err
 }
 
 // behind reports whether a starter is missing or out of date. An older release

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
@@ -48,7 +49,7 @@ func pages(t *testing.T, open func() store.Store) {
 			extra++
 			Make(t, s, "", fmt.Sprintf("p:temp%d", extra), "x")
 			if extra > 1 {
-				if _, err := s.Delete(ctx, "", fmt.Sprintf("p:temp%d", extra-1), 0, store.Once{}); err != nil {
+				if _, err := s.Delete(ctx, "", fmt.Sprintf("p:temp%d", extra-1), 0, database.Key{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -57,7 +58,7 @@ func pages(t *testing.T, open func() store.Store) {
 			t.Fatalf("pages of %d: %v", limit, seen)
 		}
 		if extra > 0 {
-			if _, err := s.Delete(ctx, "", fmt.Sprintf("p:temp%d", extra), 0, store.Once{}); err != nil {
+			if _, err := s.Delete(ctx, "", fmt.Sprintf("p:temp%d", extra), 0, database.Key{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +68,7 @@ func pages(t *testing.T, open func() store.Store) {
 func search(t *testing.T, open func() store.Store) {
 	s, ctx := open(), t.Context()
 	add := func(uri, name, title, description, mime, text string) {
-		if _, err := s.Create(ctx, store.Resource{URI: uri, Name: name, Title: title, Description: description, MIMEType: mime}, Text(text), store.Once{}); err != nil {
+		if _, err := s.Create(ctx, store.Resource{URI: uri, Name: name, Title: title, Description: description, MIMEType: mime}, Text(text), database.Key{}); err != nil {
 			t.Fatal(err)
 		}
 	}

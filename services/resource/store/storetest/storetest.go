@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/resource/store"
@@ -52,7 +53,7 @@ func Text(s string) store.Content { return store.Content{Bytes: []byte(s)} }
 // Make creates a resource with a text.
 func Make(t testing.TB, s store.Store, tenant, uri, text string) store.Resource {
 	t.Helper()
-	r, err := s.Create(t.Context(), store.Resource{Tenant: tenant, URI: uri, Name: "n", MIMEType: "text/plain"}, Text(text), store.Once{})
+	r, err := s.Create(t.Context(), store.Resource{Tenant: tenant, URI: uri, Name: "n", MIMEType: "text/plain"}, Text(text), database.Key{})
 	if err != nil {
 		t.Fatalf("create %s: %v", uri, err)
 	}
@@ -84,7 +85,7 @@ func life(t *testing.T, open func() store.Store) {
 		Annotations: &mcp.Annotations{Audience: []string{"user"}, Priority: &priority, LastModified: "2026-01-01T00:00:00Z"},
 	}
 	begin := time.Now().Add(-time.Second)
-	made, err := s.Create(ctx, given, Text("Это содержимое тестового документа"), store.Once{})
+	made, err := s.Create(ctx, given, Text("Это содержимое тестового документа"), database.Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func life(t *testing.T, open func() store.Store) {
 	same(t, "read", got, made)
 
 	title, text := "Another", Text("new")
-	changed, err := s.Update(ctx, "t", given.URI, 1, store.Change{Title: &title, Content: &text}, store.Once{})
+	changed, err := s.Update(ctx, "t", given.URI, 1, store.Change{Title: &title, Content: &text}, database.Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +117,14 @@ func life(t *testing.T, open func() store.Store) {
 	}
 	same(t, "read again", got, changed)
 	more := Text(" and more")
-	if changed, err = s.Update(ctx, "t", given.URI, 0, store.Change{Content: &more, Append: true}, store.Once{}); err != nil || changed.Revision != 3 || changed.Size != 12 {
+	if changed, err = s.Update(ctx, "t", given.URI, 0, store.Change{Content: &more, Append: true}, database.Key{}); err != nil || changed.Revision != 3 || changed.Size != 12 {
 		t.Errorf("%+v %v", changed, err)
 	}
 	if got, err = s.Stat(ctx, "t", given.URI); err != nil {
 		t.Error(err)
 	}
 	same(t, "stat", got, changed)
-	gone, err := s.Delete(ctx, "t", given.URI, 3, store.Once{})
+	gone, err := s.Delete(ctx, "t", given.URI, 3, database.Key{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func errorsSay(t *testing.T, open func() store.Store) {
 	s, ctx := open(), t.Context()
 	Make(t, s, "", "a:1", "x")
 	name, empty := "n2", ""
-	if _, err := s.Update(ctx, "", "a:1", 0, store.Change{Name: &name}, store.Once{}); err != nil {
+	if _, err := s.Update(ctx, "", "a:1", 0, store.Change{Name: &name}, database.Key{}); err != nil {
 		t.Fatal(err)
 	}
 	create := func(r store.Resource, c store.Content) error {
@@ -149,17 +150,17 @@ func errorsSay(t *testing.T, open func() store.Store) {
 		if r.Name == "" {
 			r.Name = "n"
 		}
-		_, err := s.Create(ctx, r, c, store.Once{})
+		_, err := s.Create(ctx, r, c, database.Key{})
 		return err
 	}
 	refused(t, "taken", create(store.Resource{URI: "a:1"}, Text("")), fault.Conflict, `{"uri":"a:1","revision":2}`)
-	_, err := s.Update(ctx, "", "a:1", 1, store.Change{Name: &name}, store.Once{})
+	_, err := s.Update(ctx, "", "a:1", 1, store.Change{Name: &name}, database.Key{})
 	refused(t, "update of another revision", err, fault.Conflict, `{"uri":"a:1","revision":2}`)
-	_, err = s.Delete(ctx, "", "a:1", 7, store.Once{})
+	_, err = s.Delete(ctx, "", "a:1", 7, database.Key{})
 	refused(t, "delete of another revision", err, fault.Conflict, `{"uri":"a:1","revision":2}`)
 	for what, err := range map[string]error{
 		"no name": func() error {
-			_, err := s.Update(ctx, "", "a:1", 0, store.Change{Name: &empty}, store.Once{})
+			_, err := s.Update(ctx, "", "a:1", 0, store.Change{Name: &empty}, database.Key{})
 			return err
 		}(),
 		"not UTF-8":      create(store.Resource{}, store.Content{Bytes: []byte{0xff}}),
@@ -174,11 +175,11 @@ func errorsSay(t *testing.T, open func() store.Store) {
 		refused(t, what, err, fault.InvalidParams, "")
 	}
 	binary := store.Content{Bytes: []byte{1}, Binary: true}
-	_, err = s.Update(ctx, "", "a:1", 0, store.Change{Content: &binary, Append: true}, store.Once{})
+	_, err = s.Update(ctx, "", "a:1", 0, store.Change{Content: &binary, Append: true}, database.Key{})
 	refused(t, "a blob behind a text", err, fault.InvalidParams, "")
-	_, err = s.Update(ctx, "", "a:none", 0, store.Change{}, store.Once{})
+	_, err = s.Update(ctx, "", "a:none", 0, store.Change{}, database.Key{})
 	refused(t, "update of none", err, fault.UnknownResource, `{"uri":"a:none"}`)
-	_, err = s.Delete(ctx, "", "a:none", 0, store.Once{})
+	_, err = s.Delete(ctx, "", "a:none", 0, database.Key{})
 	refused(t, "delete of none", err, fault.UnknownResource, `{"uri":"a:none"}`)
 	for _, uri := range []string{"", "a:none", "a:\x00", "\xff:", "a:" + strings.Repeat("x", 9000)} {
 		_, err := s.Stat(ctx, "", uri)
@@ -202,7 +203,7 @@ func content(t *testing.T, open func() store.Store) {
 		"16MiB": {Bytes: large}, "16MiB-blob": {Bytes: large, Binary: true},
 	} {
 		uri := "content:" + strings.ReplaceAll(name, " ", "")
-		if _, err := s.Create(ctx, store.Resource{URI: uri, Name: "n"}, c, store.Once{}); err != nil {
+		if _, err := s.Create(ctx, store.Resource{URI: uri, Name: "n"}, c, database.Key{}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -223,10 +224,10 @@ func content(t *testing.T, open func() store.Store) {
 	if _, got, err := s.Read(ctx, "", "content:16MiB", func(int64) error { return full }); !errors.Is(err, full) || got.Bytes != nil {
 		t.Errorf("not admitted: %d bytes, %v", len(got.Bytes), err)
 	}
-	_, err := s.Create(ctx, store.Resource{URI: "content:more", Name: "n"}, store.Content{Bytes: append(large, 'x')}, store.Once{})
+	_, err := s.Create(ctx, store.Resource{URI: "content:more", Name: "n"}, store.Content{Bytes: append(large, 'x')}, database.Key{})
 	refused(t, "one byte more", err, fault.TooLarge, "")
 	one := Text("x")
-	_, err = s.Update(ctx, "", "content:16MiB", 1, store.Change{Content: &one, Append: true}, store.Once{})
+	_, err = s.Update(ctx, "", "content:16MiB", 1, store.Change{Content: &one, Append: true}, database.Key{})
 	refused(t, "one byte appended", err, fault.TooLarge, "")
 }
 
@@ -236,7 +237,7 @@ func tenants(t *testing.T, open func() store.Store) {
 		Make(t, s, tenant, "x:1", "of "+tenant)
 	}
 	Make(t, s, "a", "x:2", "only a's")
-	if _, err := s.Delete(ctx, "b", "x:1", 0, store.Once{Caller: "c", Key: "k"}); err != nil {
+	if _, err := s.Delete(ctx, "b", "x:1", 0, database.Key{Tenant: "b", Caller: "c", Key: "k"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tenant := range []string{"", "a"} {
@@ -252,7 +253,7 @@ func tenants(t *testing.T, open func() store.Store) {
 		}
 	}
 	// A key is the tenant's own.
-	if _, err := s.Delete(ctx, "a", "x:1", 0, store.Once{Caller: "c", Key: "k"}); err != nil {
+	if _, err := s.Delete(ctx, "a", "x:1", 0, database.Key{Tenant: "a", Caller: "c", Key: "k"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Stat(ctx, "a", "x:1"); !fault.Is(err, fault.UnknownResource) {

@@ -7,18 +7,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/resource/store"
 )
 
 func repeated(t *testing.T, open func() store.Store) {
 	s, ctx := open(), t.Context()
-	once := func(key, digest string) store.Once {
-		return store.Once{Caller: "c", Key: key, Digest: []byte(digest)}
+	once := func(key, digest string) database.Key {
+		return database.Key{Caller: "c", Key: key, Digest: []byte(digest)}
 	}
-	create := func(o store.Once) (store.Resource, error) {
+	create := func(o database.Key) (store.Resource, error) {
 		return s.Create(ctx, store.Resource{URI: "r:1", Name: "n"}, Text("x"), o)
 	}
 	first, err := create(once("k1", "d1"))
@@ -54,18 +54,13 @@ func repeated(t *testing.T, open func() store.Store) {
 		}
 		same(t, "deleted", gone, changed)
 	}
-	if _, err := create(store.Once{Caller: "someone else", Key: "k1", Digest: []byte("other")}); err != nil {
+	if _, err := create(database.Key{Caller: "someone else", Key: "k1", Digest: []byte("other")}); err != nil {
 		t.Errorf("somebody else's key: %v", err)
 	}
 	if got := drain(t, s); got != "r:1 created 1, r:1 updated 2, r:1 deleted 2, r:1 created 1" {
 		t.Errorf("events: %s", got)
 	}
-	if err := s.Forget(ctx, time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = create(once("k1", "d1"))
-	refused(t, "after it was forgotten", err, fault.Conflict, `{"uri":"r:1","revision":1}`)
-	_, err = create(store.Once{Caller: "c", Key: strings.Repeat("k", 9000)})
+	_, err = create(database.Key{Caller: "c", Key: strings.Repeat("k", 9000)})
 	refused(t, "a long key", err, fault.InvalidParams, "")
 }
 
@@ -86,7 +81,7 @@ func contention(t *testing.T, open func() store.Store) {
 					return
 				}
 				next := Text(string(c.Bytes) + "x")
-				switch _, err := s.Update(ctx, "", "c:1", r.Revision, store.Change{Content: &next}, store.Once{}); {
+				switch _, err := s.Update(ctx, "", "c:1", r.Revision, store.Change{Content: &next}, database.Key{}); {
 				case err == nil:
 					done++
 				case fault.Is(err, fault.Conflict):
@@ -112,7 +107,7 @@ func sameKey(t *testing.T, open func() store.Store) {
 	for w := range 16 {
 		wg.Go(func() {
 			x := Text("x")
-			r, err := stores[w%2].Update(ctx, "", "k:1", 0, store.Change{Content: &x, Append: true}, store.Once{Key: "k", Digest: []byte("d")})
+			r, err := stores[w%2].Update(ctx, "", "k:1", 0, store.Change{Content: &x, Append: true}, database.Key{Key: "k", Digest: []byte("d")})
 			if err != nil || r.Revision != 2 {
 				t.Errorf("%+v %v", r, err)
 			}
@@ -132,15 +127,15 @@ func parallel(t *testing.T, open func() store.Store) {
 		wg.Go(func() {
 			for i := range 10 {
 				uri := fmt.Sprintf("w:%d/%d", w, i)
-				if _, err := s.Create(ctx, store.Resource{URI: uri, Name: "n"}, Text(uri), store.Once{}); err != nil {
+				if _, err := s.Create(ctx, store.Resource{URI: uri, Name: "n"}, Text(uri), database.Key{}); err != nil {
 					t.Error(err)
 				}
 				y := Text(" again")
-				if _, err := s.Update(ctx, "", uri, 1, store.Change{Content: &y, Append: true}, store.Once{}); err != nil {
+				if _, err := s.Update(ctx, "", uri, 1, store.Change{Content: &y, Append: true}, database.Key{}); err != nil {
 					t.Error(err)
 				}
 				if i%2 == 0 {
-					if _, err := s.Delete(ctx, "", uri, 2, store.Once{}); err != nil {
+					if _, err := s.Delete(ctx, "", uri, 2, database.Key{}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -163,7 +158,7 @@ func relay(t *testing.T, open func() store.Store) {
 	}
 	title, x := "T", Text("x")
 	for _, c := range []store.Change{{Content: &x}, {Title: &title}} {
-		if _, err := s.Update(ctx, "t", "e:1", 0, c, store.Once{}); err != nil {
+		if _, err := s.Update(ctx, "t", "e:1", 0, c, database.Key{}); err != nil {
 			t.Fatal(err)
 		}
 	}

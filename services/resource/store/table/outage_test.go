@@ -29,7 +29,7 @@ func away(t *testing.T, s store.Store, what string) {
 	least := time.Hour // of the tries: the machine may stand still in one
 	for range 5 {
 		begin := time.Now()
-		_, err := s.Create(t.Context(), store.Resource{URI: "x:1", Name: "n"}, storetest.Text("x"), store.Once{})
+		_, err := s.Create(t.Context(), store.Resource{URI: "x:1", Name: "n"}, storetest.Text("x"), database.Key{})
 		least = min(least, time.Since(begin))
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Reason != fault.Unavailable || f.Executed != fault.No || f.RetryAfter == 0 {
@@ -97,7 +97,7 @@ func servedAgain(t *testing.T, server *databasetest.Server, s store.Store, round
 	for n := range outageCallers {
 		wg.Go(func() {
 			for {
-				_, err := s.Create(t.Context(), store.Resource{URI: fmt.Sprintf("d8:%d/%d", round, n), Name: "n"}, storetest.Text("x"), store.Once{})
+				_, err := s.Create(t.Context(), store.Resource{URI: fmt.Sprintf("d8:%d/%d", round, n), Name: "n"}, storetest.Text("x"), database.Key{})
 				answers.Add(1)
 				if err == nil {
 					done.Add(1)
@@ -144,7 +144,7 @@ func TestKilledUnderWrites(t *testing.T) {
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					uri := fmt.Sprintf("k:%d", count.Add(1))
-					_, err := s.Create(t.Context(), store.Resource{URI: uri, Name: "n"}, storetest.Text("x"), store.Once{})
+					_, err := s.Create(t.Context(), store.Resource{URI: uri, Name: "n"}, storetest.Text("x"), database.Key{})
 					executed := fault.Yes
 					if err != nil {
 						executed = fault.From(err).Executed
@@ -207,7 +207,7 @@ func TestNoFreeConnection(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			y := storetest.Text("y")
-			if _, err := s.Update(t.Context(), "", "x:1", 0, store.Change{Content: &y}, store.Once{}); err != nil {
+			if _, err := s.Update(t.Context(), "", "x:1", 0, store.Change{Content: &y}, database.Key{}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -226,7 +226,7 @@ func TestNoFreeConnection(t *testing.T) {
 	least := time.Hour
 	for try := 0; try < 3 && least > 250*time.Millisecond+slack; try++ { // the machine may stand still in one
 		begin := time.Now()
-		_, err := s.Create(t.Context(), store.Resource{URI: "x:2", Name: "n"}, storetest.Text("x"), store.Once{})
+		_, err := s.Create(t.Context(), store.Resource{URI: "x:2", Name: "n"}, storetest.Text("x"), database.Key{})
 		if least = min(least, time.Since(begin)); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%v", err)
 		}
@@ -265,16 +265,16 @@ func TestLostTransactions(t *testing.T) {
 		IF nextval('attempts') % 3 <> 0 THEN RAISE EXCEPTION 'lost' USING ERRCODE = TG_ARGV[0]; END IF; RETURN NEW; END $$;
 		CREATE TRIGGER lose BEFORE UPDATE ON resource FOR EACH ROW EXECUTE FUNCTION lose('40001')`)
 	title := "T"
-	if r, err := s.Update(t.Context(), "", "x:1", 1, store.Change{Title: &title}, store.Once{}); err != nil || r.Revision != 2 {
+	if r, err := s.Update(t.Context(), "", "x:1", 1, store.Change{Title: &title}, database.Key{}); err != nil || r.Revision != 2 {
 		t.Errorf("the third attempt should do: %+v %v", r, err)
 	}
 	exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = '40P01'; END $$`)
-	_, err := s.Update(t.Context(), "", "x:1", 2, store.Change{Title: &title}, store.Once{})
+	_, err := s.Update(t.Context(), "", "x:1", 2, store.Change{Title: &title}, database.Key{})
 	if f := fault.From(err); f.Reason != fault.Unavailable || f.Executed != fault.No {
 		t.Errorf("always lost: %v", err)
 	}
 	exec(`CREATE OR REPLACE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '25006'; END $$`)
-	if _, err := s.Update(t.Context(), "", "x:1", 2, store.Change{Title: &title}, store.Once{}); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Update(t.Context(), "", "x:1", 2, store.Change{Title: &title}, database.Key{}); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("read-only: %v", err)
 	}
 	if r, err := s.Stat(t.Context(), "", "x:1"); err != nil || r.Revision != 2 {

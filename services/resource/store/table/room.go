@@ -11,19 +11,17 @@ import (
 )
 
 // Limits bound what one tenant keeps; zero is no bound. Several processes on one
-// database may exceed them by what they write within recount, or recountCalls.
+// database may exceed them by what they write within recount.
 type Limits struct {
 	// Bytes are those of contents, names, descriptions and all else of the resources.
 	Resources, Bytes int64
-	// Calls are the writes with an idempotency key that are remembered.
-	Calls int64
+	// Keys are those of writes with an idempotency key; see database.KeyLimits.
+	Keys database.KeyLimits
 }
 
 const (
 	// recount is how long a count is believed, with this process's own writes added.
 	recount = 10 * time.Second
-	// recountCalls is that of Calls, which are remembered for a day.
-	recountCalls = 10 * time.Minute
 	// maxCounted bounds the tenants whose counts are remembered.
 	maxCounted = 4096
 )
@@ -34,7 +32,6 @@ type room struct {
 
 	mu    sync.Mutex
 	kept  map[string]*kept
-	calls map[string]*kept
 	clock func() time.Time
 }
 
@@ -46,14 +43,14 @@ func bytesOf(r store.Resource, annotations string) int64 {
 const sizes = `size + octet_length(uri) + octet_length(name) + octet_length(title) + octet_length(description) + octet_length(mime_type) + octet_length(annotations)`
 
 type kept struct {
-	resources, bytes, calls int64
-	counted                 time.Time
+	resources, bytes int64
+	counted          time.Time
 }
 
 // take makes room for what a write has added, in the write's transaction. What makes a
 // tenant's share smaller is always let through.
 func (r *room) take(ctx context.Context, tx database.Tx, tenant string, resources, bytes int64) error {
-	if r.limits == (Limits{}) || resources == 0 && bytes == 0 {
+	if r.limits.Resources == 0 && r.limits.Bytes == 0 || resources == 0 && bytes == 0 {
 		return nil
 	}
 	if known, err := r.add(tenant, resources, bytes); known {
@@ -81,31 +78,6 @@ func with(all map[string]*kept, tenant string, now *kept) map[string]*kept {
 	}
 	all[tenant] = now
 	return all
-}
-
-// call makes room for one write with a key, in its transaction.
-func (r *room) call(ctx context.Context, tx database.Tx, tenant string) error {
-	if r.limits.Calls == 0 {
-		return nil
-	}
-	r.mu.Lock()
-	now := r.calls[tenant]
-	r.mu.Unlock()
-	if now == nil || r.clock().Sub(now.counted) > recountCalls {
-		now = &kept{counted: r.clock()}
-		if _, err := database.One(ctx, tx, `SELECT count(*) FROM resource_call WHERE tenant = $1`, []any{tenant}, &now.calls); err != nil {
-			return err
-		}
-		now.calls-- // this one
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls = with(r.calls, tenant, now)
-	if now.calls >= r.limits.Calls {
-		return fault.New(fault.RateLimited, "at most %d writes with an idempotency key are remembered for a tenant, each for a day; write without one, or later", r.limits.Calls)
-	}
-	now.calls++
-	return nil
 }
 
 func (r *room) add(tenant string, resources, bytes int64) (known bool, err error) {

@@ -20,6 +20,7 @@ var files embed.FS
 // Table is a store.Store.
 type Table struct {
 	db   database.Database
+	keys *database.Keys
 	now  func() time.Time
 	room *room
 }
@@ -46,7 +47,12 @@ func Open(ctx context.Context, cfg database.Config, limits Limits) (*Table, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Table{db: db, now: time.Now, room: &room{limits: limits, clock: time.Now}}, nil
+	keys, err := database.OpenKeys(ctx, db, cfg.Owner, limits.Keys)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return &Table{db: db, keys: keys, now: time.Now, room: &room{limits: limits, clock: time.Now}}, nil
 }
 
 // StoreID is the id of the data: see database.StoreID.

@@ -84,22 +84,22 @@ func TestH1RoomOfATenant(t *testing.T) {
 			about := func(uri string) int64 { return int64(len(uri) + len("n") + len("text/plain") + len("null")) }
 			cfg := place(t)
 			cfg.Wait = patient
-			s := openWithin(t, cfg, table.Limits{Resources: 4, Bytes: 1000 + about("memo://keyed") + 3*about("memo://00"), Calls: 5})
-			create := func(tenant, uri string, size int, once store.Once) error {
+			s := openWithin(t, cfg, table.Limits{Resources: 4, Bytes: 1000 + about("memo://keyed") + 3*about("memo://00"), Keys: database.KeyLimits{Keys: 10}})
+			create := func(tenant, uri string, size int, once database.Key) error {
 				_, err := s.Create(t.Context(), store.Resource{Tenant: tenant, URI: uri, Name: "n", MIMEType: "text/plain"}, storetest.Text(strings.Repeat("x", size)), once)
 				return err
 			}
 			update := func(uri string, size int) error {
-				_, err := s.Update(t.Context(), "a", uri, 0, store.Change{Content: &store.Content{Bytes: make([]byte, size), Binary: true}}, store.Once{})
+				_, err := s.Update(t.Context(), "a", uri, 0, store.Change{Content: &store.Content{Bytes: make([]byte, size), Binary: true}}, database.Key{})
 				return err
 			}
-			once := store.Once{Caller: "c", Key: "k", Digest: []byte("d")}
+			once := database.Key{Tenant: "a", Caller: "c", Key: "k", Digest: []byte("d")}
 			if err := create("a", "memo://keyed", 100, once); err != nil {
 				t.Fatal(err)
 			}
 			all := make(chan error, 20)
 			for i := range cap(all) {
-				go func() { all <- create("a", fmt.Sprintf("memo://%02d", i), 100, store.Once{}) }()
+				go func() { all <- create("a", fmt.Sprintf("memo://%02d", i), 100, database.Key{}) }()
 			}
 			made := 0
 			for range cap(all) {
@@ -114,13 +114,13 @@ func TestH1RoomOfATenant(t *testing.T) {
 			if err != nil || made != 3 || len(page) != 4 {
 				t.Fatalf("%d of 20 were created, %d are there, %v", made, len(page), err)
 			}
-			if err := create("b", "memo://x", 900, store.Once{}); err != nil {
+			if err := create("b", "memo://x", 900, database.Key{}); err != nil {
 				t.Errorf("another tenant: %v", err)
 			}
 			if err := create("a", "memo://keyed", 100, once); err != nil {
 				t.Errorf("a repetition of what was done: %v", err)
 			}
-			if err := create("a", "memo://keyed", 100, store.Once{}); !fault.Is(err, fault.Conflict) {
+			if err := create("a", "memo://keyed", 100, database.Key{}); !fault.Is(err, fault.Conflict) {
 				t.Errorf("a URI that is taken: %v", err)
 			}
 			if err := update("memo://keyed", 701); !fault.Is(err, fault.TooLarge) {
@@ -130,7 +130,7 @@ func TestH1RoomOfATenant(t *testing.T) {
 				t.Errorf("an update up to the bytes: %v", err)
 			}
 			describe := func(text string) error {
-				_, err := s.Update(t.Context(), "a", "memo://keyed", 0, store.Change{Description: &text}, store.Once{})
+				_, err := s.Update(t.Context(), "a", "memo://keyed", 0, store.Change{Description: &text}, database.Key{})
 				return err
 			}
 			if err := describe("x"); !fault.Is(err, fault.TooLarge) {
@@ -142,15 +142,15 @@ func TestH1RoomOfATenant(t *testing.T) {
 			if err := describe(strings.Repeat("x", 100)); err != nil {
 				t.Errorf("a description in that room: %v", err)
 			}
-			if _, err := s.Delete(t.Context(), "a", "memo://keyed", 0, store.Once{}); err != nil {
+			if _, err := s.Delete(t.Context(), "a", "memo://keyed", 0, database.Key{}); err != nil {
 				t.Errorf("delete: %v", err)
 			}
-			if err := create("a", "memo://again", 100, store.Once{}); err != nil {
+			if err := create("a", "memo://again", 100, database.Key{}); err != nil {
 				t.Errorf("after a delete: %v", err)
 			}
 			// Each write with a key leaves a row for a day, one that deletes too.
 			keyed := func(tenant string, n int) error {
-				_, err := s.Update(t.Context(), tenant, "memo://again", 0, store.Change{Title: new(string)}, store.Once{Caller: "c", Key: fmt.Sprint("n", n), Digest: []byte("d")})
+				_, err := s.Update(t.Context(), tenant, "memo://again", 0, store.Change{Title: new(string)}, database.Key{Tenant: tenant, Caller: "c", Key: fmt.Sprint("n", n), Digest: []byte("d")})
 				return err
 			}
 			for n := range 4 {
@@ -164,7 +164,7 @@ func TestH1RoomOfATenant(t *testing.T) {
 			if err := keyed("a", 3); err != nil {
 				t.Errorf("a repetition: %v", err)
 			}
-			if err := create("b", "memo://again", 1, store.Once{Caller: "c", Key: "k", Digest: []byte("d")}); err != nil {
+			if err := create("b", "memo://again", 1, database.Key{Tenant: "b", Caller: "c", Key: "k", Digest: []byte("d")}); err != nil {
 				t.Errorf("another tenant: %v", err)
 			}
 		})

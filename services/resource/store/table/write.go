@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 )
 
 // Create adds a resource.
-func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, once store.Once) (store.Resource, error) {
+func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, key database.Key) (store.Resource, error) {
 	r.Size, r.Binary, r.Revision = int64(len(c.Bytes)), c.Binary, 1
 	r.Created = t.now().UTC().Truncate(time.Microsecond)
 	r.Updated = r.Created
@@ -23,7 +22,7 @@ func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, o
 	if err := c.Check(); err != nil {
 		return store.Resource{}, err
 	}
-	return t.write(ctx, r.Tenant, once, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
+	return database.WriteOnce(ctx, t.keys, key, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
 		annotations, err := encode(r.Annotations)
 		if err != nil {
 			return r, err
@@ -52,13 +51,13 @@ func (t *Table) Create(ctx context.Context, r store.Resource, c store.Content, o
 }
 
 // Update changes a resource.
-func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, c store.Change, once store.Once) (store.Resource, error) {
+func (t *Table) Update(ctx context.Context, tenant, uri string, expected int64, c store.Change, key database.Key) (store.Resource, error) {
 	if c.Content != nil {
 		if err := c.Content.Check(); err != nil {
 			return store.Resource{}, err
 		}
 	}
-	return t.write(ctx, tenant, once, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
+	return database.WriteOnce(ctx, t.keys, key, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
 		was, err := t.expect(ctx, tx, tenant, uri, expected)
 		if err != nil {
 			return was, err
@@ -131,8 +130,8 @@ func joined(ctx context.Context, tx database.Tx, was store.Resource, c store.Cha
 }
 
 // Delete removes a resource.
-func (t *Table) Delete(ctx context.Context, tenant, uri string, expected int64, once store.Once) (store.Resource, error) {
-	return t.write(ctx, tenant, once, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
+func (t *Table) Delete(ctx context.Context, tenant, uri string, expected int64, key database.Key) (store.Resource, error) {
+	return database.WriteOnce(ctx, t.keys, key, func(ctx context.Context, tx database.Tx) (store.Resource, error) {
 		r, err := t.expect(ctx, tx, tenant, uri, expected)
 		if err != nil {
 			return r, err
@@ -165,76 +164,6 @@ func event(ctx context.Context, tx database.Tx, r store.Resource, kind string, l
 	_, err := tx.Exec(ctx, `INSERT INTO resource_event (tenant, uri, kind, revision, listed) VALUES ($1, $2, $3, $4, $5)`,
 		r.Tenant, r.URI, kind, r.Revision, listed)
 	return err
-}
-
-// write does what a write does once, in one transaction with the note that it
-// was done.
-func (t *Table) write(ctx context.Context, tenant string, once store.Once, do func(context.Context, database.Tx) (store.Resource, error)) (r store.Resource, err error) {
-	if len(once.Key) > store.MaxURI || len(once.Caller) > store.MaxTenant || len(tenant) > store.MaxTenant {
-		return r, fault.New(fault.InvalidParams, "the idempotency key has %d bytes; the limit is %d", len(once.Key), store.MaxURI)
-	}
-	again := false
-	err = t.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
-		if once.Key == "" {
-			r, err = do(ctx, tx)
-			return err
-		}
-		// Who comes second waits here for who came first.
-		n, err := tx.Exec(ctx, `INSERT INTO resource_call (tenant, caller, call_key, digest, answer, at) VALUES ($1, $2, $3, $4, '', $5) ON CONFLICT DO NOTHING`,
-			tenant, once.Caller, once.Key, some(once.Digest), t.now().UnixMicro())
-		if err != nil {
-			return err
-		}
-		if again = n == 0; again {
-			r, err = answered(ctx, tx, tenant, once)
-			return err
-		}
-		if r, err = do(ctx, tx); err != nil {
-			return err
-		}
-		if err := t.room.call(ctx, tx, tenant); err != nil {
-			return err
-		}
-		answer, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `UPDATE resource_call SET answer = $4 WHERE tenant = $1 AND caller = $2 AND call_key = $3`, tenant, once.Caller, once.Key, string(answer))
-		return err
-	})
-	if err != nil {
-		return store.Resource{}, err
-	}
-	if again && once.Replayed != nil {
-		once.Replayed()
-	}
-	return r, nil
-}
-
-// answered is what the first write of a key returned.
-func answered(ctx context.Context, tx database.Tx, tenant string, once store.Once) (r store.Resource, err error) {
-	var digest []byte
-	var answer string
-	found, err := database.One(ctx, tx, `SELECT digest, answer FROM resource_call WHERE tenant = $1 AND caller = $2 AND call_key = $3`,
-		[]any{tenant, once.Caller, once.Key}, &digest, &answer)
-	switch {
-	case err != nil:
-		return r, err
-	case !found:
-		// Forgotten in this moment, a day after.
-		return r, fault.New(fault.Unavailable, "the first call with this idempotency key is being forgotten; try again")
-	case !bytes.Equal(digest, once.Digest):
-		return r, store.KeyReused()
-	}
-	return r, json.Unmarshal([]byte(answer), &r)
-}
-
-// Forget removes old notes of writes.
-func (t *Table) Forget(ctx context.Context, before time.Time) error {
-	return t.db.Write(ctx, func(ctx context.Context, tx database.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM resource_call WHERE at < $1`, before.UnixMicro())
-		return err
-	})
 }
 
 // some is never NULL.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
 )
@@ -200,7 +201,7 @@ func concurrent(t *testing.T, open Open) {
 func keys(t *testing.T, open Open) {
 	s := open(t)
 	keyed := func(scope, key, digest string, c store.Change) store.Change {
-		c.Once = store.Key{Scope: scope, Key: key, Digest: digest}
+		c.Once = database.Key{Caller: scope, Key: key, Digest: []byte(digest)}
 		return c
 	}
 	first := write(t, s, keyed("ada", "k", "d", change("p", 0, "1")))
@@ -219,17 +220,17 @@ func keys(t *testing.T, open Open) {
 func keyOfFailure(t *testing.T, open Open) {
 	s := open(t)
 	c := change("p", 7, "1")
-	c.Once = store.Key{Scope: "ada", Key: "k", Digest: "d"}
+	c.Once = database.Key{Caller: "ada", Key: "k", Digest: []byte("d")}
 	_, err := s.Write(t.Context(), c)
 	refused(t, err, fault.UnknownPrompt, "p")
-	c.Seen, c.Once.Digest = 0, "another" // the key is free: nothing was done with it
+	c.Seen, c.Once.Digest = 0, []byte("another") // the key is free: nothing was done with it
 	write(t, s, c)
 }
 
 func concurrentKeys(t *testing.T, open Open) {
 	stores := []store.Store{open(t), open(t)}
 	c := change("p", 0, "1")
-	c.Once = store.Key{Scope: "ada", Key: "k", Digest: "d"}
+	c.Once = database.Key{Caller: "ada", Key: "k", Digest: []byte("d")}
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {

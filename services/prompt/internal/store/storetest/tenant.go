@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/busbar-mcp/busbar/libs/database"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
 )
@@ -74,7 +75,7 @@ func tenants(t *testing.T, open Open) {
 		t.Errorf("a tenant's change makes everybody's prompts revision %d, not %d", now, revision)
 	}
 	once := of("acme", change("kept", 0, "1"))
-	once.Once = store.Key{Scope: "ada", Key: "k", Digest: "d"}
+	once.Once = database.Key{Caller: "ada", Key: "k", Digest: []byte("d")}
 	write(t, s, once)
 	if again := write(t, s, once); again.Tenant != "acme" || again.Author != "ada" || again.Deleted {
 		t.Errorf("repeated: %+v", again)

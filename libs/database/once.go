@@ -1,0 +1,250 @@
+package database
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// Call is what Once needs to know of a call: a *service.Call.
+type Call interface {
+	// Tool is the name of the tool that is called.
+	Tool() string
+	// Tenant and Principal say whose the key is.
+	Tenant() string
+	Principal() string
+	// IdempotencyKey is empty for a call without one.
+	IdempotencyKey() string
+	// Replayed is told that nothing ran, and that the answer is an earlier call's.
+	Replayed()
+}
+
+// Key is the idempotency key of one write. The zero value is for a write without one.
+type Key struct {
+	// Tenant and Caller say whose key it is: nobody else's has anything to do with it.
+	Tenant, Caller, Key string
+	// Digest stands for what the write is to do.
+	Digest []byte
+	// Replayed, unless nil, is called before a write returns what an earlier one did.
+	Replayed func()
+}
+
+// Bounds of a Key, in bytes.
+const (
+	maxKeyText = 2048
+	maxKeyName = 256
+)
+
+// KeyOf is the key of a call whose arguments are in, which marshals to JSON.
+func KeyOf(call Call, in any) (Key, error) {
+	if call.IdempotencyKey() == "" {
+		return Key{}, nil
+	}
+	arguments, err := json.Marshal(in, json.Deterministic(true))
+	if err != nil {
+		return Key{}, err
+	}
+	digest := sha256.Sum256(append([]byte(call.Tool()+"\n"), arguments...))
+	return Key{Tenant: column(call.Tenant()), Caller: column(call.Principal()), Key: call.IdempotencyKey(), Digest: digest[:], Replayed: call.Replayed}, nil
+}
+
+// column is a name as every database takes it: itself, or a digest of one that is too long
+// or no text. No name that is kept as it is looks like a digest.
+func column(name string) string {
+	const mark = "\x7f"
+	if len(name) <= maxKeyName && utf8.ValidString(name) && !strings.ContainsAny(name, "\x00"+mark) {
+		return name
+	}
+	digest := sha256.Sum256([]byte(name))
+	return mark + hex.EncodeToString(digest[:])
+}
+
+// Once makes the change of a tool call in a transaction, once for each idempotency key of a
+// caller. The key and the answer are kept in that transaction: a repeated call returns the
+// first one's answer, whatever died in between, and runs nothing. The tool says KeepsKeys,
+// so that edges ask again where an answer was lost.
+//
+// in are the call's arguments; the same key with others, or for another tool, is a
+// *fault.Error with reason Conflict. f makes the change and returns the answer, which
+// marshals to JSON. An error of f leaves nothing behind, and the key free. f may run again
+// after a failure that a repetition mends, as in Database.Write, and must have no effect
+// elsewhere. A call without a key runs each time.
+//
+// Errors are those of Database.Write. Where nobody could look whether an earlier call with
+// the key ran, Executed is unknown.
+func Once[Out any](ctx context.Context, k *Keys, call Call, in any, f func(context.Context, Tx) (Out, error)) (Out, error) {
+	key, err := KeyOf(call, in)
+	if err != nil {
+		var none Out
+		return none, err
+	}
+	return WriteOnce(ctx, k, key, f)
+}
+
+// WriteOnce is Once for code that has the key of a call and not the call, such as a store.
+func WriteOnce[Out any](ctx context.Context, k *Keys, key Key, f func(context.Context, Tx) (Out, error)) (Out, error) {
+	var out, none Out
+	if key.Key == "" {
+		err := k.db.Write(ctx, func(ctx context.Context, tx Tx) (err error) {
+			out, err = f(ctx, tx)
+			return err
+		})
+		if err != nil {
+			return none, err
+		}
+		return out, nil
+	}
+	if len(key.Key) > maxKeyText || len(key.Caller) > maxKeyName || len(key.Tenant) > maxKeyName {
+		return none, fault.New(fault.InvalidParams, "an idempotency key has at most %d bytes, the names of its caller and tenant at most %d each", maxKeyText, maxKeyName)
+	}
+	w := &onceWriting{keys: k, key: key}
+	err := w.settled(ctx, func(ctx context.Context, tx Tx) (answer []byte, err error) {
+		if out, err = f(ctx, tx); err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	})
+	switch {
+	case err != nil:
+		return none, err
+	case w.earlier == nil:
+		k.kept(key, w.size)
+		return out, nil
+	}
+	out = none
+	if err := json.Unmarshal(w.earlier, &out); err != nil {
+		return none, fault.New(fault.Internal, "the answer of the earlier call with this idempotency key cannot be read").Ran(fault.Yes).Because(err)
+	}
+	if !w.own && key.Replayed != nil {
+		key.Replayed()
+	}
+	return out, nil
+}
+
+// onceWriting is one write with a key.
+type onceWriting struct {
+	keys *Keys
+	key  Key
+	// at is when its record is from, in microseconds since the Unix epoch; it tells the
+	// write's own record from that of another one.
+	at int64
+	// known says that the transaction has found out whether the key was used; no error says
+	// "no" before.
+	known bool
+	// earlier is the answer that was kept; nil if the write was made now. own says that the
+	// write itself kept it, in a commit that nobody heard of.
+	earlier []byte
+	own     bool
+	// size is how many bytes of the answer are kept.
+	size int
+}
+
+const (
+	// settleTime is how long a commit that was not answered is asked for again: as long as
+	// Postgres takes to start again after a crash, and less than an edge waits.
+	settleTime = 3 * time.Second
+	settleWait = 50 * time.Millisecond
+)
+
+// settled makes the write. A commit that was not answered is settled by making it again:
+// the key says whether the first one is there.
+func (w *onceWriting) settled(ctx context.Context, f func(context.Context, Tx) ([]byte, error)) error {
+	err := w.write(ctx, f)
+	if !inCommit(err) {
+		return err
+	}
+	until := time.Now().Add(settleTime)
+	for lost := err; ; {
+		select {
+		case <-ctx.Done():
+			return lost
+		case <-time.After(settleWait):
+		}
+		if err = w.write(ctx, f); !fault.Is(err, fault.Unavailable) {
+			return err
+		}
+		if time.Now().After(until) {
+			return lost
+		}
+	}
+}
+
+// inCommit reports whether a commit was not answered.
+func inCommit(err error) bool { return errors.As(err, new(doubt)) }
+
+// write is one attempt.
+func (w *onceWriting) write(ctx context.Context, f func(context.Context, Tx) ([]byte, error)) error {
+	k := w.keys
+	err := k.db.Write(ctx, func(ctx context.Context, tx Tx) error {
+		w.known, w.earlier = false, nil
+		now, oldest := k.now().UnixMicro(), k.now().Add(-k.limits.Life).UnixMicro()
+		// A second call with the key waits here for the first. A record that is too old counts
+		// as none.
+		n, err := tx.Exec(ctx, `INSERT INTO `+k.table+` AS old (tenant, caller, call_key, digest, answer, at) VALUES ($1, $2, $3, $4, '', $5)
+			ON CONFLICT (tenant, caller, call_key) DO UPDATE SET digest = excluded.digest, answer = '', at = excluded.at WHERE old.at < $6`,
+			w.key.Tenant, w.key.Caller, w.key.Key, append([]byte{}, w.key.Digest...), now, oldest) // never NULL
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return w.answered(ctx, tx)
+		}
+		w.known, w.at = true, now
+		if err := k.admit(ctx, tx, w.key); err != nil {
+			return err
+		}
+		answer, err := f(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if !k.keeps(w.key, len(answer)) {
+			answer = nil // only that it ran
+		}
+		w.size = len(answer)
+		if _, err := tx.Exec(ctx, `UPDATE `+k.table+` SET answer = $4 WHERE tenant = $1 AND caller = $2 AND call_key = $3`,
+			w.key.Tenant, w.key.Caller, w.key.Key, string(answer)); err != nil {
+			return err
+		}
+		return k.sweep(ctx, tx, oldest)
+	})
+	var said *fault.Error
+	if !w.known && errors.As(err, &said) && said.Executed == fault.No {
+		told := *said.Ran(fault.Unknown)
+		told.Message += "; whether an earlier call with this idempotency key ran is not known: ask again with the same key"
+		return &told
+	}
+	return err
+}
+
+// answered reads what an earlier write with the key came to.
+func (w *onceWriting) answered(ctx context.Context, tx Tx) error {
+	var digest []byte
+	var answer string
+	var at int64
+	found, err := One(ctx, tx, `SELECT digest, answer, at FROM `+w.keys.table+` WHERE tenant = $1 AND caller = $2 AND call_key = $3`,
+		[]any{w.key.Tenant, w.key.Caller, w.key.Key}, &digest, &answer, &at)
+	switch {
+	case err != nil:
+		return err
+	case !found: // forgotten in this moment
+		return fault.New(fault.Unavailable, "the earlier call with this idempotency key is just being forgotten; ask again")
+	}
+	w.known = true
+	switch {
+	case !bytes.Equal(digest, w.key.Digest):
+		return fault.New(fault.Conflict, "the idempotency key was used for another call; take a new key for each call")
+	case answer == "":
+		return fault.New(fault.ResultTooLarge, "the call with this idempotency key ran, and its result is too large to be kept, or there was no room to keep it")
+	}
+	w.earlier, w.own = []byte(answer), w.at == at
+	return nil
+}

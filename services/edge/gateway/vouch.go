@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
+)
+
+// vouch makes the refusal of a call with an idempotency key speak of the key. Inside the
+// chain, executed says whether this call ran. A client that repeats a call wants to know
+// more: whether any call with the key ran. So "no" passes only where the record of the
+// key was read and shows that none had begun, or where nothing can have run under the key
+// (ADR 0096). The audit trail, which is inside, keeps what this call did.
+func vouch(cfg *Config) link {
+	if cfg.Deduplicator == nil {
+		return nil
+	}
+	return func(next handler) handler {
+		return func(ctx context.Context, r *run) (*Answer, error) {
+			answer, err := next(ctx, r)
+			if nothingRan(err) {
+				r.unrun = true
+				err = r.ofKey(ctx, cfg.Deduplicator, fault.From(err))
+			}
+			return answer, err
+		}
+	}
+}
+
+// hasKey reports whether executed has to speak of an idempotency key.
+func (r *run) hasKey() bool { return r.IdempotencyKey != "" && r.Method == mcp.MethodToolsCall }
+
+// ranNot reports whether this very call failed before it ran, whatever was done under
+// its key.
+func (r *run) ranNot(err error) bool { return r.unrun || nothingRan(err) }
+
+// ofKey is the refusal of a call that did not run, with what is known of its key.
+func (r *run) ofKey(ctx context.Context, d Deduplicator, f *fault.Error) error {
+	switch t := r.Target.Tool; {
+	case r.keyRead: // the Deduplicator has spoken of the key already
+		return f
+	case r.Payer == "": // nobody was let in, and nobody's key is meant
+		return f
+	case mcp.CheckIdempotencyKey(r.IdempotencyKey) != nil: // no call was ever let in with it
+		return f
+	case t != nil && !r.Writes(): // it has no effect, whatever ran
+		return f
+	case t != nil && t.KeepsKeys && r.Ran.Answered: // its service has looked
+		return f
+	case t != nil && t.KeepsKeys:
+		return speakingOf(f, fault.Unknown)
+	}
+	return speakingOf(f, d.Ran(ctx, r.View))
+}
+
+// speakingOf is a refusal that says what calls with the key did before.
+func speakingOf(f *fault.Error, earlier fault.Executed) error {
+	said := *f.Ran(earlier)
+	switch earlier {
+	case fault.Yes:
+		said.Message += "; an earlier call with this idempotency key ran: ask again with the same key for its answer"
+	case fault.Unknown:
+		said.Message += "; whether an earlier call with this idempotency key ran is not known: ask again with the same key"
+	}
+	return &said
+}
+
+// maxLooks bounds the records that are read at once to explain the refusals of one payer: a
+// flood of refused calls must not become a flood of reads.
+const maxLooks = 8
+
+// looks counts the reads that explain refusals, by payer.
+type looks struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// begin reports whether one more may begin.
+func (l *looks) begin(payer string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[payer] >= maxLooks {
+		return false
+	}
+	if l.of == nil {
+		l.of = map[string]int{}
+	}
+	l.of[payer]++
+	return true
+}
+
+func (l *looks) end(payer string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[payer]--; l.of[payer] == 0 {
+		delete(l.of, payer)
+	}
+}
+
+// Ran implements Deduplicator.
+func (k *Keys) Ran(ctx context.Context, v View) fault.Executed {
+	if !k.looks.begin(v.Payer) {
+		return fault.Unknown
+	}
+	defer k.looks.end(v.Payer)
+	// Not the client's time: a call that was refused for having none left has a key, too.
+	c := keyedOf(v)
+	o, _, err := k.outcomes.Find(context.WithoutCancel(ctx), c.at)
+	switch {
+	case err != nil:
+		return fault.Unknown
+	case o == nil:
+		return fault.No
+	case sameCall(o, c.same) && (o.Ran || o.Settled()):
+		return fault.Yes
+	case !sameCall(o, c.same) && v.Target.Tool != nil:
+		return fault.No // of another call. Without a target this one may have had another name.
+	}
+	return fault.Unknown
+}
