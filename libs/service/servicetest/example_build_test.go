@@ -53,6 +53,6 @@ func Example_build() {
 	stored, _ := os.ReadFile(filepath.Join(dir, "notes.txt"))
 	fmt.Print(string(stored))
 	// Output:
-	// "Hello, one bus"
+	// Hello, one bus
 	// Hello, one bus
 }
