@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
@@ -260,4 +261,27 @@ func Example_result() {
 	// Output:
 	// [{"type":"text","text":"see"},{"type":"resource_link","uri":"docs://1","name":"one","_meta":{"rank":1}}]
 	// {"example.com/source":"upstream"}
+}
+
+// Definitions that come from elsewhere are tried: what is wrong is left out, and named.
+func Example_try() {
+	type definition struct{ name, schema string }
+	s := service.New("bridge", quietly)
+	for _, d := range []definition{{"look", `{"type":"object"}`}, {"act", `{"type":"objekt"}`}} {
+		tool := service.Tool{Name: d.name, InputSchema: []byte(d.schema), Meta: map[string]any{"example.com/from": "upstream"}}
+		err := s.Try(func() {
+			s.AddTool(tool, func(_ context.Context, call *service.Call, arguments []byte) (*service.Result, error) {
+				return &service.Result{Content: []mcp.Content{mcp.Text(call.Name() + " " + string(arguments))}}, nil
+			})
+		})
+		if err != nil {
+			fmt.Println("left out:", strings.Split(err.Error(), ":")[0])
+		}
+	}
+	t := &example{}
+	defer t.end()
+	fmt.Println(servicetest.Start(t, s).Call("look", `{"at":7}`).Text)
+	// Output:
+	// left out: tool act
+	// look {"at":7}
 }
