@@ -27,7 +27,9 @@ func TestLogs(t *testing.T) {
 	of := logs.Of{Call: "ABCDEFGHIJ", Method: "tools/call", Name: "orders_place", Principal: "anna", Tenant: "shop"}
 	say := func() {
 		tap.Say(of, 4, true, "store", func() []byte { return []byte("\"a\\u001b[2Jb\u009b2Jc\u202ed\"") })
-		tap.Say(of, 5, false, "", func() []byte { return []byte(`{"msg":"not stored","order":7,"stack":["main.a (/a.go:1)","b\u001b[2J"]}`) })
+		tap.Say(of, 5, false, "", func() []byte {
+			return []byte(`{"msg":"not stored","order":7,"stack":["main.a (/a.go:1)","b\u001b[2J"]}`)
+		})
 	}
 	for name, form := range map[string]struct {
 		tail.Options
