@@ -2,9 +2,10 @@ module github.com/busbar-mcp/busbar/examples/hello
 
 go 1.26.0
 
-require github.com/busbar-mcp/busbar/libs v0.0.0
-
-require github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
+require (
+	github.com/busbar-mcp/busbar/libs v0.0.0
+	github.com/busbar-mcp/busbar/libs/service/servicetest v0.0.0
+)
 
 require (
 	github.com/KimMachineGun/automemlimit v0.7.5 // indirect
@@ -12,7 +13,7 @@ require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/busbar-mcp/busbar/gen v0.0.0 // indirect
-	github.com/busbar-mcp/busbar/libs/service/servicetest v0.0.0
+	github.com/busbar-mcp/busbar/libs/natsd v0.0.0 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
@@ -64,8 +65,6 @@ require (
 replace (
 	github.com/busbar-mcp/busbar/gen => ../../gen
 	github.com/busbar-mcp/busbar/libs => ../../libs
+	github.com/busbar-mcp/busbar/libs/natsd => ../../libs/natsd
+	github.com/busbar-mcp/busbar/libs/service/servicetest => ../../libs/service/servicetest
 )
-
-replace github.com/busbar-mcp/busbar/libs/natsd => ../../libs/natsd
-
-replace github.com/busbar-mcp/busbar/libs/service/servicetest => ../../libs/service/servicetest

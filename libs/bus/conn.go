@@ -244,12 +244,21 @@ func (cfg Config) proof() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
-// hosts is a list of server URLs without credentials. What is no URL is not
-// shown at all: there is no saying which part of it is the password.
+// serverURL reads the URL of a server, which may lack its scheme: foo is nats://foo.
+func serverURL(raw string) (*url.URL, error) {
+	raw = strings.TrimSpace(raw)
+	if !strings.Contains(raw, "://") {
+		raw = "nats://" + raw
+	}
+	return url.Parse(raw)
+}
+
+// hosts is a list of server URLs without credentials. Text that is not a URL is not
+// shown: it may hold a password.
 func hosts(urls string) string {
 	list := strings.Split(urls, ",")
 	for i, raw := range list {
-		u, err := url.Parse(strings.TrimSpace(raw))
+		u, err := serverURL(raw)
 		if err != nil || u.Host == "" {
 			list[i] = "?"
 			continue
@@ -262,11 +271,7 @@ func hosts(urls string) string {
 // checkURLs refuses what is no list of URLs, without showing it.
 func checkURLs(urls string) error {
 	for i, raw := range strings.Split(urls, ",") {
-		raw = strings.TrimSpace(raw)
-		if !strings.Contains(raw, "://") {
-			raw = "nats://" + raw
-		}
-		if u, err := url.Parse(raw); err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
+		if u, err := serverURL(raw); err != nil || u.Hostname() == "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 			return fmt.Errorf("URL %d of the NATS servers is malformed; it is not shown, as it may hold a password: "+
 				"write nats://user:password@host:4222, with characters such as / # ? %% @ in the password percent-encoded", i+1)
 		}

@@ -3,6 +3,10 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/sourcegraph/conc/panics"
@@ -44,8 +48,7 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	var body proto.Message
 	var err error
 	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
-		s.conn.log.ErrorContext(ctx, "handler panicked", "service", s.cfg.Service, "method", req.Method, "name", req.Name,
-			"call", req.Id, "panic", caught.Value, "stack", string(caught.Stack))
+		s.log(req).ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(caught.Value), "stack", stack(caught.Callers))
 		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 	}
 	s.served.Add(1)
@@ -61,13 +64,45 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
-		s.conn.log.ErrorContext(ctx, "handler failed", "service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id, "error", err)
+		s.log(req).ErrorContext(ctx, "handler failed", "error", err)
 		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
 		if !effective(req.Method) {
 			f = f.Ran(fault.No)
 		}
 	}
 	return nil, f
+}
+
+// log is where a request is logged that failed in a way that its caller is not told.
+func (s *Server) log(req *busv1.Request) *slog.Logger {
+	if s.cfg.Logger != nil {
+		return s.cfg.Logger(req)
+	}
+	return s.conn.log.With("service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id)
+}
+
+// maxFrames bounds a stack: a handler that calls itself without end has millions.
+const maxFrames = 32
+
+// stack lists the functions between a panic and the server that recovered from it, the
+// innermost first, each with its file and line.
+func stack(callers []uintptr) (all []string) {
+	frames := runtime.CallersFrames(callers)
+	raised := false // functions before the first one of the runtime are those that recovered
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasPrefix(f.Function, "runtime."):
+			raised = true
+		case strings.Contains(f.Function, "libs/bus.(*Server)."), len(all) == maxFrames:
+			return all
+		case raised:
+			all = append(all, fmt.Sprintf("%s (%s:%d)", f.Function, f.File, f.Line))
+		}
+		if !more {
+			return all
+		}
+	}
 }
 
 // effective reports whether a method may have an effect, so that it matters whether

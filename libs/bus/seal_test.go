@@ -203,6 +203,10 @@ func TestEndRefused(t *testing.T) {
 	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "does not answer; start it") {
 		t.Errorf("%v (%v)", err, ctx.Err())
 	}
+	_, err = bus.Connect(ctx, bus.Config{URL: "u:s3cret@127.0.0.1:1", EndRefused: true, Logger: bustest.Logger(t)})
+	if err == nil || !strings.HasPrefix(err.Error(), "NATS at nats://127.0.0.1:1 does not answer") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a URL without a scheme: %v", err)
+	}
 	// One that is away does no harm.
 	conn, err := bus.Connect(ctx, func() bus.Config {
 		cfg := f.Config(t, permission.Operator)

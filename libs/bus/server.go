@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,9 @@ type ServerConfig struct {
 	// Observe, unless nil, is told of every call and run of a task that a handler ended,
 	// with the terminal frame's body or why there is none. It must not block.
 	Observe func(ctx context.Context, req *busv1.Request, body proto.Message, f *fault.Error, took time.Duration)
+	// Logger, unless nil, is the log for a request whose handler panics, or fails in a way
+	// that its caller is not told. By default it is that of the connection.
+	Logger func(req *busv1.Request) *slog.Logger
 }
 
 const (

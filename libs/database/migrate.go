@@ -51,7 +51,7 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, engine stri
 	options = append(options, goose.WithTableName(owner+"_schema"), goose.WithDisableGlobalRegistry(true))
 	p, err := goose.NewProvider(dialect, db, migrations, options...)
 	if err != nil {
-		return fmt.Errorf("migrations of %s: %w", owner, err)
+		return fmt.Errorf("migrations of %s, which are *.sql in the directory %s or both of Config.Migrations: %w", owner, engine, err)
 	}
 	sources := p.ListSources()
 	known := sources[len(sources)-1].Version

@@ -1,20 +1,71 @@
 package lifecycle
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// logHandler writes a log, a line a record, whatever texts of others are in it.
-func logHandler(w io.Writer, level slog.Level, asJSON bool) slog.Handler {
+// logHandler writes a log, a line a record, whatever texts of others are in it. For a
+// person, who reads it on a terminal, the stack of a record stands below it.
+func logHandler(w io.Writer, level slog.Level, asJSON, person bool) slog.Handler {
+	w = oneLine{w}
 	options := &slog.HandlerOptions{Level: level}
-	if asJSON {
-		return slog.NewJSONHandler(oneLine{w}, options)
+	switch {
+	case asJSON:
+		return slog.NewJSONHandler(w, options)
+	case person:
+		return &below{slog.NewTextHandler(w, options), w, &sync.Mutex{}}
 	}
-	return slog.NewTextHandler(oneLine{w}, options)
+	return slog.NewTextHandler(w, options)
+}
+
+// below writes the attribute stack of a record, a []string, below the record: a line each,
+// indented, so that none can be taken for a record.
+type below struct {
+	slog.Handler
+	w  io.Writer
+	mu *sync.Mutex
+}
+
+// Handle implements slog.Handler.
+func (b *below) Handle(ctx context.Context, r slog.Record) error {
+	var stack []string
+	rest := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if lines, is := a.Value.Any().([]string); is && a.Key == "stack" {
+			stack = append(stack, lines...)
+		} else {
+			rest.AddAttrs(a)
+		}
+		return true
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.Handler.Handle(ctx, rest); err != nil || len(stack) == 0 {
+		return err
+	}
+	var text strings.Builder
+	for _, line := range stack {
+		text.WriteString("    " + strings.ReplaceAll(line, "\n", `\n`) + "\n")
+	}
+	_, err := io.WriteString(b.w, text.String())
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (b *below) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &below{b.Handler.WithAttrs(attrs), b.w, b.mu}
+}
+
+// WithGroup implements slog.Handler.
+func (b *below) WithGroup(name string) slog.Handler {
+	return &below{b.Handler.WithGroup(name), b.w, b.mu}
 }
 
 // oneLine writes records with an escape for each character that is not seen, or steers who

@@ -19,7 +19,7 @@ var hostile = []string{
 
 func hostileRecord(text string, asJSON bool) string {
 	var b bytes.Buffer
-	log := slog.New(logHandler(&b, slog.LevelDebug, asJSON))
+	log := slog.New(logHandler(&b, slog.LevelDebug, asJSON, true))
 	log.With("with", text).WithGroup("group").Error("tool "+text+" fails", "name", text, "error", errors.New(text), "any", struct{ Text string }{text}, text, "as a key", slog.Group("inner", "bytes", []byte(text)))
 	return b.String()
 }
@@ -67,4 +67,34 @@ func FuzzLogRecordIsOneLine(f *testing.F) {
 			t.Errorf("%q is logged as no JSON: %q", text, line)
 		}
 	})
+}
+
+// On a terminal the stack of a record stands below it, a line each; in a file and as JSON
+// the record remains one line.
+func TestStackBelowRecord(t *testing.T) {
+	t.Parallel()
+	stack := []string{"main.boom (/src/main.go:12)", "main.\nlevel=ERROR msg=forged\x1b[2J"}
+	for want, as := range map[string]struct{ json, person bool }{
+		"level=ERROR msg=\"it failed\" service=shop call=1 of.after=2\n    main.boom (/src/main.go:12)\n    main.\\nlevel=ERROR msg=forged\\u001b[2J\n":                          {person: true},
+		"level=ERROR msg=\"it failed\" service=shop call=1 of.stack=\"[main.boom (/src/main.go:12) main.\\nlevel=ERROR msg=forged\\x1b[2J]\" of.after=2\n":                       {},
+		`{"level":"ERROR","msg":"it failed","service":"shop","call":1,"of":{"stack":["main.boom (/src/main.go:12)","main.\nlevel=ERROR msg=forged\u001b[2J"],"after":2}}` + "\n": {json: true, person: true},
+	} {
+		var b bytes.Buffer
+		log := slog.New(logHandler(&b, slog.LevelInfo, as.json, as.person)).With("service", "shop", "call", 1).WithGroup("of")
+		log.Error("it failed", "stack", stack, "after", 2)
+		got := b.String()
+		if as.json {
+			got = "{" + got[strings.Index(got, `"level"`):]
+		} else {
+			got = got[strings.Index(got, "level="):]
+		}
+		if got != want {
+			t.Errorf("%+v:\n%s\nwant\n%s", as, got, want)
+		}
+		b.Reset()
+		log.Error("another", "stack", "text")
+		if strings.Count(b.String(), "\n") != 1 || !strings.Contains(b.String(), "text") {
+			t.Errorf("%+v: a stack of another type:\n%s", as, &b)
+		}
+	}
 }

@@ -73,8 +73,15 @@ type Flags struct {
 // to results, and to the protocol under stdio.
 func (f *Flags) AfterApply() error {
 	logsJSON.Store(f.LogJSON)
-	slog.SetDefault(slog.New(tracing.Log(logHandler(os.Stderr, f.LogLevel, f.LogJSON))))
+	slog.SetDefault(slog.New(tracing.Log(logHandler(os.Stderr, f.LogLevel, f.LogJSON, isTerminal(os.Stderr)))))
 	return nil
+}
+
+// isTerminal reports whether a person reads what is written to f. It takes any character
+// device for a terminal: on another one, such as /dev/null, nobody minds.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // logsJSON is whether the log of this process is JSON.
@@ -87,7 +94,7 @@ func Say(w io.Writer, level slog.Level, line string) {
 		fmt.Fprintln(w, line)
 		return
 	}
-	slog.New(logHandler(w, level, true)).Log(context.Background(), level, line)
+	slog.New(logHandler(w, level, true, false)).Log(context.Background(), level, line)
 }
 
 // ExitCode is the error of a command that has printed everything itself: the

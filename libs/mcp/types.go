@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"strings"
@@ -8,6 +9,26 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// Meta is a _meta: a JSON object, nil for none. Its keys begin with a domain of their
+// author, com.example/.
+type Meta []byte
+
+// MarshalJSON fails if it is not a JSON object.
+func (m Meta) MarshalJSON() ([]byte, error) {
+	if v := jsontext.Value(m); v.Kind() != '{' || !v.IsValid() {
+		return nil, errors.New("_meta is not a JSON object")
+	}
+	return m, nil
+}
+
+// UnmarshalJSON leaves out what is not an object: MCP has no other _meta.
+func (m *Meta) UnmarshalJSON(b []byte) error {
+	if *m = nil; jsontext.Value(b).Kind() == '{' {
+		*m = bytes.Clone(b)
+	}
+	return nil
+}
 
 // Implementation names a client or server (2026-07-28, schema).
 type Implementation struct {
@@ -48,7 +69,7 @@ type Tool struct {
 	InputSchema  jsontext.Value   `json:"inputSchema"`
 	OutputSchema jsontext.Value   `json:"outputSchema,omitzero"`
 	Annotations  *ToolAnnotations `json:"annotations,omitzero"`
-	Meta         jsontext.Value   `json:"_meta,omitzero"`
+	Meta         Meta             `json:"_meta,omitzero"`
 }
 
 // Annotations say for whom content is meant and how much it matters.
@@ -71,6 +92,7 @@ type Resource struct {
 	Size        *int64       `json:"size,omitzero"`
 	Icons       []Icon       `json:"icons,omitempty"`
 	Annotations *Annotations `json:"annotations,omitzero"`
+	Meta        Meta         `json:"_meta,omitzero"`
 }
 
 // ResourceTemplate is a family of resources with one RFC 6570 template.
@@ -82,6 +104,7 @@ type ResourceTemplate struct {
 	MIMEType    string       `json:"mimeType,omitzero"`
 	Icons       []Icon       `json:"icons,omitempty"`
 	Annotations *Annotations `json:"annotations,omitzero"`
+	Meta        Meta         `json:"_meta,omitzero"`
 }
 
 // Prompt is a prompt as prompts/list shows it.
@@ -91,6 +114,7 @@ type Prompt struct {
 	Description string           `json:"description,omitzero"`
 	Arguments   []PromptArgument `json:"arguments,omitempty"`
 	Icons       []Icon           `json:"icons,omitempty"`
+	Meta        Meta             `json:"_meta,omitzero"`
 }
 
 // PromptArgument is one argument of a prompt.
@@ -115,6 +139,7 @@ type ResourceContents struct {
 	MIMEType string
 	Text     string
 	Blob     []byte
+	Meta     Meta
 }
 
 // MarshalJSON writes text or base64, never both.
@@ -124,8 +149,9 @@ func (c ResourceContents) MarshalJSON() ([]byte, error) {
 		MIMEType string  `json:"mimeType,omitzero"`
 		Text     *string `json:"text,omitzero"`
 		Blob     *string `json:"blob,omitzero"`
+		Meta     Meta    `json:"_meta,omitzero"`
 	}
-	h := head{URI: c.URI, MIMEType: c.MIMEType, Text: &c.Text}
+	h := head{URI: c.URI, MIMEType: c.MIMEType, Text: &c.Text, Meta: c.Meta}
 	if c.Blob != nil {
 		b := base64.StdEncoding.EncodeToString(c.Blob)
 		h.Text, h.Blob = nil, &b
@@ -143,6 +169,7 @@ type Content struct {
 	resource    *Resource
 	contents    *ResourceContents
 	Annotations *Annotations
+	Meta        Meta
 }
 
 // Text is text content.
@@ -195,8 +222,9 @@ func (c Content) MarshalJSON() ([]byte, error) {
 		MIMEType    string            `json:"mimeType,omitzero"`
 		Resource    *ResourceContents `json:"resource,omitzero"`
 		Annotations *Annotations      `json:"annotations,omitzero"`
+		Meta        Meta              `json:"_meta,omitzero"`
 	}
-	it := item{Type: c.typ, Annotations: c.Annotations}
+	it := item{Type: c.typ, Annotations: c.Annotations, Meta: c.Meta}
 	switch c.typ {
 	case "raw":
 		var known struct {
@@ -221,6 +249,9 @@ func (c Content) MarshalJSON() ([]byte, error) {
 		l := link{c.typ, *c.resource}
 		if c.Annotations != nil {
 			l.Annotations = c.Annotations
+		}
+		if c.Meta != nil {
+			l.Meta = c.Meta
 		}
 		return json.Marshal(l)
 	}

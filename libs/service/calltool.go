@@ -88,7 +88,8 @@ func (c *Call) callTool(ctx context.Context, t ToolCall) (*ToolResult, error) {
 	return result, nil
 }
 
-// CallTo is Call.CallTool for a tool whose structured result is an Out. What the tool
+// CallTo is Call.CallTool for a tool whose structured result is an Out, or whose text is
+// one if it has no structured result: a string, for example. What the tool
 // itself says when it fails is an error of the same kind, which the handler may return:
 // its text begins with the tool's name.
 func CallTo[Out any](ctx context.Context, c *Call, tool string, arguments any) (Out, error) {
@@ -99,8 +100,16 @@ func CallTo[Out any](ctx context.Context, c *Call, tool string, arguments any) (
 		return out, err
 	case r.IsError:
 		return out, failureOf(tool+": "+r.Text(), r.Meta)
-	case r.Structured == nil:
-		return out, fault.New(fault.Internal, "the result of %s has no structured content", fault.Clip(tool)).Ran(fault.Yes)
+	}
+	if r.Structured == nil {
+		text, err := jsontext.AppendQuote(nil, r.Text())
+		if err == nil {
+			err = json.Unmarshal(text, &out, durations)
+		}
+		if err != nil {
+			return out, fault.New(fault.Internal, "the result of %s has no structured content", fault.Clip(tool)).Ran(fault.Yes).Because(err)
+		}
+		return out, nil
 	}
 	if err := json.Unmarshal(r.Structured, &out, durations); err != nil {
 		return out, fault.New(fault.Internal, "the result of %s is of another form", fault.Clip(tool)).Ran(fault.Yes).Because(err)

@@ -2,10 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -76,6 +78,44 @@ func Main[E Environment](name string, build Build[E]) {
 	}
 	program.Command = *NewCommand(name, build)
 	lifecycle.Main(name, "The service "+name+" of a Busbar bus.", &program)
+}
+
+// Join puts services on a bus and serves them until ctx ends, or one of them fails; then all
+// drain. Each has a connection of its own, as the bus user of its name. It is for a program
+// of several services, and for a name that is known only at run time; Main also has a
+// command line, probes and traces. at says where the bus is; at.NATS is required.
+func Join(ctx context.Context, at join.Flags, services ...*Service) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(services))
+	var all sync.WaitGroup
+	for i, s := range services {
+		all.Go(func() {
+			err := s.join(ctx, at)
+			if err != nil && (ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
+				errs[i] = fmt.Errorf("service %s: %w", s.name, err)
+				stop()
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Service) join(ctx context.Context, at join.Flags) error {
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	conn, err := at.Connect(starting, s.name, s.name)
+	if err != nil {
+		s.Close()
+		return err
+	}
+	defer conn.Close()
+	r, err := s.Start(starting, conn)
+	if err != nil {
+		return err
+	}
+	return r.Serve(ctx)
 }
 
 // Command is the command line of a service, for kong: a program of its own, or

@@ -130,6 +130,14 @@ func (s *Service) AddResourceTemplate(t mcp.ResourceTemplate, read ReadFunc, com
 	})
 }
 
+// RemoveResourceTemplate takes a resource template away, one of AddTemplate too.
+func (s *Service) RemoveResourceTemplate(uriTemplate string) {
+	s.register("resource template "+uriTemplate, func() error {
+		s.templates = slices.DeleteFunc(slices.Clone(s.templates), func(t *template) bool { return t.wire.UriTemplate == uriTemplate })
+		return nil
+	})
+}
+
 // template makes one that is not there yet.
 func (s *Service) template(t mcp.ResourceTemplate, read ReadFunc, complete map[string]CompleteFunc) (*template, error) {
 	if t.Name == "" {

@@ -13,6 +13,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -83,7 +84,10 @@ func wanted(t reflect.Type) string {
 	return "a value that the service can read"
 }
 
-func encode(out any, options json.Options) (*busv1.Result, error) {
+// encode makes the result of a value: structured content, and the same as text for clients
+// that read only that, as the specification asks. A value that is a string in JSON is its
+// text, without quotes; it is structured content too only if the tool has an output schema.
+func encode(out any, options json.Options, described bool) (*busv1.Result, error) {
 	switch out := out.(type) {
 	case *Result:
 		if out == nil {
@@ -97,14 +101,21 @@ func encode(out any, options json.Options) (*busv1.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The value goes out twice, as the specification asks: as text for clients
-	// that read only that, and as structured content.
+	isText := jsontext.Value(structured).Kind() == '"'
 	data := append(make([]byte, 0, 2*len(structured)+len(structured)/4+80), `{"content":[{"type":"text","text":`...)
-	if data, err = jsontext.AppendQuote(data, structured); err != nil {
+	if isText {
+		data = append(data, structured...)
+	} else if data, err = jsontext.AppendQuote(data, structured); err != nil {
 		return nil, err
 	}
-	data = append(data, `}],"structuredContent":`...)
-	data = append(append(data, structured...), '}')
+	data = append(data, `}]`...)
+	if !isText || described {
+		data = append(append(data, `,"structuredContent":`...), structured...)
+	}
+	data = append(data, '}')
+	if n := len(data); n > bus.MaxResult && n > len(structured)+len(structured)/2 {
+		return nil, fault.New(fault.ResultTooLarge, "the result is %d bytes of JSON, which makes %d bytes as text and structured content; the limit is %d. Ask for less, or have the tool return a resource link", len(structured), n, bus.MaxResult)
+	}
 	return &busv1.Result{Json: data}, nil
 }
 
@@ -121,21 +132,26 @@ func encodeResult(r *Result) (*busv1.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &busv1.Result{Json: data, IsError: r.IsError}
-	if r.Meta == nil {
-		return result, nil
+	meta, err := metaOf(r.Meta)
+	return &busv1.Result{Json: data, IsError: r.IsError, Meta: meta}, err
+}
+
+// metaOf marshals a _meta. It is nil if v is nil, or a nil of some type.
+func metaOf(v any) (mcp.Meta, error) {
+	if v == nil {
+		return nil, nil
 	}
-	if result.Meta, err = marshal(r.Meta); err != nil {
-		return nil, err
-	}
-	switch jsontext.Value(result.Meta).Kind() {
-	case 'n':
-		result.Meta = nil // a nil of some type
-	case '{':
+	data, err := marshal(v)
+	switch meta := jsontext.Value(data); {
+	case err != nil:
+		return nil, fmt.Errorf("Meta: %w", err)
+	case meta.Kind() == 'n':
+		return nil, nil
+	case meta.Kind() != '{':
+		return nil, errors.New("Meta is not a JSON object")
 	default:
-		return nil, errors.New("the Meta of a result is a JSON object")
+		return data, nil
 	}
-	return result, nil
 }
 
 // marshal is deterministic, so that equal values have equal bytes everywhere.

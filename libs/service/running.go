@@ -109,7 +109,7 @@ func (r *Running) start(ctx context.Context) (err error) {
 	}
 	r.then(func(context.Context) error { return r.closeCaller() })
 	r.tap = logs.NewTap(r.conn, s.name, withoutSecrets)
-	cfg := bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle}
+	cfg := bus.ServerConfig{Service: s.name, Concurrency: s.concurrency, Handler: r.handle, Logger: r.logger}
 	if s.figures != nil {
 		cfg.Observe = s.figures.observe
 	}

@@ -52,19 +52,15 @@ func inferArguments(t reflect.Type) (*jsonschema.Schema, defaults, error) {
 	return s, d, err
 }
 
-// outputSchema is empty for results that say themselves what they hold.
+// outputSchema is empty for results that say themselves what they hold, and for text, which
+// is content alone.
 func outputSchema[Out any]() ([]byte, error) {
 	switch reflect.TypeFor[Out]() {
 	case reflect.TypeFor[*Result](), reflect.TypeFor[Result](), reflect.TypeFor[any]():
 		return nil, nil
 	}
-	return infer[Out]()
-}
-
-// infer describes what a type is as JSON.
-func infer[T any]() ([]byte, error) {
-	s, err := (&mender{types: asMarshalled{}}).infer(reflect.TypeFor[T]())
-	if err != nil {
+	s, err := (&mender{types: asMarshalled{}}).infer(reflect.TypeFor[Out]())
+	if err != nil || s.Type == "string" {
 		return nil, err
 	}
 	return plain(s)

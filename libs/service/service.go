@@ -6,7 +6,8 @@
 // function to Main. A complete one is in examples/hello.
 //
 //	New             the service: an empty set under a name
-//	AddTool         a tool, its schemas inferred from Go types
+//	AddTool         a tool, its schemas inferred from Go types; Service.AddTool is
+//	                for schemas that are known only at run time
 //	AddResource     one resource; AddResourceTemplate, ListResources and
 //	                AddResourcePrefix are for many
 //	AddPrompt       a prompt whose arguments are a struct, AddTemplate resources
@@ -20,6 +21,8 @@
 //	                Conflict, Forbidden and Busy say more
 //	Go, OnStop      work besides calls, and what is closed at the end
 //	Check           what an instance needs to be ready; WithHealth asks for it
+//	Try             adds what may not be well formed, and returns the mistakes
+//	Join            serves several services in one process
 //	WithMiddleware  what stands around every handler
 //	WithInstructions
 //	                what models are told before they call anything
@@ -61,6 +64,9 @@ type Service struct {
 	namespace  string
 	middleware []Middleware
 
+	// try is held during a Try.
+	try sync.Mutex
+
 	mu        sync.Mutex
 	tools     map[string]*tool
 	resources map[string]*resource
@@ -71,11 +77,13 @@ type Service struct {
 	// tenantPrompts are the prompts of tenants.
 	tenantPrompts tenantPrompts
 	skills        map[string]*servedSkill
-	errs          []error
-	sample        SampleFunc
-	handlers      map[string]HandleFunc
-	refresh       *refresh
-	running       map[*Running]struct{}
+	// errs are what Start refuses; trying is set while Try collects them.
+	errs     []error
+	trying   bool
+	sample   SampleFunc
+	handlers map[string]HandleFunc
+	refresh  *refresh
+	running  map[*Running]struct{}
 	// instances counts those that Start has begun and Stop has not ended.
 	instances int
 	closers   []func()
@@ -159,16 +167,43 @@ func (s *Service) SetStore(id string) { s.store = id }
 // fail at its first call.
 var errNoFunction = errors.New("its function is nil")
 
+// Try runs add and returns the mistakes of what it adds, each with its name: a tool with
+// an invalid schema, a prompt without a name. What is well formed is added. Outside of Try,
+// Start refuses the service for such a mistake, and a running service logs it. Use it for
+// definitions that come from elsewhere:
+//
+//	if err := s.Try(func() { s.AddTool(tool, handler) }); err != nil {
+//		s.Logger().Warn("a tool is left out", "error", err)
+//	}
+//
+// Mistakes that other goroutines make meanwhile are returned too. add must not call Try.
+func (s *Service) Try(add func()) error {
+	s.try.Lock()
+	defer s.try.Unlock()
+	s.mu.Lock()
+	kept := len(s.errs)
+	s.trying = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.errs, s.trying = s.errs[:kept], false
+	}()
+	add()
+	return look(s, func() error { return errors.Join(s.errs[kept:]...) })
+}
+
 // register adds something under the lock and tells running instances. A
 // mistake is kept and returned by Start, so that a service is declared
-// without error handling line by line; made while it runs, it is logged.
+// without error handling line by line; made while it runs, it is logged. Try
+// returns it instead.
 func (s *Service) register(what string, add func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := add(); err != nil {
 		err = fmt.Errorf("%s: %w", what, err)
 		s.errs = append(s.errs, err)
-		if len(s.running) > 0 {
+		if len(s.running) > 0 && !s.trying {
 			s.Logger().Error("not added to the running service", "service", s.name, "error", err)
 		}
 		return

@@ -147,7 +147,7 @@ func TestTaskKeepsWhatItWasTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec = becomes(t, tasks, id, busv1.TaskStatus_TASK_STATUS_COMPLETED)
-	same(t, "result", string(rec.Result.Json), `{"content":[{"type":"text","text":"\"Ada Lovelace kept\""}],"structuredContent":"Ada Lovelace kept"}`)
+	same(t, "result", string(rec.Result.Json), `{"content":[{"type":"text","text":"Ada Lovelace kept"}]}`)
 	for range 2 {
 		if got := <-ids; got != id {
 			t.Errorf("a run of %s is called %s", id, got)

@@ -37,6 +37,9 @@ type Tool struct {
 	Idempotent bool
 	// Annotations add further hints for clients; the two above are put in.
 	Annotations mcp.ToolAnnotations
+	// Meta is the tool's _meta in lists, a JSON object, unless nil. Its keys begin with a
+	// domain of your own, com.example/.
+	Meta any
 
 	// Timeout is the longest a call, or a run of a task, may take. 0: the edge's
 	// default, 30 s, for a call, and task.Timeout for a task.
@@ -92,11 +95,14 @@ type tool struct {
 // A format is for clients: nobody checks it.
 //
 // Out is any type that marshals to JSON; it becomes structuredContent, and
-// text for clients that don't read that. With *Result the handler says itself
-// what the result holds.
+// text for clients that don't read that. What is a string in JSON becomes text as
+// it is, without an output schema. With *Result the handler says itself what the
+// result holds.
 //
 // The handler's context ends at the call's deadline and when its caller gives
 // up. To fail, return Errorf, or one that says more, such as NotFound.
+//
+// Start refuses a service with a tool that is not well formed; see Service.Try.
 func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, call *Call, in In) (Out, error)) {
 	t.Name = s.namespace + t.Name
 	s.register("tool "+t.Name, func() error {
@@ -106,11 +112,11 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 		return s.addTool(t.Name, t.Version, func(name string) (*tool, error) {
 			t := t
 			t.Name = name
-			wire, filled, err := toolWire[In, Out](t)
+			wire, filled, err := toolWire[In, Out](&t)
 			if err != nil {
 				return nil, err
 			}
-			options := marshalOptions[Out]()
+			options, described := marshalOptions[Out](), len(t.OutputSchema) > 0
 			return &tool{wire: wire, task: t.Task, invoke: func(ctx context.Context, call *Call, arguments []byte) (*busv1.Result, error) {
 				in, err := decode[In](arguments, filled)
 				if err != nil {
@@ -120,10 +126,20 @@ func AddTool[In, Out any](s *Service, t Tool, handler func(ctx context.Context, 
 				if err != nil {
 					return nil, err
 				}
-				return encode(out, options)
+				return encode(out, options, described)
 			}}, nil
 		})
 	})
+}
+
+// ToolFunc answers a call. arguments are a JSON object as the client sent it, validated
+// against the tool's InputSchema.
+type ToolFunc func(ctx context.Context, call *Call, arguments []byte) (*Result, error)
+
+// AddTool adds a tool whose schemas are known only at run time, such as another server's
+// tool. Without InputSchema it takes any object; without OutputSchema it declares none.
+func (s *Service) AddTool(t Tool, handler ToolFunc) {
+	AddTool(s, t, handler)
 }
 
 // addTool adds a version of a tool. The newest one has the plain name.
@@ -171,7 +187,8 @@ func (s *Service) RemoveTool(name string) {
 	})
 }
 
-func toolWire[In, Out any](t Tool) (*busv1.Tool, defaults, error) {
+// toolWire is a tool as the bus has it. It fills in the schemas that t lacks.
+func toolWire[In, Out any](t *Tool) (*busv1.Tool, defaults, error) {
 	if err := validToolName(t.Name); err != nil {
 		return nil, nil, err
 	}
@@ -211,6 +228,9 @@ func toolWire[In, Out any](t Tool) (*busv1.Tool, defaults, error) {
 	}
 	if a != (mcp.ToolAnnotations{}) {
 		shown.Annotations = &a
+	}
+	if shown.Meta, err = metaOf(t.Meta); err != nil {
+		return nil, nil, err
 	}
 	data, err := marshal(shown)
 	return &busv1.Tool{

@@ -186,7 +186,7 @@ func TestToolResults(t *testing.T) {
 		"failed":     `{"content":[{"type":"text","text":"no bread today"}],"isError":true}`,
 		"wrapped":    `{"content":[{"type":"text","text":"told"}],"isError":true}`,
 		"list":       `{"content":[{"type":"text","text":"[]"}],"structuredContent":[]}`,
-		"string":     `{"content":[{"type":"text","text":"\"a\\\"b\""}],"structuredContent":"a\"b"}`,
+		"string":     `{"content":[{"type":"text","text":"a\"b"}]}`,
 	} {
 		same(t, name, c.result(tool(name, `{ "n":9007199254740993 }`)), want)
 	}

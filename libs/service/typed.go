@@ -23,6 +23,8 @@ type Prompt struct {
 	Title       string
 	Description string
 	Icons       []mcp.Icon
+	// Meta is the prompt's _meta in lists; see Tool.Meta.
+	Meta any
 	// Complete suggests values by the names of arguments. Those with an enum are
 	// completed without it.
 	Complete map[string]CompleteFunc
@@ -41,7 +43,11 @@ func AddPrompt[In any](s *Service, p Prompt, render func(ctx context.Context, ca
 		if err != nil {
 			return err
 		}
-		shown := mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons, Arguments: t.arguments()}
+		meta, err := metaOf(p.Meta)
+		if err != nil {
+			return err
+		}
+		shown := mcp.Prompt{Name: p.Name, Title: p.Title, Description: p.Description, Icons: p.Icons, Arguments: t.arguments(), Meta: meta}
 		return s.addPrompt(s.prompts, ServedPrompt{shown, func(ctx context.Context, call *Call, given map[string]string) ([]mcp.PromptMessage, error) {
 			in, err := read[In](t, given)
 			if err != nil {
@@ -63,6 +69,8 @@ type Template struct {
 	MIMEType    string
 	Icons       []mcp.Icon
 	Annotations *mcp.Annotations
+	// Meta is the template's _meta in lists; see Tool.Meta.
+	Meta any
 	// Complete is as in Prompt, for variables.
 	Complete map[string]CompleteFunc
 }
@@ -80,8 +88,12 @@ func AddTemplate[Vars any](s *Service, t Template, get func(ctx context.Context,
 		if err != nil {
 			return err
 		}
+		meta, err := metaOf(t.Meta)
+		if err != nil {
+			return err
+		}
 		shown := mcp.ResourceTemplate{
-			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.MIMEType, Icons: t.Icons, Annotations: t.Annotations,
+			URITemplate: t.URITemplate, Name: t.Name, Title: t.Title, Description: t.Description, MIMEType: t.MIMEType, Icons: t.Icons, Annotations: t.Annotations, Meta: meta,
 		}
 		added, err := s.template(shown, func(ctx context.Context, call *Call, uri string, given map[string]string) ([]mcp.ResourceContents, error) {
 			vars, err := read[Vars](texts, given)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
@@ -60,6 +61,11 @@ func (c *Call) Logger() *slog.Logger {
 	l := slog.New(&followed{own: c.instance.service.Logger().With(of...).Handler(), call: c})
 	c.logger.Store(l)
 	return l
+}
+
+// logger is the log of a request, which operators follow.
+func (r *Running) logger(req *busv1.Request) *slog.Logger {
+	return (&Call{req: req, instance: r}).Logger()
 }
 
 var kinds = map[string]string{mcp.MethodToolsCall: "tool", mcp.MethodPromptsGet: "prompt", mcp.MethodResourcesRead: "resource"}

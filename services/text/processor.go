@@ -3,6 +3,7 @@ package text
 import (
 	"context"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -15,31 +16,36 @@ import (
 
 const keywordLimit = 10 // unless asked otherwise
 
-// processor performs one operation of text_processor.
-func processor(ctx context.Context, _ *service.Call, in ProcessorIn) (ProcessorOut, error) {
-	out := ProcessorOut{Operation: in.Operation}
-	var err error
-	switch in.Operation {
-	case "format":
-		err = out.format(in)
-	case "statistics":
-		err = out.statistics(ctx, in)
-	case "extract_entities":
-		err = out.contacts(ctx, in)
-	case "summarize":
-		err = out.summarize(ctx, in)
-	case "find_keywords":
-		err = out.keywords(ctx, in)
-	default:
-		err = service.Errorf("unknown operation %q; use format, statistics, extract_entities, summarize or find_keywords", in.Operation)
-	}
-	if err != nil {
-		return ProcessorOut{}, err
-	}
-	return out, nil
+// operations are those of text_processor, in the order of its schema; docs/text.md has a row
+// for each.
+var operations = []struct {
+	name string
+	run  func(out *ProcessorOut, ctx context.Context, in ProcessorIn) error
+}{
+	{"format", (*ProcessorOut).format},
+	{"statistics", (*ProcessorOut).statistics},
+	{"extract_entities", (*ProcessorOut).contacts},
+	{"summarize", (*ProcessorOut).summarize},
+	{"find_keywords", (*ProcessorOut).keywords},
 }
 
-func (out *ProcessorOut) format(in ProcessorIn) error {
+// processor performs one operation of text_processor.
+func processor(ctx context.Context, _ *service.Call, in ProcessorIn) (ProcessorOut, error) {
+	var names []string
+	for _, o := range operations {
+		if o.name == in.Operation {
+			out := ProcessorOut{Operation: in.Operation}
+			if err := o.run(&out, ctx, in); err != nil {
+				return ProcessorOut{}, err
+			}
+			return out, nil
+		}
+		names = append(names, o.name)
+	}
+	return ProcessorOut{}, service.Errorf("unknown operation %q; there are %s", in.Operation, strings.Join(names, ", "))
+}
+
+func (out *ProcessorOut) format(_ context.Context, in ProcessorIn) error {
 	if err := check(in.Text); err != nil {
 		return err
 	}

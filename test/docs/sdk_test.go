@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+var goBlock = regexp.MustCompile("(?ms)^```(?:go|sql)\n(.*?)^```$")
 
 // TestSDK holds every snippet of docs/sdk.md to what the Examples of servicetest and
-// examples/orders run, line for line.
+// examples/orders and examples/notes run, line for line.
 func TestSDK(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/sdk.md")
@@ -20,7 +20,7 @@ func TestSDK(t *testing.T) {
 	}
 	var run []string
 	lines := 0
-	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go", "../../libs/database/example_*_test.go"} {
+	for _, pattern := range []string{"../../libs/service/servicetest/example_*_test.go", "../../examples/orders/*.go", "../../libs/database/example_*_test.go", "../../examples/notes/*.go", "../../examples/notes/migrations/both/*.sql"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)

@@ -22,7 +22,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/go-json-experiment/json"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -259,15 +259,29 @@ func (b *Bus) WithoutTasks() *Bus {
 	return &other
 }
 
-// Stubbed takes the place of a tool that the service under test calls. Its value
-// becomes the tool's structured result; a string, its text.
-type Stubbed func(arguments jsontext.Value) (any, error)
+// Stubbed takes the place of a tool that the service under test calls. arguments are JSON.
+// Its value becomes the tool's structured result; a string, its text. Its error is what
+// the tool itself says went wrong.
+type Stubbed func(arguments []byte) (any, error)
 
-// Stub takes the place of a tool for the calls that services make.
+// Stub takes the place of a tool for the calls that services make; see the function Stub
+// for one whose arguments are a struct.
 func (b *Bus) Stub(tool string, f Stubbed) {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
 	b.shared.stubs[tool] = f
+}
+
+// Stub takes the place of a tool for the calls that services make. In has the arguments.
+// Arguments that are no In end the call as the tool's own failure.
+func Stub[In, Out any](b *Bus, tool string, f func(in In) (Out, error)) {
+	b.Stub(tool, func(arguments []byte) (any, error) {
+		var in In
+		if err := json.Unmarshal(arguments, &in); err != nil {
+			return nil, err
+		}
+		return f(in)
+	})
 }
 
 // find waits for a service on the bus.

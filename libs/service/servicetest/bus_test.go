@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -134,7 +132,7 @@ func TestQuestionsProgressAndLogs(t *testing.T) {
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Start(t, shop())
-	if r := b.Approve(true).Call("burn", nil); r.Text != `"burnt"` {
+	if r := b.Approve(true).Call("burn", nil); r.Text != "burnt" {
 		t.Errorf("approved: %+v", r)
 	}
 	if r := b.Approve(false).Call("burn", nil); !fault.Is(r.Err, fault.Forbidden) {
@@ -158,29 +156,49 @@ func TestToolsThatCallTools(t *testing.T) {
 		}
 		return text
 	}
-	if got := quote(b.As("ada", "")); got != `pen at "2 for ada"` {
+	if got := quote(b.As("ada", "")); got != "pen at 2 for ada" {
 		t.Errorf("another service: %s", got)
 	}
-	b.Stub("rate", func(arguments jsontext.Value) (any, error) { return string(arguments), nil })
+	b.Stub("rate", func(arguments []byte) (any, error) { return string(arguments), nil })
 	if got := quote(b); got != `pen at {"currency":"EUR"}` {
 		t.Errorf("a stub: %s", got)
 	}
-	b.Stub("rate", func(jsontext.Value) (any, error) { return nil, errors.New("closed") })
+	b.Stub("rate", func([]byte) (any, error) { return nil, errors.New("closed") })
 	if got := quote(b); got != "pen at closed" {
 		t.Errorf("a stub that fails: %s", got)
+	}
+}
+
+// TestCallToReadsText: a tool that returns text is called as one that returns a value.
+func TestCallToReadsText(t *testing.T) {
+	t.Parallel()
+	s := service.New("calls", service.WithLogger(slog.New(slog.DiscardHandler)))
+	service.AddTool(s, service.Tool{Name: "text", ReadOnly: true, CallsTools: true}, func(ctx context.Context, c *service.Call, _ struct{}) (string, error) {
+		return service.CallTo[string](ctx, c, "says", nil)
+	})
+	service.AddTool(s, service.Tool{Name: "value", ReadOnly: true, CallsTools: true}, func(ctx context.Context, c *service.Call, _ struct{}) (order, error) {
+		return service.CallTo[order](ctx, c, "says", nil)
+	})
+	b := servicetest.Start(t, s)
+	b.Stub("says", func([]byte) (any, error) { return "a \"pen\"", nil })
+	if r := b.Call("text", nil); r.Text != `a "pen"` || r.Structured != nil {
+		t.Errorf("text: %+v", r)
+	}
+	if r := b.Call("value", nil); !fault.Is(r.Err, fault.Internal) || !strings.Contains(r.Err.Error(), "no structured content") {
+		t.Errorf("a value: %+v", r)
 	}
 }
 
 func TestTask(t *testing.T) {
 	t.Parallel()
 	b := servicetest.Start(t, shop()).Answer("name", "Ada")
-	if r := b.Task("build", nil).Wait(); r.Text != `"built"` || !slices.Equal(r.Asked, []string{"name"}) {
+	if r := b.Task("build", nil).Wait(); r.Text != "built" || !slices.Equal(r.Asked, []string{"name"}) {
 		t.Errorf("%+v", r)
 	}
 	// Another instance takes over what the first one left.
 	task := b.Task("build", nil)
 	b.Replace(shop())
-	if r := task.Wait(); r.Text != `"built"` {
+	if r := task.Wait(); r.Text != "built" {
 		t.Errorf("after its instance was replaced: %+v", r)
 	}
 }
@@ -266,7 +284,7 @@ func TestKillInstance(t *testing.T) {
 	task := servicetest.Start(t, s).Task("long", nil)
 	<-began
 	task.KillInstance()
-	if r := task.Wait(); r.Text != `"at another instance"` || runs.Load() != 2 {
+	if r := task.Wait(); r.Text != "at another instance" || runs.Load() != 2 {
 		t.Errorf("%+v after %d runs", r, runs.Load())
 	}
 }

@@ -50,17 +50,25 @@ type Log struct {
 	Data jsontext.Value
 }
 
-// Into reads the structured result into v, a pointer.
+// Into reads the structured result into v, a pointer. Of a result that has none, it reads
+// the text: into a string, for example.
 func (r *Result) Into(v any) error {
 	switch {
 	case r.Err != nil:
 		return r.Err
 	case r.IsError:
 		return errors.New(r.Text)
-	case r.Structured == nil:
-		return errors.New("the result has no structured content")
+	case r.Structured != nil:
+		return json.Unmarshal(r.Structured, v)
 	}
-	return json.Unmarshal(r.Structured, v)
+	text, err := jsontext.AppendQuote(nil, r.Text)
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("the result has no structured content, and its text is no such value: %w", err)
+	}
+	return nil
 }
 
 // Call calls a tool. args is anything that marshals to a JSON object; nil for

@@ -15,6 +15,7 @@ import (
 type notesEnv struct {
 	service.DataEnv
 	Greeting string `env:"NOTES_GREETING" default:"Dear diary" help:"How each note begins (default ${default})."`
+	Key      string `env:"NOTES_KEY" secret:"" hidden:"" help:"Key of the printer."`
 }
 
 // newNotes is a service.Build. What it opens is closed when the instance stops.
@@ -35,8 +36,7 @@ func newNotes(_ context.Context, env notesEnv) (*service.Service, error) {
 	return s, nil
 }
 
-// A service with settings and data of its own. Libraries of Busbar for Postgres
-// and SQLite are in libs/database.
+// A service with settings and a file of its own. One that keeps rows is in examples/notes.
 func Example_build() {
 	// In a program: service.Main("notes", newNotes). In a test:
 	t := &example{}
@@ -53,6 +53,6 @@ func Example_build() {
 	stored, _ := os.ReadFile(filepath.Join(dir, "notes.txt"))
 	fmt.Print(string(stored))
 	// Output:
-	// "Hello, one bus"
+	// Hello, one bus
 	// Hello, one bus
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
 )
@@ -22,7 +20,7 @@ func Example_taskRequired() {
 	t := &example{}
 	defer t.end()
 	fmt.Println(servicetest.Start(t, s).Task("render", nil).Wait().Text)
-	// Output: "rendered"
+	// Output: rendered
 }
 
 // A tool calls a tool of another service, on behalf of its own caller.
@@ -39,9 +37,9 @@ func Example_callCallTool() {
 	t := &example{}
 	defer t.end()
 	b := servicetest.Start(t, s)
-	b.Stub("rate", func(jsontext.Value) (any, error) { return "1.17", nil })
+	b.Stub("rate", func([]byte) (any, error) { return "1.17", nil })
 	fmt.Println(b.Call("invoice", nil).Text)
-	// Output: "at 1.17"
+	// Output: at 1.17
 }
 
 // A person has to agree to each call.
@@ -55,7 +53,7 @@ func Example_tool_requiresUserApproval() {
 	fmt.Println(b.Approve(true).Call("wipe", nil).Text)
 	fmt.Println(b.Approve(false).Call("wipe", nil).Err)
 	// Output:
-	// "wiped"
+	// wiped
 	// the user did not approve the call
 }
 
@@ -78,7 +76,7 @@ func Example_callIdempotencyKey() {
 	defer t.end()
 	b := servicetest.Start(t, s).WithKey("k-1")
 	fmt.Println(b.Call("send", nil).Text, b.Call("send", nil).Text)
-	// Output: "letter 1" "letter 1"
+	// Output: letter 1 letter 1
 }
 
 // Handlers know who calls.
@@ -90,5 +88,5 @@ func Example_callPrincipal() {
 	t := &example{}
 	defer t.end()
 	fmt.Println(servicetest.Start(t, s).As("ada", "acme").Call("whoami", nil).Text)
-	// Output: "ada of acme"
+	// Output: ada of acme
 }

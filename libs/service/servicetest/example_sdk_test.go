@@ -2,12 +2,12 @@ package servicetest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/libs/service"
@@ -30,7 +30,7 @@ func Example_addTool_schemaTags() {
 	fmt.Println(b.Call("place", `{"item":"lamp"}`).Text)
 	fmt.Println(b.Call("place", `{"item":"moon","quantity":101}`).Err)
 	// Output:
-	// "1 of lamp"
+	// 1 of lamp
 	// Invalid arguments: /item: value must be one of 'lamp', 'chair'; /quantity: maximum: got 101, want 100
 }
 
@@ -91,7 +91,7 @@ func Example_askFor() {
 	fmt.Println(b.Answer("table", table{Seats: 4, Where: "garden"}).Call("reserve", nil).Text)
 	fmt.Println(b.Decline("table").Call("reserve", nil).Text)
 	// Output:
-	// "4 seats, garden"
+	// 4 seats, garden
 	// the user wants no table
 }
 
@@ -100,10 +100,13 @@ func Example_callTo() {
 	type rate struct {
 		Rate float64 `json:"rate"`
 	}
+	type of struct {
+		Currency string `json:"currency"`
+	}
 	s := service.New("invoices", quietly)
 	service.AddTool(s, service.Tool{Name: "invoice", ReadOnly: true, CallsTools: true},
 		func(ctx context.Context, call *service.Call, _ struct{}) (string, error) {
-			r, err := service.CallTo[rate](ctx, call, "exchange_rate", map[string]string{"currency": "EUR"})
+			r, err := service.CallTo[rate](ctx, call, "exchange_rate", of{"EUR"})
 			if err != nil {
 				return "", err
 			}
@@ -112,9 +115,14 @@ func Example_callTo() {
 	t := &example{}
 	defer t.end()
 	b := servicetest.Start(t, s)
-	b.Stub("exchange_rate", func(jsontext.Value) (any, error) { return rate{1.17}, nil })
+	servicetest.Stub(b, "exchange_rate", func(in of) (rate, error) {
+		if in.Currency != "EUR" {
+			return rate{}, errors.New("no such currency")
+		}
+		return rate{1.17}, nil
+	})
 	fmt.Println(b.Call("invoice", nil).Text)
-	// Output: "at 1.17"
+	// Output: at 1.17
 }
 
 // The arguments of a prompt are a struct; choices complete themselves.
@@ -188,7 +196,7 @@ func Example_callLogger() {
 	// level=INFO msg="service is on the bus" service=shop version=0.0.0
 	// a refund needs the scope refunds:write
 	// level=INFO msg=refunded service=shop tool=refund principal=ada tenant=acme amount=7
-	// "done"
+	// done
 }
 
 // What a service tells models, edges give to clients as they connect.
@@ -217,7 +225,7 @@ func Example_withMiddleware() {
 	fmt.Println(servicetest.Start(t, s).As("ada", "").Call("shop_open", nil).Text)
 	// Output:
 	// tools/call shop_open error: <nil>
-	// "for ada"
+	// for ada
 }
 
 // Two versions of a tool are there at once; the newest has the name.
@@ -233,7 +241,7 @@ func Example_tool_version() {
 	defer t.end()
 	b := servicetest.Start(t, s)
 	fmt.Println(b.Call("price", nil).Text, b.Call("price_v1", nil).Text)
-	// Output: "7 EUR" 7
+	// Output: 7 EUR 7
 }
 
 // Content and _meta go as they are, such as those that another server gave.
@@ -253,4 +261,27 @@ func Example_result() {
 	// Output:
 	// [{"type":"text","text":"see"},{"type":"resource_link","uri":"docs://1","name":"one","_meta":{"rank":1}}]
 	// {"example.com/source":"upstream"}
+}
+
+// Definitions that come from elsewhere are tried: what is wrong is left out, and named.
+func Example_try() {
+	type definition struct{ name, schema string }
+	s := service.New("bridge", quietly)
+	for _, d := range []definition{{"look", `{"type":"object"}`}, {"act", `{"type":"objekt"}`}} {
+		tool := service.Tool{Name: d.name, InputSchema: []byte(d.schema), Meta: map[string]any{"example.com/from": "upstream"}}
+		err := s.Try(func() {
+			s.AddTool(tool, func(_ context.Context, call *service.Call, arguments []byte) (*service.Result, error) {
+				return &service.Result{Content: []mcp.Content{mcp.Text(call.Name() + " " + string(arguments))}}, nil
+			})
+		})
+		if err != nil {
+			fmt.Println("left out:", strings.Split(err.Error(), ":")[0])
+		}
+	}
+	t := &example{}
+	defer t.end()
+	fmt.Println(servicetest.Start(t, s).Call("look", `{"at":7}`).Text)
+	// Output:
+	// left out: tool act
+	// look {"at":7}
 }

@@ -146,7 +146,7 @@ func Example_callAsk() {
 	fmt.Println(b.Answer("seats", map[string]any{"seats": 4}).Call("reserve", nil).Text)
 	fmt.Println(b.Decline("seats").Call("reserve", nil).Text)
 	// Output:
-	// "4 seats"
+	// 4 seats
 	// the user did not say how many seats
 }
 
@@ -167,5 +167,5 @@ func Example_sample() {
 	t := &example{}
 	defer t.end()
 	fmt.Println(servicetest.Start(t, s).Answer("title", "One Bus, Many Circuits").Call("title", nil).Text)
-	// Output: "One Bus, Many Circuits"
+	// Output: One Bus, Many Circuits
 }

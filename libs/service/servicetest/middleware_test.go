@@ -52,7 +52,7 @@ func TestMiddleware(t *testing.T) {
 		return []mcp.ResourceContents{{Text: ctx.Value(tenantKey{}).(string)}}, nil
 	})
 	b := servicetest.Start(t, s).As("ada", "acme")
-	if r := b.Call("shop_who", nil); r.Text != `"acme"` {
+	if r := b.Call("shop_who", nil); r.Text != "acme" {
 		t.Errorf("%+v", r)
 	}
 	if r := b.Call("shop_lost", nil); !r.IsError || r.Text != "it is lost" {

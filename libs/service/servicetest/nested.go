@@ -40,7 +40,7 @@ func (b *Bus) nested(ctx context.Context, req *busv1.Request, out *bus.Responder
 	stub := b.shared.stubs[req.Name]
 	b.shared.mu.Unlock()
 	if stub != nil {
-		v, err := stub(jsontext.Value(req.Arguments))
+		v, err := stub(req.Arguments)
 		return stubbed(v, err)
 	}
 	t, svc, err := b.tool(ctx, req.Name)

@@ -27,10 +27,11 @@ func (b *Bus) Read(uri string) ([]mcp.ResourceContents, error) {
 	}
 	var body struct {
 		Contents []struct {
-			URI      string  `json:"uri"`
-			MIMEType string  `json:"mimeType"`
-			Text     string  `json:"text"`
-			Blob     *string `json:"blob"`
+			URI      string   `json:"uri"`
+			MIMEType string   `json:"mimeType"`
+			Text     string   `json:"text"`
+			Blob     *string  `json:"blob"`
+			Meta     mcp.Meta `json:"_meta"`
 		} `json:"contents"`
 	}
 	if err := json.Unmarshal(result, &body); err != nil {
@@ -38,7 +39,7 @@ func (b *Bus) Read(uri string) ([]mcp.ResourceContents, error) {
 	}
 	all := make([]mcp.ResourceContents, 0, len(body.Contents))
 	for _, c := range body.Contents {
-		one := mcp.ResourceContents{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text}
+		one := mcp.ResourceContents{URI: c.URI, MIMEType: c.MIMEType, Text: c.Text, Meta: c.Meta}
 		if c.Blob != nil {
 			if one.Blob, err = base64.StdEncoding.DecodeString(*c.Blob); err != nil {
 				b.t.Fatalf("servicetest: the blob of %s is not base64: %v", uri, err)

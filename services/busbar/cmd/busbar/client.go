@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/busbar-mcp/busbar/libs/lifecycle"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/busbar/internal/client"
 )
 
@@ -99,6 +101,7 @@ type callCommand struct {
 	Name      given    `arg:"" help:"Name of the tool."`
 	Arguments []string `arg:"" optional:"" name:"name=value" help:"Arguments, or one JSON object, @FILE that has one, or - for standard input."`
 	Detach    bool     `help:"Let the call go on as a task, where the tool can, and print the task's id."`
+	Once      string   `placeholder:"KEY" help:"Idempotency key of 1 to 255 bytes: a call that is repeated with the same key and arguments has one effect, and gets the first answer again."`
 }
 
 // Help implements kong's HelpProvider.
@@ -107,6 +110,7 @@ func (callCommand) Help() string {
   busbar call analyzeText text="One bus. Many circuits."
   busbar call analyzeText text=@report.txt
   busbar call analyzeText '{"text":"One bus. Many circuits."}'
+  busbar call orders_place item=lamp --once order-4711
 
 The tool's schema says what type each value has. limits.size=3 is a member of an
 object, a name that comes again adds to an array, @FILE is what a file has in it,
@@ -121,8 +125,16 @@ refused the call, or you did; 4 the edge could not be reached, or what became of
 the call is unknown; 5 the call is held until it is approved; 130 interrupted.`
 }
 
+// Validate implements kong's interface.
+func (c *callCommand) Validate() error {
+	if len(c.Once) > mcp.MaxIdempotencyKey {
+		return fmt.Errorf("--once has %d bytes; an idempotency key has at most %d", len(c.Once), mcp.MaxIdempotencyKey)
+	}
+	return c.clientFlags.Validate()
+}
+
 func (c *callCommand) Run(ctx context.Context, out io.Writer) error {
-	o := client.CallOptions{Options: c.options(), Name: string(c.Name), Arguments: c.Arguments, Detach: c.Detach, Begun: begunTasks()}
+	o := client.CallOptions{Options: c.options(), Name: string(c.Name), Arguments: c.Arguments, Detach: c.Detach, Once: c.Once, Begun: begunTasks()}
 	return exit(client.RunCall(ctx, o, os.Stdin, out, os.Stderr))
 }
 

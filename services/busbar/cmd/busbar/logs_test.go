@@ -27,14 +27,16 @@ func TestLogs(t *testing.T) {
 	of := logs.Of{Call: "ABCDEFGHIJ", Method: "tools/call", Name: "orders_place", Principal: "anna", Tenant: "shop"}
 	say := func() {
 		tap.Say(of, 4, true, "store", func() []byte { return []byte("\"a\\u001b[2Jb\u009b2Jc\u202ed\"") })
-		tap.Say(of, 5, false, "", func() []byte { return []byte(`{"msg":"not stored","order":7}`) })
+		tap.Say(of, 5, false, "", func() []byte {
+			return []byte(`{"msg":"not stored","order":7,"stack":["main.a (/a.go:1)","b\u001b[2J"]}`)
+		})
 	}
 	for name, form := range map[string]struct {
 		tail.Options
 		want []string
 	}{
-		"terminal": {tail.Options{Terminal: true}, []string{"warning   orders_place orders ABCDEFGH anna@shop store: a\\x1b[2Jb\\u009b2Jc\\u202ed\n", "error     orders_place orders ABCDEFGH anna@shop not stored order=7\n"}},
-		"pipe":     {tail.Options{}, []string{"\twarning\torders\torders_place\tABCDEFGHIJ\tanna@shop\tstore: a\\x1b[2Jb\\u009b2Jc\\u202ed\n"}},
+		"terminal": {tail.Options{Terminal: true}, []string{"warning   orders_place orders ABCDEFGH anna@shop store: a\\x1b[2Jb\\u009b2Jc\\u202ed\n", "error     orders_place orders ABCDEFGH anna@shop not stored order=7\n    main.a (/a.go:1)\n    b\\x1b[2J\n"}},
+		"pipe":     {tail.Options{}, []string{"\twarning\torders\torders_place\tABCDEFGHIJ\tanna@shop\tstore: a\\x1b[2Jb\\u009b2Jc\\u202ed\n", `not stored order=7 stack=["main.a (/a.go:1)","b\u001b[2J"]` + "\n"}},
 		"JSON":     {tail.Options{JSON: true}, []string{`"level":"warning","client":true,"logger":"store"`, `"tenant":"shop"`, `"data":"a\u001b[2Jb\u009b2Jc\u202ed"`}},
 	} {
 		form.Services = []string{"orders"}

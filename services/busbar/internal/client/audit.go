@@ -193,7 +193,7 @@ func RunAuditList(ctx context.Context, o AuditOptions, stdout, stderr io.Writer)
 	case o.JSON:
 		return run.print("["+strings.Join(raw, ",")+"]\n", ExitOK)
 	case len(events) == 0:
-		fmt.Fprintln(stderr, "no events")
+		fmt.Fprintln(stderr, "no events; a call is listed within a second of its end")
 		return ExitOK
 	case o.Terminal:
 		return run.print(auditTable(events, terminal.Columns(o.Width, run.getenv), run.style), ExitOK)

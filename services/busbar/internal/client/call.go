@@ -24,6 +24,9 @@ type CallOptions struct {
 	Arguments []string
 	// Detach has the call go on as a task and does not wait for it.
 	Detach bool
+	// Once is an idempotency key: a call that is repeated with it has one effect. Empty for
+	// none.
+	Once string
 	// Begun is the directory in which the ids of tasks are kept for RunTaskList; empty
 	// for none.
 	Begun string
@@ -43,7 +46,7 @@ func RunCall(ctx context.Context, o CallOptions, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return r.fail(err, o.Name)
 	}
-	call := request{params: params{Name: o.Name, Arguments: arguments}, asks: o.asks(), tasks: o.Detach, onProgress: r.line.show}
+	call := request{params: params{Name: o.Name, Arguments: arguments}, asks: o.asks(), tasks: o.Detach, onProgress: r.line.show, key: o.Once}
 	res, err := r.callThrough(ctx, call, &person{run: r, in: stdin})
 	if err == nil && res.Task != "" {
 		r.remember(o.Begun, res.Task, o.Name)

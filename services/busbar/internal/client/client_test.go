@@ -147,6 +147,22 @@ func TestCallSendsHeaderAndMirror(t *testing.T) {
 	}
 }
 
+// An idempotency key goes with the call, and with no call that has none.
+func TestCallOnce(t *testing.T) {
+	t.Parallel()
+	for once, want := range map[string]string{"order-4711": `"order-4711"`, "": ""} {
+		e := newEdge(t, handlers{"tools/list": lists(echo), "tools/call": answers(`{"content":[]}`)})
+		o := CallOptions{Options: Options{URL: e.URL}, Name: "echo", Arguments: []string{`{"text":"a"}`}, Once: once}
+		if code := RunCall(t.Context(), o, nil, io.Discard, io.Discard); code != ExitOK {
+			t.Fatalf("exit code %d", code)
+		}
+		got, there := e.got("tools/call")[0].Params.Meta["io.github.busbar-mcp/idempotencyKey"]
+		if string(got) != want || there != (want != "") {
+			t.Errorf("with the key %q: %s", once, got)
+		}
+	}
+}
+
 func TestCallAfterHeaderMismatch(t *testing.T) {
 	t.Parallel()
 	const annotated = `{"name":"echo","inputSchema":{"type":"object","properties":{"text":{"type":"string","x-mcp-header":"Text"}}}}`

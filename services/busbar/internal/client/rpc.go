@@ -39,6 +39,8 @@ type request struct {
 	onProgress func(Progress)
 	// asks declares that a person can be asked, tasks that the call may go on as a task.
 	asks, tasks bool
+	// key is an idempotency key; empty for none.
+	key string
 }
 
 // capabilities are what the request declares.
@@ -123,6 +125,9 @@ func (c *Client) newRequest(ctx context.Context, r request, id string) (*http.Re
 	}
 	if r.progress {
 		r.params.Meta[mcp.MetaProgressToken] = jsontext.Value(id)
+	}
+	if r.key != "" {
+		r.params.Meta[mcp.MetaIdempotencyKey] = r.key
 	}
 	body, err := json.Marshal(envelope{Version: "2.0", ID: jsontext.Value(id), Method: r.method, Params: r.params}, json.Deterministic(true))
 	if err != nil {

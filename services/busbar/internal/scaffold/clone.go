@@ -9,11 +9,12 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// example is the service outside the workspace that a clone has: its go.mod requires what
-// this one does, so nothing has to be resolved, and nothing downloaded that the clone has.
+// A clone has services like those that are made: their go.mod require the same, so nothing
+// has to be resolved, and nothing downloaded that the clone has. The one with a database has
+// all modules that a service can import.
 const (
-	example       = "examples/hello"
-	exampleModule = "github.com/busbar-mcp/busbar/" + example
+	example             = "examples/hello"
+	exampleWithDatabase = "examples/notes"
 )
 
 // clone is a clone of Busbar, from which a service takes the modules where no version of
@@ -22,7 +23,7 @@ type clone struct {
 	dir     string // without symbolic links
 	mod     *modfile.File
 	sums    []byte
-	modules []part // that the example takes from the clone
+	modules []part // that a service can import
 }
 
 // part is a module of a clone.
@@ -38,22 +39,23 @@ func Guess(dir, program string) string {
 		}
 	}
 	for _, at := range tried {
-		if _, err := open(at); err == nil {
+		if _, err := open(at, example); err == nil {
 			return at
 		}
 	}
 	return ""
 }
 
-func open(dir string) (*clone, error) {
-	c, err := read(dir)
+// open reads a clone for a service that requires what an example in it does.
+func open(dir, like string) (*clone, error) {
+	c, err := read(dir, like)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no clone of Busbar: %w", dir, err)
 	}
 	return c, nil
 }
 
-func read(dir string) (*clone, error) {
+func read(dir, like string) (*clone, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,25 @@ func read(dir string) (*clone, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	name := filepath.Join(dir, example, "go.mod")
+	c := &clone{dir: dir}
+	if c.mod, err = goModOf(dir, like); err != nil {
+		return nil, err
+	}
+	if c.sums, err = os.ReadFile(filepath.Join(dir, like, "go.sum")); err != nil {
+		return nil, err
+	}
+	all, err := goModOf(dir, exampleWithDatabase)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all.Replace {
+		c.modules = append(c.modules, part{r.Old.Path, path.Join(exampleWithDatabase, r.New.Path)})
+	}
+	return c, nil
+}
+
+func goModOf(dir, example string) (*modfile.File, error) {
+	name, want := filepath.Join(dir, example, "go.mod"), "github.com/busbar-mcp/busbar/"+example
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -70,18 +90,10 @@ func read(dir string) (*clone, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mod.Module == nil || mod.Module.Mod.Path != exampleModule || mod.Go == nil {
-		return nil, fmt.Errorf("%s is of another module than %s", name, exampleModule)
+	if mod.Module == nil || mod.Module.Mod.Path != want || mod.Go == nil {
+		return nil, fmt.Errorf("%s is of another module than %s", name, want)
 	}
-	sums, err := os.ReadFile(filepath.Join(dir, example, "go.sum"))
-	if err != nil {
-		return nil, err
-	}
-	c := &clone{dir: dir, mod: mod, sums: sums}
-	for _, r := range mod.Replace {
-		c.modules = append(c.modules, part{r.Old.Path, path.Join(example, r.New.Path)})
-	}
-	return c, nil
+	return mod, nil
 }
 
 // goMod is the example's go.mod for a module whose way to the clone is another.
@@ -99,6 +111,7 @@ func (c *clone) goMod(module, toClone string) ([]byte, error) {
 			return nil, err
 		}
 	}
+	c.mod.SortBlocks()
 	return c.mod.Format()
 }
 

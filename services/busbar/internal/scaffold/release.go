@@ -18,14 +18,21 @@ func Released(program string) string {
 	return ""
 }
 
-// sdk are the modules that a service requires: they say which others they need.
-var sdk = []string{"github.com/busbar-mcp/busbar/libs", "github.com/busbar-mcp/busbar/libs/service/servicetest"}
+// modules are those that a service requires: they say which others they need.
+func modules(o Options) []string {
+	all := []string{"github.com/busbar-mcp/busbar/libs"}
+	if o.Database {
+		all = append(all, "github.com/busbar-mcp/busbar/libs/database")
+	}
+	return append(all, "github.com/busbar-mcp/busbar/libs/service/servicetest")
+}
 
 // goOfRelease is the release of Go that the modules ask for, at least.
 const goOfRelease = "1.26.0"
 
-// requires is the go.mod of a module that has the modules by their version.
-func requires(module, version string) ([]byte, error) {
+// requires is the go.mod of a service that has the modules by their version.
+func requires(o Options) ([]byte, error) {
+	module, version := o.Module, o.Release
 	if semver.Canonical(version) != version {
 		return nil, fmt.Errorf("--release %s: a version is v and three numbers, such as v1.2.3", version)
 	}
@@ -36,7 +43,7 @@ func requires(module, version string) ([]byte, error) {
 	if err := mod.AddGoStmt(goOfRelease); err != nil {
 		return nil, err
 	}
-	for _, path := range slices.Backward(sdk) { // each is added above the others
+	for _, path := range slices.Backward(modules(o)) { // each is added above the others
 		if err := apart(module, path); err != nil {
 			return nil, err
 		}

@@ -24,7 +24,31 @@ import (
 //go:embed template
 var embedded embed.FS
 
-var templates = template.Must(template.New("").Option("missingkey=error").ParseFS(embedded, "template/*.tmpl"))
+// templates are those of every service, and the directory's of one kind.
+func templates(kind string) (map[string]*template.Template, error) {
+	all := map[string]*template.Template{}
+	for _, dir := range []string{"template/every", "template/" + kind} {
+		err := fs.WalkDir(embedded, dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(embedded, name)
+			if err != nil {
+				return err
+			}
+			to := strings.TrimSuffix(strings.TrimPrefix(name, dir+"/"), ".tmpl")
+			if to == "gitignore" { // git would obey it here
+				to = ".gitignore"
+			}
+			all[to], err = template.New(name).Option("missingkey=error").Parse(string(text))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
 
 // Options say what is made.
 type Options struct {
@@ -34,6 +58,8 @@ type Options struct {
 	// Clone is the directory of a clone of Busbar, from which it takes the modules; empty
 	// where it requires a Release of them.
 	Clone, Release string
+	// Database has it keep what it knows in one, of its own tables.
+	Database bool
 	// Taken are names that other services have: one more of the same name would be taken
 	// for an instance of them.
 	Taken []string
@@ -67,10 +93,10 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{Dir: o.Dir, files: map[string][]byte{}}
-	values := map[string]any{"Name": o.Name, "Image": strings.ToLower(o.Name), "Clone": "", "Modules": []part(nil)}
+	values := map[string]any{"Name": o.Name, "Image": strings.ToLower(o.Name), "Owner": owner(o.Name), "Clone": "", "Release": o.Release, "Modules": []part(nil), "Database": o.Database}
 	goVersion := goOfRelease
 	if o.Clone == "" {
-		s.files["go.mod"], err = requires(o.Module, o.Release)
+		s.files["go.mod"], err = requires(o)
 	} else {
 		goVersion, err = s.from(o, place, values)
 	}
@@ -79,23 +105,39 @@ func New(o Options) (*Service, error) {
 	}
 	minor, _, _ := strings.Cut(strings.TrimPrefix(goVersion, "1."), ".")
 	values["Go"] = "1." + minor
-	for _, t := range templates.Templates() {
+	kind := "plain"
+	if o.Database {
+		kind = "database"
+	}
+	all, err := templates(kind)
+	if err != nil {
+		return nil, err
+	}
+	for name, t := range all {
 		var text bytes.Buffer
 		if err := t.Execute(&text, values); err != nil {
-			return nil, fmt.Errorf("fill in %s: %w", t.Name(), err)
-		}
-		name := strings.TrimSuffix(t.Name(), ".tmpl")
-		if name == "gitignore" { // git would obey it here
-			name = ".gitignore"
+			return nil, fmt.Errorf("fill in %s: %w", name, err)
 		}
 		s.files[name] = text.Bytes()
 	}
 	return s, nil
 }
 
+// maxOwner bounds what the names of tables begin with: Postgres takes 63 bytes of a name.
+const maxOwner = 40
+
+// owner is the name of a service in those of its tables.
+func owner(name string) string {
+	return strings.ToLower(strings.ReplaceAll(name[:min(len(name), maxOwner)], "-", "_"))
+}
+
 // from has a service at a place take the modules from a clone, and says which Go they ask for.
 func (s *Service) from(o Options, place string, values map[string]any) (goVersion string, err error) {
-	c, err := open(o.Clone)
+	like := example
+	if o.Database {
+		like = exampleWithDatabase
+	}
+	c, err := open(o.Clone, like)
 	if err != nil {
 		return "", err
 	}
@@ -140,6 +182,9 @@ func (s *Service) Write() (err error) {
 		return err
 	}
 	for name, text := range s.files {
+		if err := os.MkdirAll(filepath.Join(made, filepath.Dir(name)), 0o755); err != nil {
+			return err
+		}
 		if err := os.WriteFile(filepath.Join(made, name), text, 0o644); err != nil {
 			return err
 		}

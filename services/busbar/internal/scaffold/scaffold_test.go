@@ -79,8 +79,20 @@ func TestWrite(t *testing.T) {
 		t.Fatalf("go.mod: %v\n%s", err, read(t, dir, "go.mod"))
 	}
 	ours := slices.DeleteFunc(mod.Require, func(r *modfile.Require) bool { return !strings.HasPrefix(r.Mod.Path, "github.com/busbar-mcp/busbar/") })
-	if len(ours) < 2 || len(mod.Replace) != len(ours) {
-		t.Fatalf("%d modules of Busbar, %d of them in the clone:\n%s", len(ours), len(mod.Replace), read(t, dir, "go.mod"))
+	where := map[string]bool{}
+	for _, r := range mod.Replace {
+		where[r.Old.Path] = true
+	}
+	for _, r := range ours {
+		if !where[r.Mod.Path] || r.Indirect != (r.Mod.Path == "github.com/busbar-mcp/busbar/gen" || r.Mod.Path == "github.com/busbar-mcp/busbar/libs/natsd") {
+			t.Errorf("%s %v, whose place is %v:\n%s", r.Mod.Path, r.Indirect, where[r.Mod.Path], read(t, dir, "go.mod"))
+		}
+	}
+	// The first import of any module works.
+	for _, dir := range strings.Fields(read(t, clone, "go.work")) {
+		if path := "github.com/busbar-mcp/busbar" + strings.TrimPrefix(dir, "."); (dir == "./gen" || strings.HasPrefix(dir, "./libs")) && !where[path] {
+			t.Errorf("go.mod does not say where %s is", path)
+		}
 	}
 	for _, r := range mod.Replace {
 		if found := read(t, home, "far", "away", "shop", r.New.Path, "go.mod"); !strings.HasPrefix(found, "module "+r.Old.Path+"\n") {
@@ -99,6 +111,58 @@ func TestWrite(t *testing.T) {
 	}
 	if got := list(t, filepath.Join(home, "here")); !slices.Equal(got, []string{"shop"}) {
 		t.Errorf("something is left: %v", got)
+	}
+}
+
+// With a database it is examples/notes under another name, which is built and tested here.
+func TestWithDatabase(t *testing.T) {
+	t.Parallel()
+	clone, home := top(t), t.TempDir()
+	files := []string{"main.go", "main_test.go", "migrations/both/00001_note.sql"}
+	for name, o := range map[string]scaffold.Options{
+		"notes":  {Name: "notes", Clone: clone},
+		"Shop-1": {Name: "Shop-1", Release: "v1.2.3"},
+	} {
+		o.Database, o.Dir = true, filepath.Join(home, name)
+		s, err := scaffold.New(o)
+		if err == nil {
+			err = s.Write()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		mod := read(t, o.Dir, "go.mod")
+		if !strings.Contains(mod, "github.com/busbar-mcp/busbar/libs/database v") || o.Release != "" && strings.Count(mod, o.Release) != 3 {
+			t.Errorf("go.mod of %s:\n%s", name, mod)
+		}
+		if text := read(t, o.Dir, "README.md"); !strings.Contains(text, "busbar call "+name+`_add text="one bus"`) || !strings.Contains(text, "migrations/both") {
+			t.Errorf("README.md of %s:\n%s", name, text)
+		}
+		for _, file := range files {
+			text := read(t, o.Dir, file)
+			if good, err := format.Source([]byte(text)); strings.HasSuffix(file, ".go") && (err != nil || string(good) != text) {
+				t.Errorf("%s of %s: %v", file, name, err)
+			}
+			if name == "notes" {
+				if text != read(t, clone, "examples", "notes", file) {
+					t.Errorf("%s is another one than that of examples/notes; change both", file)
+				}
+				continue
+			}
+			if strings.Contains(text, "notes_") || file != "main_test.go" && !strings.Contains(text, "shop_1_note") {
+				t.Errorf("%s of %s:\n%s", file, name, text)
+			}
+		}
+	}
+	s, err := scaffold.New(scaffold.Options{Name: strings.Repeat("n", 64), Database: true, Release: "v1.2.3", Dir: filepath.Join(home, "long")})
+	if err == nil {
+		err = s.Write()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, home, "long", files[2]); !strings.Contains(text, "TABLE "+strings.Repeat("n", 40)+"_note ") {
+		t.Errorf("a table has a longer name than Postgres takes:\n%s", text)
 	}
 }
 

@@ -70,7 +70,8 @@ func (o Options) show(out io.Writer, r logs.Record) error {
 	if r.Tenant != "" {
 		who += "@" + r.Tenant
 	}
-	fields := []string{r.Time.Format(time.RFC3339Nano), r.Level, r.Service, r.Name, r.Call, who, text(r)}
+	said, stack := text(r, o.Terminal)
+	fields := []string{r.Time.Format(time.RFC3339Nano), r.Level, r.Service, r.Name, r.Call, who, said}
 	for i := range fields {
 		fields[i] = terminal.SafeLine(fields[i])
 	}
@@ -88,6 +89,11 @@ func (o Options) show(out io.Writer, r logs.Record) error {
 	}
 	_, err := fmt.Fprintln(out, o.Style.Dim(r.Time.Local().Format("15:04:05.000")), level, o.Style.Bold(fields[3]), //nolint:gosmopolitan // for who sits there
 		o.Style.Dim(fields[2]+" "+terminal.SafeLine(shortID(r.Call))+" "+fields[5]), fields[6])
+	for _, line := range stack {
+		if err == nil {
+			_, err = fmt.Fprintln(out, "    "+o.Style.Dim(terminal.SafeLine(line)))
+		}
+	}
 	return err
 }
 
@@ -95,9 +101,10 @@ func (o Options) show(out io.Writer, r logs.Record) error {
 func shortID(id string) string { return id[:min(len(id), 8)] }
 
 // text is what a record says: a text as it is, a record of the service's log with its
-// message first, anything else as JSON.
-func text(r logs.Record) string {
-	said := string(r.Data)
+// message first, anything else as JSON. apart has the lines of a stack returned by
+// themselves.
+func text(r logs.Record, apart bool) (said string, stack []string) {
+	said = string(r.Data)
 	var s string
 	var of map[string]jsontext.Value
 	switch {
@@ -107,6 +114,9 @@ func text(r logs.Record) string {
 		said = s
 	case !r.Client && json.Unmarshal(r.Data, &of) == nil && json.Unmarshal(of["msg"], &s) == nil:
 		delete(of, "msg")
+		if apart && json.Unmarshal(of["stack"], &stack) == nil {
+			delete(of, "stack")
+		}
 		said = s
 		for _, key := range slices.Sorted(maps.Keys(of)) {
 			said += " " + key + "=" + string(of[key])
@@ -118,5 +128,5 @@ func text(r logs.Record) string {
 	if r.Cut {
 		said += " … (cut)"
 	}
-	return said
+	return said, stack
 }

@@ -98,7 +98,7 @@ func TestConversation(t *testing.T) {
 			delete(answers, q.Method)
 			c.send(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"result":` + answer + `}`)
 		}
-		if m := c.await(); m.Text() != `"accept hello file:///home"` || string(m.ID) != "7" {
+		if m := c.await(); m.Text() != "accept hello file:///home" || string(m.ID) != "7" {
 			t.Errorf("answer %+v %+v", m, m.Error)
 		}
 	})

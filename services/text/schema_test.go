@@ -1,0 +1,107 @@
+package text
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/busbar-mcp/busbar/services/text/internal/tidy"
+)
+
+// property is as much of a JSON Schema as has an enum.
+type property struct {
+	Enum  []string
+	Items struct{ Enum []string }
+}
+
+func properties(t *testing.T, schema []byte) map[string]property {
+	t.Helper()
+	var s struct{ Properties map[string]property }
+	if err := json.Unmarshal(schema, &s, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	return s.Properties
+}
+
+// row is a row of the table of operations in docs/text.md: operation, option and its values.
+var row = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| [^|]+ \\| (?:`([a-z_]+)`(?:: ([^|]+))?|none) \\|$")
+
+var code = regexp.MustCompile("`([a-z_]+)`")
+
+// TestOperations holds what text_processor does to what its schemas and docs/text.md say:
+// its operations, their options, and the values of those.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	in, out := properties(t, processorInput), properties(t, processorOutput)
+	page, err := os.ReadFile("../../docs/text.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, documented []string
+	for _, o := range operations {
+		names = append(names, o.name)
+	}
+	said := map[string][]string{}
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		documented = append(documented, m[1])
+		for _, v := range code.FindAllStringSubmatch(m[3], -1) {
+			said[m[2]] = append(said[m[2]], v[1])
+		}
+	}
+	for where, got := range map[string][]string{"the input schema": in["operation"].Enum, "the output schema": out["operation"].Enum, "docs/text.md": documented} {
+		if !slices.Equal(got, names) {
+			t.Errorf("%s has the operations %q, the code %q", where, got, names)
+		}
+	}
+	for name, p := range in {
+		if !slices.Equal(said[name], p.Items.Enum) {
+			t.Errorf("%s takes %q, docs/text.md says %q", name, p.Items.Enum, said[name])
+		}
+	}
+	var formats []string
+	for _, o := range tidy.Options {
+		formats = append(formats, string(o))
+	}
+	if !slices.Equal(in["format_options"].Items.Enum, formats) {
+		t.Errorf("the schema has the format_options %q, the code %q", in["format_options"].Items.Enum, formats)
+	}
+	// Each value of an option fills the field of its name, and no other; all of them fill what
+	// the operation fills where none is given.
+	for operation, option := range map[string]string{"statistics": "stat_options", "extract_entities": "entity_types"} {
+		whole := filled(t, ProcessorIn{Operation: operation, Text: seedContacts})
+		if values := slices.Sorted(slices.Values(in[option].Items.Enum)); !slices.Equal(whole, values) {
+			t.Errorf("%s fills %q, and %s takes %q", operation, whole, option, values)
+		}
+		for _, value := range in[option].Items.Enum {
+			ask := ProcessorIn{Operation: operation, Text: seedContacts, StatOptions: []string{value}, EntityTypes: []string{value}}
+			if got := filled(t, ask); !slices.Equal(got, []string{value}) {
+				t.Errorf("%s %s fills %q", operation, value, got)
+			}
+		}
+	}
+	// A message that names the operations names all of them.
+	if _, err := processor(t.Context(), nil, ProcessorIn{Operation: "none"}); err == nil || !strings.HasSuffix(err.Error(), strings.Join(names, ", ")) {
+		t.Errorf("an unknown operation: %v", err)
+	}
+}
+
+// filled are the names of the fields that an operation fills, besides its own.
+func filled(t *testing.T, in ProcessorIn) (names []string) {
+	t.Helper()
+	out, err := processor(t.Context(), nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := reflect.ValueOf(out)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "operation" && !v.FieldByIndex(f.Index).IsZero() {
+			names = append(names, name)
+		}
+	}
+	return slices.Sorted(slices.Values(names))
+}
