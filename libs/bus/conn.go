@@ -128,7 +128,7 @@ func reconnectAfter(tried int) time.Duration {
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), network: &network{dialer: cfg.Dialer}, large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), network: &network{dialer: cfg.Dialer, begun: time.Now()}, large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -145,8 +145,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ReconnectBufSize(-1),
 		nats.RetryOnFailedConnect(!cfg.EndRefused),
 		nats.IgnoreAuthErrorAbort(),
-		nats.PingInterval(pingEvery),
-		nats.MaxPingsOutstanding(maxPings),
+		nats.PingInterval(20 * time.Second), // that of the only server; see watch
 		nats.Timeout(dialTime),
 		nats.SetCustomDialer(c.network),
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),

@@ -16,15 +16,12 @@ import (
 // maxUnanswered (ADR 0094). One without another server waits for it.
 
 const (
-	// pingEvery is how often a connection asks its server for a sign of life.
-	pingEvery = 250 * time.Millisecond
-	// maxUnanswered is how long a server may send nothing, not even the answers to
-	// three of those pings, before the connection leaves it.
-	maxUnanswered = MaxSilence
-	// maxPings is how many pings the only server may leave unanswered: those of 20 s.
-	maxPings = int(20 * time.Second / pingEvery)
-	// lookEvery is how often the silence of a server is measured.
-	lookEvery = 50 * time.Millisecond
+	// pingAfter is the silence of a server after which it is asked for a sign of life, and
+	// after as long again once more.
+	pingAfter = 250 * time.Millisecond
+	// maxUnanswered is how long a server may send nothing, not even answers to that, before
+	// the connection leaves it.
+	maxUnanswered = 3 * pingAfter
 	// leftFor is how long a server that was left is not dialled again.
 	leftFor = time.Second
 	// dialTime bounds the way to a server, and then its greeting.
@@ -40,9 +37,12 @@ var errHung = fmt.Errorf("the NATS server has sent nothing for %v", maxUnanswere
 type network struct {
 	dialer  nats.CustomDialer
 	current atomic.Pointer[socket]
-	// read counts the bytes that arrived, over all sockets.
-	read atomic.Uint64
-	left atomic.Pointer[departure]
+	// read counts the bytes that arrived, over all sockets; last is when, as the time since
+	// begun.
+	read  atomic.Uint64
+	last  atomic.Int64
+	begun time.Time
+	left  atomic.Pointer[departure]
 	// hung is set when a server was left, until the loss of the connection is noted.
 	hung atomic.Bool
 	// others says that there is another server to go to.
@@ -80,6 +80,7 @@ func (n *network) Dial(network, address string) (net.Conn, error) {
 func (s *socket) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	s.network.read.Add(uint64(n))
+	s.network.last.Store(int64(time.Since(s.network.begun)))
 	return n, err
 }
 
@@ -93,29 +94,46 @@ func (s *socket) leave() {
 // watch leaves a server that hangs, if there is another one. It returns when the
 // connection is closed.
 func (c *Conn) watch() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	n := c.network
+	timer := time.NewTimer(pingAfter)
+	defer timer.Stop()
 	var at, left *socket
 	var read uint64
 	var silent time.Duration
-	for looked := time.Now(); ; {
+	for {
 		select {
-		case <-tick.C:
+		case <-timer.C:
 		case <-c.closed:
 			return
 		}
-		now := time.Now()
-		// Time in which this process stood still is not the server's silence.
-		passed := min(now.Sub(looked), 2*lookEvery)
-		looked = now
-		if s, n := c.network.current.Load(), c.network.read.Load(); s != at || n != read {
-			at, read, silent = s, n, 0
+		s, sofar := n.current.Load(), n.read.Load()
+		switch {
+		case s != at || sofar != read:
+			at, read, silent = s, sofar, 0
+			heard := time.Duration(n.last.Load())
+			timer.Reset(min(max(0, heard+pingAfter-time.Since(n.begun)), pingAfter))
 			continue
+		case !n.others.Load() || s == left:
+		default:
+			// However late this is: time in which this process stood still is not the
+			// server's silence.
+			if silent += pingAfter; silent >= maxUnanswered {
+				left = s
+				s.leave()
+			} else {
+				c.watching.Go(c.ping)
+			}
 		}
-		if silent += passed; silent >= maxUnanswered && at != left && c.network.others.Load() {
-			left = at
-			at.leave()
-		}
+		timer.Reset(pingAfter)
+	}
+}
+
+// ping has the server send something. It may take as long as the connection is stuck.
+func (c *Conn) ping() {
+	ctx, cancel := context.WithTimeout(context.Background(), maxUnanswered)
+	defer cancel()
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushWithContext(ctx)
 	}
 }
 
