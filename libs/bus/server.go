@@ -292,6 +292,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	}
 	ctx, abort := context.WithDeadline(s.ctx, deadline)
 	defer abort()
+	out.given = ctx
 	call := &liveCall{abort: abort}
 	if req.AskFirst {
 		call.permit = make(chan *busv1.Permit, 1)
