@@ -57,8 +57,12 @@ type answer struct {
 	// probed says that NATS was asked whether the instance is connected yet; stalled,
 	// that it is, and was silent for too long all the same.
 	probed, stalled bool
-	// gap says that frames were lost.
-	gap bool
+	// gap says that frames were lost; strayed, that the request or its answer was, or that the
+	// instance may be on its way to another NATS server. lostBefore says that an attempt
+	// before this one was lost.
+	gap, strayed, lostBefore bool
+	// server is the NATS server that the request was sent to.
+	server *server
 	// full says that the attempt before found no room, last that this is the last one.
 	full, last bool
 }
@@ -74,6 +78,7 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 	for one := a.choose(); one != nil; one = a.choose() {
 		a.ran(one.instance)
 		a.at, a.tried = one.instance, append(a.tried, one.instance)
+		a.server = conn.server.Load()
 		if err := conn.publish(ctx, subject.To(a.service, one.instance, a.method), a.reply, data); err != nil {
 			members.done(one, memberTold)
 			return nil, wire.NotSent(err)
@@ -106,7 +111,7 @@ func (a *answer) send(ctx context.Context, x *exchange, data []byte) (*busv1.Fra
 		a.terminal = true // nothing runs
 		return nil, fault.New(fault.Unavailable, "no instance of service %s that takes such a call is running", a.service).Because(ErrNoInstance)
 	}
-	a.at = ""
+	a.at, a.server = "", conn.server.Load()
 	if err := conn.publish(ctx, a.caller.to(a.service, a.method), a.reply, data); err != nil {
 		return nil, wire.NotSent(err)
 	}
@@ -146,6 +151,7 @@ func (a *answer) take(ctx context.Context, got arrival) (*busv1.Frame, *fault.Er
 		a.terminal = true // nothing runs
 		if a.probed {
 			a.stalled = false
+			a.strayed = a.options.Harmless && a.caller.conn.Clustered() && len(a.others("")) == 0
 			return nil, a.lost().Because(ErrNoInstance)
 		}
 		if a.words > 0 {

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ const (
 	// maxAttempts is how many instances are tried, one after the other, for a call
 	// that ran at none.
 	maxAttempts = 3
+	// maxStrayed is how many more are made of a call that is lost although an instance may
+	// live: its NATS server hangs, or it is on its way to another one.
+	maxStrayed = 2
 	// attemptPause comes before each but the first.
 	attemptPause = 20 * time.Millisecond
 	// reconnectPause comes before the second one where NATS knew no instance, and the
@@ -128,7 +132,7 @@ func (c *Caller) Call(ctx context.Context, service string, req *busv1.Request, o
 // When an instance is lost, full or too late before it has begun, the call is
 // made again at another one, within the same deadline. It has not begun as long
 // as this caller did not permit it, of calls with Request.AskFirst, or says so
-// itself, of others. The id of such a call has -2 or -3 behind it.
+// itself, of others. The id of such a call has -2, -3 and so on behind it.
 func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Request, o Options) (*busv1.Frame, error) {
 	if !subject.Token(service) {
 		return nil, fault.New(fault.Unavailable, "no service can have the name %.64q", service)
@@ -157,22 +161,29 @@ func (c *Caller) CallWith(ctx context.Context, service string, req *busv1.Reques
 	id := req.Id
 	ctx, span := sent(ctx, service, req)
 	var tried []string
-	full, doubt := false, false
+	full, doubt, lost, most := false, false, false, maxAttempts
 	for n := 1; ; n++ {
-		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full, last: n == maxAttempts}
+		a := &answer{caller: c, service: service, options: o, deadline: deadline, tried: tried, full: full, lostBefore: lost, last: n == most}
 		frame, err := a.attempt(ctx, req)
 		if err == nil {
 			answered(span, o.Ran, n, nil)
 			return frame, nil
 		}
-		if n == maxAttempts || !a.again(err, n) || !pause(ctx, deadline, a.pause(err)) {
+		if a.strayed && most < maxAttempts+maxStrayed {
+			most++
+		}
+		if n == most || !a.again(err, n) || !pause(ctx, deadline, a.pause(err)) {
 			if doubt && !a.answered && err.Executed == fault.No {
 				err = err.Ran(fault.Unknown) // this attempt did not run; one before may have
 			}
 			answered(span, o.Ran, n, err)
 			return nil, err
 		}
-		tried, full, doubt = a.tried, err.Reason == fault.Overloaded, doubt || err.Executed != fault.No
+		tried, full = a.tried, err.Reason == fault.Overloaded
+		doubt, lost = doubt || err.Executed != fault.No, lost || err.Reason == fault.PeerLost
+		if a.strayed && !errors.Is(err, ErrNoInstance) { // it lives
+			tried = slices.DeleteFunc(tried, func(instance string) bool { return instance == a.has() })
+		}
 		req.Id = id + attempted + strconv.Itoa(n+1)
 	}
 }
@@ -205,7 +216,7 @@ func (a *answer) again(err *fault.Error, n int) bool {
 	case fault.DeadlineExceeded, fault.Cancelled: // at the instance: the caller's own end comes to pause
 		return unrun
 	case fault.Unavailable:
-		return n == 1 && a.swapping(err)
+		return (n == 1 || a.lostBefore) && a.swapping(err)
 	case fault.PeerLost:
 		return !a.stalled && (unrun || a.options.Harmless) // who is stalled would get it again
 	}
@@ -219,7 +230,7 @@ func (a *answer) swapping(err *fault.Error) bool {
 
 // pause is how long the next attempt waits.
 func (a *answer) pause(err *fault.Error) time.Duration {
-	if err.Reason == fault.Unavailable {
+	if err.Reason == fault.Unavailable || a.strayed && errors.Is(err, ErrNoInstance) {
 		return reconnectPause
 	}
 	return attemptPause

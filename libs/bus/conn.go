@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -68,6 +69,9 @@ type Conn struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	closed chan struct{}
+	// network is what nc is connected over, watching the end of what looks after it.
+	network  *network
+	watching sync.WaitGroup
 
 	// publishing is held while the connection is closed, and shared by PublishAsync.
 	publishing sync.RWMutex
@@ -124,7 +128,7 @@ func reconnectAfter(tried int) time.Duration {
 
 // Connect joins the bus, waiting for it until ctx ends.
 func Connect(ctx context.Context, cfg Config) (*Conn, error) {
-	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
+	c := &Conn{log: cfg.Logger, waited: cfg.EndRefused, secret: cfg.Secret, asksLeader: cfg.User == "" || cfg.User == subject.Edge, closed: make(chan struct{}), network: &network{dialer: cfg.Dialer, begun: time.Now()}, large: make(chan struct{}, largeResults), onReconnect: map[int]func(){}}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -141,8 +145,9 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ReconnectBufSize(-1),
 		nats.RetryOnFailedConnect(!cfg.EndRefused),
 		nats.IgnoreAuthErrorAbort(),
-		nats.PingInterval(20 * time.Second),
-		nats.Timeout(2 * time.Second),
+		nats.PingInterval(20 * time.Second), // that of the only server; see watch
+		nats.Timeout(dialTime),
+		nats.SetCustomDialer(c.network),
 		nats.ConnectHandler(func(*nats.Conn) { connected <- struct{}{} }),
 		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -153,7 +158,11 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 				c.log.Warn("waiting for NATS", "name", cfg.Name, "error", err)
 			})
 		}),
+		nats.DiscoveredServersHandler(func(*nats.Conn) { c.lookForOthers() }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if c.network.hung.Swap(false) {
+				err = errHung
+			}
 			c.nextServer(err)
 			if err != nil {
 				c.log.Warn("bus lost; reconnecting", "name", cfg.Name, "error", err)
@@ -162,8 +171,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { c.asyncError(sub, err) }),
 	}
-	if cfg.Dialer != nil {
-		opts = append(opts, nats.SetCustomDialer(cfg.Dialer))
+	if cfg.Dialer == nil {
+		c.network.dialer = &net.Dialer{Timeout: dialTime}
 	}
 	proof, err := cfg.proof()
 	if err != nil {
@@ -191,6 +200,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 		c.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
+	c.lookForOthers()
+	c.watching.Go(c.watch)
 	return c, nil
 }
 
@@ -330,6 +341,7 @@ func (c *Conn) Close() {
 	c.nc.Close()
 	c.publishing.Unlock()
 	<-c.closed // and everything that NATS said is heard
+	c.watching.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.waited && c.denied != nil && !c.told {
@@ -355,6 +367,7 @@ func (c *Conn) OnReconnect(f func()) (stop func()) {
 
 func (c *Conn) reconnected() {
 	c.lost.Store(0) // whoever sends next may do so after the next loss
+	c.lookForOthers()
 	c.log.Info("bus is back", "url", c.URL())
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 			live: map[string]*liveCall{}, ctx: t.Context(),
 		}
 		for i := range s.slots {
-			s.slots[i] = newSlots(1)
+			s.slots[i], s.room[i] = newSlots(1), newSlots(1)
 		}
 		s.cfg = ServerConfig{Service: "svc", Concurrency: 1, Handler: func(_ context.Context, req *busv1.Request, _ *Responder) (proto.Message, error) {
 			if req.Id == "" || req.AskFirst || req.RemainingNano == 0 && int64(req.DeadlineUnixNano) < time.Now().UnixNano() {

@@ -18,16 +18,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) {
+// run carries out a call, and remembers how it ended for whoever may ask.
+func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) (proto.Message, *fault.Error) {
 	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
 	for _, k := range s.known(req) {
 		k.end(req.Id, body, f)
 	}
-	if f != nil {
-		out.fail(f)
-		return
-	}
-	out.end(body)
+	return body, f
 }
 
 // invoke runs a handler and makes every way it can end one that may be told.

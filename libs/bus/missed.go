@@ -40,11 +40,13 @@ func (a *answer) askable() bool {
 	return (a.asks || a.options.Harmless) && a.caller.service == "" && subject.Token(a.has())
 }
 
-// ask asks it. The answer comes within 250 ms, or when ctx ends.
+// ask asks it, once a lost connection has found another server. The answer comes within
+// 250 ms of that, or when ctx ends.
 func (a *answer) ask(ctx context.Context) <-chan missing {
 	said, instance := make(chan missing, 1), a.has()
 	go func() {
 		var m missing
+		a.caller.conn.Settle(ctx)
 		m.state, m.frame, _ = a.caller.outcome(ctx, callAnswer, a.service, instance, a.id)
 		said <- m
 	}()
@@ -66,7 +68,7 @@ func (a *answer) found(m missing) (*busv1.Frame, *fault.Error) {
 		if m.state == CallNeverBegun {
 			a.permitted = false
 		}
-		a.stalled = false
+		a.stalled, a.strayed = false, true
 		a.caller.cancel(a.service, a.id, string(fault.PeerLost)) // should it come yet
 		return nil, a.lost()
 	case m.state == CallGone:

@@ -32,6 +32,8 @@ type Responder struct {
 	server *Server
 	// sender is the service that made the call; empty for an edge.
 	sender string
+	// given ends when nobody waits for the answer any more; nil while that is not known.
+	given context.Context
 
 	mu sync.Mutex
 	// reply is where an answer goes that is over at once; stream keeps any
@@ -219,7 +221,8 @@ func (r *Responder) deliver(f *busv1.Frame) {
 
 // chunks sends all of a large result but its last piece, which it returns. It
 // waits for its turn, and for the bus to have taken each window, so that small
-// messages on this connection have little before them; signs of life go on.
+// messages on this connection have little before them; signs of life go on. Once the
+// caller has given up, as an edge without room for the result does, it sends no more.
 func (r *Responder) chunks(json []byte) []byte {
 	conn := r.server.conn
 	conn.large <- struct{}{}
@@ -230,6 +233,10 @@ func (r *Responder) chunks(json []byte) []byte {
 	}
 	r.mu.Unlock()
 	for n := 1; len(json) > chunkSize; n++ {
+		if r.given != nil && r.given.Err() != nil {
+			r.abandon()
+			return nil
+		}
 		r.send(&busv1.Frame{Body: &busv1.Frame_Chunk{Chunk: &busv1.Chunk{Data: json[:chunkSize]}}})
 		json = json[chunkSize:]
 		if n%largeWindow == 0 {

@@ -75,7 +75,10 @@ type Server struct {
 	fetchers sync.WaitGroup
 	// slots are those of each depth: a call that waits for another one of its own
 	// service must not have that one's slot.
-	slots   [maxDepths]*slots
+	slots [maxDepths]*slots
+	// room is that of large results, of each depth as well; sizes say which are.
+	room    [maxDepths]*slots
+	sizes   sizes
 	workers *workers
 	queued  atomic.Int64
 
@@ -131,7 +134,7 @@ func serve(ctx context.Context, conn *Conn, cfg ServerConfig) (*Server, error) {
 		begun:   keptCalls{life: recentLife, maxBytes: maxRecentBytes, maxCalls: maxRecentCalls, whole: true},
 	}
 	for i := range s.slots {
-		s.slots[i] = newSlots(cfg.Concurrency)
+		s.slots[i], s.room[i] = newSlots(cfg.Concurrency), newSlots(resultRoom)
 	}
 	if cfg.Service != Gateway {
 		s.seals = conn.sealer(cfg.Service)
@@ -296,6 +299,7 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	}
 	ctx, abort := context.WithDeadline(s.ctx, deadline)
 	defer abort()
+	out.given = ctx
 	call := &liveCall{abort: abort}
 	if req.AskFirst {
 		call.permit = make(chan *busv1.Permit, 1)
@@ -308,11 +312,24 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 	ctx, span := s.received(ctx, req, received)
 	defer tracing.End(span, nil)
 
-	slots := s.slots[min(req.GetShare().GetDepth(), maxDepths-1)]
+	depth := min(req.GetShare().GetDepth(), maxDepths-1)
+	slots, room := s.slots[depth], s.room[depth]
 	who := shareName{req.GetIdentity().GetTenant(), string(req.GetShare().GetPayer())}
-	share := slots.take(ctx, who)
+	// Room first: what waits for it has no slot that a small call could have.
+	large := s.sizes.weight(req)
+	if large > 0 {
+		if held := room.take(ctx, who, large); held != nil {
+			defer room.release(held, large)
+		} else if ctx.Err() == nil {
+			f := s.noRoom()
+			ended(ctx, nil, f)
+			out.fail(f)
+			return
+		}
+	}
+	share := slots.take(ctx, who, 1)
 	if share != nil {
-		defer slots.release(share)
+		defer slots.release(share, 1)
 	} else if ctx.Err() == nil {
 		f := s.noSlot()
 		ended(ctx, nil, f)
@@ -347,7 +364,18 @@ func (s *Server) handle(data []byte, received time.Time, out *Responder) {
 			return
 		}
 	}
-	s.run(ctx, req, out)
+	body, f := s.run(ctx, req, out)
+	if f != nil {
+		out.fail(f)
+		return
+	}
+	size := resultSize(body)
+	s.sizes.note(req, size)
+	if more := mebibytes(size) - large; more > 0 {
+		held := room.add(who, more)
+		defer room.release(held, more)
+	}
+	out.end(body)
 }
 
 // ofSender is the id of a call of a service, which no other one's can be.
@@ -361,6 +389,11 @@ func ofSender(sender, id string) string {
 func (s *Server) noSlot() *fault.Error {
 	s.overloaded.Add(1)
 	return fault.New(fault.Overloaded, "service %s has no free slot for this caller; try again shortly", s.cfg.Service)
+}
+
+func (s *Server) noRoom() *fault.Error {
+	s.overloaded.Add(1)
+	return fault.New(fault.Overloaded, "service %s has no room for another large result for this caller; try again shortly", s.cfg.Service)
 }
 
 func tooLate(service string) *fault.Error {

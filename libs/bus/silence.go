@@ -27,25 +27,28 @@ const (
 	// late, or another instance was silent to the call before.
 	maxSlow = 4 * MaxSilence
 	late    = 50 * time.Millisecond
+	// maxUnreached is the same for a call without effect, in a cluster: the NATS server of
+	// the instance may hang, which the instance has left by then.
+	maxUnreached = 2 * maxUnanswered
 )
 
 // catchUp sends how long it took until everything that the bus had for this
-// process when it was asked is here. It waits until the deadline, or stop.
+// process when it was asked is here, or until the connection was lost and nothing is on
+// its way any more. It waits until the deadline, or stop.
 func (c *Conn) catchUp(deadline time.Time) (_ <-chan time.Duration, stop func()) {
 	took := make(chan time.Duration, 1)
 	ctx, stop := context.WithDeadline(context.Background(), deadline)
 	go func() {
 		defer stop()
 		begun := time.Now()
-		if c.nc.FlushWithContext(ctx) == nil {
-			took <- time.Since(begun)
-		}
+		_ = c.nc.FlushWithContext(ctx) // it fails when the connection is lost
+		took <- time.Since(begun)
 	}()
 	return took, stop
 }
 
 // received is how many bytes have come from the bus.
-func (c *Conn) received() uint64 { return c.nc.Stats().InBytes }
+func (c *Conn) received() uint64 { return c.network.read.Load() }
 
 // pending is how many frames are here that have not been delivered to their calls.
 func (c *Caller) pending() uint64 {
@@ -61,13 +64,14 @@ func (c *Caller) pending() uint64 {
 // wait returns the terminal frame, or why there will be none. unheard is how long the
 // first frame may take.
 func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (*busv1.Frame, *fault.Error) {
+	conn := a.caller.conn
+	server := a.server
+	if server == nil {
+		server = conn.server.Load()
+	}
 	heard := time.Now()
 	quietUntil := heard.Add(unheard)
-	// patience is how long the instance may be silent in all.
-	patience := maxStall
-	if len(a.tried) > 1 {
-		patience = maxSlow
-	}
+	patience := a.patience()
 	// checked says that nothing has come since the bus was asked whether anything
 	// is on its way; caughtUp, not nil meanwhile, answers that.
 	checked := false
@@ -127,6 +131,15 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				}
 				return a.found(m)
 			}
+		case <-server.ctx.Done():
+			// The request, or what came of it, may be lost with the NATS server. The instance
+			// knows, once it can be asked over another one.
+			server = conn.server.Load()
+			stop()
+			alive()
+			if a.askable() {
+				missed = a.ask(asking)
+			}
 		case <-ctx.Done():
 			return nil, a.over(ctx)
 		case <-x.timer.C:
@@ -141,17 +154,17 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				// This process was stopped, not the peer: its frames may be waiting
 				// in the socket.
 				quietUntil = now.Add(AliveEvery)
-			case !checked && a.caller.conn.Connected():
+			case !checked && conn.Connected():
 				// A sign of life may be behind a large answer, or the machine busy.
 				stop()
-				caughtUp, stop = a.caller.conn.catchUp(a.deadline)
-				checked, received, quietUntil = true, a.caller.conn.received(), now.Add(maxCatchUp)
+				caughtUp, stop = conn.catchUp(a.deadline)
+				checked, received, quietUntil = true, conn.received(), now.Add(maxCatchUp)
 				if missed == nil && a.askable() && !a.moves(a.has()) {
 					missed = a.ask(asking)
 				}
-			case caughtUp != nil && a.caller.conn.received() != received:
+			case caughtUp != nil && conn.received() != received:
 				// What is on its way is more than came in that time.
-				received, quietUntil = a.caller.conn.received(), now.Add(maxCatchUp)
+				received, quietUntil = conn.received(), now.Add(maxCatchUp)
 			case caughtUp == nil && a.caller.delivered.Load() < due && a.caller.pending() > 0:
 				quietUntil = now.Add(minGrace)
 			case (!a.stalled || now.Before(heard.Add(patience))) && a.probe():
@@ -162,10 +175,22 @@ func (a *answer) wait(ctx context.Context, x *exchange, unheard time.Duration) (
 				// At least as long as NATS takes to say that it is not connected.
 				quietUntil = now.Add(max(late, min(heard.Add(patience).Sub(now), AliveEvery)))
 			default:
+				a.stalled = a.stalled && !a.moves(a.has()) // another one may be back by now
 				return nil, a.lost()
 			}
 		}
 	}
+}
+
+// patience is how long the instance may be silent in all.
+func (a *answer) patience() time.Duration {
+	switch {
+	case len(a.tried) > 1:
+		return maxSlow
+	case a.options.Harmless && a.caller.conn.Clustered():
+		return maxUnreached
+	}
+	return maxStall
 }
 
 // rest takes what came while the instance was asked how the call ended: where this process was

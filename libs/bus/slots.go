@@ -10,7 +10,8 @@ import (
 )
 
 // slots are the calls that an instance runs at once, and those that wait for
-// one to end, of one depth. Tenants compete for them, and callers within a tenant,
+// one to end, of one depth; or the MiB of their large results (room.go). A call has a
+// weight: one slot, or as many MiB. Tenants compete for them, and callers within a tenant,
 // by share (ADR 0017): who waits gets the next slot that is free if it has the
 // fewest, and the last few are not for a tenant that has half of all.
 type slots struct {
@@ -47,6 +48,7 @@ type tenant struct {
 // waiter is one call that waits.
 type waiter struct {
 	since   time.Time
+	weight  int
 	ready   chan struct{} // closed when it has a slot, or gives way
 	granted bool          // guarded by the lock of its slots
 	gone    bool          // gave way to a caller that has less
@@ -67,15 +69,16 @@ func (s *slots) now() (running, waiting int) {
 	return s.running, s.waiting
 }
 
-// take waits for a slot, which release gives back. It returns nil at once when
+// take waits for weight slots, which release gives back. One call may have more than there
+// are, while it is alone. It returns nil at once when
 // no place to wait is left, all in all or for this tenant, or when those before it
 // wait longer than it has time; and when ctx ends first, or one that has less takes
 // its place.
-func (s *slots) take(ctx context.Context, name shareName) *share {
+func (s *slots) take(ctx context.Context, name shareName, weight int) *share {
 	s.mu.Lock()
 	sh := s.share(name)
-	if s.waiting == 0 && s.may(sh) {
-		s.run(sh)
+	if s.waiting == 0 && s.may(sh, weight) {
+		s.run(sh, weight)
 		s.mu.Unlock()
 		return sh
 	}
@@ -84,7 +87,7 @@ func (s *slots) take(ctx context.Context, name shareName) *share {
 		s.mu.Unlock()
 		return nil
 	}
-	w := &waiter{since: time.Now(), ready: make(chan struct{})}
+	w := &waiter{since: time.Now(), weight: weight, ready: make(chan struct{})}
 	if sh.queue.Len() == 0 {
 		s.turn = append(s.turn, sh)
 	}
@@ -103,7 +106,7 @@ func (s *slots) take(ctx context.Context, name shareName) *share {
 	case w.granted && ctx.Err() == nil:
 		return sh
 	case w.granted:
-		s.end(sh)
+		s.run(sh, -weight)
 		s.serve()
 	case !w.gone:
 		s.leave(sh, place)
@@ -164,23 +167,35 @@ func (s *slots) room(ctx context.Context, sh *share) bool {
 	return true
 }
 
-// release gives a slot back.
-func (s *slots) release(sh *share) {
+// release gives weight slots back.
+func (s *slots) release(sh *share, weight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.end(sh)
+	s.run(sh, -weight)
 	s.serve()
 	s.drop(sh)
 }
 
-// run and end count a slot that a share has.
-func (s *slots) run(sh *share) { s.running++; sh.running++; sh.of.running++ }
-func (s *slots) end(sh *share) { s.running--; sh.running--; sh.of.running-- }
+// add counts slots that a call turns out to need, whether they are free or not, for release.
+func (s *slots) add(name shareName, weight int) *share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.share(name)
+	s.run(sh, weight)
+	return sh
+}
 
-// may reports whether a share may have one more slot now.
-func (s *slots) may(sh *share) bool {
-	free := s.size - s.running
-	return free > s.spare || free > 0 && (2*sh.of.running < s.size || sh.name.payer == "")
+// run counts slots that a share has from now on; fewer than 0 that it has no more.
+func (s *slots) run(sh *share, weight int) {
+	s.running += weight
+	sh.running += weight
+	sh.of.running += weight
+}
+
+// may reports whether a share may have weight more slots now.
+func (s *slots) may(sh *share, weight int) bool {
+	free := s.size - s.running - weight
+	return free >= s.spare || free >= 0 && (2*(sh.of.running+weight-1) < s.size || sh.name.payer == "") || s.running == 0
 }
 
 // serve gives the slots that are free to those who wait.
@@ -188,7 +203,7 @@ func (s *slots) serve() {
 	for s.running < s.size {
 		next := -1
 		for i, sh := range s.turn {
-			if s.may(sh) && (next < 0 || sh.fewer(s.turn[next])) {
+			if s.may(sh, sh.queue.Front().Value.(*waiter).weight) && (next < 0 || sh.fewer(s.turn[next])) {
 				next = i
 			}
 		}
@@ -198,7 +213,7 @@ func (s *slots) serve() {
 		sh := s.turn[next]
 		first := sh.queue.Front()
 		w := first.Value.(*waiter)
-		s.run(sh)
+		s.run(sh, w.weight)
 		w.granted = true
 		close(w.ready)
 		s.turn = append(slices.Delete(s.turn, next, next+1), sh)

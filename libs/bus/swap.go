@@ -108,7 +108,7 @@ const unnoticed = time.Minute
 // nextServer ends the context of the server that has gone.
 func (c *Conn) nextServer(why error) {
 	gone := time.Now().Add(-time.Second) // what was on its way
-	if errors.Is(why, nats.ErrStaleConnection) {
+	if errors.Is(why, nats.ErrStaleConnection) || errors.Is(why, errHung) {
 		gone = gone.Add(-unnoticed)
 	}
 	c.gone.Store(gone.UnixNano())

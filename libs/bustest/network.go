@@ -10,7 +10,7 @@ import (
 // test takes it away and gives it back.
 type Network struct {
 	mu         sync.Mutex
-	conn       net.Conn
+	line       *line
 	away, mute bool
 }
 
@@ -25,16 +25,19 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.conn, n.mute = conn, false
-	return &line{conn, n}, nil
+	open := make(chan struct{})
+	close(open)
+	n.line, n.mute = &line{Conn: conn, n: n, open: open, closed: make(chan struct{})}, false
+	return n.line, nil
 }
 
 // Cut ends the connection, and lets none be made until Mend.
 func (n *Network) Cut() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.away = true
-	_ = n.conn.Close()
+	line := n.line
+	n.mu.Unlock()
+	_ = line.Close()
 }
 
 // Mend lets connections be made again.
@@ -51,16 +54,49 @@ func (n *Network) Mute() {
 	n.mute = true
 }
 
+// Hold keeps back what is sent and received over the connection there is, as a server that
+// hangs does, until release or the end of the connection. One made meanwhile is free.
+func (n *Network) Hold() (release func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	open := make(chan struct{})
+	n.line.open = open
+	return sync.OnceFunc(func() { close(open) })
+}
+
 type line struct {
 	net.Conn
-	n *Network
+	n      *Network
+	open   chan struct{} // closed unless the line is held
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *line) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Conn.Close()
+}
+
+// wait returns when the line is not held, and says whether it is mute.
+func (l *line) wait() (mute bool) {
+	l.n.mu.Lock()
+	open, mute := l.open, l.n.mute
+	l.n.mu.Unlock()
+	select {
+	case <-open:
+	case <-l.closed:
+	}
+	return mute
+}
+
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	l.wait()
+	return n, err
 }
 
 func (l *line) Write(b []byte) (int, error) {
-	l.n.mu.Lock()
-	mute := l.n.mute
-	l.n.mu.Unlock()
-	if mute {
+	if l.wait() {
 		return len(b), nil
 	}
 	return l.Conn.Write(b)

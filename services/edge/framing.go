@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // A request with both Content-Length and Transfer-Encoding may be two requests to
@@ -50,6 +51,11 @@ type framedConn struct {
 	// ambiguous: a request had both headers. The connection serves no other.
 	ambiguous atomic.Bool
 
+	// begun says that the first request has begun; until then header is what it has for its
+	// headers from its first byte on.
+	begun  bool
+	header time.Duration
+
 	line            []byte // what was read of the current line, as far as it matters
 	skip            bool   // the rest of the current line does not matter
 	length, chunked bool   // the headers that the current block of lines has had
@@ -64,10 +70,25 @@ var (
 // Read implements net.Conn.
 func (c *framedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if n > 0 && !c.begun {
+		if c.begun = true; c.header > 0 {
+			_ = c.Conn.SetReadDeadline(time.Now().Add(c.header)) // a connection without it reads an error
+		}
+	}
 	if !c.ambiguous.Load() {
 		c.scan(b[:n])
 	}
 	return n, err
+}
+
+// SetReadDeadline implements net.Conn. The HTTP server counts the time for the headers of
+// the first request from the beginning of the connection. Clients and proxies open
+// connections ahead of need, and reuse them as any other: they have idleTime.
+func (c *framedConn) SetReadDeadline(t time.Time) error {
+	if !c.begun && !t.IsZero() {
+		c.header, t = time.Until(t), time.Now().Add(idleTime)
+	}
+	return c.Conn.SetReadDeadline(t)
 }
 
 // CloseWrite is for the HTTP server, which so lets a client read why it is refused

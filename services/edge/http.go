@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sourcegraph/conc/pool"
@@ -122,6 +121,11 @@ func (e *Edge) readsMetrics(own token.Token) func(string) bool {
 // drainTime bounds how long Serve waits for calls in flight at its end.
 const drainTime = 35 * time.Second
 
+// idleTime is how long a connection is kept between requests, and before the first one.
+// It is longer than proxies reuse a connection for (nginx and AWS 60 s, Go 90 s, Google 600 s):
+// a request that meets the end of its connection fails, and nobody may repeat it.
+const idleTime = 620 * time.Second
+
 // Serve serves HTTP on l until ctx ends, then closes the listener, finishes
 // the calls in flight, and returns. It closes l. HTTP/2 is spoken where l accepts
 // TLS connections that have agreed on it.
@@ -134,13 +138,13 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: 5 * time.Second,
 		// Of short answers; the door sets its own for each write of long ones.
 		WriteTimeout:   10 * time.Second,
-		IdleTimeout:    120 * time.Second,
+		IdleTimeout:    idleTime,
 		MaxHeaderBytes: 16 << 10,
 		HTTP2:          http2Limits(),
 		ErrorLog:       slog.NewLogLogger(e.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	srv.RegisterOnShutdown(e.server.Close)
-	unused := &unusedConns{conns: map[net.Conn]struct{}{}}
+	unused := &unusedConns{most: maxUnused, from: map[string][]net.Conn{}}
 	srv.ConnState = unused.note
 	srv.RegisterOnShutdown(unused.close)
 	ended := make(chan error, 1)
@@ -162,34 +166,4 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 		err = errors.Join(err, e.services.Drain(drain))
 	}
 	return err
-}
-
-// unusedConns are the connections that have not brought a request yet. Clients
-// open some ahead of need, and Shutdown would wait five seconds for each.
-type unusedConns struct {
-	mu     sync.Mutex
-	conns  map[net.Conn]struct{}
-	closed bool
-}
-
-func (u *unusedConns) note(c net.Conn, s http.ConnState) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	switch {
-	case s != http.StateNew:
-		delete(u.conns, c)
-	case u.closed:
-		_ = c.Close()
-	default:
-		u.conns[c] = struct{}{}
-	}
-}
-
-func (u *unusedConns) close() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.closed = true
-	for c := range u.conns {
-		_ = c.Close()
-	}
 }

@@ -1,0 +1,153 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A NATS server that hangs keeps its connections open: nothing fails, and nothing
+// arrives. A connection that has another server to go to leaves such a server after
+// maxUnanswered (ADR 0094). One without another server waits for it.
+
+const (
+	// pingAfter is the silence of a server after which it is asked for a sign of life, and
+	// after as long again once more.
+	pingAfter = 250 * time.Millisecond
+	// maxUnanswered is how long a server may send nothing, not even answers to that, before
+	// the connection leaves it.
+	maxUnanswered = 3 * pingAfter
+	// leftFor is how long a server that was left is not dialled again.
+	leftFor = time.Second
+	// dialTime bounds the way to a server, and then its greeting.
+	dialTime = 2 * time.Second
+)
+
+// errHung is why a connection was lost that left its server.
+var errHung = fmt.Errorf("the NATS server has sent nothing for %v", maxUnanswered)
+
+// network dials the servers of a connection, counts what they send, and leaves one that
+// hangs. It uses nothing that nats.go locks: a write to a server that hangs blocks with
+// those locks held.
+type network struct {
+	dialer  nats.CustomDialer
+	current atomic.Pointer[socket]
+	// read counts the bytes that arrived, over all sockets; last is when, as the time since
+	// begun.
+	read  atomic.Uint64
+	last  atomic.Int64
+	begun time.Time
+	left  atomic.Pointer[departure]
+	// hung is set when a server was left, until the loss of the connection is noted.
+	hung atomic.Bool
+	// others says that there is another server to go to.
+	others atomic.Bool
+}
+
+// departure is a server that was left, and when.
+type departure struct {
+	address string
+	at      time.Time
+}
+
+// socket is a connection to the server at an address.
+type socket struct {
+	net.Conn
+	network *network
+	address string
+}
+
+// Dial implements nats.CustomDialer.
+func (n *network) Dial(network, address string) (net.Conn, error) {
+	if left := n.left.Load(); left != nil && left.address == address && time.Since(left.at) < leftFor {
+		return nil, errHung
+	}
+	conn, err := n.dialer.Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	s := &socket{Conn: conn, network: n, address: address}
+	n.current.Store(s)
+	return s, nil
+}
+
+// Read implements net.Conn.
+func (s *socket) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.network.read.Add(uint64(n))
+	s.network.last.Store(int64(time.Since(s.network.begun)))
+	return n, err
+}
+
+// leave closes the connection to a server that hangs; nats.go then finds another one.
+func (s *socket) leave() {
+	s.network.hung.Store(true)
+	s.network.left.Store(&departure{s.address, time.Now()})
+	_ = s.Close()
+}
+
+// watch leaves a server that hangs, if there is another one. It returns when the
+// connection is closed.
+func (c *Conn) watch() {
+	n := c.network
+	timer := time.NewTimer(pingAfter)
+	defer timer.Stop()
+	var at, left *socket
+	var read uint64
+	var silent time.Duration
+	for {
+		select {
+		case <-timer.C:
+		case <-c.closed:
+			return
+		}
+		s, sofar := n.current.Load(), n.read.Load()
+		switch {
+		case s != at || sofar != read:
+			at, read, silent = s, sofar, 0
+			heard := time.Duration(n.last.Load())
+			timer.Reset(min(max(0, heard+pingAfter-time.Since(n.begun)), pingAfter))
+			continue
+		case !n.others.Load() || s == left:
+		default:
+			// However late this is: time in which this process stood still is not the
+			// server's silence.
+			if silent += pingAfter; silent >= maxUnanswered {
+				left = s
+				s.leave()
+			} else {
+				c.watching.Go(c.ping)
+			}
+		}
+		timer.Reset(pingAfter)
+	}
+}
+
+// ping has the server send something. It may take as long as the connection is stuck.
+func (c *Conn) ping() {
+	ctx, cancel := context.WithTimeout(context.Background(), maxUnanswered)
+	defer cancel()
+	if c.nc.IsConnected() {
+		_ = c.nc.FlushWithContext(ctx)
+	}
+}
+
+// lookForOthers notes whether there is another server: one that was configured or that the
+// cluster announced, or another address of the same name.
+func (c *Conn) lookForOthers() {
+	servers := c.nc.Servers()
+	others := len(servers) > 1
+	if u, err := url.Parse(servers[0]); !others && err == nil && net.ParseIP(u.Hostname()) == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+		defer cancel()
+		addresses, _ := net.DefaultResolver.LookupNetIP(ctx, "ip4", u.Hostname())
+		more, _ := net.DefaultResolver.LookupNetIP(ctx, "ip6", u.Hostname())
+		others = len(addresses) > 1 || len(more) > 1 // one server may have an address of each kind
+	}
+	c.network.others.Store(others)
+}

@@ -1,0 +1,176 @@
+package bus_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/edges"
+	"github.com/busbar-mcp/busbar/libs/bustest"
+)
+
+// reads makes a call without effect every 10 ms until stop, and returns how long each took.
+// None may fail.
+func reads(t *testing.T, caller *edges.Caller) (stop func() []time.Duration) {
+	t.Helper()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var took []time.Duration
+	over := make(chan struct{})
+	all.Go(func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+			all.Go(func() {
+				began := time.Now()
+				_, err := caller.CallWith(within(t, bustest.Patience), "svc", toolCall(`{}`), bus.Options{Harmless: true})
+				if err != nil {
+					t.Errorf("a read that took %v: %v", time.Since(began), err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, time.Since(began))
+			})
+		}
+	})
+	return func() []time.Duration {
+		close(over)
+		all.Wait()
+		return took
+	}
+}
+
+// instances starts two of "svc", each on a connection of its own, and tells who calls them
+// that they are there.
+func instances(t *testing.T, caller *bus.Conn, conns ...*bus.Conn) {
+	t.Helper()
+	var known []*busv1.Announcement
+	for _, conn := range conns {
+		s, err := bus.Serve(t.Context(), conn, bus.ServerConfig{Service: "svc", Handler: echo})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Drain(context.Background()) })
+		known = append(known, &busv1.Announcement{Instance: s.Instance(), SentUnixNano: 1, Region: conn.Region()})
+	}
+	caller.SetInstances(map[string][]*busv1.Announcement{"svc": known})
+}
+
+// A connection that is lost while the bus is asked whether anything is on its way costs no
+// read more than the way to another server, whatever else arrives meanwhile.
+func TestReadsOutliveALostConnection(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	network, conn := through(t, url)
+	caller := callerOn(t, conn)
+	instances(t, conn, bustest.Join(t, url), bustest.Join(t, url))
+	// Without other traffic there is silence, which ends a call.
+	if _, err := conn.NATS().Subscribe("other", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	other := raw(t, url)
+	ctx, stopped := context.WithCancel(t.Context())
+	var traffic sync.WaitGroup
+	defer traffic.Wait()
+	defer stopped()
+	traffic.Go(func() {
+		for ctx.Err() == nil {
+			_ = other.Publish("other", []byte("x"))
+			_ = other.FlushTimeout(bustest.Patience)
+			<-time.After(5 * time.Millisecond)
+		}
+	})
+	stop := reads(t, caller)
+	for range 2 {
+		network.Hold()
+		<-time.After(bus.MaxSilence + bus.AliveEvery) // the calls have asked the bus, and wait for its answer
+		swap(t, network, conn)
+		bustest.Eventually(t, "the bus is back", conn.Connected)
+		if _, err := caller.CallWith(within(t, bustest.Patience), "svc", toolCall(`{}`), bus.Options{Harmless: true}); err != nil {
+			t.Errorf("after the bus was back: %v", err)
+		}
+	}
+	stop()
+}
+
+// A NATS server that hangs is left for another one of its cluster, by callers and services
+// alike, and no read fails for it.
+func TestHungServerIsLeft(t *testing.T) {
+	t.Parallel()
+	cluster := bustest.NewCluster(t, 3)
+	cluster.Ready()
+	url := cluster.URL()
+	for name, of := range map[string]func(caller, one, two *bustest.Network) []*bustest.Network{
+		"of the caller":     func(caller, _, _ *bustest.Network) []*bustest.Network { return []*bustest.Network{caller} },
+		"of one instance":   func(_, one, _ *bustest.Network) []*bustest.Network { return []*bustest.Network{one} },
+		"of both instances": func(_, one, two *bustest.Network) []*bustest.Network { return []*bustest.Network{one, two} },
+		"of all of them": func(caller, one, two *bustest.Network) []*bustest.Network {
+			return []*bustest.Network{caller, one, two}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			callers, conn := through(t, url)
+			ones, one := through(t, url)
+			twos, two := through(t, url)
+			caller := callerOn(t, conn)
+			instances(t, conn, one, two)
+			bustest.Eventually(t, "calls are taken", func() bool { return caller.Check(t.Context(), "svc") == nil })
+			stop := reads(t, caller)
+			var left sync.WaitGroup
+			began := time.Now()
+			for _, network := range of(callers, ones, twos) {
+				held := map[*bustest.Network]*bus.Conn{callers: conn, ones: one, twos: two}[network]
+				back := make(chan struct{})
+				left.Go(func() { await(t, "the server is left", back) })
+				held.OnReconnect(sync.OnceFunc(func() { close(back) }))
+				network.Hold()
+			}
+			left.Wait()
+			if took := time.Since(began); took > bus.MaxSilence+bustest.Promptly {
+				t.Errorf("the server was left after %v", took)
+			}
+			took := stop()
+			t.Logf("%d reads; the slowest %v", len(took), slices.Max(took))
+		})
+	}
+}
+
+// A process that stood still itself has missed nothing: it does not take that for the
+// silence of its server.
+func TestStandingStillLeavesNoServer(t *testing.T) {
+	t.Parallel()
+	cluster := bustest.NewCluster(t, 2)
+	cluster.Ready()
+	survivesStop(t, cluster.URL())
+}
+
+// The only server there is is not left: to wait for it loses nothing.
+func TestTheOnlyServerIsNotLeft(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	network, conn := through(t, url)
+	caller := callerOn(t, conn)
+	instances(t, conn, bustest.Join(t, url))
+	var lost atomic.Bool
+	conn.OnReconnect(func() { lost.Store(true) })
+	release := network.Hold()
+	<-time.After(2 * bus.MaxSilence)
+	release()
+	bustest.Eventually(t, "calls are answered", func() bool { return caller.Check(t.Context(), "svc") == nil })
+	if lost.Load() {
+		t.Error("the connection was given up")
+	}
+}

@@ -1,0 +1,87 @@
+package bus
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
+)
+
+// The results of an instance that are large have room in MiB, as calls have slots: a call
+// whose result will be large begins when there is room for it (ADR 0095). Nobody knows a
+// result before it is made, so the results that a tool had lately say what the next one
+// needs. A result that is larger than that counts at once, and others wait for it.
+
+const (
+	// resultRoom is how many MiB large results of calls of one depth take up at an instance,
+	// from before they are made until NATS has them.
+	resultRoom = 64
+	// maxSizes is how many tools, prompts and resources with large results an instance
+	// remembers.
+	maxSizes = 1024
+)
+
+// sizes are the large results that were made lately. Its zero value is ready.
+type sizes struct {
+	mu   sync.Mutex
+	mean map[sized]int // bytes
+}
+
+// sized is what has results of a size.
+type sized struct{ method, name string }
+
+// weight is the MiB that a call is expected to need; 0 for one whose result is small or
+// not known.
+func (s *sizes) weight(req *busv1.Request) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return mebibytes(s.mean[sized{req.Method, req.Name}])
+}
+
+// mebibytes is what a result of n bytes counts, in MiB; 0 for one that goes out in one frame.
+func mebibytes(n int) int {
+	if n <= inlineResult {
+		return 0
+	}
+	return (n + 1<<20 - 1) >> 20
+}
+
+// note takes the mean of a tool's results half way to the one it has just made: the sum
+// of what calls take up is what counts, and a tool may have small and large ones.
+func (s *sizes) note(req *busv1.Request, n int) {
+	of := sized{req.Method, req.Name}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mean, known := s.mean[of]
+	switch {
+	case known:
+		mean = (mean + n) / 2
+	case n <= inlineResult:
+		return
+	default:
+		mean = n
+	}
+	if mean <= inlineResult {
+		delete(s.mean, of)
+		return
+	}
+	if s.mean == nil {
+		s.mean = map[sized]int{}
+	}
+	if !known && len(s.mean) >= maxSizes {
+		for one := range s.mean { // any
+			delete(s.mean, one)
+			break
+		}
+	}
+	s.mean[of] = mean
+}
+
+// resultSize is how many bytes a call's result has; 0 for what ends a call otherwise.
+func resultSize(body proto.Message) int {
+	if r, ok := body.(*busv1.Result); ok {
+		return len(r.GetJson())
+	}
+	return 0
+}
