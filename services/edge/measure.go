@@ -62,13 +62,14 @@ type sizes struct{ *storage.Storage }
 var (
 	storeBytes   = prometheus.NewDesc("busbar_bus_storage_bytes", "Size of a bucket or stream of the bus.", []string{"store"}, nil)
 	storeLimit   = prometheus.NewDesc("busbar_bus_storage_limit_bytes", "Size that a bucket or stream may have.", []string{"store"}, nil)
+	storeHolds   = prometheus.NewDesc("busbar_bus_storage_messages", "Messages in a bucket or stream of the bus.", []string{"store"}, nil)
 	storeServers = prometheus.NewDesc("busbar_bus_storage_servers", "NATS servers that keep a bucket or stream.", []string{"store"}, nil)
 	storeGone    = prometheus.NewDesc("busbar_bus_storage_servers_away", "NATS servers among them that do not answer.", []string{"store"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (sizes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeServers, storeGone} {
+	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeHolds, storeServers, storeGone} {
 		all <- d
 	}
 }
@@ -79,6 +80,7 @@ func (s sizes) Collect(all chan<- prometheus.Metric) {
 		show := func(d *prometheus.Desc, value int64) {
 			all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), size.Name)
 		}
+		show(storeHolds, int64(size.Messages))
 		show(storeBytes, size.Bytes)
 		show(storeLimit, size.Limit)
 		show(storeServers, int64(size.Servers))

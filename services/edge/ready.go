@@ -1,10 +1,12 @@
 package edge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/probe"
@@ -57,7 +59,58 @@ func (e *Edge) auditReady() (string, error) {
 	case !e.audited():
 		return line + "; " + unread, nil
 	}
+	if why := e.unwritten.Load(); why != nil {
+		line += "; the audit service writes nothing: " + *why
+	}
 	return line, nil
+}
+
+const (
+	// askEvery is how often the edge asks the audit service whether it writes, and askTime for
+	// how long.
+	askEvery, askTime = 5 * time.Second, time.Second
+	// maxAsked bounds the instances that are asked.
+	maxAsked = 16
+)
+
+// askAudit asks until stop is called, so that /readyz, which asks nobody, can say it.
+func (e *Edge) askAudit() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(askEvery)
+		defer tick.Stop()
+		for {
+			e.unwritten.Store(e.auditWord(ctx))
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// auditWord is why no instance of the audit service is ready; nil if one is, or none says.
+func (e *Edge) auditWord(ctx context.Context) (why *string) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for _, s := range e.live.Services() {
+		if s.Name != gateway.AuditService {
+			continue
+		}
+		for _, instance := range s.Instances[:min(len(s.Instances), maxAsked)] {
+			switch notReady, answers := e.conn.Ready(ctx, s.Name, instance); {
+			case answers && notReady == "":
+				return nil
+			case answers:
+				why = &notReady
+			}
+		}
+	}
+	return why
 }
 
 // audited reports whether somebody reads the trail.

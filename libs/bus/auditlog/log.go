@@ -21,12 +21,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// DeadStream keeps messages that nobody could handle.
-var DeadStream = jetstream.StreamConfig{
-	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
-	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
-}
-
 const (
 	// What one message holds, unless one event alone is larger.
 	groupEvents = 128

@@ -88,6 +88,7 @@ func of(name, service string, powers []Power) User {
 			"mcp.dlq.audit", "$KV.audit.head.*", "$KV.audit.key.*",
 			"$JS.API.DIRECT.GET.KV_audit", "$JS.API.DIRECT.GET.KV_audit.$KV.audit.head.*", "$JS.API.DIRECT.GET.KV_audit.$KV.audit.key.*",
 			"$JS.API.CONSUMER.MSG.NEXT.AUDIT.audit-v1", "$JS.ACK.AUDIT.audit-v1.>",
+			"$JS.API.DIRECT.GET.DLQ", "$JS.API.STREAM.MSG.DELETE.DLQ",
 		}},
 	}
 	for _, p := range Powers { // in one order, and each once
