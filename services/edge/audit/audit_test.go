@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -299,6 +300,37 @@ func (w *world) refused(t *testing.T, e *edge) {
 	}
 }
 
+// runs makes a call with an effect, which does not wait for the trail longer than for its first event.
+func (w *world) runs(t *testing.T, e *edge) {
+	t.Helper()
+	before, began := w.executions(), time.Now()
+	if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil || w.executions() != before+1 {
+		t.Errorf("%v; %d executions", err, w.executions()-before)
+	}
+	if took := time.Since(began); took > bustest.Promptly {
+		t.Errorf("a call with an effect took %v", took)
+	}
+}
+
+// complete requires that each execution has its beginning and its end in the stream, but so many.
+func (w *world) complete(t *testing.T, but int) {
+	t.Helper()
+	events := w.events(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, n := range w.ledger {
+		begun, ended := events[id+"-1"], events[id+"-2"]
+		switch {
+		case n != 1:
+			t.Errorf("call %s ran %d times", id, n)
+		case begun == nil && ended == nil && but > 0:
+			but--
+		case begun == nil || begun.Outcome != audit.Begun || ended == nil || ended.Outcome != "ok":
+			t.Errorf("call %s ran, and its rows are %v and %v", id, begun, ended)
+		}
+	}
+}
+
 func TestStreamIsGone(t *testing.T) {
 	t.Parallel()
 	for name, spool := range map[string]string{"with a spool": t.TempDir(), "without one": ""} {
@@ -312,22 +344,32 @@ func TestStreamIsGone(t *testing.T) {
 			if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
 				t.Fatal(err)
 			}
-			// From the first call on, what has an effect is refused and what has none
-			// goes on.
+			// From the first call on, what has an effect is refused without a spool, and what has
+			// none goes on.
+			want := 1
 			for range 20 {
-				w.refused(t, e)
+				if spool == "" {
+					w.refused(t, e)
+				} else {
+					want++
+					w.runs(t, e)
+				}
 				if _, err := e.Do(t.Context(), call("echo", `{"n":1}`), nil); err != nil {
 					t.Error(err)
 				}
 			}
-			if n := w.executions(); n != 1 {
-				t.Errorf("%d executions", n)
+			if n := w.executions(); n != want {
+				t.Errorf("%d executions, want %d", n, want)
 			}
 			if spool != "" {
 				bustest.Eventually(t, "events are spooled", func() bool { return e.trail.Stats().Spooled > 0 })
 			}
 			bustest.Connect(t, w.url) // brings the stream back
-			w.waitFor(t, 28)          // of those that are refused alike eight, until a minute is over
+			if spool == "" {
+				w.waitFor(t, 28) // of those that are refused alike eight, until a minute is over
+			} else {
+				w.waitFor(t, 60) // three for each round
+			}
 			bustest.Eventually(t, "effects are let through again", func() bool {
 				_, err := e.Do(t.Context(), call("effect", "{}"), nil)
 				return err == nil
@@ -342,6 +384,7 @@ func TestStreamIsGone(t *testing.T) {
 			if ended != 20 {
 				t.Errorf("%d of the read-only calls are recorded, want 20", ended)
 			}
+			w.complete(t, 1) // the first one's rows went with the stream
 		})
 	}
 }

@@ -46,5 +46,8 @@ func (t *Trail) Status() (string, error) {
 		return "", fmt.Errorf("calls with effects are refused: %w", err)
 	}
 	s := t.Stats()
+	if why := t.stalled(); why != nil {
+		return fmt.Sprintf("NATS takes no events, so calls with effects are recorded in the spool, %d KiB by now: %v", (s.Spooled+1023)>>10, why), nil
+	}
 	return fmt.Sprintf("%d KiB of %d MiB wait to be written down", (s.Stream.Bytes+1023)>>10, s.Stream.Limit>>20), nil
 }
