@@ -140,11 +140,14 @@ func (s *spool) most(use auditlog.Use) int64 {
 	return s.limit
 }
 
-// room returns an error if the file has no room for another event of such a use.
+// largeEvent is what a large event takes: its arguments and its texts are cut.
+const largeEvent = maxArguments + maxName + 2<<10
+
+// room returns an error if the file may have no room for another event of such a use.
 func (s *spool) room(use auditlog.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.end >= s.most(use) {
+	if s.end+largeEvent > s.most(use) {
 		return errSpoolFull
 	}
 	return nil

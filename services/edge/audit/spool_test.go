@@ -56,7 +56,7 @@ func TestBeginningIsOnTheDiskBeforeTheEffect(t *testing.T) {
 func TestSpoolIsFullOfBeginnings(t *testing.T) {
 	t.Parallel()
 	w, dir := newWorld(t), t.TempDir()
-	e := w.joinWith(t, audit.Config{SpoolDir: dir, SpoolBytes: 64 << 10})
+	e := w.joinWith(t, audit.Config{SpoolDir: dir, SpoolBytes: 256 << 10})
 	if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
 		t.Fatal(err)
 	}
