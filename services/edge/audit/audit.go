@@ -248,7 +248,7 @@ func (t *Trail) closed() error {
 	if err != nil {
 		t.lookSoon()
 	}
-	return err
+	return cause(err)
 }
 
 // stalled returns why the trail took no event last, or could not be looked at.
@@ -315,7 +315,7 @@ func (t *Trail) patience(since time.Time, within time.Duration) (left time.Durat
 func (t *Trail) appended(err error) error {
 	t.mu.Lock()
 	before := t.failing
-	if t.failing = err; err == nil {
+	if t.failing = cause(err); err == nil {
 		t.taken = time.Now()
 	}
 	t.mu.Unlock()

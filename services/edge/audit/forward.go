@@ -99,7 +99,7 @@ func (t *Trail) check() {
 	t.looked = time.Now()
 	t.mu.Lock()
 	before := errors.Join(t.away, t.full)
-	t.away, t.full = err, full
+	t.away, t.full = cause(err), cause(full)
 	if err == nil && t.queued() == 0 && (t.spool == nil || t.spool.waiting()+t.ends.waiting() == 0) {
 		t.failing = nil // nothing waits that could show it
 	}
