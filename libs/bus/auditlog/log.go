@@ -196,7 +196,7 @@ func (l *Log) publish(g *group) error {
 	}
 	second, err := l.try(data)
 	if err != nil {
-		return err
+		return advise(err)
 	}
 	select {
 	case <-stored: // the first one's acknowledgement was late

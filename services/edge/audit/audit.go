@@ -269,7 +269,7 @@ func (t *Trail) consequence() string {
 var errBusAway = errors.New("the bus is not reachable")
 
 // errIdle is why records are not waited for any longer.
-var errIdle = errors.New("nothing has been stored for too long")
+var errIdle = errors.New("nothing has been stored for too long: if the disk of NATS was full, make room and then restart nats-server")
 
 // append sends records and waits until they are safe, whether or not the client still does,
 // and until the trail has taken nothing for so long: on a slow disk records wait for those
