@@ -73,7 +73,7 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 	w := &writer{store: kept, log: s.Logger(), ackWait: env.AckWait}
 	s.Check("trail", w.away)
 	k := keeper{store: kept, witness: witness, sign: trail.SignWith(key), checkpointEvery: env.Checkpoint, retention: env.Retention, log: s.Logger()}
-	q := &questions{store: kept, witness: witness, log: s.Logger()}
+	q := &questions{store: kept, away: w.away, witness: witness, log: s.Logger()}
 	s.Go(w.run)
 	s.Go(k.run)
 	s.Go(q.run)

@@ -88,6 +88,10 @@ func TestStrayRow(t *testing.T) {
 		if !strings.Contains(said.String(), "the audit trail has stopped") {
 			t.Errorf("the log does not say so: %s", said)
 		}
+		var now audit.State
+		if err := w.ask(t.Context(), "state", nil, &now); err != nil || !strings.Contains(now.Stopped, row) {
+			t.Errorf("asked by an edge it says %+v, %v", now, err)
+		}
 		// Each message has come again more often than an event is tried.
 		bustest.Eventually(t, "the events have been tried for long", func() bool {
 			return strings.Count(said.String(), "the audit database cannot be written") > 0 && w.pending(t) > 0

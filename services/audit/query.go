@@ -22,6 +22,7 @@ type questions struct {
 	store   trail.Store
 	witness *witness
 	log     *slog.Logger
+	away    func() error                  // why the writer has stopped
 	dead    atomic.Pointer[auditlog.Dead] // nil until the service is on the bus
 }
 
@@ -36,6 +37,19 @@ type Page struct {
 	Events []trail.Row `json:"events"`
 	// Next is the cursor of the next page; empty at the end.
 	Next string `json:"next,omitzero"`
+}
+
+// State is the answer to state, which edges ask.
+type State struct {
+	// Stopped is why nothing is written although the database answers; empty if it is.
+	Stopped string `json:"stopped,omitzero"`
+}
+
+func (q *questions) state() (s State) {
+	if err := q.away(); err != nil {
+		s.Stopped = err.Error()
+	}
+	return s
 }
 
 // answer is a service.HandleFunc that answers list, show, verify and redeliver. Parameters
@@ -90,6 +104,8 @@ func (q *questions) find(ctx context.Context, name string, p map[string]string) 
 			return nil, err
 		}
 		return trail.Verify(ctx, q.store, trusted, heads, of)
+	case "state":
+		return q.state(), nil
 	case "redeliver":
 		return q.redeliver(ctx, p)
 	}

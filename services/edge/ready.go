@@ -8,7 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/probe"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -65,13 +69,8 @@ func (e *Edge) auditReady() (string, error) {
 	return line, nil
 }
 
-const (
-	// askEvery is how often the edge asks the audit service whether it writes, and askTime for
-	// how long.
-	askEvery, askTime = 5 * time.Second, time.Second
-	// maxAsked bounds the instances that are asked.
-	maxAsked = 16
-)
+// askEvery is how often the edge asks the audit service whether it writes, and askTime for how long.
+const askEvery, askTime = 5 * time.Second, time.Second
 
 // askAudit asks until stop is called, so that /readyz, which asks nobody, can say it.
 func (e *Edge) askAudit() (stop func()) {
@@ -93,24 +92,22 @@ func (e *Edge) askAudit() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// auditWord is why no instance of the audit service is ready; nil if one is, or none says.
-func (e *Edge) auditWord(ctx context.Context) (why *string) {
+// auditWord is why the audit service writes nothing; nil if it does, or does not say.
+func (e *Edge) auditWord(ctx context.Context) *string {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	for _, s := range e.live.Services() {
-		if s.Name != gateway.AuditService {
-			continue
-		}
-		for _, instance := range s.Instances[:min(len(s.Instances), maxAsked)] {
-			switch notReady, answers := e.conn.Ready(ctx, s.Name, instance); {
-			case answers && notReady == "":
-				return nil
-			case answers:
-				why = &notReady
-			}
-		}
+	if !e.audited() {
+		return nil
 	}
-	return why
+	answer, err := e.caller.Call(ctx, gateway.AuditService, &busv1.Request{Method: gateway.AuditQuery, Name: "state"}, nil)
+	var state struct {
+		Stopped string `json:"stopped"`
+	}
+	if err != nil || json.Unmarshal(answer.GetResult().GetJson(), &state) != nil || state.Stopped == "" {
+		return nil
+	}
+	why := fault.Clip(state.Stopped)
+	return &why
 }
 
 // audited reports whether somebody reads the trail.

@@ -93,6 +93,7 @@ type Trail struct {
 	dropped uint64
 	failing error // why the trail took no event last; nil when it did
 	away    error // why it could not be looked at last; nil when it could
+	unsaved error // why the spool took no record of a call with an effect last; nil when it did
 	full    error // why it had no room for beginnings last; nil when it had
 	looked  time.Time
 	taken   time.Time // when it took an event last
@@ -204,7 +205,11 @@ func (t *Trail) save(ctx context.Context, use auditlog.Use, record []byte) error
 	if why == nil {
 		return nil
 	}
-	if err := t.ends.add(true, use, late(record)); err != nil {
+	err := t.ends.add(true, use, late(record))
+	t.mu.Lock()
+	t.unsaved = err
+	t.mu.Unlock()
+	if err != nil {
 		return errors.Join(why, err)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -297,37 +296,6 @@ func (w *world) refused(t *testing.T, e *edge) {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Reason != fault.Unavailable || f.Executed != fault.No || !strings.Contains(f.Message, "audit trail") || w.executions() != before {
 		t.Errorf("%v; %d executions", err, w.executions()-before)
-	}
-}
-
-// runs makes a call with an effect, which does not wait for the trail longer than for its first event.
-func (w *world) runs(t *testing.T, e *edge) {
-	t.Helper()
-	before, began := w.executions(), time.Now()
-	if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil || w.executions() != before+1 {
-		t.Errorf("%v; %d executions", err, w.executions()-before)
-	}
-	if took := time.Since(began); took > bustest.Promptly {
-		t.Errorf("a call with an effect took %v", took)
-	}
-}
-
-// complete requires that each execution has its beginning and its end in the stream, but so many.
-func (w *world) complete(t *testing.T, but int) {
-	t.Helper()
-	events := w.events(t)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, n := range w.ledger {
-		begun, ended := events[id+"-1"], events[id+"-2"]
-		switch {
-		case n != 1:
-			t.Errorf("call %s ran %d times", id, n)
-		case begun == nil && ended == nil && but > 0:
-			but--
-		case begun == nil || begun.Outcome != audit.Begun || ended == nil || ended.Outcome != "ok":
-			t.Errorf("call %s ran, and its rows are %v and %v", id, begun, ended)
-		}
 	}
 }
 

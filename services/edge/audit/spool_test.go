@@ -10,11 +10,43 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/audit"
 )
+
+// runs makes a call with an effect, which does not wait for the trail longer than for its first event.
+func (w *world) runs(t *testing.T, e *edge) {
+	t.Helper()
+	before, began := w.executions(), time.Now()
+	if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil || w.executions() != before+1 {
+		t.Errorf("%v; %d executions", err, w.executions()-before)
+	}
+	if took := time.Since(began); took > bustest.Promptly {
+		t.Errorf("a call with an effect took %v", took)
+	}
+}
+
+// complete requires that each execution has its beginning and its end in the stream, but so many.
+func (w *world) complete(t *testing.T, but int) {
+	t.Helper()
+	events := w.events(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, n := range w.ledger {
+		begun, ended := events[id+"-1"], events[id+"-2"]
+		switch {
+		case n != 1:
+			t.Errorf("call %s ran %d times", id, n)
+		case begun == nil && ended == nil && but > 0:
+			but--
+		case begun == nil || begun.Outcome != audit.Begun || ended == nil || ended.Outcome != "ok":
+			t.Errorf("call %s ran, and its rows are %v and %v", id, begun, ended)
+		}
+	}
+}
 
 // While the stream is away a call with an effect has its beginning on the disk before it runs.
 func TestBeginningIsOnTheDiskBeforeTheEffect(t *testing.T) {
@@ -80,6 +112,18 @@ func TestSpoolIsFullOfBeginnings(t *testing.T) {
 	bustest.Eventually(t, "nothing waits", func() bool { s := e.trail.Stats(); return s.Queued == 0 && s.Spooled == 0 && s.Dropped == 0 })
 	w.complete(t, 0)
 	w.calls(t, e)
+}
+
+// An edge whose spool cannot be written either refuses, runs nothing and says so.
+func TestSpoolCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t), t.TempDir()
+	e := w.join2(t, dir)
+	e.trail.BreakSpool()
+	w.refused(t, e)
+	if _, err := e.trail.Status(); err == nil || !strings.Contains(err.Error(), "and the spool: ") {
+		t.Errorf("the edge says %v", err)
+	}
 }
 
 // Callers that wait for the disk at once all have their events there, each once.

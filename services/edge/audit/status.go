@@ -42,6 +42,12 @@ func (t *Trail) Status() (string, error) {
 	}
 	s := t.Stats()
 	if why := t.stalled(); why != nil {
+		t.mu.Lock()
+		unsaved := t.unsaved
+		t.mu.Unlock()
+		if t.ends != nil && unsaved != nil {
+			return "", fmt.Errorf("calls with effects are refused: %w, and the spool: %w", why, unsaved)
+		}
 		return fmt.Sprintf("NATS takes no events, so calls with effects are recorded in the spool, %d KiB by now: %v", (s.Spooled+1023)>>10, why), nil
 	}
 	return fmt.Sprintf("%d KiB of %d MiB wait to be written down", (s.Stream.Bytes+1023)>>10, s.Stream.Limit>>20), nil
