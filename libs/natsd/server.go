@@ -5,6 +5,7 @@
 package natsd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -34,10 +36,15 @@ type Config struct {
 	Relaxed bool
 }
 
-// Server is a running NATS server.
+// Server is a running NATS server. When its disk was full it goes on once there is room.
 type Server struct {
-	ns   *server.Server
+	cfg  Config
 	lock *flock.Flock
+	url  string
+	ns   *server.Server // of run, until stopped
+	full *atomic.Bool   // of ns: it could not write
+	stop context.CancelFunc
+	done chan struct{}
 }
 
 // ErrInUse means that another process holds the data directory.
@@ -61,15 +68,21 @@ func Start(cfg Config) (*Server, error) {
 	if !held {
 		return nil, fmt.Errorf("%s: %w", cfg.DataDir, ErrInUse)
 	}
-	ns, err := run(cfg)
+	full := &atomic.Bool{}
+	ns, err := run(cfg, full)
 	if err != nil {
 		_ = lock.Unlock()
 		return nil, err
 	}
-	return &Server{ns: ns, lock: lock}, nil
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{cfg: cfg, lock: lock, url: "nats://" + ns.Addr().String(), ns: ns, full: full, stop: stop, done: make(chan struct{})}
+	s.cfg.Listen = ns.Addr().String()
+	go s.mend(ctx)
+	return s, nil
 }
 
-func run(cfg Config) (*server.Server, error) {
+// run starts a server, which sets full when it cannot write.
+func run(cfg Config, full *atomic.Bool) (*server.Server, error) {
 	host, port, err := splitListen(cfg.Listen)
 	if err != nil {
 		return nil, err
@@ -101,7 +114,7 @@ func run(cfg Config) (*server.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure NATS: %w", err)
 	}
-	ns.SetLoggerV2(logger{cfg.Logger}, false, false, false)
+	ns.SetLoggerV2(logger{cfg.Logger, full}, false, false, false)
 	// It returns when the store is read and the listener is there, or can not be. Asked
 	// any earlier, ReadyForConnections sleeps between its looks.
 	ns.Start()
@@ -136,22 +149,36 @@ func splitListen(listen string) (host string, port int, err error) {
 }
 
 // URL is where clients connect.
-func (s *Server) URL() string { return "nats://" + s.ns.Addr().String() }
+func (s *Server) URL() string { return s.url }
 
 // Stop shuts the server down and releases the data directory. Close the
 // connections to it first.
 func (s *Server) Stop() {
+	s.stop()
+	<-s.done
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
 	_ = s.lock.Unlock()
 }
 
 // logger gives the server's log lines to slog.
-type logger struct{ log *slog.Logger }
+type logger struct {
+	log  *slog.Logger
+	full *atomic.Bool
+}
 
 func (l logger) Noticef(f string, v ...any) { l.log.Debug("nats: " + fmt.Sprintf(f, v...)) }
 func (l logger) Warnf(f string, v ...any)   { l.log.Warn("nats: " + fmt.Sprintf(f, v...)) }
 func (l logger) Fatalf(f string, v ...any)  { l.log.Error("nats: " + fmt.Sprintf(f, v...)) }
-func (l logger) Errorf(f string, v ...any)  { l.log.Error("nats: " + fmt.Sprintf(f, v...)) }
 func (l logger) Debugf(f string, v ...any)  {}
 func (l logger) Tracef(f string, v ...any)  {}
+
+// Errorf is also how the server tells that a store could not be written.
+func (l logger) Errorf(f string, v ...any) {
+	for _, arg := range v {
+		if err, ok := arg.(error); ok && full(err) {
+			l.full.Store(true)
+		}
+	}
+	l.log.Error("nats: " + fmt.Sprintf(f, v...))
+}

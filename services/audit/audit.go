@@ -70,11 +70,13 @@ func New(ctx context.Context, env Env) (*service.Service, error) {
 	}
 	s.SetStore(id)
 	witness := newWitness(key, s.Logger())
-	w := writer{store: kept, log: s.Logger(), ackWait: env.AckWait}
+	w := &writer{store: kept, log: s.Logger(), ackWait: env.AckWait}
+	s.Check("trail", w.away)
 	k := keeper{store: kept, witness: witness, sign: trail.SignWith(key), checkpointEvery: env.Checkpoint, retention: env.Retention, log: s.Logger()}
-	q := questions{store: kept, witness: witness, log: s.Logger()}
+	q := &questions{store: kept, away: w.away, witness: witness, log: s.Logger()}
 	s.Go(w.run)
 	s.Go(k.run)
+	s.Go(q.run)
 	s.Handle(bus.AuditQuery, q.answer)
 	return s, nil
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/audit/trail"
@@ -19,6 +22,14 @@ type questions struct {
 	store   trail.Store
 	witness *witness
 	log     *slog.Logger
+	away    func() error                  // why the writer has stopped
+	dead    atomic.Pointer[auditlog.Dead] // nil until the service is on the bus
+}
+
+// run is for service.Service.Go.
+func (q *questions) run(_ context.Context, conn *bus.Conn) error {
+	q.dead.Store(auditlog.DeadOf(conn))
+	return nil
 }
 
 // Page is the answer to list, and to show.
@@ -28,7 +39,20 @@ type Page struct {
 	Next string `json:"next,omitzero"`
 }
 
-// answer is a service.HandleFunc that answers list, show and verify. Parameters
+// State is the answer to state, which edges ask.
+type State struct {
+	// Stopped is why nothing is written although the database answers; empty if it is.
+	Stopped string `json:"stopped,omitzero"`
+}
+
+func (q *questions) state() (s State) {
+	if err := q.away(); err != nil {
+		s.Stopped = err.Error()
+	}
+	return s
+}
+
+// answer is a service.HandleFunc that answers list, show, verify and redeliver. Parameters
 // are an object of strings.
 func (q *questions) answer(ctx context.Context, _ *service.Call, name string, params []byte) (any, error) {
 	p := map[string]string{}
@@ -41,6 +65,8 @@ func (q *questions) answer(ctx context.Context, _ *service.Call, name string, pa
 	switch {
 	case errors.Is(err, trail.ErrFilter):
 		return nil, service.Errorf("%s", err.Error())
+	case errors.As(err, new(*trail.Stray)):
+		return nil, fault.New(fault.Conflict, "%s", err.Error()).Because(err)
 	case err != nil && !errors.As(err, new(*fault.Error)):
 		q.log.Error("the audit database cannot be read", "error", err)
 		return nil, fault.New(fault.Overloaded, "the audit database cannot be read; try again shortly").Because(err)
@@ -78,8 +104,12 @@ func (q *questions) find(ctx context.Context, name string, p map[string]string) 
 			return nil, err
 		}
 		return trail.Verify(ctx, q.store, trusted, heads, of)
+	case "state":
+		return q.state(), nil
+	case "redeliver":
+		return q.redeliver(ctx, p)
 	}
-	return nil, fault.New(fault.MethodNotFound, "the audit service answers list, show and verify")
+	return nil, fault.New(fault.MethodNotFound, "the audit service answers list, show, verify and redeliver")
 }
 
 // tenantOf takes the parameter tenant out, as trail.Filter has it, and returns

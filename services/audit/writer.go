@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bus"
@@ -12,11 +13,33 @@ import (
 )
 
 // writer moves events from the bus to the store. An event leaves the bus when
-// it is committed, or when ten tries say that it never will be.
+// it is committed, or when ten tries say that it never will be. At a row behind the end
+// of a chain it stops: events stay on the bus until that row is gone.
 type writer struct {
 	store   trail.Store
 	log     *slog.Logger
 	ackWait time.Duration
+	stopped atomic.Pointer[trail.Stray]
+}
+
+// away says why nothing is written although the database answers; nil if it is.
+func (w *writer) away() error {
+	if stray := w.stopped.Load(); stray != nil {
+		return stray
+	}
+	return nil
+}
+
+// note remembers whether a chain cannot go on, and logs a change.
+func (w *writer) note(err error) {
+	var stray *trail.Stray
+	errors.As(err, &stray)
+	switch before := w.stopped.Swap(stray); {
+	case stray != nil && before == nil:
+		w.log.Error("the audit trail has stopped: its database has a row that this service did not write there; events wait on the bus", "row", stray)
+	case stray == nil && before != nil:
+		w.log.Info("the audit trail goes on")
+	}
 }
 
 // run is for service.Service.Go.
@@ -39,6 +62,7 @@ func (w *writer) write(ctx context.Context, batch []*auditlog.Delivery) {
 	}
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second, w.beat()) {
 		err := w.append(ctx, batch, events)
+		w.note(err)
 		switch {
 		case err == nil:
 			for _, d := range batch {

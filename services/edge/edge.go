@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -98,6 +99,8 @@ type Edge struct {
 	metrics     *metrics.Metrics
 	tls         *listener.TLS // of ServeAll; nil for none
 	leaving     leaving
+	// unwritten is why the audit service writes nothing, by its own word; nil if it does.
+	unwritten atomic.Pointer[string]
 
 	// cleanups undo what New did, the last first.
 	cleanups []func()
@@ -208,6 +211,7 @@ func (e *Edge) startAudit(ctx context.Context) (gateway.Auditor, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.cleanup(e.askAudit())
 	e.trail, err = audit.New(e.conn, audit.Config{
 		Edge: e.caller.Edge(), Key: key, SpoolDir: e.cfg.Audit.SpoolDir, Logger: e.cfg.Logger,
 	})

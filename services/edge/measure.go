@@ -63,6 +63,7 @@ type sizes struct{ *storage.Storage }
 var (
 	storeBytes   = prometheus.NewDesc("busbar_bus_storage_bytes", "Size of a bucket or stream of the bus.", []string{"store"}, nil)
 	storeLimit   = prometheus.NewDesc("busbar_bus_storage_limit_bytes", "Size that a bucket or stream may have.", []string{"store"}, nil)
+	storeHolds   = prometheus.NewDesc("busbar_bus_storage_messages", "Messages in a bucket or stream of the bus.", []string{"store"}, nil)
 	storeServers = prometheus.NewDesc("busbar_bus_storage_servers", "NATS servers that keep a bucket or stream.", []string{"store"}, nil)
 	storeGone    = prometheus.NewDesc("busbar_bus_storage_servers_away", "NATS servers among them that do not answer.", []string{"store"}, nil)
 	storeShare   = prometheus.NewDesc("busbar_bus_storage_share_bytes", "Size of what a service has in a bucket that services write, of the largest, when it was last read.", []string{"store", "service"}, nil)
@@ -70,7 +71,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (sizes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeServers, storeGone, storeShare} {
+	for _, d := range []*prometheus.Desc{storeBytes, storeLimit, storeHolds, storeServers, storeGone, storeShare} {
 		all <- d
 	}
 }
@@ -81,6 +82,7 @@ func (s sizes) Collect(all chan<- prometheus.Metric) {
 		show := func(d *prometheus.Desc, value int64) {
 			all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), size.Name)
 		}
+		show(storeHolds, int64(size.Messages))
 		show(storeBytes, size.Bytes)
 		show(storeLimit, size.Limit)
 		show(storeServers, int64(size.Servers))

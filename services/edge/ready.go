@@ -1,12 +1,18 @@
 package edge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/go-json-experiment/json"
+
+	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
+	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/probe"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -57,7 +63,51 @@ func (e *Edge) auditReady() (string, error) {
 	case !e.audited():
 		return line + "; " + unread, nil
 	}
+	if why := e.unwritten.Load(); why != nil {
+		line += "; the audit service writes nothing: " + *why
+	}
 	return line, nil
+}
+
+// askEvery is how often the edge asks the audit service whether it writes, and askTime for how long.
+const askEvery, askTime = 5 * time.Second, time.Second
+
+// askAudit asks until stop is called, so that /readyz, which asks nobody, can say it.
+func (e *Edge) askAudit() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(askEvery)
+		defer tick.Stop()
+		for {
+			e.unwritten.Store(e.auditWord(ctx))
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// auditWord is why the audit service writes nothing; nil if it does, or does not say.
+func (e *Edge) auditWord(ctx context.Context) *string {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if !e.audited() {
+		return nil
+	}
+	answer, err := e.caller.Call(ctx, gateway.AuditService, &busv1.Request{Method: gateway.AuditQuery, Name: "state"}, nil)
+	var state struct {
+		Stopped string `json:"stopped"`
+	}
+	if err != nil || json.Unmarshal(answer.GetResult().GetJson(), &state) != nil || state.Stopped == "" {
+		return nil
+	}
+	why := fault.Clip(state.Stopped)
+	return &why
 }
 
 // audited reports whether somebody reads the trail.

@@ -1,8 +1,10 @@
 package edge_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -11,6 +13,7 @@ import (
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/edge/door"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
@@ -37,6 +40,40 @@ func TestB11NobodyReadsTheTrail(t *testing.T) {
 	if status, body := get(t, h, "/readyz"); status != http.StatusOK || strings.Contains(body, advice) || !strings.Contains(body, "audit: 0 KiB of 512 MiB wait") {
 		t.Errorf("%d %s", status, body)
 	}
+}
+
+// What an audit service that does not write says of itself is in the edge's own line, until it
+// writes.
+func TestAuditServiceWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := start(t)
+	e, _ := w.join(t)
+	h := e.Handler(door.Guard{})
+	stopped := atomic.Bool{}
+	s := service.New(gateway.AuditService, service.WithLogger(bustest.Logger(t)))
+	s.Handle(gateway.AuditQuery, func(_ context.Context, _ *service.Call, name string, _ []byte) (any, error) {
+		if name != "state" || !stopped.Load() {
+			return map[string]string{}, nil
+		}
+		return map[string]string{"stopped": "row 4 is behind the end"}, nil
+	})
+	running, err := s.Start(t.Context(), bustest.Connect(t, w.bus))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = running.Stop(context.Background()) })
+	becomes := func(what string, says bool) {
+		t.Helper()
+		bustest.Eventually(t, what, func() bool {
+			status, body := get(t, h, "/readyz")
+			return status == http.StatusOK && !strings.Contains(body, "no audit service") && says == strings.Contains(body, "the audit service writes nothing: row 4 is behind the end")
+		})
+	}
+	becomes("nothing is said while it writes", false)
+	stopped.Store(true)
+	becomes("the edge says why nothing is written", true)
+	stopped.Store(false)
+	becomes("it writes again", false)
 }
 
 // An edge that refuses every call with an effect is not ready, and says why.

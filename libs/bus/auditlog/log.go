@@ -21,12 +21,6 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// DeadStream keeps messages that nobody could handle.
-var DeadStream = jetstream.StreamConfig{
-	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
-	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld,
-}
-
 const (
 	// What one message holds, unless one event alone is larger.
 	groupEvents = 128
@@ -202,7 +196,7 @@ func (l *Log) publish(g *group) error {
 	}
 	second, err := l.try(data)
 	if err != nil {
-		return err
+		return advise(err)
 	}
 	select {
 	case <-stored: // the first one's acknowledgement was late

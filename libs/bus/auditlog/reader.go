@@ -2,19 +2,14 @@ package auditlog
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
-	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 const (
@@ -182,27 +177,16 @@ func (r *Reader) deliveries(ctx context.Context, msg *nats.Msg) (all []*Delivery
 	events := eventsOf(msg.Data)
 	m.left = len(events)
 	for _, data := range events {
-		d := &Delivery{Event: &auditv1.AuditEvent{}, data: data, from: m}
-		err := proto.Unmarshal(data, d.Event)
-		if err == nil && d.Event.Id == "" {
-			err = errors.New("it has no id")
-		}
-		switch {
-		case err != nil:
-			d.Reject(ctx, err)
-			continue
-		case d.Event.Edge != m.edge():
-			// Who may publish as one edge speaks for no other.
-			d.reject(ctx, fmt.Errorf("it says that it is of edge %q", d.Event.Edge), true)
+		d := &Delivery{data: data, from: m}
+		var err error
+		if d.Event, err = event(data, msg.Subject); err != nil {
+			d.reject(ctx, err, errors.Is(err, errOtherEdge))
 			continue
 		}
 		all = append(all, d)
 	}
 	return all
 }
-
-// edge is whose subject the message came on.
-func (m *message) edge() string { return subject.AuditOf(m.msg.Subject) }
 
 // settled counts an event of the message, and tells the bus about the last one.
 func (m *message) settled() {
@@ -255,21 +239,12 @@ func (d *Delivery) reject(ctx context.Context, why error, final bool) {
 		m.comeAgain(min(10*time.Millisecond<<m.tries, time.Second))
 		return
 	}
-	dead := nats.NewMsg(subject.Dead("audit"))
-	dead.Data = d.data
-	dead.Header.Set("Busbar-Subject", m.msg.Subject)
-	dead.Header.Set("Busbar-Tries", strconv.FormatUint(m.tries, 10))
-	dead.Header.Set("Busbar-Error", header(why.Error()))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	sum := sha256.Sum256(d.data)
-	id := fmt.Sprintf("audit %d %x", m.seq, sum[:8])
-	if _, err := m.conn.JetStream().PublishMsg(ctx, dead, jetstream.WithMsgID(id)); err != nil {
+	if err := d.bury(ctx, why); err != nil {
 		m.conn.Log().Error("an audit event that cannot be written cannot be put aside; trying on", "error", err, "because", why)
 		m.comeAgain(10 * time.Second)
 		return
 	}
-	m.conn.Log().Error("an audit event cannot be written; it is in stream "+DeadStream.Name, "because", why)
+	m.conn.Log().Error("an audit event cannot be written; it is in stream "+DeadStream.Name+", from where \"busbar audit redeliver\" brings it back", "because", why)
 }
 
 // header makes a text fit a message's header.

@@ -85,10 +85,16 @@ func advise(err error) error {
 		return fmt.Errorf("stream AUDIT is full: is the audit service running? (%w)", err)
 	case errors.As(err, &api) && api.Code >= 500:
 		// What NATS 2.15 could not write once it does not try again.
-		return fmt.Errorf("NATS does not store: if its disk is full, free space and then restart nats-server (%w)", err)
+		return fmt.Errorf("NATS does not store: %s (%w)", restartServer, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, jetstream.ErrAsyncPublishTimeout):
+		return fmt.Errorf("stream AUDIT does not answer: %s (%w)", restartServer, err)
 	}
 	return err
 }
+
+// restartServer is what to do where NATS does not store although it runs. The server of "busbar dev" and
+// "busbar stdio" restarts itself.
+const restartServer = "if the disk of NATS was full, make room and then restart nats-server; in busbar dev it goes on by itself"
 
 // Use is what an event is about, which decides how much of the stream it
 // may fill: a flood of reads must leave room for effects, and effects for the

@@ -13,6 +13,7 @@ type Size struct {
 	// Name is "bucket sessions" or "stream AUDIT".
 	Name         string
 	Bytes, Limit int64
+	Messages     uint64
 	// Servers keep it, of which Away do not answer.
 	Servers, Away int
 }
@@ -25,7 +26,7 @@ func (s *Storage) Sizes() []Size {
 }
 
 func (s *Storage) noteSize(one store, info *jetstream.StreamInfo) {
-	size := Size{Name: one.name, Bytes: int64(info.State.Bytes), Limit: info.Config.MaxBytes, Servers: info.Config.Replicas}
+	size := Size{Name: one.name, Bytes: int64(info.State.Bytes), Limit: info.Config.MaxBytes, Messages: info.State.Msgs, Servers: info.Config.Replicas}
 	if info.Cluster != nil {
 		for _, peer := range info.Cluster.Replicas {
 			if gone(peer) {

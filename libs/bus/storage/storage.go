@@ -36,6 +36,7 @@ const (
 type Storage struct {
 	conn     *bus.Conn
 	replicas Replicas
+	turns    turns
 
 	mu sync.Mutex
 	// away are those that do not answer, by what they are called.
@@ -252,13 +253,16 @@ func (s *Storage) nextLook() time.Duration {
 
 func (s *Storage) lookAfter(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, one := range stores {
-		all.Go(func() { s.lookAt(ctx, one) })
+	found := make([]*jetstream.StreamInfo, len(stores))
+	for i, one := range stores {
+		all.Go(func() { found[i] = s.lookAt(ctx, one) })
 	}
 	all.Wait()
+	s.spread(ctx, found)
 }
 
-func (s *Storage) lookAt(ctx context.Context, one store) {
+// lookAt returns what a store is; nil if it does not answer.
+func (s *Storage) lookAt(ctx context.Context, one store) *jetstream.StreamInfo {
 	found, err := s.look(ctx, one)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.conn.Log().Warn("a part of the bus's storage is gone; making it again", "what", one.name)
@@ -270,7 +274,7 @@ func (s *Storage) lookAt(ctx context.Context, one store) {
 		if ctx.Err() == nil && s.conn.Connected() {
 			s.noteAway(one, err)
 		}
-		return
+		return nil
 	}
 	s.noteBack(one)
 	s.noteSize(one, found)
@@ -287,6 +291,7 @@ func (s *Storage) lookAt(ctx context.Context, one store) {
 	if bucket, ok := strings.CutPrefix(one.stream, "KV_"); ok && (!known || !before.Equal(found.Created)) {
 		s.shareAgain(ctx, bucket)
 	}
+	return found
 }
 
 func (s *Storage) look(ctx context.Context, one store) (*jetstream.StreamInfo, error) {

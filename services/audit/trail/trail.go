@@ -6,6 +6,7 @@ package trail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -110,6 +111,20 @@ const Begun = "begun"
 // error may pass.
 var ErrRejected = errors.New("the store refuses this event")
 
+// Stray is the error of a chain that cannot go on: the database has a row behind the
+// chain's end, where the next one belongs. No event is at fault, so none is put aside.
+type Stray struct {
+	Tenant string
+	// Seq and ID are those of the row, End is the number of the last row of the chain.
+	Seq, End int64
+	ID       string
+}
+
+// Error names the row, and says what to do. It fits what an instance says of itself.
+func (s *Stray) Error() string {
+	return fmt.Sprintf("row %d of tenant %.40q (event %.40s) is behind the end of its chain, row %d: nothing is written until that row is copied and removed", s.Seq, s.Tenant, s.ID, s.End)
+}
+
 // ErrFilter marks a filter that is malformed; its text is for people.
 var ErrFilter = errors.New("wrong filter")
 
@@ -119,7 +134,7 @@ type Store interface {
 	// Append adds events to the ends of their chains, in their order, all or none,
 	// and returns how many: those whose ID is there, of the same edge, are left out. They are durable
 	// when it returns. An error wraps ErrRejected when an event is at fault; then
-	// one alone says which.
+	// one alone says which. It is a *Stray when a chain cannot go on.
 	Append(ctx context.Context, events []Event) (added int, err error)
 	// List returns the rows that a filter admits, newest first by time and id,
 	// and the cursor of the next page, empty at the end. What is added meanwhile

@@ -14,6 +14,8 @@ type Report struct {
 	OK bool `json:"ok"`
 	// Chains are those without a problem and with one, in the order of tenants.
 	Chains []ChainReport `json:"chains"`
+	// Unknown says, one sentence each, what no check of this trail can tell.
+	Unknown []string `json:"unknown"`
 }
 
 // ChainReport is what came of checking one tenant's chain.
@@ -71,7 +73,23 @@ func Verify(ctx context.Context, s Store, trusted Trusted, witnesses []Checkpoin
 		report.OK = report.OK && one.Problem == nil
 		report.Chains = append(report.Chains, one)
 	}
+	report.Unknown = unknown(report.Chains)
 	return report, nil
+}
+
+// unknown are the sentences of Report.Unknown.
+func unknown(all []ChainReport) (says []string) {
+	var rows int64
+	chains := 0
+	for _, c := range all {
+		if c.Problem == nil && c.Last > c.Signed {
+			rows, chains = rows+c.Last-c.Signed, chains+1
+		}
+	}
+	if rows > 0 {
+		says = append(says, fmt.Sprintf("%d rows at the ends of %d chains are newer than the last signature: until they are signed, a user that can write to the database can change or remove them unseen", rows, chains))
+	}
+	return append(says, "an event that was lost before it was written has no row, and no chain shows the gap: events on their way are lost with the disk of NATS or with the spool of an edge")
 }
 
 func verifyChain(ctx context.Context, s Store, trusted Trusted, end Chain, witnesses []Checkpoint) (ChainReport, error) {

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// beginTime is how long a call waits for the record that it begins while the trail takes
-	// no event at all, and where there is a spool endTime for how it ended: while the
-	// servers of the stream vote for a leader its client is told so within a second.
-	beginTime, endTime = 900 * time.Millisecond, 500 * time.Millisecond
+	// spoolTime is how long a record of a call with an effect waits while the trail takes no
+	// event at all, before it goes to the spool. Without a spool that it begins waits for
+	// beginTime: while the servers of the stream vote for a leader its client is told so within a second.
+	spoolTime, beginTime = 500 * time.Millisecond, 900 * time.Millisecond
 	// appendTime bounds every wait, and that of what no call waits for, or has no other
 	// place.
 	appendTime = 2 * time.Second
@@ -57,8 +57,8 @@ type Config struct {
 	// sends.
 	// Empty: they are kept in memory, and dropped when that is full.
 	SpoolDir string
-	// SpoolBytes defaults to DefaultSpoolBytes. Half of it is for the ends of calls
-	// with effects.
+	// SpoolBytes defaults to DefaultSpoolBytes. Half of it is for calls with effects, and half
+	// of that for their ends alone.
 	SpoolBytes int64
 	// RefusalWindow is how long calls that are refused alike are one event; zero
 	// is a minute.
@@ -93,6 +93,8 @@ type Trail struct {
 	dropped uint64
 	failing error // why the trail took no event last; nil when it did
 	away    error // why it could not be looked at last; nil when it could
+	unsaved error // why the spool took no record of a call with an effect last; nil when it did
+	full    error // why it had no room for beginnings last; nil when it had
 	looked  time.Time
 	taken   time.Time // when it took an event last
 }
@@ -148,7 +150,7 @@ func (t *Trail) Begin(ctx context.Context, v gateway.View) error {
 	}
 	record, err := t.begun(v)
 	if err == nil {
-		err = t.append(ctx, beginTime, record)
+		err = t.save(ctx, auditlog.Begin, record)
 	}
 	if err != nil {
 		return refused(err)
@@ -170,12 +172,8 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 	case err != nil:
 		t.drop()
 	case r.Effect():
-		within := appendTime
-		if t.ends != nil {
-			within = endTime
-		}
-		if err = t.append(ctx, within, record); err != nil {
-			err = t.postpone(item{payer, record}, err)
+		if err = t.save(ctx, auditlog.End, record); err != nil {
+			t.put(auditlog.End, item{payer, late(record)})
 		}
 	case r.Begun:
 		t.put(auditlog.End, item{payer, record})
@@ -189,19 +187,32 @@ func (t *Trail) Record(ctx context.Context, r gateway.Record) error {
 		Ran(fault.Yes).Because(err)
 }
 
-// postpone keeps a record that the trail did not take, and returns nil when it
-// is safe.
-func (t *Trail) postpone(i item, why error) error {
-	i.record = late(i.record)
-	if t.ends != nil {
-		err := t.ends.add(true, i.record)
-		if err == nil {
-			return nil
+// save makes a record of a call with an effect safe: in the trail or, while that takes none,
+// on the disk of the spool, from where it is sent as soon as the trail does. So a call does not wait until the
+// servers of the stream have voted for a leader.
+func (t *Trail) save(ctx context.Context, use auditlog.Use, record []byte) error {
+	if t.ends == nil {
+		within := appendTime
+		if use == auditlog.Begin {
+			within = beginTime
 		}
-		why = errors.Join(why, err)
+		return t.append(ctx, within, record)
 	}
-	t.put(auditlog.End, i)
-	return why
+	why := t.stalled()
+	if why == nil {
+		why = t.append(ctx, spoolTime, record)
+	}
+	if why == nil {
+		return nil
+	}
+	err := t.ends.add(true, use, late(record))
+	t.mu.Lock()
+	t.unsaved = err
+	t.mu.Unlock()
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	return nil
 }
 
 // refused says that a call does not run.
@@ -212,24 +223,53 @@ func refused(err error) error {
 	return e
 }
 
-// unready returns why calls with effects must not begin now.
+// unready returns why calls with effects must not begin now. A trail that takes no event is no
+// reason while the spool has room.
 func (t *Trail) unready() error {
+	if err := t.closed(); err != nil {
+		return err
+	}
+	why := t.stalled()
+	if why == nil || t.ends == nil {
+		return why
+	}
+	if err := t.ends.room(auditlog.Begin); err != nil {
+		return errors.Join(why, err)
+	}
+	return nil
+}
+
+// closed returns why nothing may be sent to the trail that says that a call begins.
+func (t *Trail) closed() error {
 	if t.conn.Away() {
 		return errBusAway
 	}
-	if err := t.log.Room(auditlog.Begin); err != nil {
+	err := t.log.Room(auditlog.Begin)
+	if err != nil {
 		t.lookSoon()
-		return err
 	}
+	return cause(err)
+}
+
+// stalled returns why the trail took no event last, or could not be looked at.
+func (t *Trail) stalled() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return errors.Join(t.failing, t.away)
 }
 
+// consequence is what a trail that takes no event means for calls, for the log.
+func (t *Trail) consequence() string {
+	if t.ends != nil {
+		return "calls with effects are recorded in the spool while it has room"
+	}
+	return "calls with effects are refused"
+}
+
 var errBusAway = errors.New("the bus is not reachable")
 
 // errIdle is why records are not waited for any longer.
-var errIdle = errors.New("nothing has been stored for too long")
+var errIdle = errors.New("nothing has been stored for too long: if the disk of NATS was full, make room and then restart nats-server")
 
 // append sends records and waits until they are safe, whether or not the client still does,
 // and until the trail has taken nothing for so long: on a slow disk records wait for those
@@ -275,13 +315,13 @@ func (t *Trail) patience(since time.Time, within time.Duration) (left time.Durat
 func (t *Trail) appended(err error) error {
 	t.mu.Lock()
 	before := t.failing
-	if t.failing = err; err == nil {
+	if t.failing = cause(err); err == nil {
 		t.taken = time.Now()
 	}
 	t.mu.Unlock()
 	switch {
 	case err != nil && before == nil:
-		t.cfg.Logger.Error("the audit trail cannot be written; calls with effects are refused", "error", err)
+		t.cfg.Logger.Error("the audit trail cannot be written; "+t.consequence(), "error", err)
 	case err == nil && before != nil:
 		t.cfg.Logger.Info("the audit trail is written again")
 	}

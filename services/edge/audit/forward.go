@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -22,7 +23,7 @@ func (t *Trail) run() {
 		select {
 		case <-t.wake:
 			// While the trail takes nothing, it is tried no more often than it ticks.
-			if t.unready() != nil {
+			if t.closed() != nil || t.stalled() != nil {
 				t.spill()
 				continue
 			}
@@ -91,21 +92,24 @@ func (t *Trail) check() {
 	defer cancel()
 	began := time.Now()
 	err := t.log.Look(ctx)
-	if err == nil {
-		err = t.log.Room(auditlog.Begin) // for the log below
-	} else if t.took(began) {
-		err = t.log.Room(auditlog.Begin) // nobody answers the question, and events are stored
+	if t.took(began) {
+		err = nil // nobody answers the question, and events are stored
 	}
+	full := t.log.Room(auditlog.Begin)
 	t.looked = time.Now()
 	t.mu.Lock()
-	before := t.away
-	t.away = err
+	before := errors.Join(t.away, t.full)
+	t.away, t.full = cause(err), cause(full)
 	if err == nil && t.queued() == 0 && (t.spool == nil || t.spool.waiting()+t.ends.waiting() == 0) {
 		t.failing = nil // nothing waits that could show it
 	}
 	t.mu.Unlock()
-	if err != nil && before == nil {
-		t.cfg.Logger.Error("the audit trail takes no more; calls with effects are refused", "error", err)
+	switch {
+	case before != nil:
+	case full != nil:
+		t.cfg.Logger.Error("the audit trail is nearly full; calls with effects are refused", "error", full)
+	case err != nil:
+		t.cfg.Logger.Error("the audit trail does not answer; "+t.consequence(), "error", err)
 	}
 }
 
@@ -204,7 +208,7 @@ func edgeOf(record []byte) string {
 // inherit sends what edges that died have left. Should this one die too before
 // it is done, all of it is sent again.
 func (t *Trail) inherit() {
-	if t.spool == nil || t.unready() != nil {
+	if t.spool == nil || t.closed() != nil || t.stalled() != nil {
 		return
 	}
 	t.uses(func(use auditlog.Use, own *spool) bool {
@@ -232,7 +236,7 @@ func (t *Trail) spill() {
 			for i, record := range marked {
 				marked[i] = late(record)
 			}
-			if err := s.add(false, marked...); err != nil {
+			if err := s.add(false, use, marked...); err != nil {
 				t.back(use, batch)
 				return true
 			}

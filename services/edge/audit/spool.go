@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/gofrs/flock"
+
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 )
 
 // maxRecord bounds an event on disk; what claims to be larger is damage.
@@ -34,6 +36,11 @@ type spool struct {
 	file  *os.File
 	start int64 // what is before was sent
 	end   int64
+	// added counts what add has written, and synced, which has a lock of its own, how much of
+	// that is on the disk.
+	added   uint64
+	syncing sync.Mutex
+	synced  uint64
 }
 
 // openSpool takes a file of dir that nobody has, or makes one.
@@ -124,28 +131,73 @@ func wholeRecords(file *os.File) (end int64, err error) {
 	}
 }
 
-// add appends events, all or none, and has them on the disk before it returns
-// if sync.
-func (s *spool) add(sync bool, events ...[]byte) error {
+// most is how large the file may be with an event of such a use: a call that begins leaves
+// room for its end, and for those of the calls that have begun.
+func (s *spool) most(use auditlog.Use) int64 {
+	if use == auditlog.Begin {
+		return s.limit / 2
+	}
+	return s.limit
+}
+
+// largeEvent is what a large event takes: its arguments and its texts are cut.
+const largeEvent = maxArguments + maxName + 2<<10
+
+// room returns an error if the file may have no room for another event of such a use.
+func (s *spool) room(use auditlog.Use) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end+largeEvent > s.most(use) {
+		return errSpoolFull
+	}
+	return nil
+}
+
+// add appends events, all or none. If sync is set they are on the disk when it returns;
+// after an error they may be.
+func (s *spool) add(sync bool, use auditlog.Use, events ...[]byte) error {
 	var data []byte
 	for _, body := range events {
 		data = binary.BigEndian.AppendUint32(data, uint32(len(body)))
 		data = binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(body))
 		data = append(data, body...)
 	}
+	added, err := s.write(data, s.most(use))
+	if err == nil && sync {
+		err = s.sync(added)
+	}
+	return err
+}
+
+// write appends bytes, and returns how many times it has by then.
+func (s *spool) write(data []byte, most int64) (added uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.end+int64(len(data)) > s.limit {
-		return errSpoolFull
+	if s.end+int64(len(data)) > most {
+		return 0, errSpoolFull
 	}
-	_, err := s.file.WriteAt(data, s.end)
-	if err == nil && sync {
-		err = s.file.Sync()
-	}
-	if err != nil {
-		return errors.Join(err, s.file.Truncate(s.end))
+	if _, err := s.file.WriteAt(data, s.end); err != nil {
+		return 0, errors.Join(err, s.file.Truncate(s.end))
 	}
 	s.end += int64(len(data))
+	s.added++
+	return s.added, nil
+}
+
+// sync returns when what was added is on the disk. Callers that wait meanwhile share the next sync.
+func (s *spool) sync(added uint64) error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if s.synced >= added {
+		return nil
+	}
+	s.mu.Lock()
+	all := s.added
+	s.mu.Unlock()
+	if err := s.file.Sync(); err != nil {
+		return err
+	}
+	s.synced = all
 	return nil
 }
 

@@ -1,14 +1,152 @@
 package audit_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/busbar-mcp/busbar/libs/bustest"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/edge/audit"
 )
+
+// runs makes a call with an effect, which does not wait for the trail longer than for its first event.
+func (w *world) runs(t *testing.T, e *edge) {
+	t.Helper()
+	before, began := w.executions(), time.Now()
+	if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil || w.executions() != before+1 {
+		t.Errorf("%v; %d executions", err, w.executions()-before)
+	}
+	if took := time.Since(began); took > bustest.Promptly {
+		t.Errorf("a call with an effect took %v", took)
+	}
+}
+
+// complete requires that each execution has its beginning and its end in the stream, but so many.
+func (w *world) complete(t *testing.T, but int) {
+	t.Helper()
+	events := w.events(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, n := range w.ledger {
+		begun, ended := events[id+"-1"], events[id+"-2"]
+		switch {
+		case n != 1:
+			t.Errorf("call %s ran %d times", id, n)
+		case begun == nil && ended == nil && but > 0:
+			but--
+		case begun == nil || begun.Outcome != audit.Begun || ended == nil || ended.Outcome != "ok":
+			t.Errorf("call %s ran, and its rows are %v and %v", id, begun, ended)
+		}
+	}
+}
+
+// While the stream is away a call with an effect has its beginning on the disk before it runs.
+func TestBeginningIsOnTheDiskBeforeTheEffect(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t), t.TempDir()
+	e := w.join2(t, dir)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := e.Do(context.WithoutCancel(t.Context()), call("hold", "{}"), nil)
+		ended <- err
+	}()
+	<-w.svc.Started
+	files, err := filepath.Glob(filepath.Join(dir, "ends", "*.spool"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	if data, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(data), audit.Begun) {
+		t.Errorf("its handler runs, and the disk has %q, %v", data, err)
+	}
+	e.kill() // nothing of the end is known
+	w.svc.Release <- struct{}{}
+	<-ended
+	e.close()
+	bustest.Connect(t, w.url) // brings the stream back
+	w.join(t, dir, true)
+	w.waitFor(t, 1)
+	bustest.Eventually(t, "the beginning is in the trail", func() bool {
+		for _, event := range w.events(t) {
+			if event.Name == "hold" && event.Outcome == audit.Begun && event.Delayed && event.Edge == e.name {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Beginnings take half of the room of calls with effects at most: the rest is for their ends. Beyond
+// that calls are refused, and nothing that ran lacks an end or has its answer withheld.
+func TestSpoolIsFullOfBeginnings(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t), t.TempDir()
+	e := w.joinWith(t, audit.Config{SpoolDir: dir, SpoolBytes: 256 << 10})
+	if err := w.js.DeleteStream(t.Context(), "AUDIT"); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n++ {
+		_, err := e.Do(t.Context(), call("effect", "{}"), nil)
+		var f *fault.Error
+		if errors.As(err, &f) {
+			if f.Reason != fault.Unavailable || f.Executed != fault.No || w.executions() != n || n < 10 {
+				t.Fatalf("after %d of %d executions: %v, executed %s", n, w.executions(), err, f.Executed)
+			}
+			break
+		}
+		if n > 1000 {
+			t.Fatal("the spool has no bound")
+		}
+	}
+	if _, err := e.trail.Status(); err == nil || !strings.Contains(err.Error(), "spool is full") {
+		t.Errorf("the edge says %v", err)
+	}
+	bustest.Connect(t, w.url) // brings the stream back
+	bustest.Eventually(t, "nothing waits", func() bool { s := e.trail.Stats(); return s.Queued == 0 && s.Spooled == 0 && s.Dropped == 0 })
+	w.complete(t, 0)
+	w.calls(t, e)
+}
+
+// An edge whose spool cannot be written either refuses, runs nothing and says so.
+func TestSpoolCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t), t.TempDir()
+	e := w.join2(t, dir)
+	e.trail.BreakSpool()
+	w.refused(t, e)
+	if _, err := e.trail.Status(); err == nil || !strings.Contains(err.Error(), "and the spool: ") {
+		t.Errorf("the edge says %v", err)
+	}
+}
+
+// Callers that wait for the disk at once all have their events there, each once.
+func TestManyBeginningsAtOnce(t *testing.T) {
+	t.Parallel()
+	w, dir := newWorld(t), t.TempDir()
+	e := w.join2(t, dir)
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if _, err := e.Do(t.Context(), call("effect", "{}"), nil); err != nil && !bustest.StoodStill(err.Error()) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	e.kill()
+	e.close()
+	bustest.Connect(t, w.url)
+	w.join(t, dir, true)
+	w.waitFor(t, 2*w.executions())
+	w.complete(t, 0)
+}
 
 // An edge that is killed leaves its spool to those that live, or to the next one.
 func TestSpoolOfAKilledEdge(t *testing.T) {

@@ -37,14 +37,27 @@ func (t *Trail) Stats() Stats {
 // Status says for people how the trail is. The error says why calls with effects
 // are refused, and what to do.
 func (t *Trail) Status() (string, error) {
-	err := t.unready()
-	var f *fault.Error
-	if errors.As(err, &f) && f.Unwrap() != nil {
-		err = f.Unwrap() // what a client is told adds nothing
-	}
-	if err != nil {
+	if err := t.unready(); err != nil {
 		return "", fmt.Errorf("calls with effects are refused: %w", err)
 	}
 	s := t.Stats()
+	if why := t.stalled(); why != nil {
+		t.mu.Lock()
+		unsaved := t.unsaved
+		t.mu.Unlock()
+		if t.ends != nil && unsaved != nil {
+			return "", fmt.Errorf("calls with effects are refused: %w, and the spool: %w", why, unsaved)
+		}
+		return fmt.Sprintf("NATS takes no events, so calls with effects are recorded in the spool, %d KiB by now: %v", (s.Spooled+1023)>>10, why), nil
+	}
 	return fmt.Sprintf("%d KiB of %d MiB wait to be written down", (s.Stream.Bytes+1023)>>10, s.Stream.Limit>>20), nil
+}
+
+// cause is why the trail refused something; what a client is told of that adds nothing.
+func cause(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) && f.Unwrap() != nil {
+		return f.Unwrap()
+	}
+	return err
 }

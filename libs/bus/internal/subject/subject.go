@@ -250,6 +250,12 @@ func KeyOf(bucket, subject string) string { return strings.TrimPrefix(subject, K
 // Get is where a stream is asked for messages without a consumer.
 func Get(stream string) string { return getRoot + stream }
 
+// Delete is where a stream is asked to delete a message.
+func Delete(stream string) string { return "$JS.API.STREAM.MSG.DELETE." + stream }
+
+// StepDown is where the leader of a stream is asked to hand over to another server.
+func StepDown(stream string) string { return "$JS.API.STREAM.LEADER.STEPDOWN." + stream }
+
 // GetFromLeader is where the server that takes a bucket's writes is asked for messages.
 func GetFromLeader(bucket string) string { return "$JS.API.STREAM.MSG.GET.KV_" + bucket }
 

@@ -2,6 +2,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -119,10 +120,28 @@ func (t *Table) Append(ctx context.Context, events []trail.Event) (added int, er
 		}
 		return nil
 	})
+	if errors.Is(err, trail.ErrRejected) {
+		err = cmp.Or(t.stray(ctx, tenants), err)
+	}
 	if err != nil {
 		return 0, err
 	}
 	return added, nil
+}
+
+// stray returns a *trail.Stray if a chain of these tenants has a row behind its end: what was to be
+// written there was refused for that, and not for what it is. The end and the rows are read at one
+// moment, so that what another instance writes meanwhile is not mistaken for such a row.
+func (t *Table) stray(ctx context.Context, tenants []string) error {
+	found, err := read(ctx, t, func(scan func(...any) error) (s trail.Stray, err error) {
+		err = scan(&s.Tenant, &s.Seq, &s.ID, &s.End)
+		return s, err
+	}, "SELECT e.tenant, e.seq, e.id, c.seq FROM audit_chain AS c JOIN audit_event AS e ON e.tenant = c.tenant AND e.seq > c.seq WHERE "+
+		t.db.Among("c.tenant", 1)+" ORDER BY e.tenant, e.seq LIMIT 1", tenants)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return &found[0]
 }
 
 // eventName is what an event counts once by: no edge keeps out what another says.

@@ -1,6 +1,7 @@
 package trailtest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,12 +36,61 @@ func swap(a, b int64) []string {
 	}
 }
 
+// copyRow adds a row with a number and an id of its own behind row 40.
+const copyRow = `INSERT INTO audit_event SELECT tenant, 41, 'FORGED-2', call, time, principal, client_name, client_version, door, method, name, service,
+	arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more
+	FROM audit_event WHERE tenant = 'a' AND seq = 40`
+
+// stray has a row where the next one of a chain belongs: nothing is added to that chain, the error
+// names the row, and no event is called at fault. When the row is gone the chain goes on.
+func stray(t *testing.T, e Engine) {
+	s := open(t, e)
+	_, trusted := Key(t)
+	Append(t, s, 40, Events("a", 1, 40)...)
+	e.Exec(copyRow)
+	next := append(Events("b", 1, 2), Events("a", 41, 42)...)
+	n, err := s.Append(t.Context(), next)
+	var row *trail.Stray
+	if n != 0 || !errors.As(err, &row) || errors.Is(err, trail.ErrRejected) || *row != (trail.Stray{Tenant: "a", Seq: 41, End: 40, ID: "FORGED-2"}) {
+		t.Errorf("%d added, %v", n, err)
+	}
+	if len(row.Error()) > 200 {
+		t.Errorf("%q does not fit what an instance says of itself", row.Error())
+	}
+	Append(t, s, 2, next[:2]...) // another chain goes on
+	e.Exec("DELETE FROM audit_event WHERE id = 'FORGED-2'")
+	Append(t, s, 2, next...)
+	Verify(t, s, trusted)
+}
+
+// unsigned cuts rows since the last signature and moves the end of the chain: no check can see that,
+// and the report says so for as long as there are such rows.
+func unsigned(t *testing.T, e Engine) {
+	s := open(t, e)
+	sign, trusted := Key(t)
+	says := func(r trail.Report, rows string) {
+		t.Helper()
+		all := strings.Join(r.Unknown, "\n")
+		if strings.Contains(all, "newer than the last signature") != (rows != "") || !strings.Contains(all, rows) || !strings.Contains(all, "the disk of NATS") {
+			t.Errorf("it says %q, want %q", all, rows)
+		}
+	}
+	Append(t, s, 4, append(Events("a", 1, 3), Event("b", 1))...)
+	says(Verify(t, s, trusted), "4 rows at the ends of 2 chains")
+	kept, err := s.Checkpoint(t.Context(), sign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(Verify(t, s, trusted, kept...), "")
+	Append(t, s, 3, Events("a", 4, 6)...)
+	e.Exec("DELETE FROM audit_event WHERE tenant = 'a' AND seq > 4")
+	e.Exec("UPDATE audit_chain SET seq = 4, hash = (SELECT hash FROM audit_event WHERE tenant = 'a' AND seq = 4) WHERE tenant = 'a'")
+	says(Verify(t, s, trusted, kept...), "1 rows at the ends of 1 chains")
+}
+
 // tampering does to a trail of 40 rows, with checkpoints at 10 and 20 and the
 // last one kept elsewhere too, what somebody with the database could.
 func tampering(t *testing.T, start func(*testing.T) Engine) {
-	const copyRow = `INSERT INTO audit_event SELECT tenant, 41, 'FORGED-2', call, time, principal, client_name, client_version, door, method, name, service,
-		arguments, arguments_note, arguments_digest, outcome, executed, duration, edge, traceparent, idempotency_digest, delayed, hash, more
-		FROM audit_event WHERE tenant = 'a' AND seq = 40`
 	cases := map[string]struct {
 		do   []string
 		seq  int64

@@ -15,11 +15,12 @@ import (
 
 // auditCommands are what can be done with the audit trail.
 type auditCommands struct {
-	Ls     auditListCommand           `cmd:"" help:"List calls; the newest are last on a terminal, first elsewhere."`
-	Show   auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
-	Verify auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
-	Export auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, newest first."`
-	Serve  service.Command[audit.Env] `cmd:"" help:"Run one instance of the audit service."`
+	Ls        auditListCommand           `cmd:"" help:"List calls; the newest are last on a terminal, first elsewhere."`
+	Show      auditShowCommand           `cmd:"" help:"Show all that is recorded of a call."`
+	Verify    auditVerifyCommand         `cmd:"" help:"Check that nothing was changed, added or removed."`
+	Export    auditExportCommand         `cmd:"" help:"Write every event as a line of JSON, newest first."`
+	Redeliver auditRedeliverCommand      `cmd:"" help:"Write events to the trail that were put aside in stream DLQ."`
+	Serve     service.Command[audit.Env] `cmd:"" help:"Run one instance of the audit service."`
 }
 
 // auditFilter are the flags that choose events.
@@ -126,6 +127,25 @@ of each tenant is named; other as for "busbar call".`
 
 func (c *auditVerifyCommand) Run(ctx context.Context, out io.Writer) error {
 	return exit(client.RunAuditVerify(ctx, c.audit(), out, os.Stderr))
+}
+
+type auditRedeliverCommand struct{ auditFlags }
+
+// Help implements kong's HelpProvider.
+func (auditRedeliverCommand) Help() string {
+	return `Example: busbar audit redeliver --timeout 5m
+
+An event that the audit service cannot write is put aside in stream DLQ after ten
+tries. This writes those events to the ends of their chains, in the order in which
+they were put aside, and removes them from the stream once they are stored. It may
+be interrupted and repeated: the trail takes each event once.
+
+Exit status: 0 nothing is left in the stream; 1 some events cannot be written, and
+each is named; other as for "busbar call".`
+}
+
+func (c *auditRedeliverCommand) Run(ctx context.Context, out io.Writer) error {
+	return exit(client.RunAuditRedeliver(ctx, c.audit(), out, os.Stderr))
 }
 
 type auditExportCommand struct {

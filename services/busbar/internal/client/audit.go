@@ -21,6 +21,9 @@ import (
 	"github.com/busbar-mcp/busbar/services/busbar/internal/terminal"
 )
 
+// redeliver is the one verb of the trail that changes something.
+const redeliver = "redeliver"
+
 // auditHeader has the token of the edge's operator.
 const auditHeader = "Busbar-Audit"
 
@@ -51,7 +54,11 @@ type auditPage struct {
 
 // audit asks an edge about its audit trail.
 func (c *Client) audit(ctx context.Context, token, verb string, parameters url.Values) (jsontext.Value, error) {
-	r, err := c.plain(ctx, http.MethodGet, nil, "audit", verb)
+	method := http.MethodGet
+	if verb == redeliver {
+		method = http.MethodPost
+	}
+	r, err := c.plain(ctx, method, nil, "audit", verb)
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +330,9 @@ func RunAuditVerify(ctx context.Context, o AuditOptions, stdout, stderr io.Write
 	}
 	if len(report.Chains) == 0 {
 		b.WriteString("ok  the trail is empty\n")
+	}
+	for _, text := range report.Unknown {
+		fmt.Fprintf(&b, "not known: %s\n", terminal.SafeLine(text))
 	}
 	return run.print(b.String(), code)
 }

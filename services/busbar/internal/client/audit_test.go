@@ -71,7 +71,11 @@ func auditEdge(t *testing.T, answers map[string]string) *httptest.Server {
 		if r.Header.Get("Busbar-Audit") != "t0ken" {
 			t.Error("the token is missing")
 		}
-		answer, ok := answers[strings.TrimSuffix(r.URL.Path+"?"+r.URL.RawQuery, "?")]
+		question := strings.TrimSuffix(r.URL.Path+"?"+r.URL.RawQuery, "?")
+		if r.Method != http.MethodGet {
+			question = r.Method + " " + question
+		}
+		answer, ok := answers[question]
 		switch {
 		case !ok:
 			t.Errorf("asked %s", r.URL)
@@ -95,7 +99,9 @@ func TestAuditCommands(t *testing.T) {
 		"/audit/list?limit=1000":              `{"events":[` + calls("ABCD1", "ABCD1", "ABCE2", "abcf") + `]}`,
 		"/audit/show?id=ABCD1":                `{"events":[` + auditRow + `]}`,
 		"/audit/show?id=WXYZ":                 `{"detail":"no such call","reason":"not_found"}`,
-		"/audit/verify":                       `{"ok":false,"chains":[{"tenant":"","first":1,"last":2,"signed":2},{"tenant":"acme","problem":{"seq":7,"id":"C1-2","what":"changed"}}]}`,
+		"/audit/verify":                       `{"ok":false,"chains":[{"tenant":"","first":1,"last":2,"signed":2},{"tenant":"acme","problem":{"seq":7,"id":"C1-2","what":"changed"}}],"unknown":["rows that are \u001b[31mnew"]}`,
+		"POST /audit/redeliver":               `{"written":500,"known":1,"left":[{"message":3,"why":"it has no id"}],"next":"501"}`,
+		"POST /audit/redeliver?after=501":     `{"written":2,"known":0,"left":[{"message":502,"id":"C\u001b[31m","why":"too long"}]}`,
 	})
 	line := "2026-01-02T03:04:05Z\tacme\tada\t\ttools/call\ta\\x1b[31mb\tforbidden\tno\t1.5ms\tC1\n"
 	opts := func(most int, filter url.Values) AuditOptions {
@@ -124,7 +130,16 @@ func TestAuditCommands(t *testing.T) {
 	check("show an end", RunAuditShow(t.Context(), short, &out, &errs), ExitOK, "name:        a\\x1b[31mb\n")
 	short.ID = "wxyz"
 	check("show nothing", RunAuditShow(t.Context(), AuditOptions{Token: "t0ken", Options: short.Options, ID: "WXYZ"}, &out, &errs), ExitRefused, "no such call")
-	check("verify", RunAuditVerify(t.Context(), opts(0, nil), &out, &errs), ExitToolError, "BAD tenant acme: row 7 C1-2: changed")
+	check("verify", RunAuditVerify(t.Context(), opts(0, nil), &out, &errs), ExitToolError, "BAD tenant acme: row 7 C1-2: changed\nnot known: rows that are \\x1b[31mnew\n")
+	check("redeliver", RunAuditRedeliver(t.Context(), opts(0, nil), &out, &errs), ExitToolError,
+		"502 events written to the trail, 1 were there already, 2 left in stream DLQ\nLEFT message 3: it has no id\nLEFT message 502, event C\\x1b[31m: too long\n")
+	asJSON := opts(0, nil)
+	asJSON.JSON = true
+	check("redeliver as JSON", RunAuditRedeliver(t.Context(), asJSON, &out, &errs), ExitToolError, `"written":502`)
+	nothing := auditEdge(t, map[string]string{"POST /audit/redeliver": `{"written":0,"known":0,"left":[]}`})
+	check("redeliver nothing", RunAuditRedeliver(t.Context(), AuditOptions{Token: "t0ken", Options: Options{URL: nothing.URL + "/mcp"}}, &out, &errs), ExitOK, "0 events written")
+	half := auditEdge(t, map[string]string{"POST /audit/redeliver": `{"written":500,"known":0,"left":[],"next":"501"}`, "POST /audit/redeliver?after=501": `{"detail":"row 4 is behind","reason":"forbidden"}`})
+	check("redeliver half", RunAuditRedeliver(t.Context(), AuditOptions{Token: "t0ken", Options: Options{URL: half.URL + "/mcp"}}, &out, &errs), ExitRefused, "500 events were written before it failed; repeat")
 	terminal := opts(2, url.Values{"name": {"x"}})
 	terminal.Terminal, terminal.Getenv = true, func(string) string { return "" }
 	check("table", RunAuditList(t.Context(), terminal, &out, &errs), ExitOK, "\x1b[31mforbidden\x1b[0m")

@@ -231,7 +231,14 @@ func TestStorage(t *testing.T) {
 	if err := js.DeleteConsumer(t.Context(), "AUDIT", "audit-v1"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := js.Publish(t.Context(), "mcp.dlq.audit", nil); err != nil {
+		t.Fatal(err)
+	}
 	found := look(t, url, doctor.Options{})
+	says(t, found, "storage", doctor.Warn, "stream DLQ: 1 events could not be written", "busbar audit redeliver")
+	if dead, err := js.Stream(t.Context(), "DLQ"); err != nil || dead.Purge(t.Context()) != nil {
+		t.Fatal(err)
+	}
 	says(t, found, "storage", doctor.Wrong, "bucket sessions: it is not there", "busbar bus apply")
 	says(t, found, "storage", doctor.Wrong, "bucket keys, bucket access: MaxMsgs, MaxAge", "busbar bus apply")
 	says(t, found, "storage", doctor.Wrong, "stream AUDIT: it has no consumer", "busbar bus apply")

@@ -39,6 +39,9 @@ func (e *examination) storage(ctx context.Context) ([]Finding, error) {
 		if s.Name == "stream "+auditlog.Stream.Name && s.Replicas > 0 {
 			found = append(found, readers(s, err != nil || there[gateway.AuditService])...)
 		}
+		if s.Name == "stream "+auditlog.DeadStream.Name && s.Messages > 0 {
+			found = append(found, Finding{State: Warn, What: fmt.Sprintf("%s: %d events could not be written to the audit trail", s.Name, s.Messages), Follows: "the trail lacks them, and after 30 days they are gone", Mend: "busbar audit redeliver, on the machine of an edge; it says why those that stay cannot be written"})
+		}
 		if s.Name == "stream "+task.Stream.Name {
 			for _, c := range s.Consumers {
 				if c.Pending > 0 && !there[c.Name] && err == nil {

@@ -1,6 +1,7 @@
 // Package trail is the door at which people read the audit trail: GET /audit/list,
-// /audit/show and /audit/verify, with the audit service's filters as parameters. It
-// is no part of MCP. Who read what is in the trail, too.
+// /audit/show and /audit/verify, with the audit service's filters as parameters. POST
+// /audit/redeliver, for the operator, brings events back that were put aside. It is not part
+// of MCP. Each use of it is in the trail, too.
 package trail
 
 import (
@@ -41,6 +42,9 @@ type Config struct {
 	Token token.Token
 }
 
+// redeliver is the question that changes something: it writes what was put aside.
+const redeliver = "redeliver"
+
 // noTenant asks the audit service for what belongs to no tenant.
 const noTenant = "-"
 
@@ -68,12 +72,16 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if err := h.cfg.Guard.Check(r); err != nil {
 		return nil, err
 	}
-	if r.Method != http.MethodGet {
-		return nil, door.NotAllowed(w, r, http.MethodGet)
-	}
 	c := &gateway.Call{
 		Door: "audit", Method: gateway.AuditQuery, Name: strings.TrimPrefix(r.URL.Path, Path),
 		Credentials: door.Credentials(r), Received: time.Now(),
+	}
+	method := http.MethodGet
+	if c.Name == redeliver {
+		method = http.MethodPost
+	}
+	if r.Method != method {
+		return nil, door.NotAllowed(w, r, method)
 	}
 	by, refused := h.access(r, c.Credentials)
 	if refused == nil {
@@ -110,8 +118,11 @@ func (h *Handler) access(r *http.Request, c gateway.Credentials) (access, error)
 
 // question is what a request asks the audit service, within what it may read.
 func question(r *http.Request, name string, by access) ([]byte, error) {
-	if name != "list" && name != "show" && name != "verify" {
-		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify")
+	switch {
+	case name == redeliver && !by.all:
+		return nil, fault.New(fault.Forbidden, "only the operator redelivers: use \"busbar audit redeliver\" on the machine of an edge")
+	case name != "list" && name != "show" && name != "verify" && name != redeliver:
+		return nil, fault.New(fault.MethodNotFound, "use GET on /audit/list, /audit/show or /audit/verify, or POST on /audit/redeliver")
 	}
 	parameters := map[string]string{}
 	for key, values := range r.URL.Query() {

@@ -85,6 +85,7 @@ func TestReader(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
+	post := func(r *http.Request) { r.Method = http.MethodPost }
 	if code, body := get(local, "/audit/list", nil); code != http.StatusServiceUnavailable || !strings.Contains(body, "no audit service") {
 		t.Errorf("without a service: %d %s", code, body)
 	}
@@ -114,6 +115,10 @@ func TestReader(t *testing.T) {
 		"a page":                  {local, "/audit/list", func(r *http.Request) { r.Header.Set("Origin", "http://localhost:3000") }, http.StatusForbidden},
 		"a name that is rebound":  {local, "/audit/list", func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 		"a tool that fetches":     {local, "/audit/list", func(r *http.Request) { r.Header.Del(trail.Header) }, http.StatusForbidden},
+		"to redeliver by GET":     {local, "/audit/redeliver", nil, http.StatusMethodNotAllowed},
+		"to list by POST":         {local, "/audit/list", post, http.StatusMethodNotAllowed},
+		"the operator redelivers": {local, "/audit/redeliver?after=7", post, http.StatusOK},
+		"a reader redelivers":     {open(true, ada, nil), "/audit/redeliver", func(r *http.Request) { post(r); r.Header.Del(trail.Header) }, http.StatusForbidden},
 		"another method":          {local, "/audit/list", func(r *http.Request) { r.Method = http.MethodDelete }, http.StatusMethodNotAllowed},
 		"another question":        {local, "/audit/drop", nil, http.StatusNotFound},
 		"a parameter twice":       {local, "/audit/list?name=a&name=b", nil, http.StatusBadRequest},
@@ -145,11 +150,11 @@ func TestReader(t *testing.T) {
 	outcomes := map[string]int{}
 	for _, r := range trails.records {
 		outcomes[r.Outcome]++
-		if c := r.View; c.Method != gateway.AuditQuery || c.ID == "" || r.Outcome == "ok" && (c.Principal.Name != "operator" || c.Name != "list" || string(c.Arguments) != `{"name":"a&b"}`) {
+		if c := r.View; c.Method != gateway.AuditQuery || c.ID == "" || r.Outcome == "ok" && (c.Principal.Name != "operator" || string(c.Arguments) != map[string]string{"list": `{"name":"a&b"}`, "redeliver": `{"after":"7"}`}[c.Name]) {
 			t.Errorf("%+v", r.Call)
 		}
 	}
-	if outcomes["ok"] != 1 || outcomes["forbidden"] != 4 || outcomes["unavailable"] != 1 {
+	if outcomes["ok"] != 2 || outcomes["forbidden"] != 4 || outcomes["unavailable"] != 1 {
 		t.Errorf("%v", outcomes)
 	}
 }

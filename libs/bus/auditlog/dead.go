@@ -1,0 +1,136 @@
+package auditlog
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
+	"github.com/busbar-mcp/busbar/libs/fault"
+)
+
+// DeadStream keeps messages that nobody could handle.
+var DeadStream = jetstream.StreamConfig{
+	Name: "DLQ", Description: "messages that nobody could handle", Subjects: []string{subject.Deads},
+	Storage: jetstream.FileStorage, MaxAge: 30 * 24 * time.Hour, MaxBytes: 64 << 20, Discard: jetstream.DiscardOld, AllowDirect: true,
+}
+
+const (
+	deadKind = "audit"
+	// originHeader has the subject on which an event came, which says whose word it is.
+	originHeader = "Busbar-Subject"
+	// deadTime bounds one message to or from the stream.
+	deadTime = 5 * time.Second
+	// maxLetters and letterBytes bound what one Read returns.
+	maxLetters  = 500
+	letterBytes = 4 << 20
+)
+
+// bury puts an event aside in DeadStream, once however often it is tried.
+func (d *Delivery) bury(ctx context.Context, why error) error {
+	m := d.from
+	dead := nats.NewMsg(subject.Dead(deadKind))
+	dead.Data = d.data
+	dead.Header.Set(originHeader, m.msg.Subject)
+	dead.Header.Set("Busbar-Tries", strconv.FormatUint(m.tries, 10))
+	dead.Header.Set("Busbar-Error", header(why.Error()))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadTime)
+	defer cancel()
+	sum := sha256.Sum256(d.data)
+	_, err := m.conn.JetStream().PublishMsg(ctx, dead, jetstream.WithMsgID(fmt.Sprintf("audit %d %x", m.seq, sum[:8])))
+	return err
+}
+
+// Dead are the events that were put aside. It may be used from many goroutines.
+type Dead struct{ conn *bus.Conn }
+
+// DeadOf returns those of a bus.
+func DeadOf(conn *bus.Conn) *Dead { return &Dead{conn} }
+
+// Letter is one event that was put aside.
+type Letter struct {
+	// Seq is its number in DeadStream.
+	Seq uint64
+	// Event is nil and Err says why if no event of the trail can be read from it.
+	Event *auditv1.AuditEvent
+	Err   error
+}
+
+// Read returns events in the order in which they were put aside, from behind a number of
+// the stream on: 500 and 4 MiB at most, and whether there are more. The error is a
+// *fault.Error with reason Unavailable.
+func (d *Dead) Read(ctx context.Context, after uint64) (letters []Letter, more bool, err error) {
+	bytes := 0
+	err = d.conn.Fetch(ctx, DeadStream.Name, bus.Query{Seq: after + 1, Subject: subject.Dead(deadKind)}, func(msg *nats.Msg, seq uint64) bool {
+		if more = len(letters) == maxLetters || bytes >= letterBytes; more {
+			return false
+		}
+		l := Letter{Seq: seq}
+		l.Event, l.Err = event(msg.Data, msg.Header.Get(originHeader))
+		letters, bytes = append(letters, l), bytes+len(msg.Data)
+		return true
+	})
+	if err != nil {
+		return nil, false, notRead(err)
+	}
+	return letters, more, nil
+}
+
+// Forget removes an event from the stream. One that is not there is no error.
+func (d *Dead) Forget(ctx context.Context, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, deadTime)
+	defer cancel()
+	msg, err := d.conn.NATS().RequestWithContext(ctx, subject.Delete(DeadStream.Name), fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq))
+	if err != nil {
+		return notRead(err)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return notRead(err)
+	}
+	if answer.Error != nil && answer.Error.ErrorCode != noSequence && answer.Error.Description != noMessage {
+		return notRead(answer.Error)
+	}
+	return nil
+}
+
+// JetStream says in two ways that there is no message to delete: a cluster by this code, a
+// server alone by this text of a code for every failure.
+const (
+	noSequence = 10043
+	noMessage  = "no message found"
+)
+
+func notRead(err error) error {
+	return fault.New(fault.Unavailable, "stream %s does not answer; try again shortly", DeadStream.Name).Because(err)
+}
+
+// errOtherEdge marks an event that names another edge than the one on whose subject it
+// came: a user that may publish as one edge speaks for no other.
+var errOtherEdge = errors.New("it is not of the edge that sent it")
+
+// event reads an event that came on a subject.
+func event(data []byte, from string) (*auditv1.AuditEvent, error) {
+	e := &auditv1.AuditEvent{}
+	switch err := proto.Unmarshal(data, e); {
+	case err != nil:
+		return nil, err
+	case e.Id == "":
+		return nil, errors.New("it has no id")
+	case e.Edge != subject.AuditOf(from):
+		return nil, fmt.Errorf("%w: it says that it is of edge %.64q", errOtherEdge, e.Edge)
+	}
+	return e, nil
+}

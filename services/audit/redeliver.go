@@ -1,0 +1,105 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
+	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/services/audit/trail"
+)
+
+// Redelivery is the answer to redeliver: what came of some of the events that were put aside.
+type Redelivery struct {
+	// Written counts the events that were added to the trail, Known those that it had already.
+	Written int `json:"written"`
+	Known   int `json:"known"`
+	// Left are the events that cannot be written; they stay in stream DLQ.
+	Left []LeftEvent `json:"left"`
+	// Next is the parameter "after" of the next request; empty at the end.
+	Next string `json:"next,omitzero"`
+}
+
+// LeftEvent is one event that stays in stream DLQ.
+type LeftEvent struct {
+	// Message is its number in the stream, ID its event, empty if it cannot be read.
+	Message uint64 `json:"message"`
+	ID      string `json:"id,omitzero"`
+	Why     string `json:"why"`
+}
+
+// redeliver writes events that were put aside, in the order in which they were, and removes
+// from stream DLQ those that the trail has. An event is removed only once it is committed, and the trail counts
+// an event once: whatever dies meanwhile, redelivering again is right.
+func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, error) {
+	after, err := strconv.ParseUint(p["after"], 10, 64)
+	if p["after"] == "" {
+		after, err = 0, nil
+	}
+	if _, there := p["after"]; err != nil || len(p) > 1 || len(p) == 1 && !there {
+		return nil, fault.New(fault.InvalidParams, "redeliver has no parameter but after, the number of a message of stream DLQ")
+	}
+	dead := q.dead.Load()
+	if dead == nil {
+		return nil, fault.New(fault.Unavailable, "the audit service is not on the bus yet; try again shortly")
+	}
+	letters, more, err := dead.Read(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	report := Redelivery{Left: []LeftEvent{}}
+	for _, run := range readable(letters) {
+		if err := q.rewrite(ctx, dead, run, &report); err != nil {
+			return nil, err
+		}
+	}
+	if more {
+		report.Next = strconv.FormatUint(letters[len(letters)-1].Seq, 10)
+	}
+	return report, nil
+}
+
+// readable cuts letters into runs: those next to one another that can be read, and each of
+// the others alone.
+func readable(letters []auditlog.Letter) (runs [][]auditlog.Letter) {
+	for i, l := range letters {
+		if n := len(runs) - 1; n >= 0 && l.Err == nil && letters[i-1].Err == nil {
+			runs[n] = append(runs[n], l)
+		} else {
+			runs = append(runs, []auditlog.Letter{l})
+		}
+	}
+	return runs
+}
+
+// rewrite writes a run of letters; where the database refuses them, each alone.
+func (q *questions) rewrite(ctx context.Context, dead *auditlog.Dead, run []auditlog.Letter, report *Redelivery) error {
+	leave := func(why error) error {
+		report.Left = append(report.Left, LeftEvent{Message: run[0].Seq, ID: run[0].Event.GetId(), Why: why.Error()})
+		return nil
+	}
+	if run[0].Err != nil {
+		return leave(run[0].Err)
+	}
+	events := make([]trail.Event, len(run))
+	for i, l := range run {
+		events[i] = trail.FromWire(l.Event)
+	}
+	added, err := q.store.Append(ctx, events)
+	switch {
+	case errors.Is(err, trail.ErrRejected) && len(run) == 1:
+		return leave(err)
+	case errors.Is(err, trail.ErrRejected):
+		return errors.Join(q.rewrite(ctx, dead, run[:len(run)/2], report), q.rewrite(ctx, dead, run[len(run)/2:], report))
+	case err != nil:
+		return err
+	}
+	report.Written, report.Known = report.Written+added, report.Known+len(run)-added
+	for _, l := range run {
+		if err := dead.Forget(ctx, l.Seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
