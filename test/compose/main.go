@@ -75,7 +75,7 @@ type fleet struct {
 }
 
 func (p *project) try(ctx context.Context, f fleet) (err error) {
-	p.profiles, p.own = []string{f.profile}, ""
+	p.profiles, p.own = []string{f.profile}, "hello"
 	defer func() {
 		if err != nil {
 			p.tell()
@@ -138,17 +138,10 @@ func (p *project) known(ctx context.Context) error {
 	return err
 }
 
-// more turns on the services that are off by default, by the steps of docs/fleet.md, while the fleet runs.
+// more turns on the services that are off by default while the fleet runs.
 func (p *project) more(ctx context.Context, f fleet) error {
 	if a := caller.REST(ctx, p.clients, caller.Call{Tool: "greet", Arguments: `{"name":"compose"}`}); a.Reason != "unknown_tool" {
 		return fmt.Errorf("a service that is off answers: %v", a)
-	}
-	p.own = "hello"
-	if _, err := p.compose(ctx, "up", "--no-build", "bus"); err != nil {
-		return err
-	}
-	if _, err := p.compose(ctx, append([]string{"kill", "-s", "HUP"}, f.nats...)...); err != nil {
-		return err
 	}
 	p.profiles = append(p.profiles, "workspace", "model", "hello")
 	if err := p.up(ctx); err != nil {
