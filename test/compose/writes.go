@@ -136,7 +136,7 @@ func (p *project) killEach(ctx context.Context, f fleet, count *atomic.Int64) er
 		if _, err := p.compose(ctx, "kill", name); err != nil {
 			return err
 		}
-		if len(f.nats) > 1 { // the rest of a large fleet carries on
+		if f.large {
 			if err := more("writes go on without " + name); err != nil {
 				return err
 			}
