@@ -90,6 +90,10 @@ site: ## Make a site of the documents, with search, in .tmp/site
 fleet: ## Start the fleet of docker-compose.yml as processes, kill parts of it, and see that calls go through
 	@test/fleet/smoke
 
+.PHONY: compose
+compose: ## Try docker-compose.yml on a container engine, which it brings if there is none; needs root then
+	@test/compose/run || { status=$$?; [ $$status = 77 ] && [ -n "$${MAY_LACK_ENGINE-}" ] || exit $$status; }
+
 .PHONY: sight
 sight: ## Ask a real Prometheus all that the dashboards and alerts ask, of a fleet under calls
 	@go run ./test/sight

@@ -137,9 +137,11 @@ func TestPods(t *testing.T) {
 	each(t, func(t *testing.T, r release) {
 		for _, w := range workloads(r) {
 			spec := w.pod.Spec
-			for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &w.pod.ObjectMeta, &spec) {
-				if !result.Allowed {
-					t.Errorf("%s: %s: %s", w.GetName(), result.ForbiddenReason, result.ForbiddenDetail)
+			for _, minor := range []int{oldest(t), newest(t)} {
+				for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.MajorMinorVersion(1, minor)}, &w.pod.ObjectMeta, &spec) {
+					if !result.Allowed {
+						t.Errorf("%s, Kubernetes 1.%d: %s: %s", w.GetName(), minor, result.ForbiddenReason, result.ForbiddenDetail)
+					}
 				}
 			}
 			c := spec.Containers[0]

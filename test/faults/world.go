@@ -72,7 +72,7 @@ func (w *world) up(ctx context.Context, f figure) error {
 	for dir := w.dir; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
 		_ = os.Chmod(dir, 0o755)
 	}
-	files := []string{filepath.Join(w.root, "test/faults/compose.yml")}
+	files := []string{filepath.Join(w.root, "docker-compose.yml"), filepath.Join(w.root, "test/faults/compose.yml")}
 	if f.file != "" {
 		files = append(files, filepath.Join(w.root, "test/faults", f.file))
 	}

@@ -44,9 +44,9 @@ type Fleet struct {
 type Options struct {
 	// Root is the checkout, Dir where data and logs are kept.
 	Root, Dir string
-	// Profile is one of docker-compose.yml's.
+	// Profile is one of docker-compose.yml's, or several, separated by commas.
 	Profile string
-	// Files are more compose files, which add to that one.
+	// Files are the compose files to read; if empty, those that Docker Compose would read in Root.
 	Files []string
 	// Without are parts that do not run.
 	Without []string
@@ -237,8 +237,8 @@ func (f *Fleet) command(ctx context.Context, part types.ServiceConfig) ([]string
 			return append([]string{path}, args...), nil
 		}
 		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-o", path, source)
-		if build.Dir = f.root; !strings.HasPrefix(source, "./") {
-			build.Dir = filepath.Join(f.root, "libs") // its module requires it
+		if build.Dir = filepath.Join(f.root, "libs"); part.Build != nil { // the module of libs requires nats-server
+			build.Dir = part.Build.Context
 		}
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {

@@ -15,7 +15,11 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-const root = "../.."
+const (
+	root = "../.."
+	// off are the profiles of parts that start only if they are named.
+	off = "workspace,model,hello"
+)
 
 func topologyOf(t *testing.T, profile string) *topology {
 	t.Helper()
@@ -23,7 +27,7 @@ func topologyOf(t *testing.T, profile string) *topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top, err := load(t.Context(), dir, profile)
+	top, err := load(t.Context(), dir, profile, filepath.Join(dir, "docker-compose.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +41,7 @@ func names(top *topology) (all []string) {
 	return all
 }
 
-// Both profiles are whole: what a part needs is in the profile and starts before it,
+// Profiles are whole: what a part needs is in the profile and starts before it,
 // its files and programs are there, and it has the secret of its own user alone.
 func TestTopology(t *testing.T) {
 	t.Parallel()
@@ -46,7 +50,7 @@ func TestTopology(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := regexp.MustCompile(`[\w-]+:9100`).FindAllString(string(raw), -1)
-	for _, profile := range []string{"small", "fleet"} {
+	for _, profile := range []string{"small", "fleet", "small," + off} {
 		top := topologyOf(t, profile)
 		all := names(top)
 		for i, part := range top.parts {
@@ -79,7 +83,7 @@ func TestTopology(t *testing.T) {
 					t.Errorf("%s is user %s, and sees other secrets: %+v", part.Name, user, part.Volumes)
 				}
 				users := top.parts[slices.IndexFunc(top.parts, func(p types.ServiceConfig) bool { return once(p) && strings.HasPrefix(p.Name, "bus") })]
-				if user != "edge" && user != "operator" && !regexp.MustCompile(`[=,]`+user+`[:,]`).MatchString(users.Command[1]) {
+				if user != "edge" && user != "operator" && !regexp.MustCompile(`[=,]`+user+`([:,]|$)`).MatchString(users.Command[1]) {
 					t.Errorf("%s is user %s, which is not made: %s", part.Name, user, users.Command[1])
 				}
 			}
@@ -102,6 +106,11 @@ func TestTopology(t *testing.T) {
 			t.Errorf("%s is in a small fleet and in no large one", one)
 		}
 	}
+	for _, one := range strings.Split(off, ",") {
+		if slices.Contains(small, one) || slices.Contains(fleet, one) || !slices.Contains(names(topologyOf(t, "fleet,"+one)), one) {
+			t.Errorf("%s has to be off unless its profile is named", one)
+		}
+	}
 	for _, two := range []string{"edge-2", "text-2", "resource-2", "audit-2", "nats-3"} {
 		if slices.Contains(small, two) || !slices.Contains(fleet, two) {
 			t.Errorf("%s has to be in the large fleet alone", two)
@@ -117,8 +126,10 @@ func TestTopology(t *testing.T) {
 			t.Errorf("to start %s, %q are needed; got %q", want[len(want)-1], want, got)
 		}
 	}
-	if _, err := load(t.Context(), root, "huge"); err == nil {
-		t.Error("a profile that is not there is loaded")
+	for _, profiles := range []string{"huge", "small,huge", ""} {
+		if _, err := load(t.Context(), root, profiles, filepath.Join(root, "docker-compose.yml")); err == nil || !strings.Contains(err.Error(), "hello, model") {
+			t.Errorf("the profiles %q are loaded, or the error does not list those that there are: %v", profiles, err)
+		}
 	}
 }
 

@@ -64,8 +64,8 @@ func (p *place) address(part types.ServiceConfig) string { return p.hosts[host(p
 // root is the directory of a part.
 func (p *place) root(name string) string { return filepath.Join(p.dir, "parts", name) }
 
-// mount makes a part's directory: volumes are links to directories that parts share,
-// files are copies with this machine's names in them.
+// mount makes a part's directory: volumes and mounted directories are links, mounted files
+// are copies with this machine's names in them.
 func (p *place) mount(part types.ServiceConfig) error {
 	root := p.root(part.Name)
 	if err := os.MkdirAll(root, 0o755); err != nil {
@@ -76,18 +76,25 @@ func (p *place) mount(part types.ServiceConfig) error {
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			return err
 		}
+		from := v.Source
 		if v.Type == types.VolumeTypeBind {
-			if err := p.copyFile(part, v.Source, at); err != nil {
+			if info, err := os.Stat(from); err != nil || !info.IsDir() {
+				if err == nil {
+					err = p.copyFile(part, from, at)
+				}
+				if err != nil {
+					return err
+				}
+				continue
+			}
+		} else {
+			from = filepath.Join(p.dir, "volumes", v.Source)
+			if v.Volume != nil {
+				from = filepath.Join(from, v.Volume.Subpath)
+			}
+			if err := os.MkdirAll(from, 0o755); err != nil {
 				return err
 			}
-			continue
-		}
-		from := filepath.Join(p.dir, "volumes", v.Source)
-		if v.Volume != nil {
-			from = filepath.Join(from, v.Volume.Subpath)
-		}
-		if err := os.MkdirAll(from, 0o755); err != nil {
-			return err
 		}
 		if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
 			return err
@@ -99,11 +106,7 @@ func (p *place) mount(part types.ServiceConfig) error {
 	return nil
 }
 
-// copyFile copies one file; directories are for what does not run here.
 func (p *place) copyFile(part types.ServiceConfig, from, to string) error {
-	if info, err := os.Stat(from); err != nil || info.IsDir() {
-		return err
-	}
 	raw, err := os.ReadFile(from)
 	if err != nil {
 		return err

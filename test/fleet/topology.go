@@ -3,12 +3,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,17 +16,20 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// topology is what docker-compose.yml says, with a profile.
+// topology is what docker-compose.yml says, with its profiles.
 type topology struct {
 	project *types.Project
 	// parts in the order in which they start.
 	parts []types.ServiceConfig
 }
 
-// load reads the compose file of a checkout, and files that add to it.
-func load(ctx context.Context, root, profile string, more ...string) (*topology, error) {
-	options, err := cli.NewProjectOptions(append([]string{filepath.Join(root, "docker-compose.yml")}, more...),
-		cli.WithWorkingDirectory(root), cli.WithDefaultProfiles(profile), withoutCollector, cli.WithOsEnv, cli.WithDotEnv)
+// load reads the compose files of a checkout with some profiles, separated by commas. Without
+// files it reads those that Docker Compose reads: COMPOSE_FILE, which .env may set, or
+// docker-compose.yml and its override.
+func load(ctx context.Context, root, profiles string, files ...string) (*topology, error) {
+	wanted := strings.Split(profiles, ",")
+	options, err := cli.NewProjectOptions(files, cli.WithWorkingDirectory(root), cli.WithDefaultProfiles(wanted...), withoutCollector,
+		cli.WithOsEnv, cli.WithEnvFiles(), cli.WithDotEnv, cli.WithConfigFileEnv, cli.WithDefaultConfigPath)
 	if err != nil {
 		return nil, err
 	}
@@ -35,8 +38,16 @@ func load(ctx context.Context, root, profile string, more ...string) (*topology,
 		return nil, fmt.Errorf("docker-compose.yml: %w", err)
 	}
 	t := &topology{project: project}
-	if len(project.Services) == 0 {
-		return nil, fmt.Errorf("docker-compose.yml has no profile %q: use small or fleet", profile)
+	known := map[string]bool{}
+	for _, part := range project.AllServices() {
+		for _, name := range part.Profiles {
+			known[name] = true
+		}
+	}
+	for _, name := range wanted {
+		if !known[name] {
+			return nil, fmt.Errorf("docker-compose.yml has no profile %q; it has %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
 	}
 	// Dependencies come first; of equals, the names decide.
 	placed := map[string]bool{}
@@ -89,14 +100,17 @@ func withoutCollector(o *cli.ProjectOptions) error {
 	return nil
 }
 
-// program is what an image runs, as this machine has it: the last part of the image's
-// name. package is what it is built from, empty for what has to be installed.
+// program returns what an image runs, as this machine has it. name is the program's file,
+// and source the package that it is built from: in the directory of the part's build if it
+// begins with a dot. source is empty if the program has to be installed.
 func program(part types.ServiceConfig) (name, source string) {
 	image, _, _ := strings.Cut(path.Base(part.Image), ":")
 	switch {
 	case part.Build != nil && part.Build.Args["PROGRAM"] != nil:
 		source = *part.Build.Args["PROGRAM"]
 		return path.Base(source), "./" + source
+	case part.Build != nil: // a service of another checkout
+		return cmp.Or(image, part.Name), "."
 	case image == "nats":
 		return "nats-server", "github.com/nats-io/nats-server/v2"
 	}

@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-const settingsPage = "docs/reference/settings.md"
+const (
+	settingsPage = "docs/reference/settings.md"
+	composeFile  = "docker-compose.yml"
+)
 
 var (
 	settingName = regexp.MustCompile(`BUSBAR_[A-Z][A-Z_]*[A-Z]`)
@@ -17,10 +20,12 @@ var (
 	flagTag    = regexp.MustCompile(`env:"(BUSBAR_[A-Z_]+)"`)
 	flagValue  = regexp.MustCompile(`default:"([^"$]+)"`)
 	testSuffix = "_test.go"
+	// composed is a variable of docker-compose.yml, with its default.
+	composed = regexp.MustCompile(`\$\{(BUSBAR_[A-Z_]+)(?::-([^}]*))?`)
 )
 
-// The page of settings has every variable that a program reads, and its
-// default.
+// The page of settings has every variable that a program or docker-compose.yml reads, and
+// its default.
 func TestSettings(t *testing.T) {
 	top := root(t)
 	page, err := os.ReadFile(filepath.Join(top, settingsPage))
@@ -63,9 +68,24 @@ func TestSettings(t *testing.T) {
 			}
 		}
 	}
+	compose, err := os.ReadFile(filepath.Join(top, composeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range composed.FindAllStringSubmatch(string(compose), -1) {
+		name, value := m[1], m[2]
+		read[name] = true
+		if rows[name] == "" {
+			t.Errorf("%s knows %s; add a row for it to %s", composeFile, name, settingsPage)
+			rows[name] = "missing"
+		}
+		if rows[name] != "missing" && value != "" && !strings.Contains(rows[name], "`"+value+"`") {
+			t.Errorf("%s: the default of %s is %s; say so in %s", composeFile, name, value, settingsPage)
+		}
+	}
 	for name := range rows {
 		if !read[name] {
-			t.Errorf("%s has %s, which no program reads", settingsPage, name)
+			t.Errorf("%s has %s, which neither a program nor %s reads", settingsPage, name, composeFile)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: "small", Network: network, Out: io.Discard})
+	f, err := fleet.New(ctx, fleet.Options{Root: root, Files: []string{filepath.Join(root, "docker-compose.yml")}, Dir: dir, Profile: "small", Network: network, Out: io.Discard})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ func units(t *testing.T) string {
 // instances are the units of a machine that runs everything.
 var instances = []string{
 	"busbar@edge.service", "busbar@text.service", "busbar@github.service", "busbar@planning.service", "busbar@batch.service",
-	"busbar@weather.service", "busbar@resource.service", "busbar@prompt.service", "busbar@audit.service", "busbar-nats.service",
+	"busbar@weather.service", "busbar@resource.service", "busbar@prompt.service", "busbar@audit.service", "busbar@workspace.service",
+	"busbar@model.service", "busbar@hello.service", "busbar-nats.service",
 }
 
 // systemd takes the units without a warning, and finds little that they could do beyond

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,8 +20,8 @@ import (
 )
 
 type commandLine struct {
-	Dir     string `default:".tmp/fleet" placeholder:"DIR" help:"Where the fleet keeps its data and logs (default ${default})."`
-	Profile string `default:"" enum:",small,fleet" help:"Which profile of docker-compose.yml: small or fleet (default: the one that was started last, or fleet)."`
+	Dir     string   `default:".tmp/fleet" placeholder:"DIR" help:"Where the fleet keeps its data and logs (default ${default})."`
+	Profile []string `placeholder:"NAME" help:"Profiles of docker-compose.yml: small or fleet, and more such as workspace (default: those that were started last, or fleet)."`
 
 	Up     upCommand     `cmd:"" help:"Start what does not run, and wait until calls go through."`
 	Status statusCommand `cmd:"" help:"Say what runs, and where it listens."`
@@ -57,6 +58,7 @@ Examples:
   scripts/fleet run operator doctor
   scripts/fleet kill nats-2
   scripts/fleet --profile small up
+  scripts/fleet --profile small,workspace up
   scripts/fleet down --volumes`
 
 // upTime bounds a start, with the building of the programs.
@@ -71,7 +73,7 @@ func main() {
 	k.FatalIfErrorf(err)
 	root, err := checkout()
 	k.FatalIfErrorf(err)
-	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: cmp.Or(cl.Profile, fleet.Started(dir), "fleet"), Out: os.Stdout})
+	f, err := fleet.New(ctx, fleet.Options{Root: root, Dir: dir, Profile: cmp.Or(strings.Join(cl.Profile, ","), fleet.Started(dir), "fleet"), Out: os.Stdout})
 	k.FatalIfErrorf(err)
 	k.BindTo(ctx, (*context.Context)(nil))
 	err = k.Run(f)
