@@ -4,8 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/libs/service/servicetest"
@@ -28,7 +26,7 @@ func TestFailureAfterANestedEffect(t *testing.T) {
 		return "", err
 	})
 	b := servicetest.Start(t, s)
-	b.Stub("works", func(jsontext.Value) (any, error) { return "done", nil })
+	b.Stub("works", func([]byte) (any, error) { return "done", nil })
 	for first, want := range map[bool]fault.Executed{false: fault.No, true: fault.Unknown} {
 		r := b.Call("both", map[string]bool{"first": first})
 		if f := fault.From(r.Err); f == nil || f.Reason != fault.UnknownTool || f.Executed != want {

@@ -62,7 +62,7 @@ func BenchmarkResources(b *testing.B) {
 	uri := func(i int64) string { return "bench:" + strconv.FormatInt(i%n, 10) }
 	content := store.Content{Bytes: []byte(text)}
 	for i := range int64(n) {
-		if _, err := s.Create(b.Context(), store.Resource{URI: uri(i), Name: "n"}, content, store.Once{}); err != nil {
+		if _, err := s.Create(b.Context(), store.Resource{URI: uri(i), Name: "n"}, content, database.Key{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func BenchmarkResources(b *testing.B) {
 		{"store-reads/s", func(i int64) error { _, _, err := s.Read(b.Context(), "", uri(i), nil); return err }},
 		{"service-reads/s", func(i int64) error { return call("resources/read", uri(i), "") }},
 		{"store-writes/s", func(i int64) error {
-			_, err := s.Update(b.Context(), "", uri(i), 0, store.Change{Content: &content}, store.Once{})
+			_, err := s.Update(b.Context(), "", uri(i), 0, store.Change{Content: &content}, database.Key{})
 			return err
 		}},
 		{"service-writes/s", func(i int64) error {
