@@ -45,6 +45,9 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.written(changes); err != nil {
+		return nil, err
+	}
 	for _, c := range changes {
 		for _, name := range []string{c.From.Name, c.To.Name} {
 			if root.Guarded(name) == ".busbar" {
@@ -65,6 +68,18 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 	return changes, nil
 }
 
+// written refuses changes of files that are not written here.
+func (r *Repo) written(changes object.Changes) error {
+	for _, c := range changes {
+		for _, p := range []string{c.From.Name, c.To.Name} {
+			if p != "" && (!fs.ValidPath(p) || p == "." || root.Guarded(p) == ".git" || strings.ContainsAny(p, "\\\x00")) {
+				return refuse("the commit has a file %q, which is not written here: nothing was checked out", line(p))
+			}
+		}
+	}
+	return nil
+}
+
 // inTheWay is what there is on the way to a new path that no commit knows: the path
 // itself, or a file where a directory has to be.
 func (r *Repo) inTheWay(p string, now *object.Tree) string {
@@ -83,13 +98,6 @@ func (r *Repo) inTheWay(p string, now *object.Tree) string {
 // put makes changes of files in the worktree and in the index. What is to be removed goes first: a
 // directory may become a file.
 func (r *Repo) put(changes object.Changes) error {
-	for _, c := range changes {
-		for _, p := range []string{c.From.Name, c.To.Name} {
-			if p != "" && (!fs.ValidPath(p) || root.Guarded(p) == ".git" || strings.ContainsAny(p, "\\\x00")) {
-				return refuse("the commit has a file %q, which is not written here: nothing was checked out", line(p))
-			}
-		}
-	}
 	s, err := r.index()
 	if err != nil {
 		return err
@@ -202,6 +210,9 @@ func (r *Repo) fill(c *object.Commit) error {
 	}
 	changes, err := object.DiffTree(&object.Tree{}, tree)
 	if err != nil {
+		return err
+	}
+	if err := r.written(changes); err != nil {
 		return err
 	}
 	return r.put(changes)

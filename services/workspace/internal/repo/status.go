@@ -79,6 +79,9 @@ func (r *Repo) index() (*staged, error) {
 	}
 	s := &staged{read, make(map[string]*index.Entry, len(read.Entries)), map[string]bool{}, map[string]bool{}}
 	for _, e := range read.Entries {
+		if !leadsDown(e.Name) {
+			return nil, errIndex
+		}
 		s.paths[e.Name] = e
 		if e.Stage != 0 {
 			s.open[e.Name] = true
@@ -192,6 +195,8 @@ func (c *comparison) commit(tree plumbing.Hash, dir string, depth int) error {
 		}
 		p := path.Join(dir, name)
 		switch {
+		case !leadsDown(name) || strings.Contains(name, "/"):
+			return errTree
 		case len(p) > maxIndexName:
 			return errTrees
 		case n.mode == filemode.Dir && c.scope.reaches(p):
