@@ -94,10 +94,22 @@ func (r *Repo) index() (*staged, error) {
 	return s, nil
 }
 
-// save writes the index from its paths.
+// content is the entry of a path; nil if there is none, or it says only that one is wanted.
+func (s *staged) content(p string) *index.Entry {
+	if e := s.paths[p]; e != nil && !e.IntentToAdd {
+		return e
+	}
+	return nil
+}
+
+// save writes the index from its paths. One with an open merge is refused: of each path, paths has
+// one side alone.
 func (r *Repo) save(s *staged) error {
 	s.Entries = s.Entries[:0]
 	for _, e := range s.paths {
+		if e.Stage != 0 {
+			return refuse("%s is not merged: nothing was staged; stage all such files in one call, or a person ends the merge", r.Place(e.Name))
+		}
 		s.Entries = append(s.Entries, e)
 	}
 	r.staged = nil // its time and its directories have changed
@@ -143,7 +155,7 @@ func (r *Repo) compare(in scope) ([]Change, error) {
 		}
 	}
 	for p := range s.paths {
-		if !c.seen[p] && in.has(p) {
+		if !c.seen[p] && in.has(p) && s.content(p) != nil {
 			c.note(p, func(x *Change) { x.Staged = added })
 		}
 	}
@@ -203,7 +215,7 @@ func (c *comparison) commit(tree plumbing.Hash, dir string, depth int) error {
 			err = c.commit(n.hash, p, depth+1)
 		case n.mode != filemode.Dir && c.scope.has(p):
 			c.seen[p] = true
-			switch e := c.paths[p]; {
+			switch e := c.content(p); {
 			case e == nil:
 				c.note(p, func(x *Change) { x.Staged = deleted })
 			case e.Hash != n.hash || plain(e.Mode) != plain(n.mode):
@@ -325,6 +337,13 @@ func (c *comparison) file(at root.Place, e *index.Entry) error {
 		return err
 	}
 	c.seen[e.Name] = true
+	switch {
+	case e.IntentToAdd:
+		c.note(e.Name, func(x *Change) { x.Worktree = added })
+		return nil
+	case e.SkipWorktree:
+		return nil
+	}
 	same, err := c.same(at, info, e)
 	if err == nil && !same {
 		c.note(e.Name, func(x *Change) { x.Worktree = modified })
