@@ -105,6 +105,9 @@ func (s *staged) content(p string) *index.Entry {
 // save writes the index from its paths. One with an open merge is refused: of each path, paths has
 // one side alone.
 func (r *Repo) save(s *staged) error {
+	if err := r.smudge(s); err != nil {
+		return err
+	}
 	s.Entries = s.Entries[:0]
 	for _, e := range s.paths {
 		if e.Stage != 0 {
@@ -114,6 +117,31 @@ func (r *Repo) save(s *staged) error {
 	}
 	r.staged = nil // its time and its directories have changed
 	return r.git.Storer.SetIndex(s.Index)
+}
+
+// smudge gives files no size that have changed in the moment in which the index was written: they
+// have the times of their entries, and the index that is written now is younger. Git does the same,
+// and like same reads what has no size.
+func (r *Repo) smudge(s *staged) error {
+	c := comparison{staged: s, ctx: r.store.ctx}
+	for _, e := range s.Entries {
+		if s.paths[e.Name] != e || e.ModifiedAt.Before(s.ModTime) || e.Mode == filemode.Submodule {
+			continue
+		}
+		at := r.Place(e.Name)
+		info, err := at.FS.Lstat(at.Path)
+		if err != nil || !unchanged(info, e) {
+			continue // its times tell
+		}
+		same, err := c.same(at, info, e)
+		if err != nil {
+			return err
+		}
+		if !same {
+			e.Size = 0
+		}
+	}
+	return nil
 }
 
 // comparison finds what differs between a commit, the index and the files.
