@@ -76,3 +76,18 @@ func TestPathsThatDoNotLeadDown(t *testing.T) {
 		}
 	}
 }
+
+// An index with a path in .git does not make git_add stage what git keeps there.
+func TestIndexNamesGitItself(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{".git/config", ".GIT/config", "src/.git/config"} {
+		dir, b := project(t)
+		put(t, dir, map[string]string{name: "[core]\n\ttoken = secret\n"})
+		if err := os.WriteFile(filepath.Join(dir, ".git/index"), pathIndex(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if words := fails(t, b, "git_add", args{"paths": []string{"."}}); !strings.Contains(words, "not staged here") {
+			t.Errorf("%s: %s", name, words)
+		}
+	}
+}
