@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
-
 	"github.com/busbar-mcp/busbar/libs/service"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
@@ -67,8 +65,10 @@ func Walk(ctx context.Context, p root.Place, o Options, visit func(Entry) error)
 		for at := "."; at != p.Path; at = path.Join(at, first(p.Path, at)) {
 			ignored = ignored.With(root.Place{Root: p.Root, FS: p.FS, Path: at, At: p.At}, at)
 		}
-		if ignored.Matches(p.Path, true) {
-			ignored = nil // it was asked for by name
+		for at := p.Path; at != "."; at = path.Dir(at) {
+			if ignored.Matches(at, true) {
+				ignored = nil // it was asked for by name
+			}
 		}
 	}
 	dir, err := Open(p)
@@ -234,46 +234,4 @@ func openDir(p root.Place) (*os.File, error) {
 
 func notDir(p root.Place, info fs.FileInfo) error {
 	return service.Errorf("%s is a %s and not a directory", p, Type(info.Mode()))
-}
-
-// Ignore is what the .gitignore files on the way to a directory say, with the patterns of
-// higher directories first.
-type Ignore []gitignore.Pattern
-
-// With adds the patterns of the .gitignore in a directory. dir is the directory's path, which
-// the patterns are relative to.
-func (i Ignore) With(p root.Place, dir string) Ignore { return i.WithFile(p.In(".gitignore"), dir) }
-
-// WithFile is With for a file of another name. A file that is missing, larger than 64 KiB or
-// not a plain file adds nothing.
-func (i Ignore) WithFile(p root.Place, dir string) Ignore {
-	f, info, err := open(p)
-	if err != nil {
-		return i
-	}
-	defer func() { _ = f.Close() }()
-	if info.Size() > maxIgnore {
-		return i
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxIgnore))
-	if err != nil {
-		return i
-	}
-	var domain []string
-	if dir != "." {
-		domain = strings.Split(dir, "/")
-	}
-	all := slices.Clip(i)
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimRight(line, "\r\n")
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") && len(all) < maxPatterns {
-			all = append(all, gitignore.ParsePattern(line, domain))
-		}
-	}
-	return all
-}
-
-// Matches says whether a path is ignored.
-func (i Ignore) Matches(p string, dir bool) bool {
-	return len(i) > 0 && gitignore.NewMatcher(i).Match(strings.Split(p, "/"), dir)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/utils/merkletrie"
 
+	"github.com/busbar-mcp/busbar/services/workspace/internal/file"
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
@@ -45,15 +46,34 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.written(changes); err != nil {
+		return nil, err
+	}
 	for _, c := range changes {
 		for _, name := range []string{c.From.Name, c.To.Name} {
 			if root.Guarded(name) == ".busbar" {
 				return nil, refuse("%s says what may run here, and that commit has another: nothing was checked out; a person does that", r.Place(name))
 			}
 		}
+		if err := r.unlost(c); err != nil {
+			return nil, err
+		}
 		action, err := c.Action()
 		if err != nil {
 			return nil, err
+		}
+		if c.To.Name != "" && c.To.TreeEntry.Mode != filemode.Submodule {
+			// Before anything is removed: it may be missing, or too large.
+			if _, err := r.store.raw(plumbing.BlobObject, c.To.TreeEntry.Hash); err != nil {
+				return nil, err
+			}
+			at, err := r.leftIn(c.To.Name)
+			if err != nil {
+				return nil, err
+			}
+			if at != "" {
+				return nil, refuse("%s is not tracked, and the commit has a file where its directory is: nothing was checked out; move it first", r.Place(at))
+			}
 		}
 		if action != merkletrie.Insert {
 			continue
@@ -63,6 +83,18 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 		}
 	}
 	return changes, nil
+}
+
+// written refuses changes of files that are not written here.
+func (r *Repo) written(changes object.Changes) error {
+	for _, c := range changes {
+		for _, p := range []string{c.From.Name, c.To.Name} {
+			if p != "" && (!fs.ValidPath(p) || p == "." || root.Guarded(p) == ".git" || strings.ContainsAny(p, "\\\x00")) {
+				return refuse("the commit has a file %q, which is not written here: nothing was checked out", line(p))
+			}
+		}
+	}
+	return nil
 }
 
 // inTheWay is what there is on the way to a new path that no commit knows: the path
@@ -80,26 +112,78 @@ func (r *Repo) inTheWay(p string, now *object.Tree) string {
 	return ""
 }
 
+// unlost refuses a change of a file that is not as the index has it. The status says so of all
+// that the index does not skip; this is for those, and for files that have changed since.
+func (r *Repo) unlost(c *object.Change) error {
+	s, err := r.index()
+	if err != nil || c.From.Name == "" {
+		return err
+	}
+	e := s.paths[c.From.Name]
+	info, err := r.top.FS.Lstat(path.Join(r.top.Path, c.From.Name))
+	if err != nil || e == nil || info.IsDir() {
+		return nil // there is nothing to lose, or it is not removed
+	}
+	now := comparison{staged: s, ctx: r.store.ctx}
+	same, err := now.same(r.Place(e.Name), info, e)
+	if err == nil && !same {
+		err = refuse("%s has changes that are not committed, and would be lost: it was not checked out", r.Place(e.Name))
+	}
+	return err
+}
+
+// leftIn is what would be left of a directory when all that is tracked in it is gone; empty if
+// there is no such directory.
+func (r *Repo) leftIn(p string) (string, error) {
+	s, err := r.index()
+	if err != nil {
+		return "", err
+	}
+	info, err := r.top.FS.Lstat(path.Join(r.top.Path, p))
+	if err != nil || !info.IsDir() {
+		return "", nil
+	}
+	dir, err := file.Open(r.Place(p))
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	for _, e := range dir.Entries {
+		at := path.Join(p, e.Name())
+		switch {
+		case e.IsDir() && s.dirs[at]:
+			if left, err := r.leftIn(at); err != nil || left != "" {
+				return left, err
+			}
+		case e.IsDir(), s.paths[at] == nil:
+			return at, r.store.ctx.Err()
+		}
+	}
+	return "", r.store.ctx.Err()
+}
+
 // put makes changes of files in the worktree and in the index. What is to be removed goes first: a
 // directory may become a file.
 func (r *Repo) put(changes object.Changes) error {
-	for _, c := range changes {
-		for _, p := range []string{c.From.Name, c.To.Name} {
-			if p != "" && (!fs.ValidPath(p) || root.Guarded(p) == ".git" || strings.ContainsAny(p, "\\\x00")) {
-				return refuse("the commit has a file %q, which is not written here: nothing was checked out", line(p))
-			}
-		}
-	}
 	s, err := r.index()
 	if err != nil {
 		return err
 	}
+	skipped := map[string]bool{} // and not there, as in a sparse checkout
 	for _, c := range changes {
-		if c.From.Name != "" {
-			delete(s.paths, c.From.Name)
-			if err := r.remove(c.From.Name, c.To.Name == ""); err != nil {
-				return err
-			}
+		if c.From.Name == "" {
+			continue
+		}
+		if err := r.unlost(c); err != nil {
+			return err
+		}
+		if e := s.paths[c.From.Name]; e != nil && e.SkipWorktree {
+			_, err := r.top.FS.Lstat(path.Join(r.top.Path, e.Name))
+			skipped[e.Name] = err != nil
+		}
+		delete(s.paths, c.From.Name)
+		if err := r.remove(c.From.Name, c.To.Name == ""); err != nil {
+			return err
 		}
 	}
 	for _, c := range changes {
@@ -107,15 +191,19 @@ func (r *Repo) put(changes object.Changes) error {
 			continue
 		}
 		e := &index.Entry{Name: c.To.Name, Mode: c.To.TreeEntry.Mode, Hash: c.To.TreeEntry.Hash}
-		if err := r.write(e); err != nil {
-			return err
+		var absent bool
+		if absent, e.SkipWorktree = skipped[e.Name]; !absent {
+			if err := r.write(e); err != nil {
+				return err
+			}
 		}
 		s.paths[e.Name] = e
 	}
 	return r.save(s)
 }
 
-// remove removes a file that is tracked, and with up the directories that are empty then.
+// remove removes a file that is tracked, or an empty directory, and with up the directories that
+// are empty then.
 func (r *Repo) remove(p string, up bool) error {
 	for ; p != "."; p = path.Dir(p) {
 		dir, name, err := root.Parent(r.top.FS, path.Join(r.top.Path, p), false)
@@ -126,7 +214,7 @@ func (r *Repo) remove(p string, up bool) error {
 			return err
 		}
 		info, err := dir.Lstat(name)
-		if err == nil && (!info.IsDir() || up) {
+		if err == nil {
 			err = dir.Remove(name)
 		}
 		_ = dir.Close()
@@ -202,6 +290,9 @@ func (r *Repo) fill(c *object.Commit) error {
 	}
 	changes, err := object.DiffTree(&object.Tree{}, tree)
 	if err != nil {
+		return err
+	}
+	if err := r.written(changes); err != nil {
 		return err
 	}
 	return r.put(changes)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 )
 
 const (
@@ -50,6 +51,17 @@ func fits(f io.ReadSeeker) error {
 	}
 	_, err := f.Seek(0, io.SeekStart)
 	return err
+}
+
+// leadsDown says whether a path of an index leads down, element by element. Others, such as an
+// absolute one, would be climbed without end.
+func leadsDown(p string) bool {
+	for e := range strings.SplitSeq(p, "/") {
+		if e == "" || e == "." || e == ".." {
+			return false
+		}
+	}
+	return !strings.Contains(p, "\x00")
 }
 
 // nextName reads an entry, and returns its path. before is the path of the one before.

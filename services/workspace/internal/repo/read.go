@@ -15,7 +15,7 @@ import (
 type Change struct {
 	Path     string `json:"path"`
 	Staged   string `json:"staged,omitzero" jsonschema:"what the next commit does with the file: added, modified, deleted; absent for nothing"`
-	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked, unmerged; absent for nothing. A path that ends in a slash is a repository of its own"`
+	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked, unmerged, or added for git add -N; absent for nothing. A path that ends in a slash is a repository of its own"`
 }
 
 // Status is the state of a worktree.

@@ -55,6 +55,9 @@ func (r *Repo) Add(paths []string) error {
 		return err
 	}
 	for _, c := range add {
+		if root.Guarded(c.Path) == ".git" {
+			return refuse("the index has %s, which stands for .git and is not staged here: nothing was staged", r.Place(c.Path))
+		}
 		if err := r.stage(s, c.Path); err != nil {
 			return err
 		}

@@ -79,6 +79,9 @@ func (r *Repo) index() (*staged, error) {
 	}
 	s := &staged{read, make(map[string]*index.Entry, len(read.Entries)), map[string]bool{}, map[string]bool{}}
 	for _, e := range read.Entries {
+		if !leadsDown(e.Name) {
+			return nil, errIndex
+		}
 		s.paths[e.Name] = e
 		if e.Stage != 0 {
 			s.open[e.Name] = true
@@ -91,14 +94,54 @@ func (r *Repo) index() (*staged, error) {
 	return s, nil
 }
 
-// save writes the index from its paths.
+// content is the entry of a path; nil if there is none, or it says only that one is wanted.
+func (s *staged) content(p string) *index.Entry {
+	if e := s.paths[p]; e != nil && !e.IntentToAdd {
+		return e
+	}
+	return nil
+}
+
+// save writes the index from its paths. One with an open merge is refused: of each path, paths has
+// one side alone.
 func (r *Repo) save(s *staged) error {
+	if err := r.smudge(s); err != nil {
+		return err
+	}
 	s.Entries = s.Entries[:0]
 	for _, e := range s.paths {
+		if e.Stage != 0 {
+			return refuse("%s is not merged: nothing was staged; stage all such files in one call, or a person ends the merge", r.Place(e.Name))
+		}
 		s.Entries = append(s.Entries, e)
 	}
 	r.staged = nil // its time and its directories have changed
 	return r.git.Storer.SetIndex(s.Index)
+}
+
+// smudge gives files no size that have changed in the moment in which the index was written: they
+// have the times of their entries, and the index that is written now is younger. Git does the same,
+// and like same reads what has no size.
+func (r *Repo) smudge(s *staged) error {
+	c := comparison{staged: s, ctx: r.store.ctx}
+	for _, e := range s.Entries {
+		if s.paths[e.Name] != e || e.ModifiedAt.Before(s.ModTime) || e.Mode == filemode.Submodule {
+			continue
+		}
+		at := r.Place(e.Name)
+		info, err := at.FS.Lstat(at.Path)
+		if err != nil || !unchanged(info, e) {
+			continue // its times tell
+		}
+		same, err := c.same(at, info, e)
+		if err != nil {
+			return err
+		}
+		if !same {
+			e.Size = 0
+		}
+	}
+	return nil
 }
 
 // comparison finds what differs between a commit, the index and the files.
@@ -140,7 +183,7 @@ func (r *Repo) compare(in scope) ([]Change, error) {
 		}
 	}
 	for p := range s.paths {
-		if !c.seen[p] && in.has(p) {
+		if !c.seen[p] && in.has(p) && s.content(p) != nil {
 			c.note(p, func(x *Change) { x.Staged = added })
 		}
 	}
@@ -192,13 +235,15 @@ func (c *comparison) commit(tree plumbing.Hash, dir string, depth int) error {
 		}
 		p := path.Join(dir, name)
 		switch {
+		case !leadsDown(name) || strings.Contains(name, "/"):
+			return errTree
 		case len(p) > maxIndexName:
 			return errTrees
 		case n.mode == filemode.Dir && c.scope.reaches(p):
 			err = c.commit(n.hash, p, depth+1)
 		case n.mode != filemode.Dir && c.scope.has(p):
 			c.seen[p] = true
-			switch e := c.paths[p]; {
+			switch e := c.content(p); {
 			case e == nil:
 				c.note(p, func(x *Change) { x.Staged = deleted })
 			case e.Hash != n.hash || plain(e.Mode) != plain(n.mode):
@@ -320,6 +365,13 @@ func (c *comparison) file(at root.Place, e *index.Entry) error {
 		return err
 	}
 	c.seen[e.Name] = true
+	switch {
+	case e.IntentToAdd:
+		c.note(e.Name, func(x *Change) { x.Worktree = added })
+		return nil
+	case e.SkipWorktree:
+		return nil
+	}
 	same, err := c.same(at, info, e)
 	if err == nil && !same {
 		c.note(e.Name, func(x *Change) { x.Worktree = modified })

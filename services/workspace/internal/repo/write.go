@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
@@ -54,6 +57,14 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 	case strings.ContainsAny(name+email, "<>\n\r\x00") || len(name)+len(email) > 500 || name == "":
 		return Commit{}, refuse("an author has a name and an address, without angle brackets and line breaks")
 	}
+	if err := r.committed(func(e *index.Entry) string {
+		if e.Stage != 0 {
+			return "is not merged: git_add says that it is"
+		}
+		return ""
+	}); err != nil {
+		return Commit{}, err
+	}
 	if all {
 		changed, err := r.pathsOf(".", func(c Change) bool { return c.Worktree != "" && c.Worktree != "untracked" })
 		if err == nil && len(changed) > 0 {
@@ -62,6 +73,14 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 		if err != nil {
 			return Commit{}, err
 		}
+	}
+	if err := r.committed(func(e *index.Entry) string {
+		if e.IntentToAdd {
+			return "is only marked with git add -N: git_add stages its content"
+		}
+		return ""
+	}); err != nil {
+		return Commit{}, err
 	}
 	who := &object.Signature{Name: name, Email: email, When: time.Now()}
 	hash, err := r.tree.Commit(message+"\n", &git.CommitOptions{Author: who, Committer: who, AllowEmptyCommits: empty})
@@ -76,6 +95,21 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 		return Commit{}, err
 	}
 	return describe(c), nil
+}
+
+// committed refuses a commit if something is wrong with an entry of the index: go-git would commit
+// it all the same.
+func (r *Repo) committed(wrong func(*index.Entry) string) error {
+	s, err := r.index()
+	if err != nil {
+		return err
+	}
+	for _, p := range slices.Sorted(maps.Keys(s.paths)) {
+		if words := wrong(s.paths[p]); words != "" {
+			return refuse("%s %s: nothing was committed", r.Place(p), words)
+		}
+	}
+	return nil
 }
 
 // branchName checks the name of a branch that is to be made.
