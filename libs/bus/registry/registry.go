@@ -175,7 +175,7 @@ func (r *Registry) heard(msg *nats.Msg) {
 		}
 		return
 	}
-	if !r.roster.admits(service, instance) { // and is not worth reading
+	if len(msg.Data) > MaxAnnouncement || !r.roster.admits(service, instance) { // and is not worth reading
 		return
 	}
 	ann, ok := parse(service, instance, msg.Data)
