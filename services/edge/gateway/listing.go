@@ -51,7 +51,7 @@ func (l *Listed) Page(ctx context.Context, cursor []byte, limit int) (entries []
 func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
 	target, ok := l.Snapshot.Prompt(l.tenant, name)
 	if !ok {
-		return nil, UnknownPrompt(name)
+		return nil, l.g.Absent(UnknownPrompt(name))
 	}
 	own, _ := l.PromptName(name)
 	if _, asked := l.Lister(l.kind, l.tenant, target.Service); !asked {
