@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -117,5 +118,32 @@ func TestHeadersCount(t *testing.T) {
 				t.Errorf("the service that fills the bucket may begin more: %v", err)
 			}
 		})
+	}
+}
+
+// Callers that find a bucket full at the same time have it read together, not one after
+// the other: each reading takes seconds of a large bucket.
+func TestRoomIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	_, s := looksAfter(t, url, &bustest.Log{})
+	small(t, url, bus.TasksBucket, 4<<20)
+	fillHeaders(t, url, bus.TasksBucket, "evil", "X: "+strings.Repeat("x", 60<<10))
+	readings, err := raw(t, url).SubscribeSync("$JS.API.CONSUMER.CREATE.KV_tasks.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const callers = 50
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			if err := s.MakeRoom(within(t, bustest.Patience), bus.TasksBucket, "text"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n, _, err := readings.Pending(); err != nil || n == 0 || n > callers/2 {
+		t.Errorf("%d callers read the bucket %d times: %v", callers, n, err)
 	}
 }

@@ -55,8 +55,8 @@ type account struct {
 	level int64
 	// shares are by service.
 	shares map[string]*ledger
-	// tight says that the bucket is.
-	tight bool
+	// tight says that the bucket is; room, that what is beyond the shares is removed.
+	tight, room bool
 }
 
 // ledger is what one service has, in the order in which it was written.
@@ -162,11 +162,15 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	if one.keys == 0 {
 		return nil
 	}
+	asked := time.Now()
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
 	s.mu.Lock()
 	last := s.accounts[one.bucket]
 	s.mu.Unlock()
+	if room && last != nil && last.room && last.at.After(asked) {
+		return nil // somebody else has made room meanwhile
+	}
 	fill := fullness(info)
 	if last != nil && !room && fill < tight && !last.tight && time.Since(last.at) < accountEvery {
 		return nil
@@ -177,6 +181,7 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	if err != nil {
 		return fmt.Errorf("who has what in %s is not known: %w", one.name, err)
 	}
+	a.room = room
 	s.mu.Lock()
 	s.accounts[one.bucket] = a
 	s.mu.Unlock()
