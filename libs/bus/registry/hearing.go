@@ -68,11 +68,14 @@ func (h *hearing) deaf() (now bool) {
 	return now
 }
 
-// listed notes that the bucket has been read.
-func (h *hearing) listed() {
+// listed notes that the bucket has been read from a time on. A reading that began before a
+// gap does not show what happened during the gap.
+func (h *hearing) listed(began time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.read = true
+	if !h.since.IsZero() && !began.Before(h.since) {
+		h.read = true
+	}
 }
 
 // until is the time up to which all that was published has been heard; zero while the bus

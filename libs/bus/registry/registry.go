@@ -175,7 +175,7 @@ func (r *Registry) heard(msg *nats.Msg) {
 		}
 		return
 	}
-	if !r.roster.admits(service, instance) { // and is not worth reading
+	if len(msg.Data) > MaxAnnouncement || !r.roster.admits(service, instance) { // and is not worth reading
 		return
 	}
 	ann, ok := parse(service, instance, msg.Data)
@@ -225,11 +225,14 @@ func (r *Registry) listen(heard *nats.Subscription) {
 		case r.quit.Err() != nil:
 			return
 		case err == nil && dropped == lost:
-			if r.hearing.isDeaf() { // nobody could be heard, so that nobody was silent
+			deaf := r.hearing.isDeaf()
+			if deaf { // nobody could be heard, so that nobody was silent
 				r.roster.touch(asked)
-				wake(r.back)
 			}
 			r.hearing.caughtUp(asked)
+			if deaf {
+				wake(r.back)
+			}
 		case r.hearing.deaf() && r.conn.Connected():
 			r.conn.Log().Warn("the bus does not answer this process; what is known of services stays as it is", "error", err, "dropped", dropped)
 		}
@@ -358,7 +361,7 @@ func (v *view) list(ctx context.Context) error {
 		}
 	})
 	if err == nil {
-		r.hearing.listed()
+		r.hearing.listed(now)
 	}
 	return err
 }

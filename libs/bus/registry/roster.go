@@ -15,6 +15,10 @@ import (
 // knows keep their places for as long as they announce themselves, whoever else does.
 const MaxInstances = 1000
 
+// MaxAnnouncement is how large an announcement may be, in bytes. The bucket keeps no larger
+// one, and an edge that hears one ignores it.
+const MaxAnnouncement = 4 << 10
+
 // floodOver is how long a service has to announce no more than MaxInstances until a flood
 // of its instances counts as over.
 const floodOver = time.Minute

@@ -148,7 +148,10 @@ func TestHearingIsCurrent(t *testing.T) {
 	if !h.current(now.Add(deafAfter-time.Millisecond)) && allBeats < deafAfter {
 		t.Error("after all beats")
 	}
-	h.listed()
+	if h.listed(now.Add(-time.Second)); h.current(now) {
+		t.Error("current by a reading that began before the bus answered")
+	}
+	h.listed(now)
 	if !h.current(now) || !h.prompt(now) {
 		t.Error("not current although the bus has answered and the bucket is read")
 	}

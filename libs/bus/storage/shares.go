@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
@@ -55,8 +55,8 @@ type account struct {
 	level int64
 	// shares are by service.
 	shares map[string]*ledger
-	// tight says that the bucket is.
-	tight bool
+	// tight says that the bucket is; room, that what is beyond the shares is removed.
+	tight, room bool
 }
 
 // ledger is what one service has, in the order in which it was written.
@@ -111,42 +111,29 @@ func (s *Storage) read(ctx context.Context, one store, info *jetstream.StreamInf
 	if info.State.Msgs == 0 {
 		return a, nil
 	}
-	cons, err := s.conn.JetStream().OrderedConsumer(ctx, one.stream, jetstream.OrderedConsumerConfig{HeadersOnly: true, InactiveThreshold: 5 * time.Second})
-	if err != nil {
-		return nil, err
-	}
-	left := int(cons.CachedInfo().NumPending)
-	if left == 0 {
-		return a, nil
-	}
 	least := int64(0)
 	if info.Config.MaxMsgs > 0 {
 		least = info.Config.MaxBytes / info.Config.MaxMsgs
 	}
-	// What has gone since it was counted does not come, and is not waited for longer.
-	batch, err := cons.Fetch(left, jetstream.FetchMaxWait(keepTime))
-	if err != nil {
-		return nil, err
-	}
-	read := 0
-	for msg := range batch.Messages() {
-		read++
-		service, _, _ := strings.Cut(subject.KeyOf(one.bucket, msg.Subject()), ".")
+	read, due, err := s.entries(ctx, one, info.Config.MaxAge, func(e entry) {
+		service, _, _ := strings.Cut(subject.KeyOf(one.bucket, e.subject), ".")
+		if bus.ValidName(service) != nil {
+			return // no service, and perhaps a pattern
+		}
 		l := a.shares[service]
 		if l == nil {
 			l = &ledger{}
 			a.shares[service] = l
 		}
-		size, _ := strconv.ParseInt(msg.Headers().Get(nats.MsgSize), 10, 64)
-		weight := max(size+int64(len(msg.Subject())), least)
+		weight := max(e.size, least)
 		l.bytes += weight
 		l.weights = append(l.weights, weight)
-		if outlives(msg.Headers().Get(jetstream.MsgTTLHeader), info.Config.MaxAge) {
-			l.lasting = append(l.lasting, msg.Subject())
+		if e.lasts {
+			l.lasting = append(l.lasting, e.subject)
 		}
-	}
-	if err := batch.Error(); err != nil || read < left/2 {
-		return nil, errors.Join(err, fmt.Errorf("%d of %d entries came", read, left))
+	})
+	if err != nil || read < due/2 {
+		return nil, errors.Join(err, fmt.Errorf("%d of %d entries came", read, due))
 	}
 	uses := make([]int64, 0, len(a.shares))
 	for _, l := range a.shares {
@@ -175,11 +162,15 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	if one.keys == 0 {
 		return nil
 	}
+	asked := time.Now()
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
 	s.mu.Lock()
 	last := s.accounts[one.bucket]
 	s.mu.Unlock()
+	if room && last != nil && last.room && last.at.After(asked) {
+		return nil // somebody else has made room meanwhile
+	}
 	fill := fullness(info)
 	if last != nil && !room && fill < tight && !last.tight && time.Since(last.at) < accountEvery {
 		return nil
@@ -190,6 +181,7 @@ func (s *Storage) share(ctx context.Context, one store, info *jetstream.StreamIn
 	if err != nil {
 		return fmt.Errorf("who has what in %s is not known: %w", one.name, err)
 	}
+	a.room = room
 	s.mu.Lock()
 	s.accounts[one.bucket] = a
 	s.mu.Unlock()

@@ -145,7 +145,8 @@ type Tool struct {
 	Version string `json:"version,omitzero"`
 }
 
-// FindTool returns the tool of a name, or a *fault.Error with reason UnknownTool.
+// FindTool returns the tool of a name, or a *fault.Error with reason UnknownTool, or
+// Unavailable while the bus does not answer.
 func (s *Server) FindTool(ctx context.Context, c Caller, name string) (*Tool, error) {
 	now, err := s.enter(ctx, c, mcp.MethodToolsList, name)
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Server) FindTool(ctx context.Context, c Caller, name string) (*Tool, er
 	}
 	entry, ok := now.Entry(catalogue.Tools, name)
 	if !ok {
-		return nil, gateway.UnknownTool(name)
+		return nil, s.gateway.Absent(gateway.UnknownTool(name))
 	}
 	needs, err := s.gateway.Needs(ctx, c.Credentials)
 	if err != nil {

@@ -129,7 +129,7 @@ func (s *Server) unseen(ctx context.Context, c Caller, uri string) error {
 		return err
 	}
 	if _, ok := now.Resource(uri); now.Private() && !ok {
-		return gateway.UnknownResource(uri)
+		return s.gateway.Absent(gateway.UnknownResource(uri))
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (s *Server) FindResource(ctx context.Context, c Caller, uri string) (jsonte
 	if _, ok := now.Resource(uri); ok {
 		return json.Marshal(map[string]string{"uri": uri})
 	}
-	return nil, gateway.UnknownResource(uri)
+	return nil, s.gateway.Absent(gateway.UnknownResource(uri))
 }
 
 // Updates hears of every update of a resource until it is closed, on behalf of who

@@ -118,7 +118,7 @@ func (s *Server) subscribe(ctx context.Context, r *Request, _ Sender) (reply, er
 		return reply{}, fault.New(fault.InvalidRequest, "%s needs a session: send initialize first, and its Mcp-Session-Id with every request", r.Message.Method)
 	case on:
 		if _, ok := now.Resource(uri); !ok {
-			return reply{}, gateway.UnknownResource(uri)
+			return reply{}, s.gateway.Absent(gateway.UnknownResource(uri))
 		}
 	}
 	return result(nil), s.changeSession(ctx, r, func(n *store.Session) error {

@@ -211,7 +211,7 @@ func (s *Server) getSkill(ctx context.Context, r *Request, _ Sender) (reply, err
 		return reply{}, missing("uri")
 	}
 	data := append(appendQuoted([]byte(`{"uri":`), uri), '}')
-	return reply{}, fault.New(fault.UnknownResource, "No skill is served at %s", fault.Clip(uri)).With(data)
+	return reply{}, s.gateway.Absent(fault.New(fault.UnknownResource, "No skill is served at %s", fault.Clip(uri)).With(data))
 }
 
 // readDirectory answers resources/directory/read. Only skills have directories.
@@ -233,5 +233,5 @@ func (s *Server) readDirectory(ctx context.Context, r *Request, _ Sender) (reply
 	if _, exists := now.Resource(uri); exists {
 		return reply{}, fault.New(fault.InvalidParams, "%s is not a directory", fault.Clip(uri))
 	}
-	return reply{}, gateway.UnknownResource(uri)
+	return reply{}, s.gateway.Absent(gateway.UnknownResource(uri))
 }

@@ -51,7 +51,7 @@ func (l *Listed) Page(ctx context.Context, cursor []byte, limit int) (entries []
 func (l *Listed) Prompt(ctx context.Context, name string) ([]byte, error) {
 	target, ok := l.Snapshot.Prompt(name)
 	if !ok {
-		return nil, UnknownPrompt(name)
+		return nil, l.g.Absent(UnknownPrompt(name))
 	}
 	own, _ := l.PromptName(name)
 	entry, here := l.Entry(l.kind, name)

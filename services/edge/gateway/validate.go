@@ -207,6 +207,10 @@ func (cfg *Config) absent(unknown error) error {
 	return unknown
 }
 
+// Absent is the error for something that a snapshot of the catalogue does not have, from the
+// error that says so: see absent.
+func (g *Gateway) Absent(unknown error) error { return g.cfg.absent(unknown) }
+
 // UnknownTool refuses a name that no tool has.
 func UnknownTool(name string) error {
 	return fault.New(fault.UnknownTool, "Unknown tool: %s", fault.Clip(name))
