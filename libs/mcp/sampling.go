@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -92,11 +93,24 @@ func ReadCreateMessage(params []byte) (*CreateMessageParams, error) {
 	if err := json.Unmarshal(params, p); err != nil {
 		var at *json.SemanticError
 		if errors.As(err, &at) && at.JSONPointer != "" {
-			return nil, fault.New(fault.InvalidParams, "params%s is not what sampling/createMessage takes", fault.Clip(string(at.JSONPointer))).Because(err)
+			return nil, fault.New(fault.InvalidParams, "params%s has a value of the wrong type", fault.Clip(dotted(at.JSONPointer))).Because(err)
 		}
 		return nil, fault.New(fault.InvalidParams, "params of sampling/createMessage need messages and maxTokens").Because(err)
 	}
 	return p, p.check()
+}
+
+// dotted writes a pointer as messages name places: .messages[0].role.
+func dotted(p jsontext.Pointer) string {
+	var out strings.Builder
+	for token := range p.Tokens() {
+		if _, err := strconv.Atoi(token); err == nil {
+			out.WriteString("[" + token + "]")
+		} else {
+			out.WriteString("." + token)
+		}
+	}
+	return out.String()
 }
 
 func (p *CreateMessageParams) check() error {
@@ -111,7 +125,7 @@ func (p *CreateMessageParams) check() error {
 	case mode != "" && mode != "auto" && mode != "required" && mode != "none":
 		return bad("params.toolChoice.mode must be auto, required or none")
 	case mode == "required" && len(p.Tools) == 0:
-		return bad("params.toolChoice.mode is required, and params.tools is empty")
+		return bad("params.toolChoice.mode is required, but there are no tools")
 	}
 	for i, m := range p.Messages {
 		if m.Role != "user" && m.Role != "assistant" {

@@ -22,7 +22,7 @@ func (b *bench) batch(ctx context.Context) error {
 	var contenders []*contender
 	for _, parallel := range []int{instances * slots, 2 * instances * slots} {
 		body := fmt.Appendf(nil, `{"parallel":%d,"calls":[%s]}`, parallel, list)
-		t := &load.Target{Address: fleet.address, Request: request(fleet.address, "", nil, "/tools:batch", body), Want: []byte(`"isError":false`), Times: calls}
+		t := &load.Target{Address: fleet.address, Request: request(fleet.address, "", nil, "/tools:batch", body), Want: []byte(`"is_error":false`), Times: calls}
 		if err := await(ctx, t); err != nil {
 			return err
 		}

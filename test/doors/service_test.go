@@ -20,6 +20,7 @@ func (w *world) service() *service.Service {
 		service.AddTool(s, service.Tool{Name: name}, testservice.Plain(&w.ledger))
 	}
 	addSights(s)
+	addBodies(s)
 	return s
 }
 

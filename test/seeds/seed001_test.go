@@ -211,7 +211,7 @@ var seed001Socket = []struct{ name, message, want string }{
        "max_tokens": 100,
        "temperature": 0.7
      }
-   }`, `{"type": "sampling_response", "data": {"role": "assistant", "content": {"type": "text", "text": "…Что такое MCP?…"}}}`},
+   }`, `{"type": "sampling_response", "data": {"role": "assistant", "content": {"type": "text", "text": "…Что такое MCP?…"}, "stop_reason": "endTurn"}}`},
 	{"-32000", `{"type": "tool_request", "id": "unique-request-id", "data": {"name": "nope"}}`, `{"type": "error", "error": {"code": -32000, "message": "…"}}`},
 	{"-32601", `{"type": "nonsense", "id": "unique-request-id"}`, `{"type": "error", "error": {"code": -32601, "message": "…"}}`},
 }

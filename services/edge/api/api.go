@@ -90,7 +90,7 @@ func (s *Server) Do(ctx context.Context, c *gateway.Call, onFrame gateway.OnFram
 func (s *Server) DoOnce(ctx context.Context, c *gateway.Call, onFrame gateway.OnFrame) (_ jsontext.Value, replayed bool, _ error) {
 	answer, err := s.gateway.Do(ctx, c, onFrame)
 	result, err := Outcome(answer, err)
-	return result, err == nil && answer.Replayed, err
+	return result, err == nil && answer.Replayed, ofBody(c.Method, c.Door, c.Credentials.Toolset, err)
 }
 
 // Batch carries out calls concurrently; see gateway.Batch.

@@ -101,7 +101,7 @@ type Slot struct {
 	RetryAfterMS      int64          `json:"retry_after_ms,omitzero"`
 	// Data are further facts, which depend on the reason.
 	Data    jsontext.Value `json:"data,omitzero"`
-	IsError bool           `json:"isError"`
+	IsError bool           `json:"is_error"`
 }
 
 // NewSlot makes a slot of a tools/call result of MCP, or of an error in the words of a door.

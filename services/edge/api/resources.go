@@ -9,6 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
 	"github.com/busbar-mcp/busbar/services/edge/catalogue"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 	"github.com/busbar-mcp/busbar/services/edge/gateway"
 )
 
@@ -47,6 +48,9 @@ func ReadResourceInput(b []byte) (*ResourceInput, error) {
 
 // arguments are those of the tools, with more members.
 func (in *ResourceInput) arguments(more map[string]any) (jsontext.Value, error) {
+	if first(in.Content, in.Text) != nil && in.Blob != nil {
+		return nil, fault.New(fault.InvalidRequest, "give content or blob, not both")
+	}
 	all := map[string]any{}
 	for name, v := range map[string]*string{
 		"uri": in.URI, "name": in.Name, "title": in.Title, "description": in.Description, "blob": in.Blob,
@@ -144,14 +148,14 @@ func (s *Server) write(ctx context.Context, c Caller, tool string, arguments jso
 	case fault.Is(err, fault.UnknownTool):
 		return nil, fault.New(fault.Unavailable, "no service stores resources for you; an operator runs the resource service, and says who may use it")
 	case err != nil:
-		return nil, err
+		return nil, c.OfBody(forms.Resource, err)
 	}
 	r, err := ReadResult(result)
 	if err != nil {
 		return nil, err
 	}
 	if r.IsError {
-		return nil, fault.New(fault.InvalidParams, "%s", r.Text()).Ran(fault.Unknown)
+		return nil, c.OfBody(forms.Resource, fault.New(fault.InvalidParams, "%s", r.Text()).Ran(fault.Unknown))
 	}
 	return r.StructuredContent, nil
 }

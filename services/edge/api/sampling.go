@@ -21,24 +21,15 @@ var (
 	samplingOut = map[string]string{"stopReason": "stop_reason"}
 )
 
-// Sample is the call that asks the model that is configured. request is a sampling request under the names of these
-// doors or of MCP.
-func (c Caller) Sample(request jsontext.Value, onFrame gateway.OnFrame) (*gateway.Call, error) {
+// Sample asks the model that is configured. request is a sampling request under the names of
+// these doors or of MCP. The result has role, content, model and stop_reason. For onFrame see
+// Caller.Call.
+func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value, onFrame gateway.OnFrame) (jsontext.Value, error) {
 	params, err := rename(request, samplingIn)
 	if err != nil {
-		return nil, err
+		return nil, c.OfBody(mcp.MethodSample, err)
 	}
-	return c.Call(mcp.MethodSample, "", params, onFrame), nil
-}
-
-// Sample asks the model that is configured; see Caller.Sample. The result has
-// role, content, model and stop_reason.
-func (s *Server) Sample(ctx context.Context, c Caller, request jsontext.Value) (jsontext.Value, error) {
-	call, err := c.Sample(request, nil)
-	if err != nil {
-		return nil, err
-	}
-	result, err := s.Do(ctx, call, nil)
+	result, err := s.Do(ctx, c.Call(mcp.MethodSample, "", params, onFrame), onFrame)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
+	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
 // Way is the way on after a failure, in the words of each protocol; empty where its
@@ -36,18 +37,45 @@ func Next(f *fault.Error, door string) string {
 	if f.Executed == fault.No && way == repeat {
 		return cmp.Or(f.Next, unbegun)
 	}
-	usual := way.HTTP
+	return cmp.Or(f.Next, way.at(door))
+}
+
+// at is the way on in the words of a door.
+func (w Way) at(door string) string {
 	switch door {
 	case MCP:
-		usual = way.MCP
+		return w.MCP
 	case GraphQL:
-		usual = way.GraphQL
+		return w.GraphQL
 	case GRPC:
-		usual = way.GRPC
+		return w.GRPC
 	case WebSocket:
-		usual = way.WebSocket
+		return w.WebSocket
 	}
-	return cmp.Or(f.Next, usual)
+	return w.HTTP
+}
+
+// OfBody is the way on after a request whose body is wrong, at doors that take one in place of
+// params of MCP: to fill in a prompt (prompts/get), to ask a model (sampling/createMessage) or to
+// write a resource (Resource). It is empty for others, and for doors without that request.
+func OfBody(kind, door string) string { return bodies[kind].at(door) }
+
+// Resource is the kind of a body that has a resource.
+const Resource = "resource"
+
+var bodies = map[string]Way{
+	mcp.MethodPromptsGet: {
+		"", "GET /prompts/{name} has the arguments of a prompt", "getPrompt has the arguments of a prompt",
+		"ListPrompts has the arguments of each prompt", "GET /prompts/{name} has the arguments of a prompt",
+	},
+	mcp.MethodSample: {
+		HTTP:      "compare the body with POST /sampling in /openapi.json",
+		WebSocket: "compare data with the body of POST /sampling in /openapi.json",
+	},
+	Resource: {
+		HTTP:    "compare the body with POST /resources in /openapi.json",
+		GraphQL: "compare input with ResourceInput of the schema: { __type(name: \"ResourceInput\") { inputFields { name } } }",
+	},
 }
 
 // inSets are the lists that a toolset has of its own, at paths over HTTP.

@@ -145,7 +145,7 @@ func (c *Client) Batch(ctx context.Context, calls io.Reader, each func(jsontext.
 		line := jsontext.Value(lines.Bytes())
 		var outcome struct {
 			Index   *int `json:"index"`
-			IsError bool `json:"isError"`
+			IsError bool `json:"is_error"`
 		}
 		if err := decode(line, &outcome); err != nil {
 			return &ProtocolError{Message: "an outcome is malformed", Err: err}

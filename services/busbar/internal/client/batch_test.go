@@ -62,11 +62,11 @@ func TestBatch(t *testing.T) {
 		code, calls    int
 		stdout, stderr string // parts
 	}{
-		{"many", many.String(), ExitOK, 700, `{"index":699,"content":[{"type":"text","text":"699"}],"isError":false}`, "700 calls, 0 failed, "},
-		{"all fail", failing.String(), ExitToolError, 700, `{"index":7,"error":"Unknown tool: nope","reason":"unknown_tool","executed":"no","next":"GET /tools lists the tools","isError":true}`, "700 calls, 700 failed, "},
+		{"many", many.String(), ExitOK, 700, `{"index":699,"content":[{"type":"text","text":"699"}],"is_error":false}`, "700 calls, 0 failed, "},
+		{"all fail", failing.String(), ExitToolError, 700, `{"index":7,"error":"Unknown tool: nope","reason":"unknown_tool","executed":"no","next":"GET /tools lists the tools","is_error":true}`, "700 calls, 700 failed, "},
 		{"of each kind", `{"name":"say","parameters":{"text":"a"}}` + "\n\n{broken\r\n" + `{"name":"measure","arguments":{"text":"four"},"idempotency_key":"k"}` + "\n{}\n[1]\n" +
 			`{"name":"say","x":1}` + "\n" + `{"name":"wipe","args":{"text":"k"}}` + "\n" + `{"name":"measure","parameters":{"text":1}}` + "\n  " + `{"name":"fail"}`,
-			ExitToolError, 9, `{"index":2,"content":[{"type":"text","text":"{\"length\":4}"}],"structured_content":{"length":4},"isError":false}`, "9 calls, 7 failed, "},
+			ExitToolError, 9, `{"index":2,"content":[{"type":"text","text":"{\"length\":4}"}],"structured_content":{"length":4},"is_error":false}`, "9 calls, 7 failed, "},
 		{"none", "\n\n", ExitOK, 0, "", "0 calls, 0 failed, "},
 		{"a line that is too long", `{"name":"say"}` + "\n" + `{"name":"say","parameters":{"text":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n" + `{"name":"say"}`,
 			ExitTransport, 1, `{"index":0,`, "error: a line of the batch is longer than 983040 bytes\n  reason: too_large\n  next: send smaller arguments\n1 call, 0 failed, "},

@@ -182,7 +182,7 @@ func (m *mutation) ExecutePrompt(ctx context.Context, in struct {
 }) (*promptResult, error) {
 	arguments, err := in.Input.Arguments.object("arguments")
 	if err != nil {
-		return nil, fail(err)
+		return nil, fail(callerOf(ctx).OfBody(mcp.MethodPromptsGet, err))
 	}
 	result, err := m.api.Do(ctx, callerOf(ctx).Call(mcp.MethodPromptsGet, in.Input.Name, arguments, nil), nil)
 	if err != nil {

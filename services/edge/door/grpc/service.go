@@ -224,7 +224,7 @@ func (s *service) GetPrompt(ctx context.Context, r *gatewayv1.GetPromptRequest) 
 	}
 	args, err := arguments(r)
 	if err != nil {
-		return nil, err
+		return nil, caller(ctx, "").OfBody(mcp.MethodPromptsGet, err)
 	}
 	if err := s.do(ctx, mcp.MethodPromptsGet, r.Name, args, &out); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/services/edge/api"
+	"github.com/busbar-mcp/busbar/services/edge/forms"
 )
 
 // listResources lists, or with ?uri= reads one: a URI is awkward in a path.
@@ -44,7 +45,7 @@ func (h *Handler) readResource(w http.ResponseWriter, r *http.Request, who api.C
 }
 
 // input reads what a request says of a resource, and of which revision.
-func (h *Handler) input(w http.ResponseWriter, r *http.Request) (in *api.ResourceInput, revision int64, err error) {
+func (h *Handler) input(w http.ResponseWriter, r *http.Request, who api.Caller) (in *api.ResourceInput, revision int64, err error) {
 	if match := r.Header.Get("If-Match"); match != "" && match != "*" {
 		if revision, err = strconv.ParseInt(strings.Trim(match, `"`), 10, 64); err != nil || revision < 1 {
 			return nil, 0, fault.New(fault.InvalidRequest, "If-Match is the revision of the resource, a number")
@@ -52,7 +53,7 @@ func (h *Handler) input(w http.ResponseWriter, r *http.Request) (in *api.Resourc
 	}
 	body, err := h.body(w, r)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, who.OfBody(forms.Resource, err)
 	}
 	in, err = api.ReadResourceInput(body)
 	return in, revision, err
@@ -74,7 +75,7 @@ func stored(w http.ResponseWriter, r *http.Request, status int, entry jsontext.V
 }
 
 func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
-	in, _, err := h.input(w, r)
+	in, _, err := h.input(w, r, who)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (h *Handler) createResource(w http.ResponseWriter, r *http.Request, who api
 // putResource changes a resource, or makes it. It does the latter with the same
 // key, so that a repetition finds the key used for that, and is answered as it was.
 func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
-	in, revision, err := h.input(w, r)
+	in, revision, err := h.input(w, r, who)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (h *Handler) putResource(w http.ResponseWriter, r *http.Request, who api.Ca
 }
 
 func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
-	in, revision, err := h.input(w, r)
+	in, revision, err := h.input(w, r, who)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (h *Handler) patchResource(w http.ResponseWriter, r *http.Request, who api.
 }
 
 func (h *Handler) deleteResource(w http.ResponseWriter, r *http.Request, who api.Caller, uri string) error {
-	_, revision, err := h.input(w, r)
+	_, revision, err := h.input(w, r, who)
 	if err != nil {
 		return err
 	}

@@ -237,7 +237,7 @@ func TestBatch(t *testing.T) {
 				Reason   string `json:"reason"`
 				Executed string `json:"executed"`
 				Next     string `json:"next"`
-				Failed   bool   `json:"isError"`
+				Failed   bool   `json:"is_error"`
 			} `json:"results"`
 		}
 		w.do(t, "POST", "/tools:batch", `{"parallel":2,"calls":[{"name":"echo","parameters":{"i":0}},{"name":"nope"},{"name":"echo","args":{"i":2}},

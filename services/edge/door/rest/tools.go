@@ -66,7 +66,7 @@ func (h *Handler) runPrompt(w http.ResponseWriter, r *http.Request, who api.Call
 func (h *Handler) do(w http.ResponseWriter, r *http.Request, who api.Caller, method, name string, show func(jsontext.Value) (any, error)) error {
 	arguments, err := h.body(w, r)
 	if err != nil {
-		return err
+		return who.OfBody(method, err)
 	}
 	if door.Accepts(r.Header).EventsFirst {
 		h.stream(w, r, who, method, name, arguments, show)
@@ -93,12 +93,12 @@ func replayed(w http.ResponseWriter) { w.Header().Set("Idempotency-Replayed", "t
 func (h *Handler) sample(w http.ResponseWriter, r *http.Request, who api.Caller, _ string) error {
 	body, err := h.body(w, r)
 	if err != nil {
-		return err
+		return who.OfBody(mcp.MethodSample, err)
 	}
 	if body == nil {
 		return fault.New(fault.InvalidRequest, "the body must be a JSON object with messages and max_tokens")
 	}
-	result, err := h.cfg.API.Sample(r.Context(), who, body)
+	result, err := h.cfg.API.Sample(r.Context(), who, body, nil)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestBatchWindow(t *testing.T) {
 	count := 0
 	for {
 		line, err := results.ReadString('\n')
-		if strings.Contains(line, `"isError":false`) {
+		if strings.Contains(line, `"is_error":false`) {
 			count++
 		}
 		if err != nil {

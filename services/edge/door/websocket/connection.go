@@ -249,9 +249,6 @@ func (r *request) onFrame(f *busv1.Frame) {
 }
 
 // do makes a call.
-func (r *request) do(ctx context.Context, c *gateway.Call, err error) (jsontext.Value, error) {
-	if err != nil {
-		return nil, err
-	}
+func (r *request) do(ctx context.Context, c *gateway.Call) (jsontext.Value, error) {
 	return r.h.cfg.API.Do(ctx, c, r.onFrame)
 }

@@ -16,10 +16,10 @@ import (
 // data reads what a request brings strictly.
 func (r *request) data(v any, form string) error {
 	if r.Data == nil {
-		return fault.New(fault.InvalidRequest, "data is missing; it is %s", form)
+		return fault.New(fault.InvalidRequest, "data is missing; it is %s", form).Toward("send " + r.Type + " with data that is " + form)
 	}
 	if err := json.Unmarshal(r.Data, v, json.RejectUnknownMembers(true)); err != nil {
-		return fault.New(fault.InvalidRequest, "data is %s", form).Because(err)
+		return fault.New(fault.InvalidRequest, "data is %s", form).Toward("send " + r.Type + " with data that is " + form).Because(err)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (r *request) tool(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.result(r.do(ctx, in.Call(r.stay.Caller(), r.onFrame), nil))
+	return r.result(r.do(ctx, in.Call(r.stay.Caller(), r.onFrame)))
 }
 
 // result reads the result of a tool.
@@ -59,7 +59,7 @@ func (r *request) resource(ctx context.Context) (any, error) {
 	if err := r.data(&in, "an object with uri"); err != nil {
 		return nil, err
 	}
-	return r.do(ctx, r.stay.Caller().Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame), nil)
+	return r.do(ctx, r.stay.Caller().Call(mcp.MethodResourcesRead, in.URI, nil, r.onFrame))
 }
 
 func (r *request) prompt(ctx context.Context) (any, error) {
@@ -70,12 +70,11 @@ func (r *request) prompt(ctx context.Context) (any, error) {
 	if err := r.data(&in, "an object with name and arguments"); err != nil {
 		return nil, err
 	}
-	return r.do(ctx, r.stay.Caller().Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame), nil)
+	return r.do(ctx, r.stay.Caller().Call(mcp.MethodPromptsGet, in.Name, in.Arguments, r.onFrame))
 }
 
 func (r *request) sampling(ctx context.Context) (any, error) {
-	call, err := r.stay.Caller().Sample(r.Data, r.onFrame)
-	return r.do(ctx, call, err)
+	return r.h.cfg.API.Sample(ctx, r.stay.Caller(), r.Data, r.onFrame)
 }
 
 // approve agrees to a held call, and answers as the call would have been, or

@@ -163,7 +163,7 @@ func TestBatch(t *testing.T) {
 			var slot struct {
 				Index   int    `json:"index"`
 				Reason  string `json:"reason"`
-				IsError bool   `json:"isError"`
+				IsError bool   `json:"is_error"`
 			}
 			if err := json.Unmarshal(m.Data, &slot); err != nil || m.Type != "batch_result" || string(m.ID) != `"b"` {
 				t.Fatalf("%v %+v", err, m)

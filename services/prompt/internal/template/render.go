@@ -16,7 +16,7 @@ type renderer struct {
 	steps  int
 }
 
-var tooLong = fault.New(fault.InvalidParams, "with these params.arguments the prompt is longer than %d KiB", MaxOutput>>10)
+var tooLong = fault.New(fault.InvalidParams, "with these arguments the prompt is longer than %d KiB", MaxOutput>>10)
 
 func (r *renderer) text(nodes []node) (string, error) {
 	r.out.Reset()
