@@ -20,10 +20,26 @@ import (
 
 // run carries out a call, and remembers how it ended for whoever may ask.
 func (s *Server) run(ctx context.Context, req *busv1.Request, out *Responder) (proto.Message, *fault.Error) {
-	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
-	for _, k := range s.known(req) {
-		k.end(req.Id, body, f)
+	known := func(body proto.Message, f *fault.Error) {
+		for _, k := range s.known(req) {
+			k.end(req.Id, body, f)
+		}
 	}
+	returned := false
+	defer func() {
+		if !returned { // by runtime.Goexit, after which only deferred functions run
+			s.log(req).ErrorContext(ctx, "handler ended its goroutine with runtime.Goexit")
+			s.served.Add(1)
+			s.failed.Add(1)
+			f := s.broken(req)
+			ended(ctx, nil, f)
+			known(nil, f)
+			out.fail(f)
+		}
+	}()
+	body, f := s.invoke(ctx, req, func() (proto.Message, error) { return s.cfg.Handler(ctx, req, out) })
+	returned = true
+	known(body, f)
 	return body, f
 }
 
@@ -45,8 +61,8 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	var body proto.Message
 	var err error
 	if caught := panics.Try(func() { body, err = handle() }); caught != nil {
-		s.log(req).ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(caught.Value), "stack", stack(caught.Callers))
-		err = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		s.log(req).ErrorContext(ctx, "handler panicked", "panic", logged(caught.Value), "stack", stack(caught.Callers))
+		err = s.broken(req)
 	}
 	s.served.Add(1)
 	if err == nil {
@@ -61,8 +77,8 @@ func (s *Server) handled(ctx context.Context, req *busv1.Request, handle func() 
 	case ctx.Err() != nil:
 		f = fault.New(fault.Cancelled, "the call was stopped: its caller gave up, its time was over, or service %s is stopping", s.cfg.Service)
 	default:
-		s.log(req).ErrorContext(ctx, "handler failed", "error", err)
-		f = fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+		s.log(req).ErrorContext(ctx, "handler failed", "error", logged(err))
+		f = s.broken(req)
 		if !effective(req.Method) {
 			f = f.Ran(fault.No)
 		}
@@ -76,6 +92,24 @@ func (s *Server) log(req *busv1.Request) *slog.Logger {
 		return s.cfg.Logger(req)
 	}
 	return s.conn.log.With("service", s.cfg.Service, "method", req.Method, "name", req.Name, "call", req.Id)
+}
+
+// broken is what a caller is told of a handler that failed in a way that only the log tells.
+func (s *Server) broken(req *busv1.Request) *fault.Error {
+	return fault.New(fault.Internal, "service %s failed on this call; its log names call %s", s.cfg.Service, req.Id)
+}
+
+// maxLogged bounds the text of a panic or an error in the log, in bytes. A record with such a
+// text and a stack of maxFrames is one that operators can follow as a whole.
+const maxLogged = 2 << 10
+
+// logged is the text of a value that a handler failed with, cut to maxLogged.
+func logged(v any) string {
+	text := fmt.Sprint(v)
+	if len(text) <= maxLogged {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLogged], "") + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
 // maxFrames bounds a stack: a handler that calls itself without end has millions.

@@ -166,6 +166,19 @@ func TestTry(t *testing.T) {
 		t.Errorf("mistakes of earlier ones are left: %v", err)
 	}
 	c := run(t, s)
+	if err := s.Try(func() {
+		mistaken["skill: "](s)
+		r, err := s.Start(t.Context(), c.conn)
+		if err != nil {
+			t.Errorf("an instance that starts during a Try is refused for its mistakes: %v", err)
+			return
+		}
+		if err := r.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}); err == nil {
+		t.Error("the mistake is not returned")
+	}
 	tried("while it runs")
 	if strings.Contains(logged.String(), "not added") {
 		t.Errorf("what was returned is logged too: %s", &logged)

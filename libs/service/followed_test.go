@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,8 @@ func next(t *testing.T, heard <-chan logs.Record) (r logs.Record) {
 }
 
 // A panic, and an error that clients are not told, are each one record: of the service's
-// log, and for operators, without secrets there. The caller is told neither text nor stack.
+// log, bounded, and for operators, without secrets there; so is an end by runtime.Goexit,
+// which FailNow of a test calls. The caller is told neither text nor stack.
 func TestOperatorsFollowPanics(t *testing.T) {
 	t.Parallel()
 	var own bustest.Log
@@ -110,6 +112,15 @@ func TestOperatorsFollowPanics(t *testing.T) {
 	breaks := func(_ context.Context, _ *service.Call, in []byte) (*service.Result, error) {
 		if strings.Contains(string(in), "deep") {
 			sink(0)
+		}
+		if strings.Contains(string(in), "long") {
+			panic(strings.Repeat("é", 5<<20))
+		}
+		if strings.Contains(string(in), "far") {
+			return nil, errors.New(strings.Repeat("é", 5<<20))
+		}
+		if strings.Contains(string(in), "goexit") {
+			runtime.Goexit()
 		}
 		if strings.Contains(string(in), "error") {
 			return nil, errors.New("disk on host7 is full; password=hunter2")
@@ -123,6 +134,9 @@ func TestOperatorsFollowPanics(t *testing.T) {
 	for _, one := range []struct{ in, msg, says string }{
 		{`{}`, "handler panicked", `"panic":"runtime error: index out of range [10000] with length 2","stack":["`},
 		{`{"deep":1}`, "handler panicked", `"panic":"too deep"`},
+		{`{"long":1}`, "handler panicked", `…","stack":["`},
+		{`{"far":1}`, "handler failed", `é…"`},
+		{`{"goexit":1}`, "handler ended its goroutine with runtime.Goexit", ``},
 		{`{"error":1}`, "handler failed", `"error":"disk on host7 is full; password=`},
 	} {
 		f := c.fails(tool("breaks", one.in), fault.Internal)
@@ -130,7 +144,7 @@ func TestOperatorsFollowPanics(t *testing.T) {
 			t.Errorf("the caller is told %+v", f)
 		}
 		r := next(t, heard)
-		if r.Level != "error" || r.Name != "breaks" || r.Call == "" || !strings.Contains(string(r.Data), `{"msg":"`+one.msg+`",`+one.says) || strings.Contains(string(r.Data), "hunter2") {
+		if r.Level != "error" || r.Name != "breaks" || r.Call == "" || !strings.Contains(string(r.Data), `{"msg":"`+one.msg+`"`) || !strings.Contains(string(r.Data), one.says) || strings.Contains(string(r.Data), "hunter2") {
 			t.Errorf("heard %s of %s: %s", r.Level, r.Name, r.Data)
 		}
 		if one.msg == "handler panicked" && !strings.Contains(string(r.Data), "followed_test.go:") {
@@ -143,6 +157,9 @@ func TestOperatorsFollowPanics(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Msg != one.msg || record.Service != "svc" || record.Tool != "breaks" || record.Call != r.Call {
 			t.Errorf("its log ends with %s: %v", line, err)
+		}
+		if strings.Contains(line, "é") && (len(line) > 16<<10 || !strings.Contains(line, strings.Repeat("é", 1<<10)+"… (10485760 bytes)")) {
+			t.Errorf("10 MiB of text are %d bytes of its log", len(line))
 		}
 		if n := len(record.Stack); one.msg == "handler panicked" && (n == 0 || n > 32 || strings.HasPrefix(record.Stack[0], "runtime.")) {
 			t.Errorf("%d frames: %q", n, record.Stack)

@@ -77,9 +77,9 @@ type Service struct {
 	// tenantPrompts are the prompts of tenants.
 	tenantPrompts tenantPrompts
 	skills        map[string]*servedSkill
-	// errs are what Start refuses; trying is set while Try collects them.
+	// errs are the mistakes that Start refuses, tried those of a Try while it runs.
 	errs     []error
-	trying   bool
+	tried    *[]error
 	sample   SampleFunc
 	handlers map[string]HandleFunc
 	refresh  *refresh
@@ -180,17 +180,16 @@ var errNoFunction = errors.New("its function is nil")
 func (s *Service) Try(add func()) error {
 	s.try.Lock()
 	defer s.try.Unlock()
-	s.mu.Lock()
-	kept := len(s.errs)
-	s.trying = true
-	s.mu.Unlock()
-	defer func() {
+	var mistakes []error
+	collect := func(to *[]error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.errs, s.trying = s.errs[:kept], false
-	}()
+		s.tried = to
+	}
+	collect(&mistakes)
+	defer collect(nil)
 	add()
-	return look(s, func() error { return errors.Join(s.errs[kept:]...) })
+	return look(s, func() error { return errors.Join(mistakes...) })
 }
 
 // register adds something under the lock and tells running instances. A
@@ -202,8 +201,12 @@ func (s *Service) register(what string, add func() error) {
 	defer s.mu.Unlock()
 	if err := add(); err != nil {
 		err = fmt.Errorf("%s: %w", what, err)
+		if s.tried != nil {
+			*s.tried = append(*s.tried, err)
+			return
+		}
 		s.errs = append(s.errs, err)
-		if len(s.running) > 0 && !s.trying {
+		if len(s.running) > 0 {
 			s.Logger().Error("not added to the running service", "service", s.name, "error", err)
 		}
 		return
