@@ -366,7 +366,8 @@ func (c *Conn) OnReconnect(f func()) (stop func()) {
 }
 
 func (c *Conn) reconnected() {
-	c.lost.Store(0) // whoever sends next may do so after the next loss
+	c.network.hung.Store(false) // one that was left on the way here is no loss
+	c.lost.Store(0)             // whoever sends next may do so after the next loss
 	c.lookForOthers()
 	c.log.Info("bus is back", "url", c.URL())
 	c.mu.Lock()

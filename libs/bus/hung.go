@@ -13,7 +13,8 @@ import (
 
 // A NATS server that hangs keeps its connections open: nothing fails, and nothing
 // arrives. A connection that has another server to go to leaves such a server after
-// maxUnanswered (ADR 0094). One without another server waits for it.
+// maxUnanswered (ADR 0094). One without another server waits for it. A server at the end
+// of a slow line has longer.
 
 const (
 	// pingAfter is the silence of a server after which it is asked for a sign of life, and
@@ -24,6 +25,12 @@ const (
 	maxUnanswered = 3 * pingAfter
 	// leftFor is how long a server that was left is not dialled again.
 	leftFor = time.Second
+	// slowest is the bytes a second that a line has at least: a server has longer to answer a
+	// ping that comes behind others. maxBehind is the most that is waited for that.
+	slowest   = 1 << 20
+	maxBehind = 2 * time.Second
+	// piece is how much is written at once, so that slow progress is seen.
+	piece = 64 << 10
 	// dialTime bounds the way to a server, and then its greeting.
 	dialTime = 2 * time.Second
 )
@@ -42,7 +49,12 @@ type network struct {
 	read  atomic.Uint64
 	last  atomic.Int64
 	begun time.Time
-	left  atomic.Pointer[departure]
+	// sent counts the bytes that were written, and writing says that a write goes on. through
+	// is when the slowest line has taken all of them, as the time since begun.
+	sent    atomic.Uint64
+	writing atomic.Bool
+	through atomic.Int64
+	left    atomic.Pointer[departure]
 	// hung is set when a server was left, until the loss of the connection is noted.
 	hung atomic.Bool
 	// others says that there is another server to go to.
@@ -84,6 +96,28 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Write implements net.Conn. nats.go writes one thing at a time.
+func (s *socket) Write(b []byte) (sent int, err error) {
+	n := s.network
+	n.writing.Store(true)
+	defer n.writing.Store(false)
+	for sent < len(b) && err == nil {
+		var took int
+		took, err = s.Conn.Write(b[sent:min(len(b), sent+piece)])
+		sent += took
+		n.sent.Add(uint64(took))
+		now := time.Since(n.begun)
+		through := max(now, time.Duration(n.through.Load())) + time.Duration(took)*time.Second/slowest
+		n.through.Store(int64(min(through, now+maxBehind)))
+	}
+	return sent, err
+}
+
+// patience is how long the server may send nothing that is sent a ping now.
+func (n *network) patience() time.Duration {
+	return maxUnanswered + max(0, time.Duration(n.through.Load())-time.Since(n.begun))
+}
+
 // leave closes the connection to a server that hangs; nats.go then finds another one.
 func (s *socket) leave() {
 	s.network.hung.Store(true)
@@ -98,8 +132,8 @@ func (c *Conn) watch() {
 	timer := time.NewTimer(pingAfter)
 	defer timer.Stop()
 	var at, left *socket
-	var read uint64
-	var silent time.Duration
+	var read, sent uint64
+	var silent, patience time.Duration
 	for {
 		select {
 		case <-timer.C:
@@ -114,16 +148,23 @@ func (c *Conn) watch() {
 			timer.Reset(min(max(0, heard+pingAfter-time.Since(n.begun)), pingAfter))
 			continue
 		case !n.others.Load() || s == left:
+		case n.writing.Load() && n.sent.Load() != sent:
+			silent = 0 // it takes a write that had to wait
+			c.watching.Go(c.ping)
 		default:
+			if silent == 0 {
+				patience = n.patience()
+			}
 			// However late this is: time in which this process stood still is not the
 			// server's silence.
-			if silent += pingAfter; silent >= maxUnanswered {
+			if silent += pingAfter; silent >= patience {
 				left = s
 				s.leave()
 			} else {
 				c.watching.Go(c.ping)
 			}
 		}
+		sent = n.sent.Load()
 		timer.Reset(pingAfter)
 	}
 }

@@ -174,3 +174,33 @@ func TestTheOnlyServerIsNotLeft(t *testing.T) {
 		t.Error("the connection was given up")
 	}
 }
+
+// A server at the end of a slow line answers no ping before it has what was sent earlier. It
+// is not left for that.
+func TestSlowServerIsNotLeft(t *testing.T) {
+	t.Parallel()
+	cluster := bustest.NewCluster(t, 2)
+	cluster.Ready()
+	url := cluster.URL()
+	network := &bustest.Network{}
+	network.Narrow(1 << 20)
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: url, Name: "slow", Logger: bustest.Logger(t), Dialer: network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	var left atomic.Bool
+	conn.OnReconnect(func() { left.Store(true) })
+	const large = 256 << 10
+	for range 6 << 20 / large { // more than the socket has room for
+		if err := conn.NATS().Publish("somewhere", make([]byte, large)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := conn.Flush(within(t, 2*bustest.Patience)); err != nil {
+		t.Error(err)
+	}
+	if left.Load() {
+		t.Error("the server was left")
+	}
+}

@@ -3,7 +3,9 @@ package bustest
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
+	"time"
 )
 
 // Network is between one connection and its NATS server; it is a bus.Config's Dialer. A
@@ -12,6 +14,7 @@ type Network struct {
 	mu         sync.Mutex
 	line       *line
 	away, mute bool
+	rate       int // bytes a second; 0 for as fast as it goes
 }
 
 // Dial implements nats.CustomDialer.
@@ -28,7 +31,77 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 	open := make(chan struct{})
 	close(open)
 	n.line, n.mute = &line{Conn: conn, n: n, open: open, closed: make(chan struct{})}, false
+	if n.rate > 0 {
+		n.line.Conn = narrow(conn, n.rate)
+	}
 	return n.line, nil
+}
+
+// Narrow has connections that are made from now on send no more than rate bytes a second.
+// What waits to be sent has the room that a socket has.
+func (n *Network) Narrow(rate int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rate = rate
+}
+
+// narrowed is a connection whose other end takes what is sent slowly.
+type narrowed struct {
+	net.Conn
+	waiting chan []byte
+	closed  chan struct{}
+	once    sync.Once
+}
+
+const (
+	// piece is how much a narrow connection sends at once, socketRoom how much waits for that.
+	piece      = 16 << 10
+	socketRoom = 1 << 20
+)
+
+func narrow(conn net.Conn, rate int) net.Conn {
+	c := &narrowed{Conn: conn, waiting: make(chan []byte, socketRoom/piece), closed: make(chan struct{})}
+	go func() {
+		due := time.Now()
+		for {
+			select {
+			case b := <-c.waiting:
+				if now := time.Now(); due.Before(now) {
+					due = now
+				}
+				due = due.Add(time.Duration(len(b)) * time.Second / time.Duration(rate))
+				select {
+				case <-time.After(time.Until(due)):
+				case <-c.closed:
+					return
+				}
+				if _, err := c.Conn.Write(b); err != nil {
+					_ = c.Close()
+				}
+			case <-c.closed:
+				return
+			}
+		}
+	}()
+	return c
+}
+
+func (c *narrowed) Write(b []byte) (sent int, err error) {
+	for len(b) > 0 {
+		part := slices.Clone(b[:min(piece, len(b))])
+		select {
+		case c.waiting <- part:
+		case <-c.closed:
+			return sent, net.ErrClosed
+		}
+		b, sent = b[len(part):], sent+len(part)
+	}
+	return sent, nil
+}
+
+func (c *narrowed) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 // Cut ends the connection, and lets none be made until Mend.
