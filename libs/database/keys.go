@@ -88,9 +88,10 @@ func (k Key) parties() map[keyParty]int64 {
 	return map[keyParty]int64{{tenant: k.Tenant, all: true}: 1, {tenant: k.Tenant, caller: k.Caller}: 2}
 }
 
-// admit refuses a write with a new key whose tenant or caller has too many, in its
-// transaction.
-func (k *Keys) admit(ctx context.Context, tx Tx, key Key) error {
+// admit refuses a write with a new key whose tenant or caller has too many that are not
+// from before a time, in its transaction. Those that are over do not count: writes forget
+// them, and a refusal is none.
+func (k *Keys) admit(ctx context.Context, tx Tx, key Key, oldest int64) error {
 	if k.limits.Keys == 0 && k.limits.Bytes == 0 {
 		return nil
 	}
@@ -98,9 +99,9 @@ func (k *Keys) admit(ctx context.Context, tx Tx, key Key) error {
 		now := k.count(party)
 		if now == nil {
 			now = &keyCount{at: k.now()}
-			where, args := "tenant = $1", []any{party.tenant}
+			where, args := "tenant = $1 AND at >= $2", []any{party.tenant, oldest}
 			if !party.all {
-				where, args = where+" AND caller = $2", append(args, party.caller)
+				where, args = where+" AND caller = $3", append(args, party.caller)
 			}
 			if _, err := One(ctx, tx, `SELECT count(*), CAST(coalesce(sum(octet_length(answer)), 0) AS bigint) FROM `+k.table+` WHERE `+where, args, &now.keys, &now.bytes); err != nil {
 				return err

@@ -199,7 +199,7 @@ func (w *onceWriting) write(ctx context.Context, f func(context.Context, Tx) ([]
 			return w.answered(ctx, tx)
 		}
 		w.known, w.at = true, now
-		if err := k.admit(ctx, tx, w.key); err != nil {
+		if err := k.admit(ctx, tx, w.key, oldest); err != nil {
 			return err
 		}
 		answer, err := f(ctx, tx)

@@ -261,6 +261,25 @@ func TestOnceExpires(t *testing.T) {
 	})
 }
 
+// Keys that are over count for nobody, also when nothing else forgets them: who had as many
+// as may be has room again.
+func TestOnceSharesExpire(t *testing.T) {
+	on(t, func(t *testing.T, cfg database.Config) {
+		s := openShop(t, cfg, database.KeyLimits{Life: time.Hour, Keys: 4})
+		var ahead time.Duration
+		s.keys.SetClock(func() time.Time { return time.Now().Add(ahead) })
+		for i := range 2 {
+			s.works(placed(fmt.Sprint("old", i)), "tea")
+		}
+		s.fails(placed("more"), "tea", fault.RateLimited, fault.No)
+		ahead = 2 * time.Hour
+		for i := range 2 {
+			s.works(placed(fmt.Sprint("new", i)), "milk")
+		}
+		s.fails(placed("more"), "tea", fault.RateLimited, fault.No)
+	})
+}
+
 // A tenant has its share of keys and of answers, and a caller half of that.
 func TestOnceShares(t *testing.T) {
 	on(t, func(t *testing.T, cfg database.Config) {

@@ -91,11 +91,11 @@ func authorize(cfg *Config) link {
 			if r.missing != nil {
 				return nil, cfg.absent(r.missing)
 			}
-			if r.isOwn() {
-				return next(ctx, r) // which shows what its caller may use, and no more
-			}
-			if r.Who != nil && r.approved == nil {
-				return next(ctx, r) // the door has decided
+			if r.isOwn() || r.Who != nil && r.approved == nil {
+				// Of the edge's own, that shows what its caller may use, and no more. Of others, the
+				// door has decided.
+				r.seen = true
+				return next(ctx, r)
 			}
 			switch err := cfg.Access.Authorize(ctx, r.View); {
 			case errors.Is(err, ErrUnseen):
@@ -103,6 +103,7 @@ func authorize(cfg *Config) link {
 			case err != nil:
 				return nil, err
 			}
+			r.seen = true
 			return next(ctx, r)
 		}
 	}

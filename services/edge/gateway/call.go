@@ -138,6 +138,8 @@ type run struct {
 	ofApproval bool
 	// missing says why there is no target; nil where there is one.
 	missing error
+	// seen says that its caller may know of the target.
+	seen bool
 	// shown is the name that the client said, where a toolset shows another one than the
 	// tool's or prompt's own; empty elsewhere.
 	shown string

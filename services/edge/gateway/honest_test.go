@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,7 +63,7 @@ func (l *honestLedger) onEffect(f func(context.Context, *bus.Conn)) {
 func (l *honestLedger) serve(t *testing.T, url string) {
 	t.Helper()
 	s, conn := service.New("ledger"), bustest.Connect(t, url)
-	for name, tool := range map[string]service.Tool{"plain": {}, "idempotent": {Idempotent: true}, "keeps": {KeepsKeys: true}} {
+	for name, tool := range map[string]service.Tool{"plain": {}, "idempotent": {Idempotent: true}, "keeps": {KeepsKeys: true}, "reads": {ReadOnly: true}} {
 		tool.Name = name
 		service.AddTool(s, tool, func(ctx context.Context, c *service.Call, in struct {
 			Key string `json:"key"`
@@ -210,16 +212,20 @@ var honestFaults = []struct {
 		return left
 	}},
 	{"instance dies", func(w *honestWorld, _ *honestEdge, ctx context.Context) context.Context {
-		var once sync.Once
-		w.ledger.onEffect(func(ctx context.Context, at *bus.Conn) {
-			once.Do(func() {
-				at.Close()
-				w.died = true
-				<-ctx.Done()
-			})
-		})
+		w.ledger.onEffect(dies(&w.died))
 		return ctx
 	}},
+}
+
+// dies has one instance die with its effect made and its answer not given, and says so. The
+// others, which are asked again meanwhile, do not wait for it.
+func dies(died *atomic.Bool) func(context.Context, *bus.Conn) {
+	return func(ctx context.Context, at *bus.Conn) {
+		if died.CompareAndSwap(false, true) {
+			at.Close()
+			<-ctx.Done()
+		}
+	}
 }
 
 func refusedAt(link string, reason fault.Reason) func(*honestWorld, *honestEdge, context.Context) context.Context {
@@ -234,7 +240,7 @@ type honestWorld struct {
 	url    string
 	ledger *honestLedger
 	edges  []*honestEdge
-	died   bool
+	died   atomic.Bool
 	said   map[fault.Executed]int
 }
 
@@ -266,9 +272,8 @@ func (w *honestWorld) call(step int, tool, key string, e *honestEdge, faulty int
 		w.t.Errorf("%s: it ran %d times", at, ran)
 	}
 	e.mend()
-	if w.died {
+	if w.died.Swap(false) {
 		w.ledger.serve(w.t, w.url)
-		w.died = false
 	}
 }
 
@@ -314,26 +319,17 @@ func TestKeptKeysAreAskedForAgain(t *testing.T) {
 	l.serve(t, url)
 	l.serve(t, url)
 	e := newHonestEdge(t, url)
-	dies := func() {
-		var once sync.Once
-		l.onEffect(func(ctx context.Context, at *bus.Conn) {
-			once.Do(func() {
-				at.Close()
-				<-ctx.Done()
-			})
-		})
-	}
 	call := func(tool, key string) (*gateway.Answer, error) {
 		c := toolCall(tool, fmt.Sprintf(`{"key":%q}`, key))
 		c.IdempotencyKey = key
 		return e.gateway.Do(t.Context(), c, nil)
 	}
-	dies()
+	l.onEffect(dies(new(atomic.Bool)))
 	if _, err := call("keeps", "k"); err != nil || l.ran("k") != 1 {
 		t.Fatalf("it ran %d times, and its client is told %v", l.ran("k"), err)
 	}
 	l.serve(t, url)
-	dies()
+	l.onEffect(dies(new(atomic.Bool)))
 	if _, err := call("plain", "p"); err == nil || fault.From(err).Executed != fault.Unknown {
 		t.Errorf("nobody knows what became of a call without kept keys, and its client is told %v", err)
 	}
@@ -379,6 +375,7 @@ func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 		e.refuses(link, nil)
 	}
 	expect("no such tool", "gone", "used plain", used, fault.Unknown)
+	expect("no such tool, a new key", "gone", "new", used, fault.Unknown) // its service may have kept it
 	e.store.Cut()
 	expect("store away", "plain", "used plain", used, fault.Unknown)
 	e.refuses("gate", refusals["gate"])
@@ -387,5 +384,43 @@ func TestRefusalsSayWhatTheKeyDid(t *testing.T) {
 	e.mend()
 	if err := call("plain", "used plain", used); err != nil || l.ran("used") != 1 {
 		t.Errorf("%v, %d effects", err, l.ran("used"))
+	}
+}
+
+// The key of a call does not tell what its caller may not see from what is not there.
+func TestKeysDoNotShowHiddenTools(t *testing.T) {
+	t.Parallel()
+	url := bustest.Server(t)
+	l := &honestLedger{runs: map[string]int{}}
+	l.serve(t, url)
+	e := newHonestEdge(t, url)
+	say := func(tool, key string) *fault.Error {
+		c := toolCall(tool, `{"key":"x"}`)
+		c.IdempotencyKey = key
+		_, err := e.gateway.Do(t.Context(), c, nil)
+		return fault.From(err)
+	}
+	if f := say("plain", "used"); f != nil {
+		t.Fatal(f)
+	}
+	for _, refused := range []map[string]error{
+		{"authorize": gateway.ErrUnseen},
+		{"authorize": gateway.ErrUnseen, "limit": fault.New(fault.RateLimited, "refused")},
+	} {
+		for link, err := range refused {
+			e.refuses(link, err)
+		}
+		for _, key := range []string{"new", "used"} {
+			want := say("absent", key)
+			for _, tool := range []string{"plain", "idempotent", "keeps", "reads"} {
+				if tool == "plain" && key == "used" {
+					continue // the caller's own call of it ran, and it is told so
+				}
+				got := say(tool, key)
+				if got == nil || got.Executed != want.Executed || strings.ReplaceAll(got.Message, tool, "absent") != want.Message {
+					t.Errorf("%s with a key that is %s: %v, and of one that is not there %v", tool, key, got, want)
+				}
+			}
+		}
 	}
 }

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/mcp"
+	"github.com/busbar-mcp/busbar/services/edge/catalogue"
 )
 
 // vouch makes the refusal of a call with an idempotency key speak of the key. Inside the
@@ -22,7 +24,7 @@ func vouch(cfg *Config) link {
 			answer, err := next(ctx, r)
 			if nothingRan(err) {
 				r.unrun = true
-				err = r.ofKey(ctx, cfg.Deduplicator, fault.From(err))
+				err = r.ofKey(ctx, cfg, fault.From(err))
 			}
 			return answer, err
 		}
@@ -37,22 +39,26 @@ func (r *run) hasKey() bool { return r.IdempotencyKey != "" && r.Method == mcp.M
 func (r *run) ranNot(err error) bool { return r.unrun || nothingRan(err) }
 
 // ofKey is the refusal of a call that did not run, with what is known of its key.
-func (r *run) ofKey(ctx context.Context, d Deduplicator, f *fault.Error) error {
-	switch t := r.Target.Tool; {
+func (r *run) ofKey(ctx context.Context, cfg *Config, f *fault.Error) error {
+	v := r.View
+	if !r.seen && (r.missing != nil || errors.Is(cfg.Access.Authorize(ctx, v), ErrUnseen)) {
+		v.Target = catalogue.Target{} // what its caller may not see is not told from what is not there
+	}
+	switch t := v.Target.Tool; {
 	case r.keyRead: // the Deduplicator has spoken of the key already
 		return f
 	case r.Payer == "": // nobody was let in, and nobody's key is meant
 		return f
 	case mcp.CheckIdempotencyKey(r.IdempotencyKey) != nil: // no call was ever let in with it
 		return f
-	case t != nil && !r.Writes(): // it has no effect, whatever ran
+	case t != nil && !v.Writes(): // it has no effect, whatever ran
 		return f
 	case t != nil && t.KeepsKeys && r.Ran.Answered: // its service has looked
 		return f
 	case t != nil && t.KeepsKeys:
 		return speakingOf(f, fault.Unknown)
 	}
-	return speakingOf(f, d.Ran(ctx, r.View))
+	return speakingOf(f, cfg.Deduplicator.Ran(ctx, v))
 }
 
 // speakingOf is a refusal that says what calls with the key did before.
@@ -111,6 +117,8 @@ func (k *Keys) Ran(ctx context.Context, v View) fault.Executed {
 	switch {
 	case err != nil:
 		return fault.Unknown
+	case o == nil && v.Target.Tool == nil:
+		return fault.Unknown // a service that keeps keys may have had the tool
 	case o == nil:
 		return fault.No
 	case sameCall(o, c.same) && (o.Ran || o.Settled()):

@@ -121,6 +121,7 @@ func (c *checker) answers() {
 		if must(call) && !call.OK() && !(call.Kind == history.Keyed && c.killed(c.ServicesKilled, call)) {
 			c.find(Refused, "%s after %v and %d tries: %v", name(call), call.Took().Round(time.Millisecond), len(call.Tries), last.Answer)
 		}
+		c.keyed(call)
 		switch {
 		case call.Kind == history.Stored || call.Kind == history.Told:
 			if call.Last().OK && !c.Kept[call.Key] {
@@ -131,6 +132,25 @@ func (c *checker) answers() {
 			continue // tasks run again when their instance dies
 		}
 		c.effects(call)
+	}
+}
+
+// keyed looks at what is said of a key: once a call with it was answered, or said to have
+// run, no other call with it is "no"; and if all are, nothing ran.
+func (c *checker) keyed(call history.Call) {
+	if call.Kind != history.Keyed && call.Kind != history.Stored {
+		return
+	}
+	ran, never := false, true
+	for _, t := range call.Tries {
+		no := !t.OK && t.Executed == "no"
+		if ran && no && t.Reason != "connection" { // which is the client's own word, of this try
+			c.find(Executed, "%s: an earlier try with its key ran, and then: %v", name(call), t.Answer)
+		}
+		ran, never = ran || t.OK || t.Executed == "yes", never && no
+	}
+	if call.Kind == history.Stored && never && c.Kept[call.Key] {
+		c.find(Executed, "%s: answered %v, and its resource is there", name(call), call.Last().Answer)
 	}
 }
 

@@ -96,6 +96,12 @@ func TestCheck(t *testing.T) {
 		"executed: no, and it ran": {func(r *oracle.Run) {
 			r.Ran, r.Trail = append(r.Ran, ran("b", "9")), append(r.Trail, rows("b", "9")...)
 		}, oracle.Executed},
+		"executed: no of a key that has its answer": {func(r *oracle.Run) {
+			r.Calls[4].Tries = append(r.Calls[4].Tries, history.Try{Answer: no})
+		}, oracle.Executed},
+		"executed: no of a resource that is there": {func(r *oracle.Run) {
+			r.Calls[6].Tries = []history.Try{{Answer: no}}
+		}, oracle.Executed},
 		"executed: yes, and it did not run": {func(r *oracle.Run) {
 			r.Calls[3].Tries[0].Executed = "yes"
 		}, oracle.Executed},
