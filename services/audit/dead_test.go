@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bus/registry"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/database"
@@ -152,11 +153,15 @@ func (w *world) buryBytes(t *testing.T, data []byte, from string) {
 	}
 }
 
-// redeliver asks until the end, as "busbar audit redeliver" does.
+// redeliver asks until the end, as "busbar audit redeliver" does, and deletes what is written, as
+// an edge does.
 func (w *world) redeliver(ctx context.Context) (all audit.Redelivery, requests int, err error) {
 	for p := map[string]string(nil); ; p = map[string]string{"after": all.Next} {
 		var some audit.Redelivery
 		if err := w.ask(ctx, "redeliver", p, &some); err != nil {
+			return all, requests, err
+		}
+		if err := auditlog.DeadOf(w.conn).Forget(ctx, some.Committed); err != nil {
 			return all, requests, err
 		}
 		requests++

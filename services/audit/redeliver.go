@@ -17,6 +17,9 @@ type Redelivery struct {
 	Known   int `json:"known"`
 	// Left are the events that cannot be written; they stay in stream DLQ.
 	Left []LeftEvent `json:"left"`
+	// Committed are the numbers in the stream of the events that the trail has, written now or
+	// before. The edge that asked deletes them there.
+	Committed []uint64 `json:"committed,omitzero"`
 	// Next is the parameter "after" of the next request; empty at the end.
 	Next string `json:"next,omitzero"`
 }
@@ -29,9 +32,10 @@ type LeftEvent struct {
 	Why     string `json:"why"`
 }
 
-// redeliver writes events that were put aside, in the order in which they were, and removes
-// from stream DLQ those that the trail has. An event is removed only once it is committed, and the trail counts
-// an event once: whatever dies meanwhile, redelivering again is right.
+// redeliver writes events that were put aside, in the order in which they were, and answers
+// which of them the trail has. The edge that asked then deletes these from stream DLQ. An event is
+// deleted only after its commit, and the trail takes an event once, so a repeated request is
+// safe wherever the one before it broke off.
 func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, error) {
 	after, err := strconv.ParseUint(p["after"], 10, 64)
 	if p["after"] == "" {
@@ -50,7 +54,7 @@ func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, er
 	}
 	report := Redelivery{Left: []LeftEvent{}}
 	for _, run := range readable(letters) {
-		if err := q.rewrite(ctx, dead, run, &report); err != nil {
+		if err := q.rewrite(ctx, run, &report); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +78,7 @@ func readable(letters []auditlog.Letter) (runs [][]auditlog.Letter) {
 }
 
 // rewrite writes a run of letters; where the database refuses them, each alone.
-func (q *questions) rewrite(ctx context.Context, dead *auditlog.Dead, run []auditlog.Letter, report *Redelivery) error {
+func (q *questions) rewrite(ctx context.Context, run []auditlog.Letter, report *Redelivery) error {
 	leave := func(why error) error {
 		report.Left = append(report.Left, LeftEvent{Message: run[0].Seq, ID: run[0].Event.GetId(), Why: why.Error()})
 		return nil
@@ -91,15 +95,13 @@ func (q *questions) rewrite(ctx context.Context, dead *auditlog.Dead, run []audi
 	case errors.Is(err, trail.ErrRejected) && len(run) == 1:
 		return leave(err)
 	case errors.Is(err, trail.ErrRejected):
-		return errors.Join(q.rewrite(ctx, dead, run[:len(run)/2], report), q.rewrite(ctx, dead, run[len(run)/2:], report))
+		return errors.Join(q.rewrite(ctx, run[:len(run)/2], report), q.rewrite(ctx, run[len(run)/2:], report))
 	case err != nil:
 		return err
 	}
 	report.Written, report.Known = report.Written+added, report.Known+len(run)-added
 	for _, l := range run {
-		if err := dead.Forget(ctx, l.Seq); err != nil {
-			return err
-		}
+		report.Committed = append(report.Committed, l.Seq)
 	}
 	return nil
 }

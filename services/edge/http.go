@@ -13,6 +13,7 @@ import (
 
 	"github.com/sourcegraph/conc/pool"
 
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/probe"
 	"github.com/busbar-mcp/busbar/libs/problem"
@@ -53,7 +54,7 @@ func (e *Edge) Handler(guard door.Guard) http.Handler {
 		mux.Handle(door.ThroughToolset(path), serves)
 	}
 	mux.HandleFunc(sse.MessagesPath, old.Messages)
-	mux.Handle(trail.Path, trail.New(trail.Config{Gateway: e.gateway, Guard: guard, Token: e.cfg.Audit.Token}))
+	mux.Handle(trail.Path, trail.New(trail.Config{Gateway: e.gateway, Guard: guard, Token: e.cfg.Audit.Token, Dead: auditlog.DeadOf(e.conn)}))
 	mux.HandleFunc("GET "+limitsPath, e.limitsLeft(guard))
 	web := rest.New(rest.Config{API: e.api, Guard: guard, Version: e.cfg.Version})
 	mux.HandleFunc("GET "+probe.HealthPath, probe.Health)

@@ -16,6 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	auditv1 "github.com/busbar-mcp/busbar/gen/busbar/audit/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
 	"github.com/busbar-mcp/busbar/libs/bus/logs"
 	"github.com/busbar-mcp/busbar/libs/bus/permission"
@@ -254,6 +258,19 @@ func TestM17DocumentedPermissionsSuffice(t *testing.T) {
 		})
 		if code, body := do(http.MethodGet, "/readyz", ""); code != http.StatusOK || !strings.HasPrefix(body, "ready\nbus: connected\n") {
 			t.Errorf("edge %d: %d %s", i, code, body)
+		}
+		putAside, err := proto.Marshal(&auditv1.AuditEvent{Id: fmt.Sprint("ASIDE", i), Edge: "edge1", Outcome: "ok"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		letter := nats.NewMsg("mcp.dlq.audit")
+		letter.Data = putAside
+		letter.Header.Set("Busbar-Subject", "mcp.audit.edge1")
+		if _, err := connect("audit").JetStream().PublishMsg(ctx, letter); err != nil {
+			t.Fatal(err)
+		}
+		if code, body := do(http.MethodPost, "/audit/redeliver", "", "Busbar-Audit", "0perator"); code != http.StatusOK || !strings.Contains(body, `"written":1`) {
+			t.Errorf("edge %d: redeliver: %d %s", i, code, body)
 		}
 		bustest.Eventually(t, "the trail has what was done", func() bool {
 			code, body := do(http.MethodGet, "/audit/list?limit=100", "", "Busbar-Audit", "0perator")

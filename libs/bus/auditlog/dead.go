@@ -86,8 +86,23 @@ func (d *Dead) Read(ctx context.Context, after uint64) (letters []Letter, more b
 	return letters, more, nil
 }
 
-// Forget removes an event from the stream. One that is not there is no error.
-func (d *Dead) Forget(ctx context.Context, seq uint64) error {
+// Forget removes events from the stream, by their numbers: 500 at most, as Read returns
+// them. One that is not there is not an error. Only a user in the account of the stream
+// may call it, as edges are. JetStream does not delete for another account. The error is
+// a *fault.Error.
+func (d *Dead) Forget(ctx context.Context, seqs []uint64) error {
+	if len(seqs) > maxLetters {
+		return fault.New(fault.Internal, "%d messages of stream %s are to be deleted at once; at most %d are allowed", len(seqs), DeadStream.Name, maxLetters)
+	}
+	for _, seq := range seqs {
+		if err := d.forget(ctx, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dead) forget(ctx context.Context, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, deadTime)
 	defer cancel()
 	msg, err := d.conn.NATS().RequestWithContext(ctx, subject.Delete(DeadStream.Name), fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq))

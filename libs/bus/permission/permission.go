@@ -88,7 +88,7 @@ func of(name, service string, powers []Power) User {
 			"mcp.dlq.audit", "$KV.audit.head.*", "$KV.audit.key.*",
 			"$JS.API.DIRECT.GET.KV_audit", "$JS.API.DIRECT.GET.KV_audit.$KV.audit.head.*", "$JS.API.DIRECT.GET.KV_audit.$KV.audit.key.*",
 			"$JS.API.CONSUMER.MSG.NEXT.AUDIT.audit-v1", "$JS.ACK.AUDIT.audit-v1.>",
-			"$JS.API.DIRECT.GET.DLQ", "$JS.API.STREAM.MSG.DELETE.DLQ",
+			"$JS.API.DIRECT.GET.DLQ",
 		}},
 	}
 	for _, p := range Powers { // in one order, and each once
@@ -134,7 +134,7 @@ func OfEdges() User {
 		Publish: []string{
 			"mcp.call.>", "mcp.to.>", "mcp.audit.*", "mcp.ctl.>", "mcp.reply.client.>", "mcp.reply.edge.>", "mcp.reply.gateway.>", "mcp.evt.>", "mcp.task.*",
 			"$KV.sessions.>", "$KV.streams.>", "$KV.tasks.>", "$KV.keys.>", "$KV.names.>", "$KV.definitions.seen.*", "$KV.access.used.*", "$KV.approvals.>", "$KV.outcomes.>", "$KV.audit.digests", "$KV.limits.edges",
-			"$JS.API.INFO", "$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.PURGE.KV_registry", "$JS.API.STREAM.PURGE.KV_catalogue", "$JS.API.STREAM.PURGE.KV_tasks", "$JS.API.STREAM.MSG.GET.*", "$JS.API.STREAM.LEADER.STEPDOWN.*", "$JS.API.DIRECT.GET.>",
+			"$JS.API.INFO", "$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.PURGE.KV_registry", "$JS.API.STREAM.PURGE.KV_catalogue", "$JS.API.STREAM.PURGE.KV_tasks", "$JS.API.STREAM.MSG.GET.*", "$JS.API.STREAM.MSG.DELETE.DLQ", "$JS.API.STREAM.LEADER.STEPDOWN.*", "$JS.API.DIRECT.GET.>",
 			"$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.CONSUMER.DELETE.>",
 		},
 		Subscribe: []string{

@@ -6,6 +6,7 @@ package trail
 
 import (
 	"cmp"
+	"context"
 	"net"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -40,6 +42,9 @@ type Config struct {
 	Guard   door.Guard
 	// Token admits who shows it in Header to the whole trail. Empty: nobody.
 	Token token.Token
+	// Dead is where events are that were put aside. It loses those that the audit service
+	// has written.
+	Dead *auditlog.Dead
 }
 
 // redeliver is the question that changes something: it writes what was put aside.
@@ -96,7 +101,25 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return answer.Result.GetJson(), nil
+	body := answer.Result.GetJson()
+	if c.Name == redeliver {
+		err = h.forget(r.Context(), body)
+	}
+	return body, err
+}
+
+// forget deletes the events from stream DLQ that the trail has by the answer to redeliver.
+func (h *Handler) forget(ctx context.Context, body []byte) error {
+	var trail struct {
+		Committed []uint64 `json:"committed"`
+	}
+	if err := json.Unmarshal(body, &trail); err != nil {
+		return fault.New(fault.Internal, "the answer of the audit service is malformed").Ran(fault.Unknown).Because(err)
+	}
+	if err := h.cfg.Dead.Forget(ctx, trail.Committed); err != nil {
+		return fault.New(fault.Unavailable, "the events are in the trail, but could not all be deleted from stream DLQ; repeat the command").Ran(fault.Yes).Because(err)
+	}
+	return nil
 }
 
 // Operator reports whether a request is by who runs the edge: from its own machine,

@@ -2,15 +2,18 @@ package trail_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	busv1 "github.com/busbar-mcp/busbar/gen/busbar/bus/v1"
 	"github.com/busbar-mcp/busbar/libs/bus"
+	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/bus/edges"
 	"github.com/busbar-mcp/busbar/libs/bustest"
 	"github.com/busbar-mcp/busbar/libs/fault"
@@ -68,7 +71,7 @@ func TestReader(t *testing.T) {
 	var trails recorder
 	recorded := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Auditor: &trails, Logger: bustest.Logger(t)})
 	other := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Logger: bustest.Logger(t)})
-	local := trail.New(trail.Config{Gateway: recorded, Guard: door.Guard{Loopback: true}, Token: "t0ken"})
+	local := trail.New(trail.Config{Gateway: recorded, Guard: door.Guard{Loopback: true}, Token: "t0ken", Dead: auditlog.DeadOf(conn)})
 	open := func(reads bool, p gateway.Principal, err error) *trail.Handler {
 		g := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Authenticator: somebody{p, err}, Access: reading{reads: reads}, Logger: bustest.Logger(t)})
 		return trail.New(trail.Config{Gateway: g})
@@ -89,9 +92,24 @@ func TestReader(t *testing.T) {
 	if code, body := get(local, "/audit/list", nil); code != http.StatusServiceUnavailable || !strings.Contains(body, "no audit service") {
 		t.Errorf("without a service: %d %s", code, body)
 	}
+	dead, err := conn.JetStream().CreateStream(t.Context(), auditlog.DeadStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := conn.JetStream().Publish(t.Context(), "mcp.dlq.audit", []byte("event")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var committed atomic.Pointer[string]
+	answer := func(text string) { committed.Store(&text) }
+	answer(`{"written":2,"committed":[1,3]}`)
 	server, err := bus.Serve(t.Context(), bustest.Connect(t, url), bus.ServerConfig{Service: gateway.AuditService, Handler: func(_ context.Context, r *busv1.Request, _ *bus.Responder) (proto.Message, error) {
 		if r.Method != bus.AuditQuery {
 			return nil, fault.New(fault.MethodNotFound, "no")
+		}
+		if r.Name == "redeliver" {
+			return &busv1.Result{Json: []byte(*committed.Load())}, nil
 		}
 		return &busv1.Result{Json: []byte(`["` + r.Name + `",` + string(r.Arguments) + `]`)}, nil
 	}})
@@ -137,6 +155,29 @@ func TestReader(t *testing.T) {
 			if code, body := get(open(true, reader, nil), "/audit/"+name, nil); code != http.StatusOK || body != `["`+name+`",{"tenant":"`+want+`"}]`+"\n" {
 				t.Errorf("%d %s", code, body)
 			}
+		}
+	}
+	left := func() string {
+		info, err := dead.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(info.State.Msgs, info.State.FirstSeq)
+	}
+	if got := left(); got != "1 2" {
+		t.Errorf("after two of three events are written, messages and the first: %s; want the second alone", got)
+	}
+	again := trail.New(trail.Config{Gateway: other, Guard: door.Guard{Loopback: true}, Token: "t0ken", Dead: auditlog.DeadOf(conn)})
+	for text, want := range map[string]int{
+		`{"written":0,"known":2,"committed":[1,3]}`: http.StatusOK, // deleted by another command meanwhile
+		`{"written":0}`: http.StatusOK,
+		`{"committed":[2` + strings.Repeat(",2", 500) + `]}`: http.StatusServiceUnavailable,
+		`{"committed":["2"]}`:                                http.StatusInternalServerError,
+		`["2"]`:                                              http.StatusInternalServerError,
+	} {
+		answer(text)
+		if code, body := get(again, "/audit/redeliver", post); code != want || left() != "1 2" {
+			t.Errorf("%.40s: %d %s; left %s", text, code, body, left())
 		}
 	}
 	full := gateway.New(gateway.Config{Caller: caller, Catalogue: live, Limiter: gateway.NewInFlight(0), Logger: bustest.Logger(t)})
