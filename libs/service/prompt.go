@@ -99,7 +99,7 @@ func (s *Service) prompt(ctx context.Context, call *Call, name string) (*prompt,
 	find := func() *prompt { return s.prompts[name] }
 	p := look(s, find)
 	if p == nil && s.refresh != nil && (own == nil || call.Tenant() == "") {
-		err := s.refresh.now(ctx, s)
+		err := s.refresh.ask(ctx)
 		if p = look(s, find); p == nil && err != nil {
 			var f *fault.Error
 			if !errors.As(err, &f) {

@@ -12,11 +12,11 @@ import (
 // Refresh keeps the instances of a service in step where what they offer lies in
 // a database that they share. f reads it and changes the service; it runs when an
 // instance starts, when one says Changed, when the bus is back, and every so often,
-// for what was not heard. One call of f runs at a time, for at most 10 s. Its error
-// is logged, the service goes on as it was, and f is tried again after half a second, then
-// ever more rarely. Call it before the service starts.
+// for what was not heard. One call of f runs at a time, for at most 10 s. If it fails, the
+// service goes on as it was, and f is tried again after half a second, then ever more
+// rarely; the first error of several is logged. Call it before the service starts.
 func (s *Service) Refresh(every time.Duration, f func(context.Context) error) {
-	s.refresh = &refresh{every: every, run: f}
+	s.refresh = &refresh{every: every, run: f, due: make(chan struct{}, 1)}
 	s.Go(func(ctx context.Context, conn *bus.Conn) error { return s.refresh.loop(ctx, s, conn) })
 }
 
@@ -42,32 +42,87 @@ const (
 type refresh struct {
 	every time.Duration
 	run   func(context.Context) error
-	mu    sync.Mutex
+	// due holds a value if a refresh has to begin. One that has not begun serves everybody
+	// who wants one.
+	due chan struct{}
+
+	running sync.Mutex // held during run
+
+	mu sync.Mutex
+	// asked is the refresh that callers of ask wait for: the next that begins. It is nil if
+	// nobody waits.
+	asked *refreshed
+	// failed is the error of the last refresh, and failedAt when it ended.
+	failed   error
+	failedAt time.Time
 }
 
-// now refreshes and returns when that is done.
-func (r *refresh) now(ctx context.Context, s *Service) error {
+// refreshed is a refresh that callers wait for: err is set before done is closed.
+type refreshed struct {
+	done chan struct{}
+	err  error
+}
+
+// want makes a refresh begin soon.
+func (r *refresh) want() {
+	select {
+	case r.due <- struct{}{}:
+	default:
+	}
+}
+
+// ask waits for a refresh that begins after the call of ask, and returns its error. Callers
+// share refreshes, so any number of them cause one after the other. For firstRetry after a
+// refresh that failed, ask returns that error at once.
+func (r *refresh) ask(ctx context.Context) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	if r.failed != nil && time.Since(r.failedAt) < firstRetry {
+		defer r.mu.Unlock()
+		return r.failed
+	}
+	if r.asked == nil {
+		r.asked = &refreshed{done: make(chan struct{})}
+	}
+	next := r.asked
+	r.mu.Unlock()
+	r.want()
+	select {
+	case <-next.done:
+		return next.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// now refreshes, and answers everybody who asked before it began.
+func (r *refresh) now(ctx context.Context, s *Service) error {
+	r.running.Lock()
+	defer r.running.Unlock()
+	r.mu.Lock()
+	asked := r.asked
+	r.asked = nil
+	r.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
 	err := r.run(bounded)
-	if err != nil && ctx.Err() == nil {
+	r.mu.Lock()
+	before := r.failed
+	r.failed, r.failedAt = err, time.Now()
+	r.mu.Unlock()
+	if err != nil && before == nil && ctx.Err() == nil {
 		s.Logger().Error("the service goes on with what it had: it could not be refreshed", "service", s.name, "error", err)
+	}
+	if asked != nil {
+		asked.err = err
+		close(asked.done)
 	}
 	return err
 }
 
 // loop follows what other instances say.
 func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
-	due := make(chan struct{}, 1)
-	due <- struct{}{}
-	unhook, err := conn.OnChanged(ctx, s.name, func() {
-		select {
-		case due <- struct{}{}:
-		default: // one that has not begun will see this change too
-		}
-	})
+	r.want()
+	unhook, err := conn.OnChanged(ctx, s.name, r.want)
 	if err != nil {
 		return err
 	}
@@ -77,7 +132,7 @@ func (r *refresh) loop(ctx context.Context, s *Service, conn *bus.Conn) error {
 		// Instances that started together need not come together.
 		timer := time.NewTimer(time.Duration(float64(next) * (0.8 + 0.4*rand.Float64())))
 		select {
-		case <-due:
+		case <-r.due:
 			retry = firstRetry // there is something to read
 		case <-timer.C:
 		case <-ctx.Done():

@@ -101,7 +101,7 @@ func TestRefreshAgain(t *testing.T) {
 	}
 	try("the refresh at the start")
 	c.fails(prompt("made"), fault.Unavailable)
-	try("the refresh of who asks")
+	try("the refresh that follows, since that one failed")
 	for range 2 {
 		try("another refresh, for that one failed")
 	}

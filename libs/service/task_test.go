@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,23 @@ func TestTaskToolAddedWhileRunning(t *testing.T) {
 	}
 	if f := task.Error(becomes(t, tasks, rec.Request.Id, busv1.TaskStatus_TASK_STATUS_FAILED)); f.Reason != fault.UnknownTool {
 		t.Errorf("failed as %v", f)
+	}
+}
+
+// A handler that ends its goroutine, as t.Fatal does, fails its task at once.
+func TestTaskEndedByGoexit(t *testing.T) {
+	t.Parallel()
+	s := quiet(t, "svc")
+	service.AddTool(s, service.Tool{Name: "leaves", Task: service.TaskRequired}, func(context.Context, *service.Call, struct{}) (string, error) {
+		runtime.Goexit()
+		return "", nil
+	})
+	c := run(t, s)
+	for range 3 {
+		tasks, id := c.begin(from(takesTasks, "leaves"))
+		if f := task.Error(becomes(t, tasks, id, busv1.TaskStatus_TASK_STATUS_FAILED)); f.Reason != fault.Internal || f.Executed != fault.Unknown {
+			t.Errorf("failed as %v, executed %s", f, f.Executed)
+		}
 	}
 }
 

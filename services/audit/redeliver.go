@@ -55,6 +55,9 @@ func (q *questions) redeliver(ctx context.Context, p map[string]string) (any, er
 	report := Redelivery{Left: []LeftEvent{}}
 	for _, run := range readable(letters) {
 		if err := q.rewrite(ctx, run, &report); err != nil {
+			if report.Written > 0 { // runs before this one are committed
+				return nil, fault.From(err).Ran(fault.Yes)
+			}
 			return nil, err
 		}
 	}

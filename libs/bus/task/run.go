@@ -53,8 +53,10 @@ func (r *run) carryOut() {
 	req.DeadlineUnixNano = uint64(deadline.UnixNano())
 	ended := make(chan outcome, 1) // the handler may be left behind
 	go func() {
-		body, err := w.server.Run(ctx, req, func(ctx context.Context) (proto.Message, error) { return w.handler(ctx, req, r.say) })
-		ended <- outcome{body, err}
+		// A handler that calls runtime.Goexit ends this goroutine.
+		out := outcome{err: fault.New(fault.Internal, "the handler of the task ended without a result; report this to the operator of service %s", w.service).Ran(fault.Unknown)}
+		defer func() { ended <- out }()
+		out.body, out.err = w.server.Run(ctx, req, func(ctx context.Context) (proto.Message, error) { return w.handler(ctx, req, r.say) })
 	}()
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()

@@ -96,7 +96,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	c.Who = func() (gateway.Principal, error) { return by.reader, refused }
 	answer, err := h.cfg.Gateway.Do(r.Context(), c, nil)
 	if fault.Is(err, fault.Unavailable) {
-		return nil, fault.New(fault.Unavailable, "no audit service runs on this bus, or the bus is away; start one with \"busbar audit serve\"").Because(err)
+		f := fault.From(err)
+		return nil, fault.New(fault.Unavailable, "the audit trail does not answer: %s; if no audit service runs, start one with \"busbar audit serve\"", f.Message).Ran(f.Executed).Because(err)
 	}
 	if err != nil {
 		return nil, err
