@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// runTime bounds all of it, with the first build of the images on two processors.
-	runTime = 25 * time.Minute
+	// runTime bounds all of it, with the first build of the images on processors that others use too.
+	runTime = time.Hour
 	// waitTime bounds each wait for something that has to happen, far beyond a slow disk.
 	waitTime = 3 * time.Minute
 	askEvery = 200 * time.Millisecond

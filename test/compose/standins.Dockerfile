@@ -29,6 +29,7 @@ STOPSIGNAL SIGKILL
 ENTRYPOINT ["sh", "-c", "exec sleep infinity"]
 
 FROM $BASE AS golang
-ENV PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin GOTOOLCHAIN=local GOPROXY=file:///modules GOSUMDB=off
+# As in the published image: modules land in the cache that deploy/Dockerfile mounts, not in each image.
+ENV GOPATH=/go PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin GOTOOLCHAIN=local GOPROXY=file:///modules GOSUMDB=off
 COPY --from=go . /usr/local/go
 COPY --from=modules . /modules

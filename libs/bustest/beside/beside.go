@@ -55,6 +55,12 @@ type Holding struct {
 	Stream string
 }
 
+// Reloading gives a server of a cluster another configuration.
+type Reloading struct {
+	ID   int
+	Conf string
+}
+
 // process is there while a server runs, so that a test's end leaves nothing.
 var process struct {
 	mu      sync.Mutex
@@ -85,6 +91,12 @@ func Start(c Config, log io.Writer) (*Server, error) {
 // Stop ends the server, with what it has on the disk.
 func (s *Server) Stop() error {
 	return errors.Join(s.client.Call("Servers.Stop", s.ID, nil), leave())
+}
+
+// Reload has the server, one that Conf alone describes, take another configuration while it
+// runs, as for the signal HUP.
+func (s *Server) Reload(conf string) error {
+	return s.client.Call("Servers.Reload", Reloading{s.ID, conf}, nil)
 }
 
 // State asks the server for its state.

@@ -73,8 +73,8 @@ func product(c beside.Config) (*one, string, error) {
 // described is a server of a cluster, as its configuration describes it. It waits for
 // the others, at the address that it was given.
 func described(c beside.Config) (*one, string, error) {
-	o := &server.Options{NoSigs: true, NoLog: true, MaxPayload: 1 << 20, DisableShortFirstPing: true}
-	if err := o.ProcessConfigString(c.Conf); err != nil {
+	o, err := options(c.Conf)
+	if err != nil {
 		return nil, "", err
 	}
 	s, err := server.NewServer(o)
@@ -83,6 +83,24 @@ func described(c beside.Config) (*one, string, error) {
 	}
 	go s.Start()
 	return &one{s, func() { s.Shutdown(); s.WaitForShutdown() }}, "", nil
+}
+
+func options(conf string) (*server.Options, error) {
+	o := &server.Options{NoSigs: true, NoLog: true, MaxPayload: 1 << 20, DisableShortFirstPing: true}
+	return o, o.ProcessConfigString(conf)
+}
+
+// Reload has a described server take another configuration while it runs.
+func (s *Servers) Reload(c beside.Reloading, _ *bool) error {
+	one, err := s.find(c.ID)
+	if err != nil {
+		return err
+	}
+	o, err := options(c.Conf)
+	if err != nil {
+		return err
+	}
+	return one.ReloadOptions(o)
 }
 
 // Stop ends a server.

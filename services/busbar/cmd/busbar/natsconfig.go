@@ -71,7 +71,7 @@ func (c *natsConfigCommand) Run(out io.Writer) error {
 		return err
 	}
 	dir := secret.Dir(c.Dir)
-	fmt.Fprintf(os.Stderr, "The secrets are in %s. Have the NATS server load what was printed (nats-server --signal reload), and start each program with its own:\n"+
+	fmt.Fprintf(os.Stderr, "The secrets are in %s. Have the NATS server load what was printed (nats-server --signal reload, twice after a service was added), and start each program with its own:\n"+
 		"  busbar edge --nats-nkey %s\n", c.Dir, dir.Path(permission.Edge))
 	for _, u := range users {
 		fmt.Fprintf(os.Stderr, "  service %s: --nats-nkey %s\n", u.Name, dir.Path(u.Name))
