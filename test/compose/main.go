@@ -105,6 +105,9 @@ func (p *project) try(ctx context.Context, f fleet) (err error) {
 		return err
 	}
 	out, err := p.me(ctx, "audit", "verify")
+	if err == nil && strings.Contains(out, "empty") {
+		err = fmt.Errorf("audit verify does not see the call of \"me\": %s", out)
+	}
 	if err == nil {
 		said("%s: audit verify: %s", f.profile, strings.TrimSpace(out))
 	}
@@ -123,7 +126,7 @@ func (p *project) well(ctx context.Context, f fleet) error {
 	return err
 }
 
-// known makes an API key and calls with it.
+// known makes an API key and calls with it, with an effect, so that its tenant has a trail.
 func (p *project) known(ctx context.Context) error {
 	out, err := p.operator(ctx, "key", "create", "compose", "--principal", "me")
 	if err != nil {
@@ -135,6 +138,10 @@ func (p *project) known(ctx context.Context) error {
 	if err == nil && !strings.Contains(out, "me") {
 		err = fmt.Errorf("the caller with the key of \"me\" is %s", out)
 	}
+	if err != nil {
+		return err
+	}
+	_, err = p.me(ctx, "call", "create_resource", `{"uri":"compose:me","mimeType":"text/plain","text":"mine"}`)
 	return err
 }
 
