@@ -308,6 +308,10 @@ func TestResources(t *testing.T) {
 	if c, err := b.Read("workspace://main/a%20b.md"); err != nil || c[0].Text != "# ü" || !strings.HasPrefix(c[0].MIMEType, "text/markdown") {
 		t.Errorf("%+v %v", c, err)
 	}
+	put(t, dir, map[string]string{"src/main.rs": "fn main() {}"})
+	if c, err := b.Read("workspace://main/src/main.rs"); err != nil || c[0].MIMEType != "text/x-rust" {
+		t.Errorf("%+v %v", c, err)
+	}
 	if c, err := b.Read("workspace://main/bin"); err != nil || string(c[0].Blob) != "\x00" {
 		t.Errorf("%+v %v", c, err)
 	}

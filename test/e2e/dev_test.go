@@ -58,6 +58,26 @@ func TestMetricsOfPrograms(t *testing.T) {
 	}
 }
 
+// TestShortPolicyWarnsOnce starts with a policy that grants services nothing: one line says
+// where to look.
+func TestShortPolicyWarnsOnce(t *testing.T) {
+	t.Parallel()
+	policy := filepath.Join(t.TempDir(), "access.yaml")
+	if err := os.WriteFile(policy, []byte("roles: {all: {allow: ['*']}}\nanonymous: [all]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := startDev(t, "--access", policy)
+	bustest.Eventually(t, "it warns", func() bool { return strings.Contains(p.stderr.String(), "WARN") })
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(bustest.Patience); code != 0 {
+		t.Errorf("exited with %d", code)
+	}
+	out := p.stderr.String()
+	if n := strings.Count(out, "level=WARN"); n != 1 || !strings.Contains(out, "busbar services --access FILE") {
+		t.Errorf("%d warnings, want one that says where to look:\n%s", n, out)
+	}
+}
+
 // TestDevTwice starts a second process on the data directory of the first.
 func TestDevTwice(t *testing.T) {
 	t.Parallel()

@@ -73,6 +73,9 @@ func TestSomebodyElseApproves(t *testing.T) {
 		if !strings.Contains(string(refused.Data), `"approver":"others"`) || !strings.HasPrefix(refused.Message, "another person than its caller") {
 			t.Errorf("the caller is told %q, %s", refused.Message, refused.Data)
 		}
+		if !strings.Contains(refused.Next, "ask somebody who approves") {
+			t.Errorf("a caller that cannot approve is sent on with %q", refused.Next)
+		}
 		return heldID(t, refused)
 	}
 	waits := func(who string) (n int) {

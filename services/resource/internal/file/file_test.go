@@ -58,6 +58,12 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %+v %v", uri, c, err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "main.rs"), []byte("fn main() {}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := files.Read(t.Context(), at+"/main.rs"); err != nil || c.MIMEType != "text/x-rust" {
+		t.Errorf("%+v %v", c, err)
+	}
 	if c, err := files.Read(t.Context(), at+"/b.bin"); err != nil || !bytes.Equal(c.Blob, []byte{0, 255}) {
 		t.Errorf("%+v %v", c, err)
 	}
