@@ -211,12 +211,12 @@ func TestMistakesOfCallers(t *testing.T) {
 	message := func(m string) string { return `{"maxTokens":1,"messages":[` + m + `]}` }
 	for params, want := range map[string]string{
 		`{}`:             "params.messages is missing",
-		`{"messages":5}`: "params/messages",
+		`{"messages":5}`: "params.messages has",
 		`{"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:                                                         "params.maxTokens must be at least 1",
 		message(`{"role":"system","content":{"type":"text","text":"x"}}`):                                                             "params.messages[0].role",
 		message(`{"role":"user","content":[]}`):                                                                                       "params.messages[0].content is empty",
 		message(`{"role":"user","content":{"type":"video"}}`):                                                                         "params.messages[0].content[0] has a type",
-		message(`{"role":"user","content":{"type":"image","data":"!!","mimeType":"image/png"}}`):                                      "params/messages/0/content",
+		message(`{"role":"user","content":{"type":"image","data":"!!","mimeType":"image/png"}}`):                                      "params.messages[0].content.data has",
 		message(`{"role":"user","content":{"type":"image","mimeType":"image/png"}}`):                                                  "needs data",
 		message(`{"role":"user","content":{"type":"audio","data":"aW1n","mimeType":"audio/midi"}}`):                                   "takes no audio/midi",
 		message(`{"role":"user","content":{"type":"tool_use","id":"1","name":"x","input":{}}}`):                                       "which only the assistant makes",
@@ -224,10 +224,10 @@ func TestMistakesOfCallers(t *testing.T) {
 		message(`{"role":"user","content":[{"type":"tool_result","toolUseId":"1","content":[]},{"type":"text","text":"x"}]}`):         "may hold nothing else",
 		message(`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"image","data":"aW1n"}]}}`):        "takes no image in results of tools",
 		`{"maxTokens":1,"temperature":-1,"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:                          "params.temperature",
-		`{"maxTokens":1,"toolChoice":{"mode":"required"},"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:          "params.tools is empty",
+		`{"maxTokens":1,"toolChoice":{"mode":"required"},"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:          "params.toolChoice.mode is required, but",
 		`{"maxTokens":1,"toolChoice":{"mode":"maybe"},"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:             "auto, required or none",
 		`{"maxTokens":1,"tools":[{"name":"x","inputSchema":true}],"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`: "params.tools[0] needs",
-		fmt.Sprintf(`{"maxTokens":1e99,"messages":[{"role":"user","content":{"type":"text","text":"%s"}}]}`, strings.Repeat("x", 10)): "params/maxTokens",
+		fmt.Sprintf(`{"maxTokens":1e99,"messages":[{"role":"user","content":{"type":"text","text":"%s"}}]}`, strings.Repeat("x", 10)): "params.maxTokens has",
 		`{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":"x"}}],"maxTokens":2}`:                             "messages and maxTokens",
 	} {
 		if got, err := s.sample(params, 10*time.Second); err == nil || err.Reason != fault.InvalidParams || err.Executed != fault.No || !strings.Contains(err.Message, want) {

@@ -90,7 +90,7 @@ func TestApproval(t *testing.T) {
 			if code, out, said := busbar(t, nil, "approve", held[0], "--yes", "--url", url); code != 0 || out != `{"runs":1}`+"\n" {
 				t.Errorf("agreed, with exit %d: %q, %q", code, out, said)
 			}
-			if code, _, said := busbar(t, nil, "approve", held[0], "--yes", "--url", url); code != 3 || !strings.Contains(said, "unknown_approval") {
+			if code, _, said := busbar(t, nil, "approve", held[0], "--yes", "--url", url); code != 4 || !strings.Contains(said, "unknown_approval") {
 				t.Errorf("agreed again, with exit %d: %q", code, said)
 			}
 			if code, _, said := busbar(t, nil, "approve", held[1], "--deny", "--url", url); code != 0 || !strings.HasSuffix(said, "denied: approved will not run\n") {

@@ -27,6 +27,8 @@ func TestAccessOfTheFleet(t *testing.T) {
 		}
 	}
 	_, dev := startDev(t, "--access", file, "--without", "workspace")
+	start(t, "hello", "--nats", dev.nats) // the example of a service of one's own
+	awaitInstances(t, dev.nats, "hello", 1)
 	r, err := http.Get(strings.TrimSuffix(dev.mcp, "/mcp") + "/readyz")
 	if err != nil {
 		t.Fatal(err)

@@ -97,13 +97,14 @@ func authorize(cfg *Config) link {
 				r.seen = true
 				return next(ctx, r)
 			}
-			switch err := cfg.Access.Authorize(ctx, r.View); {
-			case errors.Is(err, ErrUnseen):
+			err := cfg.Access.Authorize(ctx, r.View)
+			if errors.Is(err, ErrUnseen) {
 				return nil, cfg.absent(unknown(r))
-			case err != nil:
-				return nil, err
 			}
 			r.seen = true
+			if err != nil {
+				return nil, err
+			}
 			return next(ctx, r)
 		}
 	}

@@ -40,17 +40,19 @@ func (r *run) ranNot(err error) bool { return r.unrun || nothingRan(err) }
 
 // ofKey is the refusal of a call that did not run, with what is known of its key.
 func (r *run) ofKey(ctx context.Context, cfg *Config, f *fault.Error) error {
-	v := r.View
-	if !r.seen && (r.missing != nil || errors.Is(cfg.Access.Authorize(ctx, v), ErrUnseen)) {
-		v.Target = catalogue.Target{} // what its caller may not see is not told from what is not there
-	}
-	switch t := v.Target.Tool; {
+	switch {
 	case r.keyRead: // the Deduplicator has spoken of the key already
 		return f
 	case r.Payer == "": // nobody was let in, and nobody's key is meant
 		return f
 	case mcp.CheckIdempotencyKey(r.IdempotencyKey) != nil: // no call was ever let in with it
 		return f
+	}
+	v := r.View
+	if !r.seen && (r.missing != nil || errors.Is(cfg.Access.Authorize(ctx, v), ErrUnseen)) {
+		v.Target = catalogue.Target{} // what its caller may not see is not told from what is not there
+	}
+	switch t := v.Target.Tool; {
 	case t != nil && !v.Writes(): // it has no effect, whatever ran
 		return f
 	case t != nil && t.KeepsKeys && r.Ran.Answered: // its service has looked

@@ -96,7 +96,7 @@ func TestApprove(t *testing.T) {
 		o := ApproveOptions{Options: w.options(), ID: w.hold(t, "disk"), Yes: true}
 		runApprove(t, o, nil)
 		got := w.constant(runApprove(t, o, nil))
-		got.check(t, ExitRefused, "", "error: no such approval, or it is over\n  reason: unknown_approval\n  next: see `busbar approve` for what waits\n")
+		got.check(t, ExitTransport, "", "error: no such approval, or it is over\n  reason: unknown_approval\n  next: see `busbar approve` for what waits\n")
 	})
 	t.Run("no id", func(t *testing.T) {
 		t.Parallel()

@@ -212,15 +212,15 @@ func TestMistakesOfClients(t *testing.T) {
 	c := compile(t, of(`{{#each l}}{{#each l}}{{#each l}}{{s}}{{/each}}{{/each}}{{/each}}`, required...))
 	many := strings.Repeat("x\n", 1001)
 	for says, given := range map[string]arguments{
-		"params.arguments.r is required":                              {},
-		"params.arguments.other is not an argument of prompt p":       {"r": "", "other": "x"},
-		"params.arguments.n must be an integer":                       {"r": "", "n": "1.5"},
-		"params.arguments.f must be a number":                         {"r": "", "f": "0x10"},
-		"params.arguments.b must be true or false":                    {"r": "", "b": "yes"},
-		"params.arguments.e must be one of red, green":                {"r": "", "e": "Red"},
-		"params.arguments.l must have at most 1000 items":             {"r": "", "l": many},
-		"with these params.arguments the prompt is longer than":       {"r": "", "l": "a,b,c,d,e,f,g,h", "s": strings.Repeat("x", 600)},
-		"with these params.arguments the prompt is longer than 256 K": {"r": "", "l": strings.Repeat("x\n", 1000)},
+		"params.arguments.r is required":                        {},
+		"params.arguments.other is not an argument of prompt p": {"r": "", "other": "x"},
+		"params.arguments.n must be an integer":                 {"r": "", "n": "1.5"},
+		"params.arguments.f must be a number":                   {"r": "", "f": "0x10"},
+		"params.arguments.b must be true or false":              {"r": "", "b": "yes"},
+		"params.arguments.e must be one of red, green":          {"r": "", "e": "Red"},
+		"params.arguments.l must have at most 1000 items":       {"r": "", "l": many},
+		"with these arguments the prompt is longer than":        {"r": "", "l": "a,b,c,d,e,f,g,h", "s": strings.Repeat("x", 600)},
+		"with these arguments the prompt is longer than 256 K":  {"r": "", "l": strings.Repeat("x\n", 1000)},
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()
