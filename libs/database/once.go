@@ -54,14 +54,14 @@ func KeyOf(call Call, in any) (Key, error) {
 		return Key{}, err
 	}
 	digest := sha256.Sum256(append([]byte(call.Tool()+"\n"), arguments...))
-	return Key{Tenant: column(call.Tenant()), Caller: column(call.Principal()), Key: call.IdempotencyKey(), Digest: digest[:], Replayed: call.Replayed}, nil
+	return Key{Tenant: column(call.Tenant(), maxKeyName), Caller: column(call.Principal(), maxKeyName), Key: call.IdempotencyKey(), Digest: digest[:], Replayed: call.Replayed}, nil
 }
 
-// column is a name as every database takes it: itself, or a digest of one that is too long
-// or no text. No name that is kept as it is looks like a digest.
-func column(name string) string {
+// column is a text as every database takes it: itself, or a digest of one that is longer than
+// most bytes or is not text. No text that is kept as it is looks like a digest.
+func column(name string, most int) string {
 	const mark = "\x7f"
-	if len(name) <= maxKeyName && utf8.ValidString(name) && !strings.ContainsAny(name, "\x00"+mark) {
+	if len(name) <= most && utf8.ValidString(name) && !strings.ContainsAny(name, "\x00"+mark) {
 		return name
 	}
 	digest := sha256.Sum256([]byte(name))
@@ -106,6 +106,7 @@ func WriteOnce[Out any](ctx context.Context, k *Keys, key Key, f func(context.Co
 	if len(key.Key) > maxKeyText || len(key.Caller) > maxKeyName || len(key.Tenant) > maxKeyName {
 		return none, fault.New(fault.InvalidParams, "an idempotency key has at most %d bytes, the names of its caller and tenant at most %d each", maxKeyText, maxKeyName)
 	}
+	key.Key = column(key.Key, maxKeyText)
 	w := &onceWriting{keys: k, key: key}
 	err := w.settled(ctx, func(ctx context.Context, tx Tx) (answer []byte, err error) {
 		if out, err = f(ctx, tx); err != nil {

@@ -118,7 +118,7 @@ func TestReadme(t *testing.T) {
 		"bin/busbar tools":                     `"wordCount":4`,
 		"curl -s http://127.0.0.1:8000/mcp":    `"resultType":"complete"`,
 		"curl -s http://127.0.0.1:8000/tools/": `"is_error":false`,
-		"echo '{":                              `"isError":false`,
+		"echo '{":                              `"is_error":false`,
 		"bin/busbar audit ls":                  "analyzeText",
 		"bin/busbar call greet":                `{"greeting":"Hello, bus!"}`,
 	}

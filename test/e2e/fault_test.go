@@ -41,7 +41,7 @@ func TestTextRestarts(t *testing.T) {
 		fine []string
 	}{
 		// What runs when a process is killed is lost, and says so.
-		{"killed", syscall.SIGKILL, []string{"unavailable/no", "peer_lost/unknown", "unknown_tool/no"}},
+		{"killed", syscall.SIGKILL, []string{"unavailable/no", "unavailable/unknown", "peer_lost/unknown", "unknown_tool/no"}},
 		// A service that is asked to stop finishes what it has; later calls find
 		// nobody.
 		{"stopped", syscall.SIGTERM, []string{"unavailable/no", "unknown_tool/no"}},

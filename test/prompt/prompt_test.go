@@ -68,7 +68,7 @@ func TestArguments(t *testing.T) {
 			"params.arguments.code is required":                {"language": "go"},
 			"params.arguments.focus must be one of everything": {"code": "x", "focus": "beauty"},
 			"params.arguments.extra is not an argument":        {"code": "x", "extra": "x"},
-			"params.arguments the prompt is longer than":       {"code": strings.Repeat("x", 300<<10)},
+			"with these arguments the prompt is longer than":   {"code": strings.Repeat("x", 300<<10)},
 		} {
 			_, err := c.get(t, "code_review", given)
 			if wire := refused(t, err, -32602); !strings.Contains(wire.Message, says) {

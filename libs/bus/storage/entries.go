@@ -9,13 +9,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/busbar-mcp/busbar/libs/bus/internal/subject"
 )
 
 const (
 	// batchEntries and batchBytes bound how many entries are asked for at once.
 	batchEntries, batchBytes = 4096, 8 << 20
-	// nextRoot and a stream and a consumer are the subject that asks for entries.
-	nextRoot = "$JS.API.CONSUMER.MSG.NEXT."
 )
 
 // entry is what an account needs to know of an entry.
@@ -49,7 +49,7 @@ func (s *Storage) entries(ctx context.Context, one store, age time.Duration, f f
 	for read < due {
 		batch := min(batchEntries, due-read)
 		ask := fmt.Sprintf(`{"batch":%d,"max_bytes":%d,"expires":%d}`, batch, batchBytes, keepTime.Nanoseconds())
-		if err := nc.PublishRequest(nextRoot+one.stream+"."+cons.CachedInfo().Name, sub.Subject, []byte(ask)); err != nil {
+		if err := nc.PublishRequest(subject.Next(one.stream, cons.CachedInfo().Name), sub.Subject, []byte(ask)); err != nil {
 			return read, due, err
 		}
 		came := 0

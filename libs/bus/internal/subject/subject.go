@@ -250,6 +250,11 @@ func KeyOf(bucket, subject string) string { return strings.TrimPrefix(subject, K
 // Get is where a stream is asked for messages without a consumer.
 func Get(stream string) string { return getRoot + stream }
 
+// Next is where a consumer of a stream is asked for messages.
+func Next(stream, consumer string) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer
+}
+
 // Delete is where a stream is asked to delete a message.
 func Delete(stream string) string { return "$JS.API.STREAM.MSG.DELETE." + stream }
 

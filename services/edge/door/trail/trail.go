@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/busbar-mcp/busbar/libs/bus/auditlog"
 	"github.com/busbar-mcp/busbar/libs/fault"
 	"github.com/busbar-mcp/busbar/libs/token"
 	"github.com/busbar-mcp/busbar/services/edge/door"
@@ -44,7 +43,9 @@ type Config struct {
 	Token token.Token
 	// Dead is where events are that were put aside. It loses those that the audit service
 	// has written.
-	Dead *auditlog.Dead
+	Dead interface {
+		Forget(ctx context.Context, seqs []uint64) error
+	}
 }
 
 // redeliver is the question that changes something: it writes what was put aside.
