@@ -104,16 +104,16 @@ func (e *Edge) ServeAll(ctx context.Context, l *Listeners) error {
 	}
 	if l.Metrics != nil {
 		p.Go(func(ctx context.Context) error {
-			return e.metrics.Serve(ctx, l.metrics(), e.readsMetrics(l.MetricsToken))
+			return e.metrics.Serve(ctx, l.metrics(), e.readsMetrics(l.MetricsToken, isLoopback(l.Metrics)))
 		})
 	}
 	return p.Wait()
 }
 
-// readsMetrics decides who reads the metrics; nil is everybody, on an edge that
-// authenticates nobody and has no token for them.
-func (e *Edge) readsMetrics(own token.Token) func(string) bool {
-	if own == "" && !e.authenticates() {
+// readsMetrics decides who reads the metrics; nil is everybody, on a loopback listener of an
+// edge that authenticates nobody and has no token for them.
+func (e *Edge) readsMetrics(own token.Token, local bool) func(string) bool {
+	if own == "" && local && !e.authenticates() {
 		return nil
 	}
 	return func(shown string) bool { return own.Admits(shown) || e.cfg.Audit.Token.Admits(shown) }

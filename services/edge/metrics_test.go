@@ -1,8 +1,11 @@
 package edge_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -133,13 +136,15 @@ func TestL7MetricsAskForAToken(t *testing.T) {
 	w := start(t)
 	for name, c := range map[string]struct {
 		accounts bool
+		listen   string // loopback if empty
 		file     string
 		opens    map[string]bool // by Authorization; "" is none
 	}{
-		"no accounts": {false, "", map[string]bool{"": true, "Bearer x": true}},
-		"accounts":    {true, "", map[string]bool{"": false, "Bearer " + operators: true, "Bearer " + own: false, "Bearer ": false, "Basic " + operators: false}},
-		"a token":     {false, file, map[string]bool{"": false, "Bearer " + own: true, "Bearer " + own + "x": false, "Bearer " + operators: true}},
-		"both":        {true, file, map[string]bool{"": false, "Bearer " + own: true, "Bearer " + operators: true, "Bearer x": false}},
+		"no accounts":                   {false, "", "", map[string]bool{"": true, "Bearer x": true}},
+		"no accounts, a public address": {false, "0.0.0.0:0", "", map[string]bool{"": false, "Bearer x": false, "Bearer " + operators: true}},
+		"accounts":                      {true, "", "", map[string]bool{"": false, "Bearer " + operators: true, "Bearer " + own: false, "Bearer ": false, "Basic " + operators: false}},
+		"a token":                       {false, "", file, map[string]bool{"": false, "Bearer " + own: true, "Bearer " + own + "x": false, "Bearer " + operators: true}},
+		"both":                          {true, "", file, map[string]bool{"": false, "Bearer " + own: true, "Bearer " + operators: true, "Bearer x": false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,7 +157,7 @@ func TestL7MetricsAskForAToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(e.Close)
-			l, err := edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", MetricsToken: c.file}.Open(false)
+			l, err := edge.ListenFlags{Listen: "127.0.0.1:0", MetricsListen: cmp.Or(c.listen, "127.0.0.1:0"), MetricsToken: c.file, TLSByProxy: true}.Open(c.listen != "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +171,7 @@ func TestL7MetricsAskForAToken(t *testing.T) {
 				}
 			})
 			for shown, opens := range c.opens {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Metrics.Addr().String()+"/metrics", nil)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", l.Metrics.Addr().(*net.TCPAddr).Port), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

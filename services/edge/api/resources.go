@@ -34,7 +34,7 @@ type ResourceInput struct {
 	Annotations jsontext.Value `json:"annotations,omitzero"`
 }
 
-// ReadResourceInput reads one strictly.
+// ReadResourceInput reads one strictly. A member that has two spellings may have one of them only.
 func ReadResourceInput(b []byte) (*ResourceInput, error) {
 	in := &ResourceInput{}
 	if len(b) == 0 {
@@ -42,6 +42,12 @@ func ReadResourceInput(b []byte) (*ResourceInput, error) {
 	}
 	if err := json.Unmarshal(b, in, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fault.New(fault.InvalidRequest, "a resource has uri, name, title, description, mime_type, content or blob, all strings, and annotations").Because(err)
+	}
+	switch {
+	case in.Content != nil && in.Text != nil:
+		return nil, fault.New(fault.InvalidRequest, "content and text are the same; give one of them")
+	case in.MIMEType != nil && in.MIMETypeToo != nil:
+		return nil, fault.New(fault.InvalidRequest, "mime_type and mimeType are the same; give one of them")
 	}
 	return in, nil
 }

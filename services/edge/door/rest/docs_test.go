@@ -144,6 +144,16 @@ func TestResources(t *testing.T) {
 	w.do(t, "GET", "/resources/nothing:%2F%2F%2F", "", nil).refused(t, 404, "unknown_resource", "no")
 	w.do(t, "POST", "/resources", `{"uri":"example://document1","content":"x"}`, nil).refused(t, 503, "unavailable", "no")
 	w.do(t, "POST", "/resources", `{"url":"x"}`, nil).refused(t, 400, "invalid_request", "no")
+	for body, message := range map[string]string{
+		`{"uri":"example://x","content":"x","text":"y"}`:                                      "content and text are the same; give one of them",
+		`{"uri":"example://x","content":"x","mime_type":"text/plain","mimeType":"text/html"}`: "mime_type and mimeType are the same; give one of them",
+	} {
+		for method, path := range map[string]string{"POST": "/resources", "PUT": "/resources/example:%2F%2Fx"} {
+			if got := w.do(t, method, path, body, nil).refused(t, 400, "invalid_request", "no"); got.Detail != message {
+				t.Errorf("%s %s: %q", method, body, got.Detail)
+			}
+		}
+	}
 	w.do(t, "PUT", "/resources/example:%2F%2Fx", `{"uri":"other://x"}`, nil).refused(t, 400, "invalid_request", "no")
 	w.do(t, "DELETE", "/resources/example:%2F%2Fx", "", header{"If-Match": "x"}).refused(t, 400, "invalid_request", "no")
 }

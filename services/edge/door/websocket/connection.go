@@ -111,17 +111,13 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		r.fail(err)
 		return
 	}
-	if m.Type == "cancel" {
+	if m.Type == cancelType {
 		c.cancel(m.ID)
 		return
 	}
-	k, known := kinds[m.Type]
-	switch {
-	case !known:
-		err = fault.New(fault.MethodNotFound, "there is no message of type %s", fault.Clip(m.Type))
-	case c.draining:
+	if c.draining {
 		err = fault.New(fault.Unavailable, "this edge is stopping; connect again")
-	default:
+	} else {
 		ctx, err = c.begin(ctx, m.ID, len(b))
 	}
 	if err != nil {
@@ -133,7 +129,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		defer release()
 		var v any
 		var err error
-		caught := panics.Try(func() { v, err = k.do(r, ctx) })
+		caught := panics.Try(func() { v, err = kinds[m.Type].do(r, ctx) })
 		c.end(m.ID, len(b)) // before the answer, after which the id may be used again
 		switch {
 		case caught != nil:
@@ -141,7 +137,7 @@ func (c *connection) Receive(ctx context.Context, b []byte) {
 		case err != nil:
 			r.fail(err)
 		default:
-			r.send(k.answer, v)
+			r.send(kinds[m.Type].answer, v)
 		}
 	})
 }
@@ -159,13 +155,19 @@ func (c *connection) read(b []byte) (m message, err error) {
 		m.ID = nil
 		return m, fault.New(fault.InvalidRequest, "id must be an integer, or a string of 1 to %d bytes", maxID)
 	}
+	if _, known := kinds[m.Type]; !known && m.Type != cancelType {
+		return m, fault.New(fault.MethodNotFound, "there is no message of type %s", fault.Clip(m.Type))
+	}
 	if m.Data != nil && m.Data.Kind() != '{' {
-		return m, fault.New(fault.InvalidRequest, "data must be an object")
+		return m, fault.New(fault.InvalidRequest, "data must be an object").Toward("send " + m.Type + " with data that is an object")
 	}
 	return m, nil
 }
 
 const maxID = 128
+
+// cancelType is the message that ends a request. It has no answer of its own.
+const cancelType = "cancel"
 
 func validID(id jsontext.Value) bool {
 	switch id.Kind() {

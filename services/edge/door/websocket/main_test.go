@@ -175,6 +175,7 @@ type message struct {
 		Data    struct {
 			Reason      string `json:"reason"`
 			Executed    string `json:"executed"`
+			Next        string `json:"next"`
 			Approval    string `json:"approval"`
 			Elicitation string `json:"elicitation"`
 			Requests    map[string]struct {

@@ -292,3 +292,19 @@ func TestEnd(t *testing.T) {
 		s.closed(4401)
 	})
 }
+
+// Data of another kind is refused in terms of the request that brought it.
+func TestDataOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil).dial(t)
+	for _, kind := range []string{"tool_request", "resource_request", "prompt_request", "sampling_request", "batch_request", "cancel"} {
+		s.send(`{"type":"` + kind + `","id":1,"data":[]}`)
+		if m := s.refused("1", -32000, "invalid_request", "no"); m.Error != nil && m.Error.Data.Next != "send "+kind+" with data that is an object" {
+			t.Errorf("%s: next is %q", kind, m.Error.Data.Next)
+		}
+	}
+	s.send(`{"type":"nope","id":1,"data":[]}`)
+	if m := s.refused("1", -32601, "method_not_found", "no"); m.Error != nil && !strings.Contains(m.Error.Data.Next, "tool_request") {
+		t.Errorf("an unknown type: next is %q", m.Error.Data.Next)
+	}
+}
