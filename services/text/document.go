@@ -20,10 +20,10 @@ import (
 
 const (
 	maxText      = 512 << 10 // bytes of UTF-8
-	summaryLimit = 200       // code points, unless asked otherwise
+	summaryLimit = 200       // code points, if the caller gives none
 )
 
-// check refuses texts that no tool takes.
+// check refuses texts that no tool accepts.
 func check(text string) error {
 	if err := checkSize(text); err != nil {
 		return err
@@ -36,15 +36,14 @@ func check(text string) error {
 
 func checkSize(text string) error {
 	if len(text) > maxText {
-		return service.Errorf("text is too long: %d bytes of UTF-8, and at most %d (512 KiB) are taken; send it in parts", len(text), maxText)
+		return service.Errorf("text is too long: %d bytes of UTF-8, the limit is %d (512 KiB); send it in parts", len(text), maxText)
 	}
 	return nil
 }
 
-// Document is a text that has been read: valid UTF-8 in NFC. What the tools answer
-// comes from it; its language and its sentences are found out when they are first
-// asked for. It takes texts of any size, in linear time; the tools' limit is theirs.
-// It may be used by one goroutine at a time.
+// Document is a text that has been read: valid UTF-8 in NFC. The tools compute their answers from it. Its
+// language and its sentences are computed on first use. It accepts texts of any size, in linear time; the
+// size limit is the tools'. Only one goroutine at a time may use it.
 type Document struct {
 	text      string
 	language  func() language.Language
@@ -52,7 +51,7 @@ type Document struct {
 	content   []term.Term // nil until asked for
 }
 
-// Read reads a text. Bad UTF-8 becomes U+FFFD.
+// Read reads a text. Invalid UTF-8 becomes U+FFFD.
 func Read(ctx context.Context, text string) (*Document, error) {
 	text = norm.NFC.String(strings.ToValidUTF8(text, "\uFFFD"))
 	return &Document{
@@ -62,10 +61,10 @@ func Read(ctx context.Context, text string) (*Document, error) {
 	}, ctx.Err()
 }
 
-// Language is an ISO 639-1 code, or "und" where nothing tells.
+// Language returns an ISO 639-1 code, or "und" if the language is undetermined.
 func (d *Document) Language() string { return string(d.language()) }
 
-// Sentences are the sentences, headings and list items, as written.
+// Sentences returns the sentences, headings and list items, as written.
 func (d *Document) Sentences() []string {
 	sentences := d.sentences()
 	all := make([]string, len(sentences))
@@ -75,12 +74,12 @@ func (d *Document) Sentences() []string {
 	return all
 }
 
-// Words are all words as written; Chinese is cut into words, not characters.
+// Words returns all words as written. Chinese is cut into words, not characters.
 func (d *Document) Words(ctx context.Context) ([]string, error) {
 	return term.Words(ctx, d.sentences())
 }
 
-// Keywords are the n best keywords, best first.
+// Keywords returns the n best keywords, best first.
 func (d *Document) Keywords(ctx context.Context, n int) ([]Keyword, error) {
 	terms, err := d.terms(ctx)
 	if err != nil {
@@ -97,8 +96,7 @@ func (d *Document) Keywords(ctx context.Context, n int) ([]Keyword, error) {
 	return all, nil
 }
 
-// Summary is the most central sentences, in their order, of at most limit code
-// points together.
+// Summary returns the most central sentences in their original order, together at most limit code points.
 func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
 	terms, err := d.terms(ctx)
 	if err != nil {
@@ -107,14 +105,14 @@ func (d *Document) Summary(ctx context.Context, limit int) (string, error) {
 	return summary.Summarize(ctx, d.text, d.sentences(), terms, limit)
 }
 
-// Entities are the finds by the gazetteer that comes with the service.
+// Entities returns what the built-in gazetteer finds.
 func (d *Document) Entities(ctx context.Context) (Entities, error) {
 	found, err := entity.Extract(ctx, d.sentences(), d.language(), entity.Default())
 	return Entities(found), err
 }
 
-// Stem cuts the inflectional ending off a word of the given language, so that
-// forms of one word compare equal.
+// Stem cuts the inflectional ending off a word of the given language, so that all forms of a word compare
+// equal.
 func Stem(word, lang string) string {
 	return language.Stem(language.Fold(word), language.Language(lang))
 }
@@ -128,7 +126,7 @@ func (d *Document) terms(ctx context.Context) ([]term.Term, error) {
 	return d.content, err
 }
 
-// read is Read for the tools, which refuse some texts.
+// read is Read for the tools, which refuse empty and oversized texts.
 func read(ctx context.Context, text string) (*Document, error) {
 	if err := check(text); err != nil {
 		return nil, err
@@ -154,13 +152,13 @@ func toSummarize(ctx context.Context, text string, limit int) (*Document, int, e
 		limit = summaryLimit
 	}
 	if limit < 1 {
-		return nil, 0, service.Errorf("the summary's greatest length is %d; give at least 1", limit)
+		return nil, 0, service.Errorf("the maximum length of the summary is %d; give at least 1", limit)
 	}
 	d, err := read(ctx, text)
 	return d, limit, err
 }
 
-// summarized measures a summary. The ratio is of the lengths in code points.
+// summarized adds the length and the compression ratio of summary s, both in code points.
 func (d *Document) summarized(s string) SummarizeOut {
 	n := utf8.RuneCountInString(s)
 	share := 100 * float64(n) / float64(utf8.RuneCountInString(d.text))

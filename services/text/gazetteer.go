@@ -8,11 +8,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/entity"
 )
 
-// maxGazetteer is the largest file taken, in bytes.
+// maxGazetteer is the largest accepted file, in bytes.
 const maxGazetteer = 4 << 20
 
-// gazetteer is where the names come from: the file that is set, read now, or else
-// the one of the service, read when first needed.
+// gazetteer returns the source of the names: the configured file, read now, or the built-in one, read on
+// first use.
 func (e Env) gazetteer() (func() *entity.Gazetteer, error) {
 	if e.Gazetteer == "" {
 		return entity.Default, nil
@@ -33,7 +33,7 @@ func readGazetteer(path string) (*entity.Gazetteer, error) {
 	limited := &io.LimitedReader{R: file, N: maxGazetteer + 1}
 	g, err := entity.Parse(limited)
 	if err == nil && limited.N == 0 {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxGazetteer)
+		err = fmt.Errorf("gazetteer %s is larger than %d bytes; shorten it", path, maxGazetteer)
 	}
 	return g, err
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/tidy"
 )
 
-// How a summary comes about.
+// Ways to make a summary, and limits of the model's way.
 const (
 	extractive = "extractive"
 	byModel    = "model"
 )
 
 const (
-	// modelText is how much of a text the model is shown, in code points; of a
-	// longer one its most central sentences.
+	// modelText is how much of a text the model is shown, in code points. It sees only
+	// the most central sentences of a longer text.
 	modelText = 20_000
-	// modelAnswer is how much of an answer is looked at, in bytes.
+	// modelAnswer is how much of the model's answer is read, in bytes.
 	modelAnswer = 64 << 10
-	// answerKey is what the question is called.
+	// answerKey names the question.
 	answerKey = "summary"
 )
 
-// summarizeTool is summarizeText: by sentences, or by the client's model.
+// summarizeTool handles summarizeText: by sentences, or by the client's model.
 func summarizeTool(ctx context.Context, call *service.Call, in SummarizeIn) (SummarizeOut, error) {
 	if in.Method != byModel {
 		return summarize(ctx, in.Text, in.MaxLength)
@@ -66,7 +66,7 @@ func summarizeTool(ctx context.Context, call *service.Call, in SummarizeIn) (Sum
 	return out, nil
 }
 
-// instead is the extractive summary with a note of why it is that.
+// instead returns the extractive summary with a note that says why the model did not make it.
 func (d *Document) instead(ctx context.Context, limit int, why string) (SummarizeOut, error) {
 	s, err := d.Summary(ctx, limit)
 	if err != nil {
@@ -77,7 +77,7 @@ func (d *Document) instead(ctx context.Context, limit int, why string) (Summariz
 	return out, nil
 }
 
-// question is the same each time the call runs.
+// question returns the question to the model; it is the same each time the call runs.
 func (d *Document) question(ctx context.Context, limit int) (service.Sampling, error) {
 	source := d.text
 	if utf8.RuneCountInString(source) > modelText {
@@ -97,8 +97,8 @@ func (d *Document) question(ctx context.Context, limit int) (service.Sampling, e
 	}, nil
 }
 
-// accept makes a summary of a model's answer: text on one line of at most limit
-// code points. It names the problem of an answer that cannot be used.
+// accept turns a model's answer into a summary: text on one line of at most limit code points. If the
+// answer cannot be used, problem says why.
 func accept(answer *service.Sampled, limit int) (summary, problem string) {
 	if answer.Role != "assistant" {
 		return "", "the model's answer was not an assistant's"
@@ -114,7 +114,7 @@ func accept(answer *service.Sampled, limit int) (summary, problem string) {
 	if utf8.RuneCountInString(text) <= limit && answer.StopReason != "maxTokens" {
 		return text, ""
 	}
-	// Too long, or broken off: the sentences from the start that fit.
+	// The answer is too long or incomplete: keep the first sentences that fit.
 	sentences := segment.Sentences(text)
 	if answer.StopReason == "maxTokens" && len(sentences) > 1 {
 		sentences = sentences[:len(sentences)-1]

@@ -14,10 +14,10 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/tidy"
 )
 
-const keywordLimit = 10 // unless asked otherwise
+const keywordLimit = 10 // default of max_keywords
 
-// operations are those of text_processor, in the order of its schema; docs/text.md has a row
-// for each.
+// operations lists the operations of text_processor in the order of its schema; docs/text.md has a row for
+// each.
 var operations = []struct {
 	name string
 	run  func(out *ProcessorOut, ctx context.Context, in ProcessorIn) error
@@ -42,7 +42,7 @@ func processor(ctx context.Context, _ *service.Call, in ProcessorIn) (ProcessorO
 		}
 		names = append(names, o.name)
 	}
-	return ProcessorOut{}, service.Errorf("unknown operation %q; there are %s", in.Operation, strings.Join(names, ", "))
+	return ProcessorOut{}, service.Errorf("unknown operation %q; use one of %s", in.Operation, strings.Join(names, ", "))
 }
 
 func (out *ProcessorOut) format(_ context.Context, in ProcessorIn) error {
@@ -57,7 +57,7 @@ func (out *ProcessorOut) format(_ context.Context, in ProcessorIn) error {
 	return nil
 }
 
-// wants reports whether name is asked for; nothing asked is everything.
+// wants reports whether the caller asked for name; an empty list asks for everything.
 func wants(asked []string, name string) bool {
 	return len(asked) == 0 || slices.Contains(asked, name)
 }

@@ -1,11 +1,9 @@
-// Package text is the Busbar service of text tools: analyzeText,
-// summarizeText, extractEntities and text_processor.
-//
-// The tools know English, Polish, Russian and Chinese, and do something
-// sensible for other languages. They are pure functions of their arguments:
-// read-only, repeatable, the same on every run (but for a summary that the
-// client's model is asked for), and in time linear in the text, of which they
-// take up to 512 KiB, as much as an edge lets one string hold. Lengths are in Unicode code points after normalization form C.
+// Package text is the service with the text tools analyzeText, summarizeText, extractEntities and
+// text_processor. They know English, Polish, Russian and Chinese, and give reasonable results for other
+// languages. They are pure functions of their arguments (except for a summary that the client's model
+// writes): read-only, repeatable, and linear in the text, of which they accept up to 512 KiB, the most
+// that an edge accepts in one string. Lengths are in Unicode code points after normalization form C. Start
+// at New.
 package text
 
 import (
@@ -19,7 +17,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/term"
 )
 
-// Schemas that inference from Go types cannot express: enums and bounds.
+// Schemas with enums and bounds, which cannot be inferred from Go types.
 var (
 	//go:embed schema/summarizeText.input.json
 	summarizeInput []byte
@@ -29,15 +27,15 @@ var (
 	processorOutput []byte
 )
 
-// topWords is how many words analyzeText lists.
+// topWords is the number of words that analyzeText lists.
 const topWords = 10
 
-// Env is what the service is built with.
+// Env holds the settings of the service.
 type Env struct {
 	service.Env
-	// Gazetteer is a file with the names that extractEntities is to know. Empty:
-	// the service's own.
-	Gazetteer string `env:"BUSBAR_TEXT_GAZETTEER" placeholder:"FILE" help:"Names that extractEntities finds, in place of its own."`
+	// Gazetteer is a file with the names that extractEntities knows. If empty,
+	// the built-in one is used.
+	Gazetteer string `env:"BUSBAR_TEXT_GAZETTEER" placeholder:"FILE" help:"A file with the names that extractEntities finds; it replaces the built-in list."`
 }
 
 // New makes the service "text" with its four tools.
@@ -80,7 +78,7 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 	return s, nil
 }
 
-// analyze takes an empty text too: its counts are zero.
+// analyze accepts an empty text, too: its counts are zero.
 func analyze(ctx context.Context, _ *service.Call, in AnalyzeIn) (AnalyzeOut, error) {
 	if err := checkSize(in.Text); err != nil {
 		return AnalyzeOut{}, err

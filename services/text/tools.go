@@ -2,12 +2,12 @@ package text
 
 import "github.com/busbar-mcp/busbar/services/text/internal/tidy"
 
-// AnalyzeIn is what analyzeText takes.
+// AnalyzeIn holds the arguments of analyzeText.
 type AnalyzeIn struct {
-	Text string `json:"text" jsonschema:"Text to analyze, in any language; at most 512 KiB; one without words counts zero"`
+	Text string `json:"text" jsonschema:"Text to analyze, in any language; at most 512 KiB; without words, all counts are zero"`
 }
 
-// AnalyzeOut is what analyzeText returns.
+// AnalyzeOut is the result of analyzeText.
 type AnalyzeOut struct {
 	Statistics Statistics  `json:"statistics" jsonschema:"Counts and averages"`
 	TopWords   []WordCount `json:"topWords" jsonschema:"The ten most frequent words, without function words such as articles and prepositions"`
@@ -28,65 +28,64 @@ type WordCount struct {
 	Count int    `json:"count" jsonschema:"How often it occurs in exactly this form"`
 }
 
-// SummarizeIn is what summarizeText takes.
+// SummarizeIn holds the arguments of summarizeText.
 type SummarizeIn struct {
 	Text string `json:"text"`
-	// MaxLength is in code points; 0 stands for 200.
+	// MaxLength is in code points; 0 means 200.
 	MaxLength int `json:"maxLength,omitzero"`
-	// Method is extractive or model; none: extractive.
+	// Method is extractive (the default) or model.
 	Method string `json:"method,omitzero"`
 }
 
-// SummarizeOut is what summarizeText returns.
+// SummarizeOut is the result of summarizeText.
 type SummarizeOut struct {
 	Summary          string `json:"summary" jsonschema:"The most central sentences, in their original order; or what the client's model wrote"`
 	Length           int    `json:"length" jsonschema:"Characters of the summary (Unicode code points)"`
 	CompressionRatio string `json:"compressionRatio" jsonschema:"Length of the summary as a share of the text's, such as 25.0%"`
-	// Method and Note are there only when the model was asked for.
-	Method string `json:"method,omitzero" jsonschema:"How the summary was made, if a method was asked for other than extractive: model or extractive"`
-	Note   string `json:"note,omitzero" jsonschema:"Why the summary was not made as asked for"`
+	// Method and Note are set only if the caller asked for the model.
+	Method string `json:"method,omitzero" jsonschema:"How the summary was made (model or extractive), if the caller asked for the method model"`
+	Note   string `json:"note,omitzero" jsonschema:"Why the summary was not made with the requested method"`
 }
 
-// EntitiesIn is what extractEntities takes.
+// EntitiesIn holds the arguments of extractEntities.
 type EntitiesIn struct {
 	Text string `json:"text" jsonschema:"Text to search, in English, Polish, Russian or Chinese; at most 512 KiB"`
 }
 
-// EntitiesOut is what extractEntities returns.
+// EntitiesOut is the result of extractEntities.
 type EntitiesOut struct {
-	Entities Entities `json:"entities" jsonschema:"Finds as first written in the text, in order of first appearance"`
+	Entities Entities `json:"entities" jsonschema:"Entities as first written in the text, in order of first appearance"`
 }
 
-// Entities are lists without repeats, empty where nothing was found.
+// Entities are lists without repeats, empty if nothing was found.
 type Entities struct {
 	Technologies []string `json:"technologies" jsonschema:"Products, protocols, languages, acronyms and other capitalised names"`
-	Concepts     []string `json:"concepts" jsonschema:"Things software is made of, such as tools, functions and resources"`
-	Processes    []string `json:"processes" jsonschema:"Things software does, such as communication and validation"`
+	Concepts     []string `json:"concepts" jsonschema:"Parts of software, such as tools, functions and resources"`
+	Processes    []string `json:"processes" jsonschema:"Activities of software, such as communication and validation"`
 }
 
-// ProcessorIn is what text_processor takes. Options of another operation than
-// the one asked for are ignored.
+// ProcessorIn holds the arguments of text_processor. Options of an operation that was not requested are
+// ignored.
 type ProcessorIn struct {
 	// Operation is format, statistics, extract_entities, summarize or
 	// find_keywords.
 	Operation string `json:"operation"`
 	Text      string `json:"text"`
-	// StatOptions are of chars, words, sentences, paragraphs, readability;
-	// none: all.
+	// StatOptions selects from chars, words, sentences, paragraphs, readability;
+	// empty means all.
 	StatOptions []string `json:"stat_options,omitempty"`
-	// EntityTypes are of emails, urls, phone_numbers; none: all.
+	// EntityTypes selects from emails, urls, phone_numbers; empty means all.
 	EntityTypes []string `json:"entity_types,omitempty"`
-	// FormatOptions none: tidy.Default.
+	// FormatOptions: empty means tidy.Default.
 	FormatOptions []tidy.Option `json:"format_options,omitempty"`
-	// MaxLength is in code points; 0 stands for 200.
+	// MaxLength is in code points; 0 means 200.
 	MaxLength int `json:"max_length,omitzero"`
-	// MaxKeywords 0 stands for 10.
+	// MaxKeywords 0 means 10.
 	MaxKeywords int `json:"max_keywords,omitzero"`
 }
 
-// ProcessorOut is what text_processor returns: the operation, and the fields of
-// its result beside it. Pointers and nil lists tell what is absent from what
-// is zero or empty.
+// ProcessorOut is the result of text_processor: the operation, and the fields of its result beside it. A
+// nil pointer or list means absent, in contrast to zero or empty.
 type ProcessorOut struct {
 	Operation string `json:"operation"`
 
@@ -114,8 +113,7 @@ type ProcessorOut struct {
 	Keywords []Keyword `json:"keywords,omitzero"`
 }
 
-// Readability is the score of a text by a formula for its language; package
-// readability has the scales.
+// Readability is a text's score by a formula for its language; package readability describes the scales.
 type Readability struct {
 	Score    float64 `json:"score"`
 	Formula  string  `json:"formula"`
@@ -123,8 +121,8 @@ type Readability struct {
 	Language string  `json:"language"`
 }
 
-// Keyword is a word of the text with how often it occurs in any form, and its
-// weight: at most 1, which the best one has.
+// Keyword is a word of the text, how often it occurs in any form, and its weight: at most 1, the weight of
+// the best keyword.
 type Keyword struct {
 	Word  string  `json:"word"`
 	Count int     `json:"count"`

@@ -1,9 +1,7 @@
-// Package contact finds e-mail addresses, URLs and telephone numbers in text.
-//
-// The grammars are written out by hand rather than as regular expressions:
-// each looks for a mark (an "@", a "://", a digit) and from there only as far
-// as such a thing can reach, so that time is linear in the text. Finds are
-// exactly as written, in order of appearance, each once, and never nil.
+// Package contact finds e-mail addresses, URLs and telephone numbers in text. The grammars are
+// hand-written, not regular expressions: each looks for a mark (an "@", a "://", a digit) and from there
+// only as far as such a thing can reach, so that time is linear in the text. Results are exactly as
+// written, in order of appearance, each once, and never nil. Start at Emails.
 package contact
 
 import (
@@ -14,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// checkEvery is after how many candidates a loop looks at its context.
+// checkEvery is the number of candidates between two checks of the context.
 const checkEvery = 1024
 
-// finds gathers distinct strings in order.
+// finds collects distinct strings in order.
 type finds struct {
 	list []string
 	seen map[string]bool
@@ -39,15 +37,13 @@ const (
 	maxLabel  = 63
 )
 
-// Emails finds e-mail addresses: a dot-atom of RFC 5322, "@", and a domain of
-// at least two labels, the last of them of two letters or more. Letters of any
-// script but Han and kana are taken (RFC 6531).
+// Emails finds e-mail addresses: a dot-atom of RFC 5322, "@", and a domain of at least two labels, the
+// last of at least two letters. Letters of any script except Han and kana are accepted (RFC 6531).
 func Emails(ctx context.Context, text string) ([]string, error) {
 	return gather(ctx, text, emails(text))
 }
 
-// gather lists what places yields; an empty place is something that only began
-// like a find.
+// gather lists the text at places; an empty place is a candidate that turned out not to be a find.
 func gather(ctx context.Context, text string, places iter.Seq2[int, int]) ([]string, error) {
 	found := newFinds()
 	n := 0
@@ -62,8 +58,7 @@ func gather(ctx context.Context, text string, places iter.Seq2[int, int]) ([]str
 	return found.list, ctx.Err()
 }
 
-// emails yields where addresses stand in text, and an empty place for any other
-// "@".
+// emails yields the position of each address in text, and an empty place for any other "@".
 func emails(text string) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for from := 0; ; {
@@ -87,8 +82,8 @@ func emails(text string) iter.Seq2[int, int] {
 	}
 }
 
-// Blank puts spaces in place of URLs and e-mail addresses, for those who read
-// the words around them. Offsets do not change.
+// Blank replaces URLs and e-mail addresses by spaces, for code that reads the words around them. Offsets
+// do not change.
 func Blank(text string) string {
 	if !strings.ContainsAny(text, "@.:") {
 		return text
@@ -111,8 +106,8 @@ func blank(text string, places iter.Seq2[int, int]) string {
 	return b.String() + text[done:]
 }
 
-// inAuthority reports whether text[at] stands between a URL's "://" and its host:
-// "user:pass@example.com" there is no address.
+// inAuthority reports whether text[at] stands between a URL's "://" and its host: "user:pass@example.com"
+// there is not an e-mail address.
 func inAuthority(text string, at int) bool {
 	run := text[max(0, at-maxDomain):at]
 	run = run[strings.LastIndexAny(run, " \t\r\n<>\"'()")+1:]
@@ -120,8 +115,8 @@ func inAuthority(text string, at int) bool {
 	return ok && !strings.ContainsAny(authority, "/?#")
 }
 
-// localStart is where the local part before text[at] starts, no earlier than
-// floor; at if there is none.
+// localStart returns the start of the local part before text[at], not before floor, or at if there is
+// none.
 func localStart(text string, floor, at int) int {
 	start := at
 	for start > floor {
@@ -134,7 +129,7 @@ func localStart(text string, floor, at int) int {
 			return at
 		}
 	}
-	// Marks that may stand in a local part open one only by accident.
+	// A local part may contain these marks, but one that starts with them does so by accident.
 	local := strings.TrimLeft(text[start:at], ".!#$%&'*+/=?^`{|}~-")
 	if local == "" || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
 		return at
@@ -142,8 +137,7 @@ func localStart(text string, floor, at int) int {
 	return at - len(local)
 }
 
-// domain is the longest domain name of two labels or more that s starts with,
-// or "".
+// domain returns the longest domain name of at least two labels that s starts with, or "".
 func domain(s string) string {
 	end, labels, start := 0, 0, 0
 	for i := 0; ; {
@@ -182,8 +176,8 @@ func isTopLevel(label string) bool {
 	return utf8.RuneCountInString(label) >= 2
 }
 
-// isLabel reports whether r may stand in a domain label. Han and kana are
-// left out: in running text they are the sentence that goes on without space.
+// isLabel reports whether r may stand in a domain label. Han and kana are excluded: in running text they
+// belong to the sentence, which continues without a space.
 func isLabel(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'

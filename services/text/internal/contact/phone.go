@@ -32,10 +32,9 @@ const (
 	maxDigits = 15
 )
 
-// Phones finds telephone numbers: international ones, "+" or "00" with a
-// country code of E.164 and 8 to 15 digits in all; and those written in a
-// customary national form of the United States and Canada, Russia, Poland or
-// China. A number need not be assigned to anyone.
+// Phones finds telephone numbers: international ones, "+" or "00" with a country code of E.164 and 8 to 15
+// digits in total; and those written in a customary national form of the United States and Canada, Russia,
+// Poland or China. The number need not be assigned to anyone.
 func Phones(ctx context.Context, text string) ([]string, error) {
 	found := newFinds()
 	for i, n := 0, 0; i < len(text); n++ {
@@ -59,8 +58,8 @@ func Phones(ctx context.Context, text string) ([]string, error) {
 	return found.list, nil
 }
 
-// phoneRun is the end of the run of digits, separators and brackets at start;
-// at most two separators stand between digits.
+// phoneRun returns the end of the run of digits, separators and brackets at start; at most two separators
+// stand between digits.
 func phoneRun(text string, start int) int {
 	end, gap := start, 0
 	for i, r := range text[start:] {
@@ -141,8 +140,8 @@ func international(d string) bool {
 	return codes[d[:1]] || codes[d[:2]] || codes[d[:3]]
 }
 
-// national recognises numbers without a country code by how they are grouped,
-// since any other number might be anything.
+// national recognises numbers without a country code by the grouping of their digits: without it, any
+// other number would match.
 func national(d, shape string) bool {
 	shape = strings.ReplaceAll(shape, ".", "-")
 	area := d[:min(1, len(d))]
@@ -159,7 +158,7 @@ func national(d, shape string) bool {
 	case "dddd-ddddddd", "dddd-dddddddd", "ddd-dddddddd", "(ddd)dddddddd", "(ddd) dddddddd":
 		return area == "0"
 	case "ddd ddd ddd", "ddd-ddd-ddd":
-		// Polish mobiles begin so; a round amount is no number.
+		// Polish mobile numbers begin with these; a round amount is not a telephone number.
 		return strings.Contains("45 50 51 53 57 60 66 69 72 73 78 79 88", d[:2]) && !strings.HasSuffix(d, "000")
 	case "dd ddd dd dd", "(dd) ddd dd dd", "(dd) ddd-dd-dd", "dd-ddd-dd-dd":
 		return d[0] >= '1' && d[1] >= '2'

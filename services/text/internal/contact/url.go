@@ -11,19 +11,17 @@ import (
 
 const (
 	maxScheme = 32   // characters; the longest registered ones are shorter
-	maxURL    = 2048 // bytes; longer ones are cut there
+	maxURL    = 2048 // bytes; longer URLs are cut here
 )
 
-// URLs finds absolute URLs "scheme://…" of any scheme, and "www.…" names. A
-// URL ends before white space, quotes, angle brackets, Han and kana; closing
-// brackets without their opening one and punctuation at its end belong to the
-// sentence around it.
+// URLs finds absolute URLs "scheme://…" of any scheme, and "www.…" names. A URL ends before white space,
+// quotes, angle brackets, Han and kana. Closing brackets without their opening one, and punctuation at its
+// end, belong to the sentence around it.
 func URLs(ctx context.Context, text string) ([]string, error) {
 	return gather(ctx, text, urls(text))
 }
 
-// urls yields where URLs stand in text; nothing, as an empty place, for what
-// only begins like one.
+// urls yields the position of each URL in text, and an empty place for a candidate that is not a URL.
 func urls(text string) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for from := 0; ; {
@@ -45,8 +43,8 @@ func urls(text string) iter.Seq2[int, int] {
 	}
 }
 
-// nextURL finds where the next possible URL starts, at or after from, and
-// where to go on if it is none.
+// nextURL returns the start of the next possible URL at or after from, and the position to continue at if
+// it is not one.
 func nextURL(text string, from int) (start, next int) {
 	for at := from; ; at++ {
 		i := strings.IndexAny(text[at:], ":wW")
@@ -65,13 +63,13 @@ func nextURL(text string, from int) (start, next int) {
 	}
 }
 
-// opensWord reports whether no name or path goes on at text[at].
+// opensWord reports whether text[at] does not continue a name or a path.
 func opensWord(text string, at int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:at])
 	return at == 0 || !isLabel(before) && !strings.ContainsRune("@./-_", before)
 }
 
-// schemeStart is where the scheme before text[colon] starts, or colon.
+// schemeStart returns the start of the scheme before text[colon], or colon.
 func schemeStart(text string, floor, colon int) int {
 	start := colon
 	for start > floor && colon-start < maxScheme {
@@ -91,7 +89,7 @@ func schemeStart(text string, floor, colon int) int {
 	return start
 }
 
-// urlRun is the longest run of URL characters s starts with.
+// urlRun returns the longest run of URL characters that s starts with.
 func urlRun(s string) string {
 	for i, r := range s {
 		if i+utf8.RuneLen(r) > maxURL || unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("<>\"`{}|\\^«»“”„…‘", r) || isWide(r) || r == utf8.RuneError {
@@ -101,7 +99,7 @@ func urlRun(s string) string {
 	return s
 }
 
-// trimURL cuts what belongs to the sentence off the end of a URL.
+// trimURL cuts the characters that belong to the sentence off the end of a URL.
 func trimURL(s string) string {
 	for s != "" {
 		r, n := utf8.DecodeLastRuneInString(s)

@@ -1,27 +1,27 @@
-// Package entity finds the technologies, concepts and processes a text speaks
-// of.
+// Package entity finds the technologies, concepts and processes that a text mentions.
+// Start at Extract.
 //
 // The method, in order of precedence at each place of the text:
 //
 //  1. A gazetteer of names in English, Polish, Russian and Chinese, compared
 //     by stem so that inflected forms are found; the longest name wins.
 //  2. Two or more capitalised words in a row, as in "Acme Cloud Broker", are
-//     a technology if something says so: a word that the gazetteer has as a
-//     "head" ("Broker"), an acronym, a digit or an inner capital among them, or
-//     that they are in Latin letters in a sentence of another script. Names of
-//     people and places have none of these. A function word that only opens the
-//     sentence is not part of it, and headings in Title Case are passed over.
+//     a technology if there is a sign of it: a word that the gazetteer lists as
+//     a "head" ("Broker"); an acronym, a digit or an inner capital among the words;
+//     or Latin letters in a sentence of another script. Names of people and places
+//     have none of these. A function word that only opens the sentence is not part
+//     of the name, and headings in Title Case are skipped.
 //  3. Acronyms of 2 to 6 capitals ("MCP", "TCP/IP") and words with inner
 //     capitals ("WebSocket") are technologies, unless the whole sentence is in
 //     capitals, or a number makes them a label ("FR-1").
 //
-// URLs and e-mail addresses are passed over.
+// URLs and e-mail addresses are skipped.
 //
 // Names that the gazetteer marks as everyday words ("library", "client") count
-// only where the text has another known name; a technology ("python") also where it is
-// written as a name. Rules 2 and 3 know nothing about
-// the world: acronyms of any kind come out as technologies unless the
-// gazetteer's category "ignore" has them.
+// only if the text has another known name; a technology ("python") also counts
+// where it is written as a name. Rules 2 and 3 know nothing about the world: acronyms
+// of any kind come out as technologies unless the gazetteer lists them in its
+// category "ignore".
 package entity
 
 import (
@@ -36,14 +36,14 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
 
-// Entities are the finds, each as first written in the text, in order of first
-// appearance and without repeats. The lists are never nil.
+// Entities lists what was found, each as first written in the text, in order of first appearance and
+// without repeats. The lists are never nil.
 type Entities struct {
 	Technologies, Concepts, Processes []string
 }
 
-// Extract finds the entities of text, whose language and sentences are given,
-// by gazetteer g. Time is linear in the text.
+// Extract finds the entities of text by gazetteer g. The caller gives the text's language and sentences.
+// Time is linear in the text.
 func Extract(ctx context.Context, sentences []segment.Sentence, l language.Language, g *Gazetteer) (Entities, error) {
 	x := extractor{
 		gazetteer: g,
@@ -75,23 +75,23 @@ type token struct {
 	start, end int
 	keys       []string
 	opens      bool // first word of the sentence
-	joined     bool // only a space, a hyphen or nothing since the word before
-	linked     bool // only "-" or "/" since the word before
+	joined     bool // only a space, a hyphen or nothing between it and the word before
+	linked     bool // only "-" or "/" between it and the word before
 }
 
 type extractor struct {
 	gazetteer *Gazetteer
 	language  language.Language
 	found     Entities
-	everyday  map[string]bool // finds that need another to count
-	strong    bool            // there is another
-	entities  map[int]bool    // of the gazetteer, already found
-	written   map[string]bool // names by rule, folded, already found
+	everyday  map[string]bool // finds that count only beside a stronger one
+	strong    bool            // there is a stronger one
+	entities  map[int]bool    // entities of the gazetteer already found
+	written   map[string]bool // names found by rule, folded
 	keys      map[string][]string
 }
 
-// maxSentence bounds, in words, what is looked at as one sentence, so that
-// a text without full stops costs no more than another.
+// maxSentence is the largest number of words treated as one sentence, so that a text without full stops
+// costs no more than another.
 const maxSentence = 2000
 
 func (x *extractor) sentence(text string) {
@@ -143,7 +143,7 @@ func (x *extractor) words(text string, words []token) {
 				run = 0
 			}
 		}
-		// "Using Docker Compose": the known name is not a part of the run.
+		// "Using Docker Compose": "Using" is not part of the known name.
 		if run > n && words[i].opens && run >= 2 {
 			if next, m := x.gazetteer.match(text, words[i+1:]); m == run-1 && next.category == technology {
 				run = 0
@@ -173,9 +173,8 @@ func (x *extractor) words(text string, words []token) {
 	}
 }
 
-// named reports whether words have a technology of the gazetteer: then a name
-// that opens the sentence and is a common word as well ("React and Vue are …")
-// is one, too.
+// named reports whether words contain a technology of the gazetteer. Then a name that opens the sentence
+// and is also a common word ("React and Vue are …") counts as a technology, too.
 func (x *extractor) named(text string, words []token) bool {
 	for i := range words {
 		if other, n := x.gazetteer.match(text, words[i:]); n > 0 && other.category == technology {
@@ -185,9 +184,9 @@ func (x *extractor) named(text string, words []token) bool {
 	return false
 }
 
-// isName reports whether the everyday word at i is written as a name is: with a
-// capital where no sentence begins, alone, or anyhow where the writer leaves capitals
-// out. In English a capital at the beginning will do, for other nouns have an article.
+// isName reports whether the everyday word at i is written as a name: with a capital inside a sentence;
+// alone; or in any way if the writer uses no capitals. In English a capital at the beginning is enough,
+// because other nouns have an article.
 func (x *extractor) isName(words []token, i, n int) bool {
 	first, _ := utf8.DecodeRuneInString(words[0].text)
 	switch {
@@ -233,7 +232,7 @@ func (x *extractor) addWritten(surface string) {
 // styles reports whether the words are a heading in Title Case or in capitals,
 // so that a capital says nothing, and whether they are in capitals.
 func styles(words []token) (titles, shouts bool) {
-	const few = 4 // a name standing alone may have as many words
+	const few = 4 // a name that stands alone may have this many words
 	capital, upper, letters := 0, 0, 0
 	for _, w := range words {
 		if first, _ := utf8.DecodeRuneInString(w.text); !unicode.IsLetter(first) || segment.IsHan(w.text) {
@@ -247,13 +246,12 @@ func styles(words []token) (titles, shouts bool) {
 			capital++
 		}
 	}
-	// Words in capitals are written so anywhere and say nothing of a heading.
+	// Words in capitals are common everywhere and do not indicate a heading.
 	shouts = letters > few && upper*4 >= letters*3
 	return shouts || letters-upper > few && capital*4 >= (letters-upper)*3, shouts
 }
 
-// capitalised is how many of the first words make up a capitalised name: 0 or
-// at least 2.
+// capitalised returns how many of the first words make up a capitalised name: 0 or at least 2.
 func capitalised(words []token) int {
 	n := 0
 	for n < len(words) && isCapitalised(words[n].text) && !isRoman(words[n].text) && (n == 0 || words[n].joined && !words[n].linked) {
@@ -265,8 +263,8 @@ func capitalised(words []token) int {
 	return n
 }
 
-// technical reports whether a capitalised name is likely to be of a
-// technology. foreign tells that the sentence is in another script than Latin.
+// technical reports whether a capitalised name is likely to be a technology. foreign is set if the
+// sentence is in a script other than Latin.
 func (g *Gazetteer) technical(words []token, foreign bool) bool {
 	latin := true
 	for _, w := range words {
@@ -278,8 +276,7 @@ func (g *Gazetteer) technical(words []token, foreign bool) bool {
 	return foreign && latin
 }
 
-// mostlyNotLatin reports whether at least half of the words are in another
-// script.
+// mostlyNotLatin reports whether at least half of the words are in a script other than Latin.
 func mostlyNotLatin(words []token) bool {
 	n := 0
 	for _, w := range words {
@@ -302,8 +299,8 @@ func isCapitalised(word string) bool {
 	return unicode.IsUpper(first) && len(word) > n
 }
 
-// acronym is how many of the first words make up an acronym or a word with
-// inner capitals, together with what "-" or "/" links to it.
+// acronym returns how many of the first words make up an acronym or a word with inner capitals, including
+// the words that "-" or "/" links to it.
 func acronym(words []token) int {
 	if !isAcronym(words[0].text) && !hasInnerCapitals(words[0].text) {
 		return 0
@@ -315,9 +312,8 @@ func acronym(words []token) int {
 	return n
 }
 
-// isLabel reports whether words are a number somebody gave to something, as
-// "FR-1" or "JIRA-204": capitals and digits. Names like "UTF-8" are in the
-// gazetteer.
+// isLabel reports whether words are an assigned number such as "FR-1" or "JIRA-204": capitals and digits.
+// Names like "UTF-8" are in the gazetteer.
 func isLabel(words []token) bool {
 	return len(words) == 2 && isAcronym(words[0].text) && strings.Trim(words[1].text, "0123456789") == ""
 }
@@ -340,12 +336,12 @@ func isAcronym(word string) bool {
 
 func isRoman(word string) bool { return strings.Trim(word, "IVX") == "" }
 
-// isVersion reports whether word starts with a digit, as the 8 of "UTF-8".
+// isVersion reports whether word starts with a digit, like the 8 of "UTF-8".
 func isVersion(word string) bool { return word[0] >= '0' && word[0] <= '9' && len(word) <= 4 }
 
-// hasInnerCapitals reports whether word is one like "GraphQL" or "WebSocket":
-// it starts with a capital, which identifiers like "analyzeText" do not, and
-// has a lower-case letter and a later capital. "McDonald" is no such word.
+// hasInnerCapitals reports whether word is like "GraphQL" or "WebSocket": it starts with a capital, which
+// identifiers like "analyzeText" do not, and has a lower-case letter and a later capital. "McDonald" does
+// not count.
 func hasInnerCapitals(word string) bool {
 	if !isCapitalised(word) || strings.HasPrefix(word, "Mc") || strings.HasPrefix(word, "Mac") || strings.ContainsAny(word, "'’") {
 		return false

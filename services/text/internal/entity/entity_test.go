@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 		{"empty", "# nothing\n\n", "", 0},
 		{"two entities", "technology\t*\tFoo|Foos;Bar\n", "", 2},
 		{"everyday and head", "concept\ten?\tagent\nhead\ten\tbroker\n", "", 2},
-		{"fields", "technology\tFoo\n", "line 1: 2 fields", 0},
+		{"fields", "technology\tFoo\n", "line 1: the line has 2 fields", 0},
 		{"category", "#\nthing\t*\tFoo\n", `line 2: unknown category "thing"`, 0},
 		{"language", "concept\tde\tFoo\n", `unknown language "de"`, 0},
 		{"no words", "concept\ten\t+\n", `"+" has no words`, 0},

@@ -19,8 +19,7 @@ import (
 //go:embed data/gazetteer.tsv
 var gazetteerFile []byte
 
-// Default is the gazetteer of this package, data/gazetteer.tsv, read when
-// first asked for.
+// Default returns the gazetteer of this package, data/gazetteer.tsv, read on first use.
 var Default = sync.OnceValue(func() *Gazetteer {
 	g, err := Parse(bytes.NewReader(gazetteerFile))
 	if err != nil {
@@ -53,17 +52,17 @@ var categories = map[string]category{"technology": technology, "concept": concep
 
 // name is one form of an entity.
 type name struct {
-	entity   int // forms of one entity share it
+	entity   int // all forms of an entity share this number
 	category category
 	keys     []string // of its words
-	tail     string   // what follows the last word, as in "C++"
+	tail     string   // characters after the last word, as in "C++"
 	exact    string   // required spelling, "" for any
 	everyday bool     // also an everyday word
-	written  string   // as the gazetteer has it
-	alike    bool     // written alike everywhere, but for endings
+	written  string   // as written in the gazetteer
+	alike    bool     // spelt the same in every language, except for endings
 }
 
-// exactly is the language of names found in one spelling only.
+// exactly stands in place of a language for names that have only one spelling.
 const exactly = "!"
 
 // Parse reads a gazetteer in the format described in data/gazetteer.tsv.
@@ -77,7 +76,7 @@ func Parse(r io.Reader) (*Gazetteer, error) {
 		}
 		fields := strings.Split(line, "\t")
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("gazetteer line %d: %d fields, want 3", n, len(fields))
+			return nil, fmt.Errorf("gazetteer line %d: the line has %d fields; give 3, separated by tabs", n, len(fields))
 		}
 		c, ok := categories[fields[0]]
 		if !ok {
@@ -105,7 +104,7 @@ func Parse(r io.Reader) (*Gazetteer, error) {
 	return g, nil
 }
 
-// Len is how many entities the gazetteer holds.
+// Len returns the number of entities in the gazetteer.
 func (g *Gazetteer) Len() int { return g.size }
 
 func (g *Gazetteer) add(c category, lang, form string, everyday bool) error {
@@ -116,7 +115,7 @@ func (g *Gazetteer) add(c category, lang, form string, everyday bool) error {
 		end = w.End()
 	}
 	if len(n.keys) == 0 {
-		return fmt.Errorf("%q has no words", form)
+		return fmt.Errorf("%q has no words; give at least one letter or digit", form)
 	}
 	n.tail = form[end:]
 	if lang == exactly {
@@ -130,14 +129,14 @@ func (g *Gazetteer) add(c category, lang, form string, everyday bool) error {
 	return nil
 }
 
-// key is what a word of a name in lang is looked up by. Only words of that
-// language's script are inflected; others are spelt alike everywhere.
+// key returns the lookup key of a word of a name in lang. Only words in that language's script are
+// inflected; others are spelt the same everywhere.
 func key(lang, word string) string {
 	word = language.Fold(word)
 	latin := isLatin(word)
 	switch {
 	case latin && lang == "en":
-		return "en:" + language.Singular(word) // "processing" is no "process"
+		return "en:" + language.Singular(word) // "processing" is not a form of "process"
 	case latin && lang == "pl":
 		return "pl:" + language.Stem(word, language.Polish)
 	case !latin:
@@ -146,13 +145,13 @@ func key(lang, word string) string {
 	return "*:" + word
 }
 
-// keys are all the keys a word of a text may be known by, most exact first.
+// keys returns all lookup keys that a word of a text may have, most exact first.
 func keys(word string, l language.Language) []string {
 	if !isLatin(word) {
 		return []string{key("ru", word)}
 	}
 	all := []string{key("*", word), key("en", word)}
-	if l != language.Polish || !language.IsPolishInfinitive(word) { // "zapytać" is no "zapytanie"
+	if l != language.Polish || !language.IsPolishInfinitive(word) { // "zapytać" is not a form of "zapytanie"
 		all = append(all, key("pl", word))
 	}
 	if first, _ := utf8.DecodeRuneInString(word); l == language.Polish && unicode.IsUpper(first) {
@@ -172,13 +171,12 @@ func isLatin(word string) bool {
 	return true
 }
 
-// match finds the longest name that the words from the first on make up, and
-// how many words it has.
+// match returns the longest name that starts at the first of words, and its number of words.
 func (g *Gazetteer) match(text string, words []token) (best name, n int) {
 	for _, k := range words[0].keys {
 		for _, candidate := range g.names[k] {
 			if len(candidate.keys) <= n-1 {
-				break // sorted: no longer one follows
+				break // sorted: the rest are shorter
 			}
 			length := len(candidate.keys)
 			if length > len(words) || !candidate.fits(text, words[:length]) {
@@ -205,14 +203,14 @@ func (n *name) fits(text string, words []token) bool {
 	return n.exact == "" || text[first.start:last.end] == n.exact || first.inflects(n.exact)
 }
 
-// inflects reports whether a word is a Polish form of a name ("w Ruście"). Short names
-// have forms that are other words.
+// inflects reports whether a word is a Polish form of a name ("w Ruście"). Forms of short names are
+// excluded, because they are other words as well.
 func (t *token) inflects(name string) bool {
 	return len(name) > 3 && !t.opens && isCapitalised(t.text) && len(t.keys) > 3 && slices.Contains(t.keys[3:], "*:"+language.Fold(name))
 }
 
-// shown is the name for what a text has as surface: that itself, but the
-// gazetteer's spelling of a name that only the text inflects ("Dockera").
+// shown returns the name to show for surface, the text's spelling: surface itself, or the gazetteer's
+// spelling if only the text inflects the name ("Dockera").
 func (n *name) shown(surface string) string {
 	if (n.alike || n.exact != "") && len(n.keys) == 1 && n.tail == "" && language.Fold(surface) != language.Fold(n.written) {
 		return n.written

@@ -8,21 +8,19 @@ import (
 )
 
 const (
-	// unknown is the cost of a character that is no word: more than most words
-	// of two.
+	// unknown is the cost of a character that is not a word: more than that of most words of two.
 	unknown = 13.0
 	// repeated is the cost of a word learnt from the text.
 	repeated = 12.0
-	// number is the cost of a numeral with what is counted after it.
+	// number is the cost of a numeral with its measure word.
 	number = 7.0
 	// name is the cost of a family name with a given name of one or two
 	// characters: less than three unknown characters, more than known words.
 	name = 22.0
 )
 
-// Cut splits a run of Han characters into words; together they are the run.
-// learnt has words of the text that the dictionary may lack. Time is linear in
-// the run.
+// Cut splits a run of Han characters into words, which together make up the run. learnt holds words of the
+// text that the dictionary may lack. Time is linear in the run.
 func Cut(run string, learnt map[string]int) []string {
 	d := known()
 	plain := d.simplify(run)
@@ -87,8 +85,7 @@ func Cut(run string, learnt map[string]int) []string {
 // maxNumeral bounds a numeral, in characters.
 const maxNumeral = 16
 
-// numeral is where a number of two characters or more that starts at i ends;
-// i if none does.
+// numeral returns the end of a number of at least two characters that starts at i, or i if there is none.
 func numeral(plain string, at []int, i int) int {
 	j := i
 	for j+1 < len(at) && j < i+maxNumeral && strings.Contains("零〇一二三四五六七八九十百千万亿两", plain[at[j]:at[j+1]]) {
@@ -97,8 +94,7 @@ func numeral(plain string, at []int, i int) int {
 	return j
 }
 
-// hasFunction reports whether one of the characters is a function word, which
-// no given name has.
+// hasFunction reports whether one of the characters is a function word: given names have none.
 func hasFunction(name string) bool {
 	for i, r := range name {
 		if language.IsStopword(name[i:i+utf8.RuneLen(r)], language.Chinese) {

@@ -1,12 +1,9 @@
-// Package han cuts Chinese into words.
-//
-// A run of Han characters is cut at the cheapest path through the words of a
-// dictionary and of the text itself: each word costs the negative logarithm of
-// how often it occurs, a character in no word costs much. (Maximum-probability
-// segmentation, a Viterbi search over words.) The dictionary is small, some
-// 7,600 frequent words, half of them written for this package; it is read when
-// the first Han text comes and takes about a megabyte. Traditional characters are
-// looked up as their simplified ones.
+// Package han cuts Chinese into words. It cuts a run of Han characters at the cheapest path through the
+// words of a dictionary and of the text itself (maximum-probability segmentation, a Viterbi search): a
+// word costs the negative logarithm of its frequency, and a character that is in no word costs much. The
+// dictionary is small, some 7,600 frequent words, half of them written for this package; it is read on
+// first use and takes about a megabyte. Traditional characters are looked up as their simplified ones.
+// Start at Cut.
 package han
 
 import (
@@ -35,7 +32,7 @@ const maxWord = 7
 type dictionary struct {
 	cost       map[string]float32
 	simplified map[rune]rune
-	// prefix has the beginnings of words, so that a search ends early.
+	// prefix holds the beginnings of words, so that a search ends early.
 	prefix map[string]bool
 }
 
@@ -74,7 +71,7 @@ func (d *dictionary) read(file string) {
 		}
 		for word := range strings.FieldsSeq(line) {
 			if _, ok := d.cost[word]; ok {
-				continue // the first, cheaper, place counts
+				continue // the first place is the cheaper one
 			}
 			d.cost[word] = cost
 			for i := range word {

@@ -14,13 +14,12 @@ const (
 	maxLearnt = 4
 )
 
-// checkEvery is after how many runs a loop looks at its context.
+// checkEvery is the number of runs between two checks of the context.
 const checkEvery = 1024
 
-// Learn gathers what a text says over and over and the dictionary does not
-// know, such as names: strings of 2 to 4 characters that occur at least twice,
-// are not merely part of a longer one occurring as often, and have a character
-// that is no word by itself. The result is for Cut.
+// Learn collects words that a text repeats and the dictionary lacks, such as names: strings of 2 to 4
+// characters that occur at least twice, are not merely part of a longer one with the same count, and
+// contain a character that is not a word by itself. The result is for Cut.
 func Learn(ctx context.Context, runs []string) (map[string]int, error) {
 	var parts []string
 	for i, run := range runs {
@@ -65,8 +64,8 @@ func Learn(ctx context.Context, runs []string) (map[string]int, error) {
 	return learnt, nil
 }
 
-// split appends what lies between the function characters of run, such as 的
-// or 是, and numerals, to parts; one character alone has nothing to teach.
+// split appends the parts of run between function characters, such as 的 or 是, and numerals. It skips
+// single characters: they teach nothing.
 func split(parts []string, run string) []string {
 	start := 0
 	add := func(end int) {
@@ -89,8 +88,7 @@ func counts(r rune) bool {
 	return strings.ContainsRune("一二三四五六七八九十百千万两几这那每某第這兩幾萬", r)
 }
 
-// strange reports whether the dictionary cuts gram into single characters, one
-// of which it does not know.
+// strange reports whether the dictionary cuts gram into single characters of which it lacks at least one.
 func (d *dictionary) strange(gram string) bool {
 	words := Cut(gram, nil)
 	if len(words) != utf8.RuneCountInString(gram) {
@@ -104,8 +102,8 @@ func (d *dictionary) strange(gram string) bool {
 	return false
 }
 
-// countGrams counts the n-grams of run. A string repeats only if its parts
-// do, so that those with a part missing from shorter are not counted.
+// countGrams counts the n-grams of run. A string repeats only if its parts do, so it skips an n-gram if a
+// part is missing from shorter.
 func countGrams(grams, shorter map[string]int, run string, n int) {
 	var starts [maxLearnt + 1]int // byte offsets of the last n+1 characters
 	seen := 0

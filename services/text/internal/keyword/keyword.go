@@ -1,9 +1,7 @@
-// Package keyword ranks the words of a text by how much they say about it.
-//
-// The method is PositionRank (Florescu and Caragea 2017): PageRank over the
-// graph of words that stand near one another, restarting at words in
-// proportion to how often and how early they occur, and to their length. It
-// needs no corpus, and the forms of an inflected word count as one.
+// Package keyword ranks the words of a text by how much they say about it. The method is PositionRank
+// (Florescu and Caragea 2017): PageRank over the graph of words that stand near one another. It restarts
+// at words in proportion to their frequency, how early they occur, and their length. It needs no corpus,
+// and the forms of an inflected word count as one. Start at Find.
 package keyword
 
 import (
@@ -24,22 +22,22 @@ type Keyword struct {
 	Word string
 	// Count is how often the word occurs in any form.
 	Count int
-	// Score is above 0 and at most 1, which the best keyword has; it is
-	// rounded to three decimals and compares words of one text only.
+	// Score is above 0 and at most 1, the score of the best keyword. It is rounded to
+	// three decimals; compare it only within one text.
 	Score float64
 }
 
 const (
 	window     = 3    // how many following words a word is linked to
 	damping    = 0.85 // the usual share of rank passed along links
-	iterations = 40   // bound; mostly fewer are needed
+	iterations = 40   // upper bound; usually fewer are needed
 	tolerance  = 1e-6
 	slope      = 0.1 // how fast later sentences weigh less
-	fewTerms   = 24  // fewer are a sentence or two
-	hanLetters = 4   // letters that one Han character stands for
-	verbWeight = 0.4 // share that a word keeps which looks like a verb
-	longEnough = 8   // letters from which longer words weigh the same
-	// maxNodes bounds the graph: of more words, the most frequent ones.
+	fewTerms   = 24  // a text with fewer is a sentence or two
+	hanLetters = 4   // one Han character counts as this many letters
+	verbWeight = 0.4 // factor for a word that looks like a verb
+	longEnough = 8   // letters; longer words weigh the same
+	// maxNodes bounds the graph to the most frequent words.
 	maxNodes = 20000
 )
 
@@ -96,8 +94,7 @@ func (n *node) add(t term.Term) {
 	n.forms[i].spelling.Add(t)
 }
 
-// word is the most frequent form, and of several one that the others only add
-// an ending to.
+// word returns the most frequent form. Among equals it prefers one that the others extend by an ending.
 func (n *node) word() string {
 	best := &n.forms[0]
 	for i := range n.forms {
@@ -117,7 +114,7 @@ type graph struct {
 
 type link struct {
 	from, to int32
-	weight   float64 // share of from's rank
+	weight   float64 // share of the source's rank
 }
 
 func build(terms []term.Term) *graph {
@@ -144,7 +141,7 @@ func build(terms []term.Term) *graph {
 			}
 		}
 	}
-	// Sorting, not a map, keeps sums and so results the same on every run.
+	// Sorting keeps the order of additions, and so the results, the same on every run.
 	slices.Sort(pairs)
 	out := make([]float64, len(g.nodes))
 	for i, p := range pairs {
@@ -162,9 +159,8 @@ func build(terms []term.Term) *graph {
 	return g
 }
 
-// weight is that of the i-th of n terms for the restart. In a sentence or two
-// hardly anything repeats, and the order of words is all there is to go by; in
-// longer texts the order within a sentence says little.
+// weight returns the restart weight of the i-th of n terms. In a sentence or two hardly anything repeats,
+// so only the order of words tells them apart; in longer texts the order within a sentence says little.
 func weight(t term.Term, i, n int) float64 {
 	weight := 1 / float64(i+1)
 	if n >= fewTerms {
@@ -176,9 +172,8 @@ func weight(t term.Term, i, n int) float64 {
 	return weight
 }
 
-// specific is the weight of a word by its length, since short words are mostly
-// common ones. Characters that stand for syllables count more, and so do
-// acronyms.
+// specific returns the weight of a word by its length, because short words are mostly common ones.
+// Characters that stand for syllables count more, and so do acronyms.
 func specific(t term.Term) float64 {
 	n := utf8.RuneCountInString(t.Form)
 	switch {
@@ -190,7 +185,7 @@ func specific(t term.Term) float64 {
 	return float64(min(n, longEnough)) / longEnough
 }
 
-// frequent tells which words take part in ranking by links.
+// frequent returns a function that reports whether a word takes part in the ranking.
 func (g *graph) frequent() func(int32) bool {
 	if len(g.nodes) <= maxNodes {
 		return func(int32) bool { return true }

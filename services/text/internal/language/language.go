@@ -1,9 +1,6 @@
-// Package language guesses the language of a text, knows the stop words of
-// English, Polish, Russian and Chinese, and stems: Polish itself, others by the
-// Snowball project's stemmers.
-//
-// Some thirty languages are told apart; of the others it knows function words
-// at best.
+// Package language detects the language of a text, knows the stop words of English, Polish, Russian and
+// Chinese, and stems words: Polish by its own rules, other languages by the Snowball project's stemmers.
+// It tells some thirty languages apart; of any other it knows function words at most. Start at Detect.
 package language
 
 import (
@@ -31,8 +28,7 @@ const (
 	Unknown Language = "und"
 )
 
-// sampleBytes is how much of a text Detect reads: more does not change the
-// outcome.
+// sampleBytes is how much of a text Detect reads; more does not change the outcome.
 const sampleBytes = 64 << 10
 
 //go:embed data/stopwords_*.txt
@@ -56,9 +52,8 @@ var stopwords = sync.OnceValue(func() map[Language]map[string]bool {
 	return all
 })
 
-// IsStopword reports whether word, folded by Fold, carries no topic in a text
-// of language l. Words in another script than that of l are judged by the
-// language known for their script, so that mixed texts come out right.
+// IsStopword reports whether word, folded by Fold, carries no topic in a text of language l. Words in a
+// script other than that of l are judged by the language known for their script, so that mixed texts work.
 func IsStopword(word string, l Language) bool {
 	all := stopwords()
 	switch first, _ := utf8.DecodeRuneInString(word); {
@@ -81,8 +76,8 @@ func IsStopword(word string, l Language) bool {
 	return knownProfiles().stopwordsOf(l)[word]
 }
 
-// stopStems are the stems of those stop words that are declined and long enough
-// for their stems to be nobody else's.
+// stopStems holds the stems of stop words that are declined and long enough not to share their stem with
+// another word.
 var stopStems = sync.OnceValue(func() map[Language]map[string]bool {
 	const long = 4
 	all := make(map[Language]map[string]bool)
@@ -100,8 +95,8 @@ var stopStems = sync.OnceValue(func() map[Language]map[string]bool {
 	return all
 })
 
-// inflected reports whether word is a form of a stop word: "takiego" of "taki".
-// Nouns of the same stem have other endings.
+// inflected reports whether word is a form of a stop word: "takiego" of "taki". Nouns with the same stem
+// have other endings.
 func inflected(word string, l Language) bool {
 	endings := []string{"ego", "emu", "ych", "ymi", "ym", "ich", "imi", "im", "iej", "ej", "ą", "y", "i", "a", "e"}
 	if l == Russian {
@@ -110,8 +105,8 @@ func inflected(word string, l Language) bool {
 	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) }) && stopStems()[l][Stem(word, l)]
 }
 
-// Fold maps a word in Unicode NFC to the form words are compared in: lower
-// case, "ё" as "е", a straight apostrophe, no English possessive.
+// Fold maps a word in Unicode NFC to the form in which words are compared: lower case, "ё" as "е", a
+// straight apostrophe, no English possessive.
 func Fold(word string) string {
 	word = strings.ToLower(word)
 	if strings.ContainsAny(word, "ё’") {
@@ -130,9 +125,8 @@ type tally struct {
 	notRussian, notUkrainian   int // letters
 }
 
-// Detect guesses the language of text from its first 64 KiB: by script where
-// that tells, else by frequent words and by the letters beyond the basic
-// alphabet.
+// Detect guesses the language of text from its first 64 KiB: by script if that is enough, otherwise by
+// frequent words and by letters outside the basic alphabet.
 func Detect(text string) Language {
 	if len(text) > sampleBytes {
 		text = strings.ToValidUTF8(text[:sampleBytes], "")
@@ -161,8 +155,7 @@ func Detect(text string) Language {
 	return t.decide(p)
 }
 
-// isIdentifier reports whether a word is one of program code: a small letter
-// and then a capital.
+// isIdentifier reports whether a word comes from program code: a small letter, later a capital.
 func isIdentifier(word string) bool {
 	small := false
 	for _, r := range word {
@@ -174,8 +167,7 @@ func isIdentifier(word string) bool {
 	return false
 }
 
-// scripts are those that one language, or the best known of several, is
-// written in.
+// scripts lists scripts with the language, or the best known of several, that is written in them.
 var scripts = []struct {
 	table    *unicode.RangeTable
 	language Language
@@ -214,7 +206,7 @@ func (t *tally) letters(word string) {
 	}
 }
 
-// hanWeight is how many letters one Han character stands for.
+// hanWeight is the number of letters that one Han character counts for.
 const hanWeight = 3
 
 func (t *tally) decide(p *profiles) Language {
@@ -231,7 +223,7 @@ func (t *tally) decide(p *profiles) Language {
 		return t.cyrillicLanguage(p)
 	}
 	l := t.latinWords.best(p, false)
-	// Prose of another script around names and program code in Latin letters.
+	// The prose is in another script; names and program code are in Latin letters.
 	switch {
 	case t.latin == 0, l != Unknown && t.latinWords.scored(p, l):
 		return l
@@ -244,7 +236,7 @@ func (t *tally) decide(p *profiles) Language {
 }
 
 func (t *tally) hanLanguage() Language {
-	// Japanese is Han with kana between.
+	// Japanese mixes Han with kana.
 	if t.kana*10 > t.han {
 		return "ja"
 	}

@@ -1,23 +1,23 @@
 package language
 
-// What letters are worth, in function words.
+// Weights of letters, in function words.
 const (
-	// nameWeight is what a word counts that is written with a capital.
+	// nameWeight is the weight of a word with a capital.
 	nameWeight = 0.4
-	// letterWeight is what one order of likelihood is worth.
+	// letterWeight is the weight of one order of likelihood.
 	letterWeight = 0.4
-	// certain is what the best fit is worth, and otherwise what a language is
-	// whose letters are not counted.
+	// certain is the weight of the best fit; otherwise is that of a language
+	// without letter statistics.
 	certain, otherwise = 0.8, -0.2
-	// mostAgainst is the worst that letters can say.
+	// mostAgainst bounds how much letters can count against a language.
 	mostAgainst = 4.0
 )
 
-// kin are not counted and spelt much like a language that is.
+// kin maps languages without letter statistics to a similarly spelt one that has them.
 var kin = map[Language]Language{"sk": "cs", "nb": "sv", "da": "sv"}
 
-// letters is what three letters in a row say for a language, given how far each
-// is behind the best.
+// letters returns the weight that sequences of three letters give a language, from each language's
+// distance to the best.
 func letters(behind map[string]float64, l Language) float64 {
 	by, ok := behind[string(l)]
 	if !ok {

@@ -9,24 +9,22 @@ var (
 		ować ość owi iom iem iej imi ymi ego emu ych ich ami ach emy
 		ać ić yć ów om em ej im ym iu ią ię ie ia
 		a e i o u y ą ę`)
-	// polishThemes are what is left of verbs: "czytał", "pracuj-e".
+	// polishThemes are the remaining suffixes of verbs: "czytał", "pracuj-e".
 	polishThemes = strings.Fields("owal owan uj al aj an")
-	// polishKept end like a case and are none: "systemem" is of "system".
+	// polishKept only look like a case: "systemem" is a form of "system".
 	polishKept = []string{"system", "problem"}
 )
 
-// polishLetters undoes the changes of letters that endings bring about:
-// "protokół, protokołu", "żądań, żądanie", "błąd, błędu", "stół, stole".
+// polishLetters undoes the letter changes that endings cause: "protokół, protokołu", "żądań, żądanie",
+// "błąd, błędu", "stół, stole".
 var polishLetters = strings.NewReplacer("ó", "o", "ń", "n", "ź", "z", "ś", "s", "ć", "c", "ą", "ę", "ł", "l")
 
-// polishSoft are consonants that changed before an ending, with the ending,
-// and what they were: "mieście" and "miasto", "drodze" and "droga". Longest
-// first.
+// polishSoft lists consonants changed before an ending, with that ending, and the original: "mieście" and
+// "miasto", "drodze" and "droga". Longest first.
 var polishSoft = [][2]string{{"ieście", "iast"}, {"ownicy", "ownik"}, {"dze", "g"}, {"rze", "r"}}
 
-// stemPolish cuts endings after Polish rules. Fleeting vowels ("książek",
-// "okien") are dropped; vowels that change more than their mark are not
-// followed ("pies", "psa").
+// stemPolish cuts endings by Polish rules. It drops fleeting vowels ("książek", "okien"). It does not
+// handle vowels that change in more than their diacritic ("pies", "psa").
 func stemPolish(word string) string {
 	return polishLetters.Replace(fleeting(cutEnding(polishLetters.Replace(polishBase(word)), polishThemes)))
 }
@@ -47,7 +45,7 @@ func polishBase(word string) string {
 		return base + "k" // "matce" and "matka", but "ulice"
 	}
 	base := cutEnding(word, polishEndings)
-	// An "i", or the mark on the letter, says that "t" and "d" went soft:
+	// An "i", or the diacritic, shows that "t" and "d" were softened:
 	// "kocie" and "kot", "odpowiedzi, odpowiedź", "pamięcią, pamięć".
 	if base != word && word[len(base)] == 'i' || strings.HasSuffix(base, "ć") || strings.HasSuffix(base, "dź") {
 		for _, soft := range [][2]string{{"ść", "st"}, {"śc", "st"}, {"ć", "t"}, {"c", "t"}, {"dz", "d"}, {"dź", "d"}} {
@@ -59,8 +57,7 @@ func polishBase(word string) string {
 	return base
 }
 
-// fleeting drops the "e" that stands before a last consonant only where no
-// ending follows.
+// fleeting drops the "e" before a last consonant that appears only if no ending follows.
 func fleeting(stem string) string {
 	if !atLeast(stem, 5) {
 		return stem
@@ -73,15 +70,15 @@ func fleeting(stem string) string {
 	return stem
 }
 
-// nameEndings are the endings of names in Polish, and what they replace.
+// nameEndings lists the endings of names in Polish, and the letters they replace.
 var nameEndings = [][2]string{
 	{"owie", ""}, {"owi", ""}, {"ami", ""}, {"ami", "a"}, {"ach", ""}, {"ach", "a"}, {"iem", ""}, {"em", ""}, {"em", "e"}, {"ów", ""}, {"om", ""}, {"om", "a"},
 	{"rze", "r"}, {"rze", "ra"}, {"dzie", "d"}, {"dzie", "da"}, {"cie", "t"}, {"ście", "st"}, {"cie", "ta"}, {"le", "l"}, {"le", "la"}, {"ce", "ka"}, {"dze", "ga"}, {"ie", ""}, {"ie", "a"},
 	{"a", ""}, {"u", ""}, {"y", "a"}, {"i", "a"}, {"y", ""}, {"i", ""}, {"ę", "a"}, {"ą", "a"}, {"o", "a"}, {"e", ""},
 }
 
-// PolishNames are the names that a folded word may be an inflected form of:
-// "dockera" of "docker", "javie" of "java", "linuksem" of "linux".
+// PolishNames returns the names that a folded word may be an inflected form of: "dockera" of "docker",
+// "javie" of "java", "linuksem" of "linux".
 func PolishNames(word string) []string {
 	var names []string
 	for _, e := range nameEndings {
@@ -97,7 +94,7 @@ func PolishNames(word string) []string {
 	return names
 }
 
-// IsPolishInfinitive reports whether a word ends like a verb that is named.
+// IsPolishInfinitive reports whether a word ends like a Polish infinitive.
 func IsPolishInfinitive(word string) bool {
 	for _, e := range []string{"ać", "ić", "yć", "eć", "ować"} {
 		if stem, ok := strings.CutSuffix(word, e); ok && atLeast(stem, minStem) {

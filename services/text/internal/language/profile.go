@@ -13,8 +13,7 @@ import (
 //go:embed data/profiles.txt
 var profileFile string
 
-// profile is what a language written in the Latin or the Cyrillic script is
-// told by.
+// profile describes a language written in the Latin or the Cyrillic script.
 type profile struct {
 	language Language
 	cyrillic bool
@@ -22,8 +21,7 @@ type profile struct {
 	stop     map[string]bool // function words
 }
 
-// profiles holds what profiles.txt says, and for each word the profiles that
-// have it, as bits.
+// profiles holds the content of profiles.txt, and for each word the profiles that contain it, as bits.
 type profiles struct {
 	all   []profile
 	words map[string]uint64
@@ -67,7 +65,7 @@ func set(words string) map[string]bool {
 	return s
 }
 
-// stopwordsOf are the function words of a language, nil where none are known.
+// stopwordsOf returns the function words of a language, nil if none are known.
 func (p *profiles) stopwordsOf(l Language) map[string]bool {
 	i := slices.IndexFunc(p.all, func(q profile) bool { return q.language == l })
 	if i < 0 {
@@ -76,22 +74,21 @@ func (p *profiles) stopwordsOf(l Language) map[string]bool {
 	return p.all[i].stop
 }
 
-// Weights of what speaks for and against a language, in words.
+// Weights of evidence for and against a language, in words.
 const (
 	ownLetters   = 0.6  // a word with letters beyond the basic alphabet, all of them the language's
-	otherLetters = -1.0 // a word with one that the language does not have
+	otherLetters = -1.0 // a word with a letter that the language lacks
 )
 
-// evidence is what words of one script say for each profile.
+// evidence is the weight of the words of one script for each profile.
 type evidence struct {
 	scores []float64
-	// letters are counted apart: they decide only where a text has few words.
+	// letters are counted apart: they decide only if a text has few words.
 	letters trigram.Tally
 	words   int
 }
 
-// add takes up a word. A name, which starts with a capital, may have letters of
-// another language.
+// add counts a word. A name, which starts with a capital, may have letters of another language.
 func (e *evidence) add(p *profiles, word string, cyrillic, name bool) {
 	if e.scores == nil {
 		e.scores = make([]float64, len(p.all))
@@ -134,11 +131,11 @@ func beyond(r rune, cyrillic bool) bool {
 	return r >= 0x80 && unicode.IsLetter(r)
 }
 
-// few words are a text short enough for three letters in a row to count.
+// few is the number of words below which sequences of three letters count.
 const few = 12
 
-// best is the language with the most evidence; Unknown where there is none,
-// or too little for so many words.
+// best returns the language with the most evidence, or Unknown if there is none, or too little for the
+// number of words.
 func (e *evidence) best(p *profiles, cyrillic bool) Language {
 	if e.words == 0 {
 		return Unknown
@@ -157,7 +154,7 @@ func (e *evidence) best(p *profiles, cyrillic bool) Language {
 			best, top = q.language, score
 		}
 	}
-	// Function words are a third of running text or more; other languages
+	// At least a third of running text is function words; other languages
 	// share a few by chance.
 	if e.words >= few && top*8 < float64(e.words) {
 		return Unknown
@@ -165,8 +162,8 @@ func (e *evidence) best(p *profiles, cyrillic bool) Language {
 	return best
 }
 
-// scored reports whether more speaks for l than letters in a row, and more than
-// one word of a command does.
+// scored reports whether the evidence for l is more than letter sequences, and more than one word of a
+// command.
 func (e *evidence) scored(p *profiles, l Language) bool {
 	i := slices.IndexFunc(p.all, func(q profile) bool { return q.language == l })
 	return i >= 0 && len(e.scores) > 0 && e.scores[i] > 1

@@ -16,20 +16,18 @@ import (
 	"github.com/blevesearch/snowballstem/spanish"
 )
 
-// Letters that must remain, so that short words stay apart.
+// minStem is the number of letters that must remain, so that short words stay distinct.
 const minStem = 3
 
-// stemmers are those of the Snowball project. It has none for Polish: that is
-// in polish.go.
+// stemmers are the Snowball project's. It has none for Polish: see polish.go.
 var stemmers = map[Language]func(*snowballstem.Env) bool{
 	English: english.Stem, Russian: russian.Stem, "de": german.Stem, "es": spanish.Stem, "fr": french.Stem, "it": italian.Stem,
 	"pt": portuguese.Stem, "nl": dutch.Stem,
 }
 
-// Stem cuts the ending off a folded word, so that the forms of one word compare
-// equal; what is left need not be a word. The script decides: Cyrillic words
-// are taken for Russian; Latin ones for English where l has no stemmer. Words
-// with digits are left alone.
+// Stem cuts the ending off a folded word, so that the forms of one word compare equal; the rest need not
+// be a word. The script decides: Cyrillic words are treated as Russian, and Latin ones as English if l has
+// no stemmer. Words with digits are not changed.
 func Stem(word string, l Language) string {
 	first, _ := utf8.DecodeRuneInString(word)
 	if strings.ContainsFunc(word, unicode.IsDigit) {
@@ -48,14 +46,14 @@ func Stem(word string, l Language) string {
 	env := snowballstem.NewEnv(word)
 	stemmers[l](env)
 	stem := env.Current()
-	// "ошибок" beside "ошибка": Snowball leaves the vowel in.
+	// "ошибок" and "ошибка": Snowball leaves the vowel in.
 	if short, ok := strings.CutSuffix(stem, "ок"); ok && l == Russian && atLeast(stem, 5) && endsInConsonant(short) {
 		stem = short + "к"
 	}
 	return stem
 }
 
-// cutEnding cuts off the first of endings that leaves enough.
+// cutEnding cuts off the first of endings that leaves at least minStem letters.
 func cutEnding(word string, endings []string) string {
 	for _, ending := range endings {
 		stem, ok := strings.CutSuffix(word, ending)
@@ -66,10 +64,10 @@ func cutEnding(word string, endings []string) string {
 	return word
 }
 
-// atLeast reports whether word has n letters or more.
+// atLeast reports whether word has at least n letters.
 func atLeast(word string, n int) bool { return utf8.RuneCountInString(word) >= n }
 
-// endsInConsonant looks at the last letter of word.
+// endsInConsonant reports whether the last letter of word is a consonant.
 func endsInConsonant(word string) bool {
 	last, n := utf8.DecodeLastRuneInString(word)
 	return n > 0 && !strings.ContainsRune("aąeęioóuyаеиоуыэюя", last)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Endings that verbs, participles and adverbs have, and hardly any noun.
+// verbal lists endings that are typical of verbs, participles and adverbs, but rare in nouns.
 var verbal = map[Language][]string{
 	English: {"ed", "ly", "ized", "ised", "ated", "izes", "ates"},
 	Polish: {"ować", "iwać", "ywać", "ał", "ała", "ało", "ali", "ały", "ił", "iła", "iło", "ili", "iły", "ył", "yła", "yli", "liśmy", "łyśmy", "łem", "łam", "nęli", "ął", "ęła", "ęli", "iał", "iała", "ieli",

@@ -1,5 +1,5 @@
-// Package readability rates how hard a text is to read, by a published formula
-// for its language where there is one:
+// Package readability rates how hard a text is to read (start at Rate), by a published formula
+// for its language if there is one:
 //
 //   - English: Flesch reading ease (Flesch 1948), about 0 to 100, higher is
 //     easier.
@@ -12,8 +12,8 @@
 //     levels are this package's own.
 //   - Other languages: LIX (Björnsson 1968), lower is easier.
 //
-// All of them only look at the lengths of words and sentences, and mean little
-// for texts of less than a hundred words.
+// All of them look only at the lengths of words and sentences, and mean little
+// for texts of fewer than a hundred words.
 package readability
 
 import (
@@ -35,14 +35,14 @@ type Rating struct {
 	// "flesch-reading-ease-oborneva", "pisarek-linear",
 	// "characters-per-sentence" or "lix".
 	Formula string
-	// Level puts the score in words, "very easy" to "very difficult", so that
-	// languages can be compared.
+	// Level puts the score in words, "very easy" to "very difficult", to make
+	// languages comparable.
 	Level string
-	// Language is the language the text was taken to be in.
+	// Language is the detected language of the text.
 	Language language.Language
 }
 
-// counts is what the formulas need.
+// counts holds the input of the formulas.
 type counts struct {
 	sentences, words, characters, syllables int
 	han                                     int // words that are Han characters
@@ -88,7 +88,7 @@ func (c *counts) add(sentence string, l language.Language) {
 }
 
 func (c *counts) rate(l language.Language) Rating {
-	// The formula by character also goes for Japanese and undetected Chinese.
+	// The formula by character also applies to Japanese and undetected Chinese.
 	byCharacter := l == language.Chinese || c.han*2 > c.words
 	if c.words == 0 {
 		*c = counts{sentences: 1}
@@ -132,10 +132,9 @@ const (
 	otherVowels   = "aeiouyàáâãäåæèéêëìíîïòóôõöøùúûüýÿąęœůűőаеёиоуыэюяіїє"
 )
 
-// Syllables counts the syllables of a word, at least 1: every vowel in
-// Russian, every vowel but a softening "i" in Polish, groups of vowels without
-// a silent final "e" in English, and groups of vowels otherwise. A word
-// without vowels or with digits counts as 1.
+// Syllables counts the syllables of a word, at least 1: every vowel in Russian, every vowel except a
+// softening "i" in Polish, groups of vowels without a silent final "e" in English, and groups of vowels
+// otherwise. A word without vowels or with digits counts as 1.
 func Syllables(word string, l language.Language) int {
 	word = strings.ToLower(word)
 	first, _ := utf8.DecodeRuneInString(word)

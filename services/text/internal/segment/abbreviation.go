@@ -11,12 +11,12 @@ import (
 //go:embed data/abbreviations.txt
 var abbreviationFile string
 
-// An abbreviation is one after which a sentence goes on.
+// abbreviation is a word with a dot after which a sentence continues.
 type abbreviation struct {
-	// notAfterNumber: after a number it may well end the sentence
+	// notAfterNumber: after a number the dot may end the sentence
 	// ("в 2020 г. Потом", but "в г. Москва").
 	notAfterNumber bool
-	// ends: it ends the sentence, although its last part alone would not.
+	// ends: the whole ends the sentence, although its last part alone would not.
 	ends bool
 }
 
@@ -34,12 +34,11 @@ var abbreviations = sync.OnceValue(func() map[string]abbreviation {
 	return m
 })
 
-// tailLen bounds how far back from the end of a sentence abbreviations are
-// looked for, which keeps splitting linear.
+// tailLen is the number of bytes before the end of a sentence that are searched for abbreviations, which
+// keeps splitting linear.
 const tailLen = 64
 
-// continues reports whether the sentence so far goes on in rest although
-// UAX #29 ends it here.
+// continues reports whether the sentence so far continues in rest, although UAX #29 ends it here.
 func continues(sofar, rest string) bool {
 	if rest == "" || strings.HasSuffix(sofar, "\n") {
 		return false
@@ -60,7 +59,7 @@ func continues(sofar, rest string) bool {
 	}
 	head, last := lastField(tail)
 	_, before := lastField(head)
-	// A number and a dot opening a sentence is a list number: "1. Start",
+	// A number and a dot that open a sentence are a list number: "1. Start",
 	// "IV. Results".
 	if number := strings.TrimSuffix(last, "."); head == "" && len(sofar) < tailLen && (isNumber(number) || isRoman(number)) {
 		return true
@@ -86,14 +85,14 @@ func continues(sofar, rest string) bool {
 	return ok && !a.ends && !(a.notAfterNumber && isNumber(before) && !opensWithDate(sofar))
 }
 
-// opensWithDate reports whether the sentence so far is a preposition, a number
-// and an abbreviation: "В 1998 г.", "W 2005 r." That is no sentence.
+// opensWithDate reports whether the sentence so far is a preposition, a number and an abbreviation: "В
+// 1998 г.", "W 2005 r." That is not a whole sentence.
 func opensWithDate(sofar string) bool {
 	return len(sofar) < tailLen && len(strings.Fields(sofar)) <= 3
 }
 
-// lastField splits s before its last space-separated field; brackets and
-// quotes opening the field are dropped.
+// lastField splits s before its last space-separated field, and drops opening brackets and quotes from the
+// field.
 func lastField(s string) (head, field string) {
 	s = strings.TrimRightFunc(s, unicode.IsSpace)
 	i := strings.LastIndexFunc(s, unicode.IsSpace)
@@ -108,8 +107,8 @@ func lastField(s string) (head, field string) {
 	})
 }
 
-// isInitials reports whether s is capital letters each followed by a dot:
-// "J.", "J.R.R.", "А.С.". Country-like ones ("U.S.") often end sentences.
+// isInitials reports whether s is capital letters each followed by a dot: "J.", "J.R.R.", "А.С.". Those
+// like a country's ("U.S.") often end sentences.
 func isInitials(s string) bool {
 	switch s {
 	case "U.S.", "U.K.", "U.N.", "E.U.", "D.C.", "A.M.", "P.M.", "И.О.", "I.":
@@ -136,7 +135,7 @@ func isNumber(s string) bool {
 
 func isRoman(s string) bool { return s != "" && strings.Trim(s, "IVXLC") == "" }
 
-// German writes ordinals with a dot: "am 3. Oktober", "der 2. Stock".
+// beforeOrdinal and germanMonths recognise German ordinals, which have a dot: "am 3. Oktober", "der 2. Stock".
 var (
 	beforeOrdinal = set("am der die das den dem des im vom zum zur bis ab seit beim jeder jedem dieser diesem ihr sein")
 	germanMonths  = set("januar jänner februar märz april mai juni juli august september oktober november dezember quartal")
@@ -150,7 +149,7 @@ func set(list string) map[string]bool {
 	return set
 }
 
-// isOrdinal reports whether number, a dot behind it, counts what rest names.
+// isOrdinal reports whether number, followed by a dot, is an ordinal of the noun in rest.
 func isOrdinal(before, number, rest string) bool {
 	const digits = 2
 	number = strings.TrimSuffix(number, ".")
@@ -164,9 +163,8 @@ func isOrdinal(before, number, rest string) bool {
 	return germanMonths[strings.ToLower(rest[:end])] || beforeOrdinal[strings.ToLower(before)] && end > 0
 }
 
-// EndsSentence reports whether sofar, which ends in a mark such as a full stop,
-// may be a whole sentence before rest: it does not end in an abbreviation, an
-// initial or a list number.
+// EndsSentence reports whether sofar, which ends in a mark such as a full stop, may be a whole sentence
+// before rest: it does not end in an abbreviation, an initial or a list number.
 func EndsSentence(sofar, rest string) bool {
 	_, last := lastField(sofar)
 	short := strings.ToLower(strings.TrimRight(last, ".!?)"))
@@ -176,11 +174,10 @@ func EndsSentence(sofar, rest string) bool {
 	return !continues(sofar, rest)
 }
 
-// goesOn are abbreviations that may end a sentence, and do not before a small
-// letter.
+// goesOn lists abbreviations that may end a sentence, except before a small letter.
 var goesOn = set("etc itd itp usw др пр т.д т.п тд тп jr sr inc ltd co corp vs r w ca nr bzw")
 
-// IsAbbreviation reports whether a word is one when a dot follows it.
+// IsAbbreviation reports whether a word followed by a dot is an abbreviation.
 func IsAbbreviation(word string) bool {
 	word = strings.ToLower(word)
 	_, ok := abbreviations()[word+"."]

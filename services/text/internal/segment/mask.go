@@ -5,15 +5,14 @@ import (
 	"unicode"
 )
 
-// maxRun is how many characters in a row may be neither letter, digit nor
-// sentence end before the rest of the run is masked.
+// maxRun is the longest run of characters that are not letters, digits or sentence ends; the rest of a
+// longer run is masked.
 const maxRun = 16
 
-// mask replaces the far end of long runs of spaces, brackets and the like by
-// inert characters of the same length in bytes. Rule SB8 of UAX #29 looks
-// ahead from every space and bracket after a full stop, so that such a run
-// would cost the square of its length. Offsets do not change, and only the
-// position of a boundary inside the run can.
+// mask replaces the far end of long runs of spaces, brackets and the like by inert characters of the same
+// length in bytes. Without that, such a run would cost the square of its length: rule SB8 of UAX #29 looks
+// ahead from every space and bracket after a full stop. Offsets do not change; only a boundary inside the
+// run can move.
 func mask(text string) string {
 	run := 0
 	long := strings.IndexFunc(text, func(r rune) bool {
@@ -45,7 +44,7 @@ func mask(text string) string {
 	return b.String()
 }
 
-// runLen is the length of the run up to and with r.
+// runLen returns the length of the run including r.
 func runLen(run int, r rune) int {
 	if unicode.IsLetter(r) || unicode.IsNumber(r) {
 		return 0

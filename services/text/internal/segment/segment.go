@@ -1,11 +1,8 @@
-// Package segment cuts text into words, sentences and paragraphs.
-//
-// Word and sentence boundaries are those of Unicode UAX #29 (Unicode 17, by
-// github.com/clipperhouse/uax29). Sentences are then repaired where the
-// standard, which knows no language, is known to be wrong: abbreviations
-// ("Dr. Smith", "г. Москва", "m.in. Kraków"), initials, list numbers, lines
-// broken by hand, and the ellipsis. All functions take time linear in the
-// length of the text.
+// Package segment cuts text into words, sentences and paragraphs. Boundaries are those of Unicode UAX #29
+// (Unicode 17, by github.com/clipperhouse/uax29). The standard knows no language, so sentences are then
+// repaired where it is known to be wrong: abbreviations ("Dr. Smith", "г. Москва", "m.in. Kraków"),
+// initials, list numbers, hand-wrapped lines, and the ellipsis. All functions take time linear in the
+// text. Start at Words and Sentences.
 package segment
 
 import (
@@ -18,9 +15,8 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Word is one word-like UAX #29 segment: it holds a letter or a digit. Each
-// Han character is a word of its own, as UAX #29 has it; package term joins
-// them.
+// Word is one word-like UAX #29 segment: it holds a letter or a digit. Each Han character is a word of its
+// own, as in UAX #29; package term joins them.
 type Word struct {
 	// Text is the word as written.
 	Text string
@@ -31,8 +27,7 @@ type Word struct {
 // End is the byte offset just after the word.
 func (w Word) End() int { return w.Start + len(w.Text) }
 
-// Words yields the words of text in order; spaces, punctuation and symbols
-// are left out.
+// Words yields the words of text in order. It leaves out spaces, punctuation and symbols.
 func Words(text string) iter.Seq[Word] {
 	return func(yield func(Word) bool) {
 		it := words.FromString(text)
@@ -63,8 +58,8 @@ func IsHan(s string) bool {
 	return r >= 0x2E80 && unicode.Is(unicode.Han, r)
 }
 
-// Paragraphs counts the paragraphs of text: blocks of lines with something
-// visible in them, parted by one or more blank lines or by U+2029.
+// Paragraphs counts the paragraphs of text: blocks of lines with something visible in them, separated by
+// blank lines or by U+2029.
 func Paragraphs(text string) int {
 	count, inside := 0, false
 	for block := range strings.SplitSeq(text, "\u2029") {
@@ -80,10 +75,9 @@ func Paragraphs(text string) int {
 	return count
 }
 
-// Cut shortens text to at most limit code points, the last of them an
-// ellipsis "…" where something was left out. It cuts between words; a first
-// word longer than the limit is cut between grapheme clusters. With limit
-// below 1 the result is empty.
+// Cut shortens text to at most limit code points, the last of them an ellipsis "…" if something was left
+// out. It cuts between words; a first word longer than the limit is cut between grapheme clusters. With a
+// limit below 1 the result is empty.
 func Cut(text string, limit int) string {
 	if limit < 1 {
 		return ""
@@ -99,15 +93,14 @@ func Cut(text string, limit int) string {
 	return text[:lastFit(graphemes.FromString(text), limit-1)] + "…"
 }
 
-// boundaries is what the iterators of uax29 have in common.
+// boundaries is the common interface of the uax29 iterators.
 type boundaries interface {
 	Next() bool
 	Value() string
 	End() int
 }
 
-// lastFit is the byte offset of the last boundary at most limit code points
-// into the text.
+// lastFit returns the byte offset of the last boundary at most limit code points into the text.
 func lastFit(it boundaries, limit int) int {
 	end, used := 0, 0
 	for it.Next() {
@@ -120,8 +113,8 @@ func lastFit(it boundaries, limit int) int {
 	return end
 }
 
-// trimCut drops what must not stand before an ellipsis: spaces and
-// punctuation that opens something or joins to what was cut off.
+// trimCut drops characters that must not stand before an ellipsis: spaces, and punctuation that opens
+// something or joins to the cut text.
 func trimCut(s string) string {
 	return strings.TrimRightFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Ps, unicode.Pi, unicode.Pd) || strings.ContainsRune(",;:.、，；：。", r)

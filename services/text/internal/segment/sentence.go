@@ -8,20 +8,19 @@ import (
 	"github.com/clipperhouse/uax29/v2/sentences"
 )
 
-// Sentence is one sentence, or one heading or list item standing for itself.
+// Sentence is one sentence, or one heading or list item on its own.
 type Sentence struct {
 	// Text is the sentence as written, without surrounding space and without
 	// a Markdown heading, quote or bullet mark before it. It may hold line
-	// breaks where the source was wrapped by hand.
+	// breaks if the source was wrapped by hand.
 	Text string
 	// Start is the byte offset of Text in the text given to Sentences.
 	Start int
 }
 
-// Sentences splits text into sentences, in order. Pieces without any letter
-// or digit join the sentence before them on the same line and are dropped
-// otherwise. Offsets hold for valid UTF-8; bad bytes are first replaced by
-// U+FFFD.
+// Sentences splits text into sentences, in order. A piece without a letter or digit joins the sentence
+// before it on the same line; otherwise it is dropped. Offsets hold for valid UTF-8: bad bytes are first
+// replaced by U+FFFD.
 func Sentences(text string) []Sentence {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
@@ -42,15 +41,15 @@ func Sentences(text string) []Sentence {
 	return s.out
 }
 
-// splitter gathers sentences of one text.
+// splitter collects the sentences of one text.
 type splitter struct {
 	text string
 	out  []Sentence
 	end  int // offset after the last sentence emitted
 }
 
-// turns emits text[start:end], split before each dash that starts another
-// speaker's turn: "— Why? — Because." To UAX #29 a dash goes on.
+// turns emits text[start:end], split before each dash that starts another speaker's turn: "— Why? —
+// Because." In UAX #29 the sentence continues after a dash.
 func (s *splitter) turns(start, end int) {
 	for from := start; ; {
 		i := strings.IndexAny(s.text[from:end], "–—")
@@ -67,8 +66,8 @@ func (s *splitter) turns(start, end int) {
 	s.ellipses(start, end)
 }
 
-// ellipses emits text[start:end], split after each "…" that is followed by
-// space and a capital or Han character: UAX #29 gives "…" no role.
+// ellipses emits text[start:end], split after each "…" that is followed by a space and a capital or Han
+// character: "…" has no role in UAX #29.
 func (s *splitter) ellipses(start, end int) {
 	for from := start; ; {
 		i := strings.Index(s.text[from:end], "…")
@@ -112,8 +111,8 @@ func (s *splitter) emit(start, end int) {
 	s.end = start + len(body)
 }
 
-// markerLen is the length of the Markdown heading, quote or bullet marks at
-// the start of line, with the space after them.
+// markerLen returns the length of the Markdown heading, quote or bullet marks at the start of line,
+// including the space after them.
 func markerLen(line string) int {
 	rest := strings.TrimLeft(line, "#>*+-•")
 	n := len(line) - len(rest)
@@ -123,15 +122,15 @@ func markerLen(line string) int {
 	return n + 1
 }
 
-// Columns a line must fill to be taken for one wrapped by hand: few before a
-// line that goes on in lower case, more before any other.
+// Number of columns from which a line counts as wrapped by hand: few if the next line continues in lower
+// case, more otherwise.
 const (
 	wrapLower = 30
 	wrapAny   = 50
 )
 
-// unwrap replaces the line breaks inside hand-wrapped paragraphs by spaces,
-// since UAX #29 ends a sentence at every line break. Offsets do not change.
+// unwrap replaces the line breaks inside hand-wrapped paragraphs by spaces, because UAX #29 ends a
+// sentence at every line break. Offsets do not change.
 func unwrap(text string) string {
 	if !strings.Contains(text, "\n") {
 		return text
@@ -156,7 +155,7 @@ func unwrap(text string) string {
 	return string(buf)
 }
 
-// wrapped reports whether next goes on with the sentence of the line prev.
+// wrapped reports whether next continues the sentence of the line prev.
 func wrapped(prev, next string) bool {
 	if isBlock(next) || prev[0] == '#' || prev[0] == '|' {
 		return false
@@ -180,8 +179,7 @@ func isBlock(line string) bool {
 	return rest != line && rest != "" && (rest[0] == '.' || rest[0] == ')')
 }
 
-// columns is the width of line on a terminal, counted no further than limit;
-// a Han character takes two.
+// columns returns the width of line on a terminal, counted up to limit; a Han character takes two.
 func columns(line string, limit int) int {
 	n := 0
 	for _, r := range line {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// speaks reports whether rest says who spoke what sofar ends with: UAX #29
-// ends a sentence at the question mark in «"Why?" asked Ann.»
+// speaks reports whether rest says who spoke the words that sofar ends with: UAX #29 ends a sentence at
+// the question mark in «"Why?" asked Ann.»
 func speaks(sofar, rest string) bool {
 	tail := strings.TrimRightFunc(sofar[max(0, len(sofar)-tailLen):], unicode.IsSpace)
 	last, n := utf8.DecodeLastRuneInString(tail)
@@ -31,8 +31,8 @@ func speaks(sofar, rest string) bool {
 	return unicode.IsLower(first) && strings.Contains(clause(rest), " ")
 }
 
-// startsTurn reports whether a dash between before and after starts what
-// another says: it follows the end of a sentence and a capital follows it.
+// startsTurn reports whether a dash between before and after starts another speaker's words: it follows
+// the end of a sentence and a capital follows it.
 func startsTurn(before, after string) bool {
 	tail := strings.TrimRight(before[max(0, len(before)-tailLen):], " \u00A0")
 	head := strings.TrimLeft(after, " \u00A0")
@@ -44,9 +44,8 @@ func startsTurn(before, after string) bool {
 	return strings.ContainsRune(".!?…", last) && unicode.IsUpper(first)
 }
 
-// opening is the length of the quotation marks and brackets at the end of
-// sofar that open what rest goes on with. UAX #29 has them close, which shows
-// where no space stands before: 他笑了。“好。”
+// opening returns the length of the quotation marks and brackets at the end of sofar that open the text in
+// rest. UAX #29 treats them as closing ones, which is wrong if no space stands before them: 他笑了。“好。”
 func opening(sofar, rest string) int {
 	first, _ := utf8.DecodeRuneInString(rest)
 	if rest == "" || unicode.IsSpace(first) {
@@ -71,8 +70,8 @@ func clause(rest string) string {
 	return part
 }
 
-// saysChinese reports whether rest starts with a verb of speaking and who, and
-// not with the next one's speech.
+// saysChinese reports whether rest starts with a verb of speaking and the speaker, rather than with the
+// next speech.
 func saysChinese(rest string) bool {
 	c := clause(rest)
 	return strings.ContainsAny(c, "说說问問道喊答叫") && !strings.HasSuffix(c, "：")

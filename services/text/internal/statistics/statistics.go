@@ -1,4 +1,4 @@
-// Package statistics measures texts.
+// Package statistics counts the sentences and words of a text, and their average lengths. Start at Count.
 package statistics
 
 import (
@@ -32,12 +32,10 @@ func Count(ctx context.Context, sentences []segment.Sentence) (Counts, error) {
 	return c, nil
 }
 
-// WordLength is the average length of words in code points, to one decimal; 0
-// without words.
+// WordLength returns the average length of words in code points, to one decimal; 0 without words.
 func (c Counts) WordLength() float64 { return ratio(c.WordCharacters, c.Words) }
 
-// SentenceLength is the average length of sentences in words, to one decimal;
-// 0 without sentences.
+// SentenceLength returns the average length of sentences in words, to one decimal; 0 without sentences.
 func (c Counts) SentenceLength() float64 { return ratio(c.Words, c.Sentences) }
 
 func ratio(a, b int) float64 {

@@ -9,8 +9,8 @@ import (
 // fence opens and closes a block of program code in Markdown.
 const fence = "```"
 
-// inCode tells for each sentence whether it stands in fenced code, or is the
-// fence. A fence never closed reaches to the end, as in Markdown.
+// inCode reports for each sentence whether it is part of a fenced code block, fences included. As in
+// Markdown, an unclosed fence extends to the end.
 func inCode(text string, sentences []segment.Sentence) []bool {
 	code := make([]bool, len(sentences))
 	if !strings.Contains(text, fence) {

@@ -28,21 +28,21 @@ var knownCues = sync.OnceValue(func() cues {
 
 // Factors of a sentence's score.
 const (
-	courtesy = 0.15 // says thanks
-	decisive = 1.4  // says what changes
-	leaning  = 0.8  // begins with a word for something said before
+	courtesy = 0.15 // a sentence that says thanks
+	decisive = 1.4  // a sentence that announces a change
+	leaning  = 0.8  // a sentence that begins with a reference to an earlier one
 )
 
-// changes reports whether a sentence says what is decided or goes on no more.
+// changes reports whether a sentence announces a decision or the end of something.
 func changes(sentence string) bool { return says(folded(sentence), knownCues().change) }
 
-// folded is the beginning of a sentence, in small letters between spaces.
+// folded returns the beginning of a sentence, in small letters between spaces.
 func folded(sentence string) string {
 	const most = 600 // bytes
 	return " " + strings.ToLower(sentence[:min(len(sentence), most)]) + " "
 }
 
-// cue is the factor that the wording of a sentence gives its score.
+// cue returns the factor that the wording of a sentence gives its score.
 func cue(sentence string) float64 {
 	folded := folded(sentence)
 	k := knownCues()
@@ -64,8 +64,8 @@ func cue(sentence string) float64 {
 	return factor
 }
 
-// says reports whether one of words stands in folded; "*" at the end stands for
-// any ending, and Chinese has no spaces around words.
+// says reports whether folded contains one of words. A "*" at the end of a word stands for any ending;
+// Chinese words need no spaces around them.
 func says(folded string, words []string) bool {
 	for _, w := range words {
 		stem, open := strings.CutSuffix(w, "*")

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	maxCompared = 200  // sentences compared pairwise; more go by centroid
+	maxCompared = 200  // sentences compared pairwise; with more, the centroid is used
 	damping     = 0.85 // of LexRank
-	iterations  = 30   // bound of LexRank
+	iterations  = 30   // upper bound of LexRank
 	tolerance   = 1e-6
 )
 
@@ -162,8 +162,8 @@ func (s *space) lexRank(ctx context.Context) ([]float64, error) {
 	return rank, nil
 }
 
-// repeats reports whether sentence i is much like a chosen one. Long texts go
-// unchecked but for exact repeats, to stay linear.
+// repeats reports whether sentence i is much like a chosen one. In long texts it finds only exact repeats,
+// to stay linear.
 func (s *space) repeats(i int, chosen []int) bool {
 	if len(s.rows) > maxCompared || len(chosen) == 0 {
 		return false

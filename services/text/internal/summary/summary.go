@@ -1,10 +1,8 @@
-// Package summary picks the sentences of a text that stand for the rest.
-//
-// Summaries are extractive: sentences are scored by how central they are and
-// the best that fit are given in their original order, unchanged. Up to 200
-// sentences are compared with one another (LexRank, Erkan and Radev 2004, on
-// cosines of tf-idf vectors); longer texts are scored by likeness to their
-// centroid, which takes linear time.
+// Package summary picks the sentences of a text that best stand for the whole. Summaries are extractive:
+// sentences are scored by how central they are, and the best that fit are returned unchanged in their
+// original order. Up to 200 sentences are compared with one another (LexRank, Erkan and Radev 2004, on
+// cosines of tf-idf vectors); longer texts are scored by likeness to their centroid, which takes linear
+// time. Start at Summarize.
 package summary
 
 import (
@@ -21,32 +19,31 @@ import (
 )
 
 const (
-	// likeness of two sentences above which the second adds nothing.
+	// likeness is the cosine above which the second of two sentences adds nothing.
 	likeness = 0.7
 	// aside is the share of the best score below which a sentence is beside
-	// the point, and left out even where it fits.
+	// the point and left out, even if it fits.
 	aside = 0.3
-	// remote is the same for a sentence that says what changes.
+	// remote is the same for a sentence that announces a change.
 	remote = 0.08
-	// fragment is the share of its score that a piece keeps which does not end
-	// like a sentence: headings, table rows. Fenced code keeps its square.
+	// fragment is the factor for a piece that does not end like a sentence:
+	// headings, table rows. For fenced code it is squared.
 	fragment = 0.2
-	// filler is the share of the best score that one of a summary has to have.
+	// filler is the share of the best score that some sentence of a summary must reach.
 	filler = 0.5
-	// item is the share of its score that an item of a list keeps, torn keeps
-	// that which has only half of a piece of code.
+	// item is the factor for an item of a list, torn for a sentence with
+	// only half of a piece of code.
 	item, torn = 0.6, 0.3
-	// lead favours what is said early: the opening sentence most.
+	// lead favours early sentences, the opening one most.
 	lead = 0.4
-	// hanLead is for Chinese, whose short sentences share few words, so that how
-	// central they are says less: level.
+	// hanLead is for Chinese: its short sentences share few words, so centrality
+	// says less. See level.
 	hanLead = 2.0
 )
 
-// Summarize returns at most limit code points of text: whole sentences, or if
-// not one sentence with words fits, the best one cut between words with "…".
-// A text within the limit is its own summary. White space within a sentence
-// is collapsed. The sentences and terms are those of text.
+// Summarize returns at most limit code points of text: whole sentences, or, if not one sentence with words
+// fits, the best one, cut between words with "…". A text within the limit is its own summary. White space
+// within a sentence is collapsed. The caller gives the sentences and terms of text.
 func Summarize(ctx context.Context, text string, sentences []segment.Sentence, terms []term.Term, limit int) (string, error) {
 	whole := collapse(text)
 	limit = shareOf(whole, limit, len(sentences))
@@ -85,7 +82,7 @@ func Summarize(ctx context.Context, text string, sentences []segment.Sentence, t
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
 	chosen := choose(v, order, score, sentences, limit)
-	// A filler that happens to fit says less than the beginning of the best.
+	// The beginning of the best sentence says more than a filler that happens to fit.
 	if len(chosen) == 0 || score[slices.MaxFunc(chosen, func(a, b int) int { return cmp.Compare(score[a], score[b]) })] < filler*score[order[0]] {
 		return segment.Cut(collapse(sentences[order[0]].Text), limit), nil
 	}
@@ -101,13 +98,12 @@ func Summarize(ctx context.Context, text string, sentences []segment.Sentence, t
 	return b.String(), nil
 }
 
-// Chinese says in a character what takes three letters elsewhere, so that most
-// texts fit whole into what is a summary in other scripts: of a longer one,
-// half is enough.
+// hanWhole is the number of code points up to which a Chinese text may be kept whole. One Chinese
+// character says as much as three letters, so a summary of a longer text has at most half of it.
 const hanWhole = 60
 
-// shareOf is how many code points a summary of text may have that may have
-// limit.
+// shareOf returns the number of code points that a summary of text may have if the caller
+// allows limit.
 func shareOf(text string, limit, sentences int) int {
 	const few = 2
 	n := utf8.RuneCountInString(text)
@@ -129,7 +125,7 @@ func mostlyHan(text string) bool {
 	return han*2 >= n
 }
 
-// level brings scores nearer to their mean.
+// level moves scores nearer to their mean.
 func level(score []float64) {
 	mean := 0.0
 	for _, s := range score {
@@ -140,8 +136,8 @@ func level(score []float64) {
 	}
 }
 
-// isItem reports whether a sentence that starts at offset start is an item of
-// a list, or begins with the number of one.
+// isItem reports whether the sentence at offset start is an item of a list, or begins with the number of
+// one.
 func isItem(text string, start int) bool {
 	line := text[strings.LastIndexByte(text[:start], '\n')+1 : start]
 	if strings.TrimRight(strings.TrimLeft(line, " \t>"), " \t") != "" {
@@ -151,8 +147,7 @@ func isItem(text string, start int) bool {
 	return len(rest) > 1 && rest != text[start:min(len(text), start+8)] && (rest[0] == '.' || rest[0] == ')') && rest[1] == ' '
 }
 
-// choose takes sentences, best first, as long as they fit and say something
-// the ones before did not.
+// choose takes sentences, best first, that fit and do not repeat a chosen one.
 func choose(v *space, order []int, score []float64, sentences []segment.Sentence, limit int) []int {
 	var chosen []int
 	seen := make(map[string]bool)
@@ -171,7 +166,7 @@ func choose(v *space, order []int, score []float64, sentences []segment.Sentence
 		s = collapse(s)
 		need := utf8.RuneCountInString(s)
 		if len(chosen) > 0 {
-			need++ // the space between; Chinese goes without and leaves one spare
+			need++ // the space between; Chinese needs none, which leaves one spare
 		}
 		if need > left || seen[s] || v.repeats(i, chosen) {
 			continue
@@ -198,14 +193,13 @@ func spaced(before, after string) bool {
 	return !(wide(last) || segment.IsHan(after))
 }
 
-// wide reports whether r belongs to a script, or is punctuation, written
-// without spaces.
+// wide reports whether r is a letter or mark of a script that is written without spaces.
 func wide(r rune) bool {
 	return r >= 0x3000 && r <= 0x30FF || r >= 0xFF00 && r <= 0xFF60 || r >= 0x2E80 && unicode.Is(unicode.Han, r)
 }
 
-// collapse makes white space single spaces; between two wide characters, where
-// it can only be a line break, it goes.
+// collapse turns runs of white space into single spaces. Between two wide characters it can only be a line
+// break and is dropped.
 func collapse(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -14,11 +14,11 @@ type piece struct {
 	han  bool
 }
 
-// pieces yields the words and Han runs of text in order. A run is cut where it
-// gets longer than maxRun, which no sentence does.
+// pieces yields the words and Han runs of text in order. A run longer than maxRun is cut; no real sentence
+// is that long.
 func pieces(text string) iter.Seq[piece] {
 	return func(yield func(piece) bool) {
-		start, end := 0, 0 // the Han run under way
+		start, end := 0, 0 // the current Han run
 		for w := range segment.Words(text) {
 			isHan := segment.IsHan(w.Text)
 			if end > start && (!isHan || w.Start != end || end-start > maxRun) {
@@ -45,11 +45,10 @@ func pieces(text string) iter.Seq[piece] {
 	}
 }
 
-// maxRun bounds a run of Han characters, in bytes, and so the memory that
-// cutting it takes.
+// maxRun is the longest run of Han characters, in bytes. It bounds the memory that cutting takes.
 const maxRun = 4096
 
-// learn gathers the Han words that sentences repeat.
+// learn collects the Han words that sentences repeat.
 func learn(ctx context.Context, sentences []segment.Sentence) (map[string]int, error) {
 	var runs []string
 	for i, s := range sentences {

@@ -1,8 +1,6 @@
-// Package term finds the content words of a text: what is left of its words
-// without stop words and numbers, with inflected forms told to be one.
-//
-// Chinese has no spaces and UAX #29 makes each Han character a word; package
-// han joins them.
+// Package term finds the content words of a text: its words without stop words and numbers, with the forms
+// of an inflected word counted as one. Chinese has no spaces, and UAX #29 makes each Han character a word;
+// package han joins them. Start at Extract.
 package term
 
 import (
@@ -26,12 +24,12 @@ type Term struct {
 	Form string
 	// Key is the stem, equal for the inflected forms of a word.
 	Key string
-	// Sentence is the index of the sentence it stands in.
+	// Sentence is the index of its sentence.
 	Sentence int
-	// Named: it has a capital where one says that it is a name: within a sentence
-	// that has small letters as well.
+	// Named is set if the word has a capital that marks a name: inside a sentence
+	// that also has small letters.
 	Named bool
-	// Verbal: it looks like a verb or an adverb, which say less than nouns.
+	// Verbal is set if it looks like a verb or an adverb, which say less than nouns.
 	Verbal bool
 }
 
@@ -41,12 +39,11 @@ type Count struct {
 	Count int
 }
 
-// checkEvery is after how many sentences a loop looks at its context.
+// checkEvery is the number of sentences between two checks of the context.
 const checkEvery = 256
 
-// Extract returns the terms of sentences in order of appearance. Left out are
-// stop words, words without a letter, and single letters; a single Han
-// character is kept only where nothing stands next to it.
+// Extract returns the terms of sentences in order of appearance. It leaves out stop words, words without a
+// letter, and single letters. It keeps a single Han character only if nothing stands next to it.
 func Extract(ctx context.Context, sentences []segment.Sentence, l language.Language) ([]Term, error) {
 	learnt, err := learn(ctx, sentences)
 	if err != nil {
@@ -90,8 +87,7 @@ func Extract(ctx context.Context, sentences []segment.Sentence, l language.Langu
 	return terms, nil
 }
 
-// isTitle reports whether most words begin with a capital, as in a heading, or
-// are written in capitals.
+// isTitle reports whether most words begin with a capital, as in a heading, or are in capitals.
 func isTitle(sentence string) bool {
 	const few, most = 3, 0.6
 	capital, all := 0, 0
@@ -140,9 +136,8 @@ func Words(ctx context.Context, sentences []segment.Sentence) ([]string, error) 
 	return words, nil
 }
 
-// Top counts the forms of terms and returns the n most frequent, most
-// frequent first and equal ones in order of appearance. The word shown is
-// Spelling's.
+// Top counts the forms of terms and returns the n most frequent, most frequent first, equal ones in order
+// of appearance. Spelling chooses the form shown.
 func Top(terms []Term, n int) []Count {
 	index := make(map[string]int)
 	var counts []Count
@@ -165,13 +160,13 @@ func Top(terms []Term, n int) []Count {
 	return counts[:min(n, len(counts))]
 }
 
-// Spelling gathers how a word is written.
+// Spelling counts how a word is written.
 type Spelling struct {
 	form, surface  string
 	several, named bool
 }
 
-// Add takes up one occurrence.
+// Add counts one occurrence.
 func (s *Spelling) Add(t Term) {
 	switch {
 	case s.form == "":
@@ -182,9 +177,8 @@ func (s *Spelling) Add(t Term) {
 	s.named = s.named || t.Named
 }
 
-// Show is how the word is shown: as written if it is always written the same
-// way, and with a capital after its first letter ("MCP", "GraphQL") or as a
-// name; else in its folded form.
+// Show returns the form to show: as written, if the word is always written the same way and with a capital
+// after its first letter ("MCP", "GraphQL") or as a name; otherwise its folded form.
 func (s *Spelling) Show() string {
 	if s.several || !strings.EqualFold(s.surface, s.form) {
 		return s.form

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// form is what a line is part of.
+// form is the kind of text that a line belongs to.
 type form int
 
 const (
@@ -18,7 +18,7 @@ const (
 // isBreak reports whether r ends a line.
 func isBreak(r rune) bool { return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' }
 
-// lines rewrites text line by line. Line breaks stay.
+// lines rewrites text line by line and keeps the line breaks.
 func lines(text string, rewrite func(line string, f form) string) string {
 	var all, breaks []string
 	rest := text
@@ -43,12 +43,11 @@ func lines(text string, rewrite func(line string, f form) string) string {
 
 const fence = "```"
 
-// forms tells of each line what it is part of. Code is what stands between
-// fences, and a block of lines of which one opens what the next, indented
-// further, goes on with; indented blocks behind it belong to it.
+// forms returns the form of each line. Code is text between fences, and a block with a line that opens
+// what the next, indented further, continues; indented blocks after it belong to it.
 func forms(all []string) []form {
 	out := make([]form, len(all))
-	fenced, before := false, false // before: the block before is code
+	fenced, before := false, false // before: the previous block is code
 	for from := 0; from < len(all); {
 		if blank(all[from]) {
 			if fenced {
@@ -107,8 +106,7 @@ func isItem(line string) bool {
 
 func blank(line string) bool { return strings.TrimSpace(line) == "" }
 
-// indent is the width of the space that a line begins with; a tab counts for
-// four.
+// indent returns the width of the leading space of a line; a tab counts as four.
 func indent(line string) int {
 	n := 0
 	for _, r := range line {
@@ -124,7 +122,7 @@ func indent(line string) int {
 	return 0
 }
 
-// spaces makes runs of them one, and drops those around the line.
+// spaces turns runs of spaces into one, and drops those around the line.
 func spaces(line string, f form) string {
 	if f == code {
 		return strings.TrimRightFunc(line, unicode.IsSpace)

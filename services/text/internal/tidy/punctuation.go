@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/text/internal/segment"
 )
 
-// prose rewrites the lines of text that are no code.
+// prose rewrites the lines of text that are not code.
 func prose(text string, rewrite func(string) string) string {
 	return lines(text, func(line string, f form) string {
 		if f == code {
@@ -19,11 +19,11 @@ func prose(text string, rewrite func(string) string) string {
 	})
 }
 
-// wide are the marks of Chinese and Japanese, which take no space.
+// wide lists the Chinese and Japanese marks that take no spaces around them.
 const wide = "，。！？；：、（）《》「」"
 
-// punctuate drops spaces that punctuation does not take in a text of language
-// l. French sets spaces before its two-part marks.
+// punctuate drops the spaces that do not belong around punctuation in a text of language l. French keeps
+// spaces before its two-part marks.
 func punctuate(l language.Language) func(string) string {
 	marks := ",.;:!?)"
 	if l == "fr" {
@@ -35,7 +35,7 @@ func punctuate(l language.Language) func(string) string {
 		}
 		var b strings.Builder
 		b.Grow(len(line))
-		var last rune // written last
+		var last rune // the last rune written
 		for i := 0; i < len(line); {
 			r, n := utf8.DecodeRuneInString(line[i:])
 			if r != ' ' || last == 0 {
@@ -73,7 +73,7 @@ func closes(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Pe, unicode.Pf) || r == '"' || r == '\''
 }
 
-// swaps reports whether a word of a sentence follows, and no name like ".NET".
+// swaps reports whether rest is a word of a sentence, not a name like ".NET".
 func swaps(rest string) bool {
 	first, n := utf8.DecodeRuneInString(rest)
 	second, _ := utf8.DecodeRuneInString(rest[min(n, len(rest)):])
@@ -98,11 +98,11 @@ func sentenceCase(text string) string {
 	return string(out)
 }
 
-// lookBack is how far before a mark an abbreviation is looked for, in bytes.
+// lookBack is the number of bytes before a mark that are searched for an abbreviation.
 const lookBack = 128
 
-// capitals changes first letters of sentences in text[from:to]; last is the
-// last visible character of the prose before, 0 where there is none.
+// capitals makes the first letter of each sentence in text[from:to] a capital. last is the last visible
+// character of the prose before, 0 if there is none.
 func capitals(text string, out []byte, from, to int, last rune) rune {
 	opens := last == 0 || strings.ContainsRune(".!?…。！？", last)
 	for i := from; i < to; {
@@ -145,8 +145,7 @@ func firstField(s string) string {
 	return s
 }
 
-// named reports whether a word is written as it is for a reason: "iPhone",
-// "snake_case", "npm.js".
+// named reports whether the spelling of a word is deliberate: "iPhone", "snake_case", "npm.js".
 func named(word string) bool {
 	word = strings.TrimRight(word, ".,;:!?…\"'”’»)")
 	return strings.ContainsAny(word, "_./\\=()@") || strings.ContainsFunc(word, unicode.IsUpper)

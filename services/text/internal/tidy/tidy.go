@@ -1,5 +1,5 @@
-// Package tidy cleans the form of text without touching what it says. Program
-// code and nested lists keep their indentation.
+// Package tidy cleans the form of text without changing its meaning. Program code and nested lists keep
+// their indentation. Start at Apply.
 package tidy
 
 import (
@@ -14,20 +14,20 @@ import (
 // Option is one way of cleaning.
 type Option string
 
-// The options, in the order they are applied in whatever order they are given.
+// The options, in the order in which they are applied, whatever order the caller gives.
 const (
 	// LineEndings makes every line break a "\n".
 	LineEndings Option = "line_endings"
-	// Invisible drops control characters but tab and line feed, soft hyphens,
+	// Invisible drops control characters (except tab and line feed), soft hyphens,
 	// byte order marks and zero-width spaces. Joiners stay: emoji and some
 	// scripts need them.
 	Invisible Option = "invisible"
 	// UnicodeNFC composes characters to Unicode normalization form C. It comes
-	// after Invisible, which may bring a letter and its accent together.
+	// after Invisible, which may move a letter next to its accent.
 	UnicodeNFC Option = "unicode_nfc"
-	// Whitespace makes runs of spaces, tabs and no-break spaces one space and
-	// drops those around line breaks; code stays as it is but for spaces at the
-	// end of lines, and list items keep their place.
+	// Whitespace turns runs of spaces, tabs and no-break spaces into one space and
+	// drops those around line breaks. In code it drops only spaces at the end of
+	// lines, and list items keep their indentation.
 	Whitespace Option = "whitespace"
 	// BlankLines leaves at most one blank line between paragraphs.
 	BlankLines Option = "blank_lines"
@@ -36,15 +36,15 @@ const (
 	// Punctuation drops spaces before commas, full stops and the like, and
 	// around Chinese ones.
 	Punctuation Option = "punctuation"
-	// SentenceCase starts every sentence with a capital. A line that goes on
-	// with a sentence starts none. It changes words and so must be asked for.
+	// SentenceCase starts every sentence with a capital, except a line that
+	// continues a sentence. It changes words, so it applies only on request.
 	SentenceCase Option = "sentence_case"
 )
 
-// Options are all options, in order of application.
+// Options lists all options, in order of application.
 var Options = []Option{LineEndings, Invisible, UnicodeNFC, Whitespace, Punctuation, BlankLines, Trim, SentenceCase}
 
-// Default is what is applied when no option is given: all but SentenceCase.
+// Default lists the options used if none is given: all except SentenceCase.
 var Default = Options[:len(Options)-1]
 
 var steps = map[Option]func(string) string{
