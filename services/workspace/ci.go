@@ -19,20 +19,20 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// CI says how the commands of workspaces run. Zero is the default of each field.
+// CI says how the commands of workspaces run. In each field, zero means the default.
 type CI struct {
-	Isolation string        `name:"ci-isolation" env:"BUSBAR_CI_ISOLATION" default:"auto" placeholder:"WAY" help:"How commands are kept apart: bubblewrap, namespaces, or auto, the first of them that works. commands-may-do-all-this-service-may keeps nothing apart (default ${default})."`
-	ReadOnly  []string      `name:"ci-read-only" env:"BUSBAR_CI_READ_ONLY" placeholder:"DIR" help:"Directories that commands may read besides the workspace and the system's programs, such as toolchains and caches of modules. Default none."`
-	Environ   []string      `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Variables of commands besides PATH, HOME, TMPDIR and LANG; NAME alone takes the value that this process has. Default none."`
-	Time      time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Longest time of a command (default ${default})."`
-	CPU       time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Most processor time of each process of a command (default ${default})."`
-	Memory    int64         `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Most memory of a command, what it writes to /tmp included (default ${default})."`
-	Disk      int64         `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Most bytes of a file, of /tmp, and by which the disk of the workspace fills while a command runs (default ${default})."`
-	Processes int           `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Most processes and threads of a command (default ${default})."`
-	Runs      int           `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Most commands at once; one principal has half of them (default ${default})."`
+	Isolation string        `name:"ci-isolation" env:"BUSBAR_CI_ISOLATION" default:"auto" placeholder:"WAY" help:"How commands are isolated: bubblewrap, namespaces, or auto, the first of these that works. commands-may-do-all-this-service-may isolates nothing (default ${default})."`
+	ReadOnly  []string      `name:"ci-read-only" env:"BUSBAR_CI_READ_ONLY" placeholder:"DIR" help:"Directories that commands may read besides the workspace and the system's programs, such as toolchains and module caches (default: none)."`
+	Environ   []string      `name:"ci-env" env:"BUSBAR_CI_ENV" placeholder:"NAME=VALUE" help:"Environment variables of commands besides PATH, HOME, TMPDIR and LANG; NAME alone passes on this process's value (default: none)."`
+	Time      time.Duration `name:"ci-time" env:"BUSBAR_CI_TIME" default:"10m" placeholder:"TIME" help:"Time limit of a command (default ${default})."`
+	CPU       time.Duration `name:"ci-cpu" env:"BUSBAR_CI_CPU" default:"10m" placeholder:"TIME" help:"Processor time limit of each process of a command (default ${default})."`
+	Memory    int64         `name:"ci-memory" env:"BUSBAR_CI_MEMORY" default:"2147483648" placeholder:"BYTES" help:"Memory limit of a command, including its files in /tmp (default ${default})."`
+	Disk      int64         `name:"ci-disk" env:"BUSBAR_CI_DISK" default:"1073741824" placeholder:"BYTES" help:"Limit in bytes for each file, for /tmp, and for the growth of the workspace's disk while a command runs (default ${default})."`
+	Processes int           `name:"ci-processes" env:"BUSBAR_CI_PROCESSES" default:"512" placeholder:"N" help:"Limit of processes and threads of a command (default ${default})."`
+	Runs      int           `name:"ci-runs" env:"BUSBAR_CI_RUNS" default:"4" placeholder:"N" help:"Limit of concurrent commands; one principal may use half of them (default ${default})."`
 }
 
-// complete puts defaults where nothing is said, and checks what is.
+// complete sets the defaults and checks the values.
 func (c *CI) complete() error {
 	def := func(v *int64, usual int64) { *v = orElse(*v, usual) }
 	c.Isolation, c.Time, c.CPU = orElse(c.Isolation, string(isolation.Auto)), orElse(c.Time, 10*time.Minute), orElse(c.CPU, 10*time.Minute)
@@ -40,7 +40,7 @@ func (c *CI) complete() error {
 	def(&c.Disk, 1<<30)
 	c.Processes, c.Runs = orElse(c.Processes, 512), orElse(c.Runs, 4)
 	if c.Time < time.Second || c.Time > 12*time.Hour || c.CPU < time.Second || c.Memory < 16<<20 || c.Disk < 1<<20 || c.Processes < 4 || c.Runs < 1 || c.Runs > 64 {
-		return errors.New("limits of commands: a time from 1s to 12h, 1s of CPU, 16 MiB of memory, 1 MiB of disk, 4 processes, 1 to 64 runs")
+		return errors.New("a limit of commands is out of range; use a time from 1s to 12h, 1 to 64 runs, and at least 1s of CPU, 16 MiB of memory, 1 MiB of disk and 4 processes")
 	}
 	for _, dir := range c.ReadOnly {
 		if err := isolation.CheckReadOnly(dir); err != nil {
@@ -49,7 +49,7 @@ func (c *CI) complete() error {
 	}
 	for _, e := range c.Environ {
 		if name, _, _ := strings.Cut(e, "="); name == "" || strings.ContainsAny(e, "\x00\n") {
-			return fmt.Errorf("%q is no NAME=VALUE for commands", e)
+			return fmt.Errorf("%q is not a valid variable for commands; write NAME=VALUE or NAME", e)
 		}
 	}
 	return isolation.Way(c.Isolation).Check()
@@ -66,7 +66,7 @@ func orElse[T comparable](v, usual T) T {
 // env is the environment of commands.
 func (c *CI) env() []string {
 	all := []string{"CI=true"}
-	// Of the places where this process looks for programs, those that commands see.
+	// The directories of this process's PATH that commands see.
 	var seen []string
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		for _, top := range append([]string{"/usr", "/bin", "/sbin"}, c.ReadOnly...) {
@@ -99,12 +99,12 @@ type runner struct {
 	runs  *ci.Runs
 
 	mu sync.Mutex
-	// way is how commands are kept apart, once that is known.
+	// way is how commands are isolated, once it is known.
 	way isolation.Way
 }
 
-// isolated says how commands are kept apart. What does not work is tried again the next time: a
-// machine may be mended.
+// isolated returns how commands are isolated. A failure is not kept, because an operator may repair the
+// machine: the next call tries again.
 func (r *runner) isolated(ctx context.Context) (isolation.Way, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,35 +120,36 @@ func (r *runner) isolated(ctx context.Context) (isolation.Way, error) {
 
 // RootIn names a root.
 type RootIn struct {
-	Root string `json:"root,omitzero" jsonschema:"name of a workspace root; the only one if omitted"`
+	Root string `json:"root,omitzero" jsonschema:"name of a workspace root; may be omitted if there is only one"`
 }
 
-// whole is a root that a call reaches all of: what its commands do is not held to a part.
+// whole returns the root with the given name. The call must reach all of it, because commands are not
+// confined to a part.
 func whole(v *root.View, name string) (*root.Root, error) {
 	p, err := v.Find(name)
 	switch {
 	case err != nil:
 		return nil, err
 	case p.Path != ".":
-		return nil, service.Errorf("%s is no root: commands run in a whole one", p)
+		return nil, service.Errorf("%s is not a root; name a root, because commands run in all of it", p)
 	case p.At != ".":
-		return nil, service.Errorf("your client works in a part of root %s, and commands run in all of it", p.Name)
+		return nil, service.Errorf("your client works in a part of root %s, but commands run in all of it; let the client share the whole root", p.Name)
 	}
 	return p.Root, nil
 }
 
-// ListCommandsOut is what ci_list returns.
+// ListCommandsOut is the result of ci_list.
 type ListCommandsOut struct {
 	Commands  []CommandOut `json:"commands"`
-	Isolation string       `json:"isolation" jsonschema:"how commands are kept apart: bubblewrap or namespaces; none when nothing is, refused when they do not run"`
-	Note      string       `json:"note,omitzero" jsonschema:"what does not run, and why"`
+	Isolation string       `json:"isolation" jsonschema:"how commands are isolated: bubblewrap or namespaces; none if they are not isolated, refused if they cannot run"`
+	Note      string       `json:"note,omitzero" jsonschema:"which commands cannot run, and why"`
 }
 
 // CommandOut is a command that may run.
 type CommandOut struct {
 	Root string `json:"root"`
 	Name string `json:"name"`
-	Run  string `json:"run" jsonschema:"what it runs, in a shell, at the top of the root"`
+	Run  string `json:"run" jsonschema:"the shell command; it runs in the root's top directory"`
 }
 
 func (r *runner) list(ctx context.Context, call *service.Call, v *root.View, in RootIn) (out ListCommandsOut, err error) {
@@ -191,32 +192,32 @@ func (r *runner) list(ctx context.Context, call *service.Call, v *root.View, in 
 	return out, nil
 }
 
-const refusal = "commands do not run here, because nothing keeps them apart from the machine: its operator installs bubblewrap, or allows user namespaces on a kernel with Landlock, " +
-	"or sets BUSBAR_CI_ISOLATION=" + string(isolation.None)
+const refusal = "commands cannot run here, because they cannot be isolated from the machine; ask the operator to install bubblewrap, to allow user namespaces on a kernel with Landlock, " +
+	"or to set BUSBAR_CI_ISOLATION=" + string(isolation.None)
 
-// RunIn is what ci_run takes.
+// RunIn holds the arguments of ci_run.
 type RunIn struct {
 	RootIn
-	Name string `json:"name" jsonschema:"one of ci_list"`
+	Name string `json:"name" jsonschema:"name of a command from ci_list"`
 }
 
-// RunOut is how a run ended.
+// RunOut is the outcome of a run.
 type RunOut struct {
-	ID        string         `json:"id" jsonschema:"for ci_result"`
+	ID        string         `json:"id" jsonschema:"id for ci_result"`
 	Root      string         `json:"root"`
 	Name      string         `json:"name"`
 	Run       string         `json:"run"`
-	Status    string         `json:"status" jsonschema:"running, passed for exit status 0, failed, or stopped"`
+	Status    string         `json:"status" jsonschema:"running, passed (exit status 0), failed or stopped"`
 	Exit      *int           `json:"exit,omitzero" jsonschema:"exit status of the shell; absent if it was ended by a signal"`
-	Signal    string         `json:"signal,omitzero" jsonschema:"what ended it"`
-	Stopped   string         `json:"stopped,omitzero" jsonschema:"why it was stopped: time, memory, processes, disk, output or cancelled"`
+	Signal    string         `json:"signal,omitzero" jsonschema:"signal that ended it"`
+	Stopped   string         `json:"stopped,omitzero" jsonschema:"why it was stopped: time, memory, processes, disk or output (a limit), or cancelled"`
 	Started   time.Time      `json:"started"`
 	Seconds   float64        `json:"seconds" jsonschema:"duration"`
 	CPU       float64        `json:"cpuSeconds,omitzero"`
 	Isolation string         `json:"isolation"`
 	Written   int64          `json:"written" jsonschema:"bytes of output"`
 	Tail      string         `json:"tail" jsonschema:"the end of the output, up to 48 KiB; paths begin with /workspace and the root's name"`
-	Report    *report.Report `json:"report,omitzero" jsonschema:"tests that failed, if go test, pytest, jest or JUnit's XML was understood"`
+	Report    *report.Report `json:"report,omitzero" jsonschema:"failed tests, if the output is of go test, pytest or jest, or JUnit XML"`
 	Note      string         `json:"note,omitzero"`
 }
 
@@ -231,14 +232,14 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 	}
 	i := slices.IndexFunc(commands, func(c ci.Command) bool { return c.Name == in.Name })
 	if i < 0 {
-		return out, service.Errorf("%s names no such command: ci_list shows those there are", at.Name)
+		return out, service.Errorf("root %s has no such command; use a name from ci_list", at.Name)
 	}
 	way, err := r.isolated(ctx)
 	if err != nil {
-		r.Logger().Warn("commands cannot be kept apart", "error", err)
+		r.Logger().Warn("commands cannot be isolated", "error", err)
 		return out, service.Errorf("nothing ran: %s", refusal)
 	}
-	// What is wrong until here, the client hears at once.
+	// The client learns of any error above at once; from here on the call is a task.
 	if err := call.AsTask(); err != nil {
 		return out, err
 	}
@@ -263,24 +264,24 @@ func (r *runner) run(ctx context.Context, call *service.Call, v *root.View, in R
 	quiet()
 	if err != nil {
 		r.Logger().Error("a command did not run", "root", at.Name, "command", in.Name, "error", err)
-		return out, service.Errorf("%s did not run: what keeps it apart from the machine could not be made; the service's log says more", in.Name)
+		return out, service.Errorf("%s did not run, because it could not be isolated from the machine; the service's log has the reason", in.Name)
 	}
 	out = r.ended(at, run, result, string(way))
 	kept = out
 	return out, ctx.Err()
 }
 
-// inside is where commands see their root.
+// inside is the directory in which commands see their root.
 const inside = "/workspace/"
 
 func payer(call *service.Call) ci.Payer {
 	return ci.Payer{Tenant: call.Tenant(), Principal: call.Principal()}
 }
 
-// told is how often the output is told of.
+// told is the interval of progress notifications.
 const told = 250 * time.Millisecond
 
-// tell has the caller hear of the output while it is written, until quiet is called.
+// tell reports the output to the caller while the command writes it, until quiet is called.
 func tell(call *service.Call, run *ci.Run) (quiet func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	say := func() {
@@ -312,7 +313,7 @@ func tell(call *service.Call, run *ci.Run) (quiet func()) {
 	return func() { close(stop); <-stopped }
 }
 
-// lastLine is the last that has something in it, for people.
+// lastLine returns the last line that is not empty, as plain text.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
@@ -324,7 +325,7 @@ func lastLine(text string) string {
 	return text
 }
 
-// about is what is known of a run while it is under way.
+// about describes a run that is still going on.
 func about(run *ci.Run) RunOut {
 	out := RunOut{ID: run.ID, Root: run.Root, Name: run.Command.Name, Run: run.Command.Line, Status: "running", Started: run.Started}
 	out.Tail, out.Written = run.Tail()
@@ -332,7 +333,7 @@ func about(run *ci.Run) RunOut {
 	return out
 }
 
-// ended is how a run ended.
+// ended describes a run that is over.
 func (r *runner) ended(at *root.Root, run *ci.Run, result isolation.Result, way string) RunOut {
 	out := about(run)
 	out.Isolation, out.Signal, out.Stopped, out.CPU = way, result.Signal, result.Stopped, result.CPU.Seconds()
@@ -358,30 +359,30 @@ func (r *runner) ended(at *root.Root, run *ci.Run, result isolation.Result, way 
 	if out.Report != nil {
 		for i, f := range out.Report.Failures {
 			if rest, ok := strings.CutPrefix(f.File, inside); ok {
-				out.Report.Failures[i].File = rest // as the tools of files name it
+				out.Report.Failures[i].File = rest // the path that the file tools use
 			}
 		}
 	}
 	return out
 }
 
-// junit reads the file that a command was said to write.
+// junit reads the report file of the command.
 func junit(at *root.Root, run *ci.Run) (*report.Report, error) {
 	p := root.Place{Root: at, FS: at.FS, Path: run.Command.Report, At: "."}
 	c, err := file.Read(p)
 	if err != nil {
 		return nil, fmt.Errorf("the report is missing: %w", err)
 	}
-	// The clock of a file system is a little behind.
+	// The clock of a file system may be a little behind.
 	if c.Info.ModTime().Before(run.Started.Add(-2 * time.Second)) {
 		return nil, fmt.Errorf("%s is older than the run", p)
 	}
 	return report.JUnit(c.Data)
 }
 
-// ResultIn is what ci_result takes.
+// ResultIn holds the arguments of ci_result.
 type ResultIn struct {
-	ID string `json:"id" jsonschema:"of ci_run"`
+	ID string `json:"id" jsonschema:"id from ci_run"`
 }
 
 func (r *runner) result(_ context.Context, call *service.Call, _ *root.View, in ResultIn) (RunOut, error) {
@@ -400,11 +401,11 @@ func (w *workspace) addCI(settings CI) error {
 		return err
 	}
 	r := &runner{Service: w.Service, CI: settings, roots: w.roots, runs: ci.NewRuns(settings.Runs)}
-	addCall(w, reader("ci_list", "List commands", "Lists the commands that a workspace root's own configuration, .busbar/workspace.yaml, names: tests, builds, checks. ci_run runs one."), r.list)
-	run := writer("ci_run", "Run command", "Runs a command of ci_list, kept apart from the machine: without network, with the workspace root as the only files it may change, with limits of time, memory and processes. "+
-		"Nothing else can be run. Returns exit status, the end of the output, and tests that failed. .git and .busbar are read-only for it.", true)
+	addCall(w, reader("ci_list", "List commands", "Lists the commands (tests, builds, checks) of a workspace root, from its file .busbar/workspace.yaml. ci_run runs one."), r.list)
+	run := writer("ci_run", "Run command", "Runs a command from ci_list, isolated from the machine: without network, with write access to the workspace root only, and with limits of time, memory and processes. "+
+		"No other command can run. Returns the exit status, the end of the output, and the failed tests. The command cannot change .git and .busbar.", true)
 	run.Task, run.Timeout = service.TaskOnDemand, settings.Time+time.Minute
 	addCall(w, run, r.run)
-	addCall(w, reader("ci_result", "Show run", "Shows a run of ci_run, under way or over: only your own, the last ten for a day."), r.result)
+	addCall(w, reader("ci_result", "Show run", "Shows one of your own runs of ci_run, still running or finished. The last ten are kept for a day."), r.result)
 	return nil
 }

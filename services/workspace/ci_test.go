@@ -24,7 +24,7 @@ func startCI(t *testing.T, settings workspace.CI, commands string) (*servicetest
 	return servicetest.Start(t, s).Answer("roots", []service.Root{}).Approve(true), dir
 }
 
-// isolated ends a test where commands cannot be kept apart, after it has seen that none runs there.
+// isolated skips a test on a machine where commands cannot be isolated, after a check that none runs.
 func isolated(t *testing.T, b *servicetest.Bus) {
 	t.Helper()
 	list := call[workspace.ListCommandsOut](t, b, "ci_list", args{})
@@ -99,13 +99,13 @@ func TestRunCommands(t *testing.T) {
 	if out = ran(t, b, "evil"); out.Status != "passed" || get(t, dir, ".busbar/workspace.yaml") != before {
 		t.Errorf("%s", text(out))
 	}
-	for words, a := range map[string]args{"names no such command": {"name": "pwd"}, "in no workspace root": {"name": "passes", "root": "/etc"}, "is no root": {"name": "passes", "root": "main/sub"}} {
+	for words, a := range map[string]args{"has no such command": {"name": "pwd"}, "not in a workspace root": {"name": "passes", "root": "/etc"}, "is not a root": {"name": "passes", "root": "main/sub"}} {
 		if got := fails(t, b, "ci_run", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
 	narrow := b.Answer("roots", []service.Root{{URI: "file://" + dir + "/out"}})
-	if got := fails(t, narrow, "ci_run", args{"name": "passes", "root": "main"}); !strings.Contains(got, "your client works in") {
+	if got := fails(t, narrow, "ci_run", args{"name": "passes", "root": "main"}); !strings.Contains(got, "of your client's roots") {
 		t.Error(got)
 	}
 }
@@ -142,10 +142,10 @@ func TestSettingsOfCommands(t *testing.T) {
 		t.Errorf("%s", text(out))
 	}
 	for words, c := range map[string]workspace.CI{
-		"is auto, ": {}, "limits of commands": {Time: time.Millisecond}, "no absolute path": {ReadOnly: []string{"usr"}}, "whole file system": {ReadOnly: []string{"/"}},
-		"of their own": {ReadOnly: []string{"/proc"}}, "no NAME=VALUE": {Environ: []string{"=x"}},
+		"use auto, ": {}, "limit of commands": {Time: time.Millisecond}, "not an absolute path": {ReadOnly: []string{"usr"}}, "whole file system": {ReadOnly: []string{"/"}},
+		"their own": {ReadOnly: []string{"/proc"}}, "not a valid variable": {Environ: []string{"=x"}},
 	} {
-		if words == "is auto, " {
+		if words == "use auto, " {
 			c.Isolation = "none"
 		}
 		if _, err := workspace.New(t.Context(), workspace.Env{CI: c}); err == nil || !strings.Contains(err.Error(), words) {
@@ -208,7 +208,7 @@ func TestCommandsAreNotSelfMade(t *testing.T) {
 	git("checkout", "-q", "main")
 	git("branch", "same")
 	for _, revision := range []string{"evil", "none"} {
-		if got := fails(t, b, "git_checkout", args{"revision": revision}); !strings.Contains(got, ".busbar/workspace.yaml says what may run here") {
+		if got := fails(t, b, "git_checkout", args{"revision": revision}); !strings.Contains(got, ".busbar/workspace.yaml, which decides what may run here") {
 			t.Error(got)
 		}
 	}

@@ -53,7 +53,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%s", text(out))
 	}
 	for words, a := range map[string]args{
-		"main/none does not exist": {"path": "none"}, "main is a directory": {"path": "main"}, "more than the 8 MiB": {"path": "huge"},
+		"main/none does not exist": {"path": "none"}, "main is a directory": {"path": "main"}, "files of up to 8 MiB": {"path": "huge"},
 		"has only 3 lines": {"path": "a.txt", "startLine": 4}, "startLine is": {"path": "a.txt", "startLine": -1}, "maxBytes is": {"path": "a.txt", "maxBytes": 1 << 21},
 	} {
 		if got := fails(t, b, "filesystem_read", a); !strings.Contains(got, words) {
@@ -78,13 +78,13 @@ func TestWriteAndEdit(t *testing.T) {
 		t.Errorf("%v %v %+v", info.Mode(), err, changed)
 	}
 	for words, a := range map[string]args{
-		"exists already":      {"path": "src/new/app.go", "text": "x", "ifMatch": "absent"},
-		"is not what ifMatch": {"path": "src/new/app.go", "text": "x", "ifMatch": out.Digest},
-		"does not exist, and": {"path": "other", "text": "x", "ifMatch": out.Digest},
-		"text or blob":        {"path": "other"},
-		"blob is not base64":  {"path": "other", "blob": "%"},
-		"is a directory":      {"path": "src", "text": "x"},
-		"is no directory":     {"path": "src/new/app.go/x", "text": "x"},
+		"already exists":            {"path": "src/new/app.go", "text": "x", "ifMatch": "absent"},
+		"no longer matches ifMatch": {"path": "src/new/app.go", "text": "x", "ifMatch": out.Digest},
+		"does not exist, but":       {"path": "other", "text": "x", "ifMatch": out.Digest},
+		"text or blob":              {"path": "other"},
+		"blob is not valid base64":  {"path": "other", "blob": "%"},
+		"is a directory":            {"path": "src", "text": "x"},
+		"is not a directory":        {"path": "src/new/app.go/x", "text": "x"},
 	} {
 		if got := fails(t, b, "filesystem_write", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
@@ -107,7 +107,7 @@ func TestWriteAndEdit(t *testing.T) {
 	}
 	for words, e := range map[string][]args{
 		"is not in the file": {{"oldText": "nothing", "newText": ""}}, "in the file 5 times": {{"oldText": "a", "newText": "b"}}, "edits[1]": {{"oldText": "main", "newText": "x"}, {"oldText": "main", "newText": "y"}},
-		"is empty": {{"oldText": "", "newText": "x"}}, "no edits": {}, "larger than": {{"oldText": " ", "newText": strings.Repeat("x", 100<<10), "all": true}, {"oldText": "x", "newText": strings.Repeat("y", 100), "all": true}},
+		"is empty": {{"oldText": "", "newText": "x"}}, "edits is empty": {}, "larger than": {{"oldText": " ", "newText": strings.Repeat("x", 100<<10), "all": true}, {"oldText": "x", "newText": strings.Repeat("y", 100), "all": true}},
 	} {
 		for _, tool := range []string{"filesystem_edit", "filesystem_preview"} {
 			if got := fails(t, b, tool, args{"path": "src/new/app.go", "edits": e}); !strings.Contains(got, words) {
@@ -115,7 +115,7 @@ func TestWriteAndEdit(t *testing.T) {
 			}
 		}
 	}
-	if got := fails(t, b, "filesystem_edit", args{"path": "none", "edits": edits}); !strings.Contains(got, "filesystem_write makes one") {
+	if got := fails(t, b, "filesystem_edit", args{"path": "none", "edits": edits}); !strings.Contains(got, "filesystem_write creates one") {
 		t.Error(got)
 	}
 	if get(t, dir, "src/new/app.go") != "package main\n\nvar a, b = 2, 3\n" {
@@ -135,13 +135,13 @@ func TestMoveAndDelete(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	call[workspace.MoveOut](t, b, "filesystem_move", args{"from": "d", "to": "moved"})
-	for words, pair := range map[string][2]string{"exists already": {"b", "new/deep/a"}, "does not exist": {"none", "x"}, "into itself": {"moved", "moved/in"}} {
+	for words, pair := range map[string][2]string{"already exists": {"b", "new/deep/a"}, "does not exist": {"none", "x"}, "into itself": {"moved", "moved/in"}} {
 		if got := fails(t, b, "filesystem_move", args{"from": pair[0], "to": pair[1]}); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", pair, got)
 		}
 	}
 	digest := call[workspace.StatOut](t, b, "filesystem_stat", args{"path": "b"}).Digest
-	for words, a := range map[string]args{"is not empty": {"path": "moved"}, "does not exist": {"path": "none"}, "is not what ifMatch": {"path": "b", "ifMatch": "sha256:0"}} {
+	for words, a := range map[string]args{"is not empty": {"path": "moved"}, "does not exist": {"path": "none"}, "no longer matches ifMatch": {"path": "b", "ifMatch": "sha256:0"}} {
 		if got := fails(t, b, "filesystem_delete", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
@@ -214,7 +214,7 @@ func TestListTreeAndSearch(t *testing.T) {
 	if out := call[workspace.SearchOut](t, b, "filesystem_search", args{"query": "TODO", "limit": 2}); len(out.Matches) != 2 || !strings.Contains(out.Note, "more than 2") {
 		t.Errorf("%+v", out)
 	}
-	for words, a := range map[string]args{"query is empty": {"query": ""}, "regular expression": {"query": "(", "regexp": true}, "glob is not": {"query": "x", "glob": "["}, "limit is": {"query": "x", "limit": 1001}} {
+	for words, a := range map[string]args{"query is empty": {"query": ""}, "regular expression": {"query": "(", "regexp": true}, "is not a valid pattern": {"query": "x", "glob": "["}, "limit is": {"query": "x", "limit": 1001}} {
 		if got := fails(t, b, "filesystem_search", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
@@ -290,7 +290,7 @@ func TestTenantsAndClients(t *testing.T) {
 		t.Errorf("%s %v", r.Text, r.Err)
 	}
 	for _, path := range []string{"all/x", "own/x"} {
-		if got := fails(t, narrow, "filesystem_read", args{"path": path}); !strings.Contains(got, "outside of the roots that your client works in") {
+		if got := fails(t, narrow, "filesystem_read", args{"path": path}); !strings.Contains(got, "outside of your client's roots") {
 			t.Error(got)
 		}
 		if _, err := narrow.Read("workspace://" + path); err == nil {

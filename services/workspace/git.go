@@ -13,18 +13,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// gitTime bounds the work of one call of git.
+// gitTime is the time limit of one git call.
 const gitTime = 25 * time.Second
 
-// maxPatch is the most bytes of a diff that a call returns.
+// maxPatch is the largest diff that a call returns, in bytes.
 const maxPatch = 256 << 10
 
 // RepoIn names a repository, and a part of it.
 type RepoIn struct {
-	Path string `json:"path,omitzero" jsonschema:"file or directory in a git repository: main/src means what is below it, main/ all of the repository there; the only root if omitted"`
+	Path string `json:"path,omitzero" jsonschema:"file or directory in a git repository: main/src covers everything below it, main/ the whole repository there; may be omitted if there is only one root"`
 }
 
-// at opens the repository that a path is in, for as long as f runs.
+// at runs f with the repository that contains path open.
 func at(ctx context.Context, v *root.View, path string, f func(ctx context.Context, r *repo.Repo, rel string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
@@ -40,10 +40,10 @@ func at(ctx context.Context, v *root.View, path string, f func(ctx context.Conte
 	return f(ctx, r, rel)
 }
 
-// StatusIn is what git_status takes.
+// StatusIn holds the arguments of git_status.
 type StatusIn struct {
 	RepoIn
-	Limit int `json:"limit,omitzero" jsonschema:"most changes, up to 2000; 200 if not given"`
+	Limit int `json:"limit,omitzero" jsonschema:"maximum number of changes, up to 2000; default 200"`
 }
 
 func gitStatus(ctx context.Context, v *root.View, in StatusIn) (out repo.Status, err error) {
@@ -58,18 +58,18 @@ func gitStatus(ctx context.Context, v *root.View, in StatusIn) (out repo.Status,
 	return out, err
 }
 
-// LogIn is what git_log takes.
+// LogIn holds the arguments of git_log.
 type LogIn struct {
 	RepoIn
-	Revision string `json:"revision,omitzero" jsonschema:"branch, tag, commit or HEAD~3 to begin at; HEAD if omitted"`
-	Skip     int    `json:"skip,omitzero" jsonschema:"commits to leave out: nextSkip of the page before"`
-	Limit    int    `json:"limit,omitzero" jsonschema:"most commits, up to 200; 20 if not given"`
+	Revision string `json:"revision,omitzero" jsonschema:"branch, tag or commit to start at, or one such as HEAD~3; default HEAD"`
+	Skip     int    `json:"skip,omitzero" jsonschema:"number of commits to skip: nextSkip of the previous page"`
+	Limit    int    `json:"limit,omitzero" jsonschema:"maximum number of commits, up to 200; default 20"`
 }
 
-// LogOut is what git_log returns.
+// LogOut is the result of git_log.
 type LogOut struct {
 	Commits  []repo.Commit `json:"commits"`
-	NextSkip int           `json:"nextSkip,omitzero" jsonschema:"skip of the next page; absent on the last"`
+	NextSkip int           `json:"nextSkip,omitzero" jsonschema:"skip for the next page; absent on the last page"`
 }
 
 func gitLog(ctx context.Context, v *root.View, in LogIn) (out LogOut, err error) {
@@ -78,7 +78,7 @@ func gitLog(ctx context.Context, v *root.View, in LogIn) (out LogOut, err error)
 		return out, err
 	}
 	if in.Skip < 0 || in.Skip > 100_000 {
-		return out, service.Errorf("skip is from 0 to 100000")
+		return out, service.Errorf("skip is %d; give a number from 0 to 100000", in.Skip)
 	}
 	err = at(ctx, v, in.Path, func(_ context.Context, r *repo.Repo, rel string) error {
 		all, more, err := r.Log(in.Revision, rel, in.Skip, limit)
@@ -90,26 +90,26 @@ func gitLog(ctx context.Context, v *root.View, in LogIn) (out LogOut, err error)
 	return out, err
 }
 
-// DiffIn is what git_diff takes.
+// DiffIn holds the arguments of git_diff.
 type DiffIn struct {
 	RepoIn
-	Staged bool   `json:"staged,omitzero" jsonschema:"what the next commit will change; without it and from, what is not staged"`
-	From   string `json:"from,omitzero" jsonschema:"revision to compare from, with to, or with the files as they are now"`
-	To     string `json:"to,omitzero" jsonschema:"revision to compare with"`
+	Staged bool   `json:"staged,omitzero" jsonschema:"show staged changes; without staged and from, the unstaged changes are shown"`
+	From   string `json:"from,omitzero" jsonschema:"older revision; compared with to, or with the files as they are now"`
+	To     string `json:"to,omitzero" jsonschema:"newer revision"`
 }
 
-// DiffOut is what git_diff returns.
+// DiffOut is the result of git_diff.
 type DiffOut struct {
-	Diff  string `json:"diff" jsonschema:"unified diff, with paths from the repository's top; empty for no difference"`
+	Diff  string `json:"diff" jsonschema:"unified diff with paths relative to the repository; empty if there is no difference"`
 	Files int    `json:"files"`
-	Note  string `json:"note,omitzero" jsonschema:"what is left out"`
+	Note  string `json:"note,omitzero" jsonschema:"says what is missing from this result"`
 }
 
-const tooMuch = "there is more than fits: ask with a path"
+const tooMuch = "the result is incomplete, because it is too large; give a path"
 
 func gitDiff(ctx context.Context, v *root.View, in DiffIn) (out DiffOut, err error) {
 	if in.Staged && in.From != "" || in.To != "" && in.From == "" {
-		return out, service.Errorf("give staged, or from, or from and to")
+		return out, service.Errorf("the arguments do not fit together; give staged, or from, or from and to")
 	}
 	err = at(ctx, v, in.Path, func(_ context.Context, r *repo.Repo, rel string) (err error) {
 		var d repo.Diff
@@ -129,20 +129,20 @@ func gitDiff(ctx context.Context, v *root.View, in DiffIn) (out DiffOut, err err
 	return out, err
 }
 
-// ShowIn is what git_show takes.
+// ShowIn holds the arguments of git_show.
 type ShowIn struct {
 	RepoIn
-	Revision string `json:"revision,omitzero" jsonschema:"branch, tag or commit; HEAD if omitted"`
-	Content  bool   `json:"content,omitzero" jsonschema:"the file at path as it is in that commit, and not what the commit changed"`
+	Revision string `json:"revision,omitzero" jsonschema:"branch, tag or commit; default HEAD"`
+	Content  bool   `json:"content,omitzero" jsonschema:"show the file at path as it is in that commit, instead of the commit's changes"`
 }
 
-// ShowOut is what git_show returns.
+// ShowOut is the result of git_show.
 type ShowOut struct {
 	Commit *repo.Commit `json:"commit,omitzero"`
-	Diff   string       `json:"diff,omitzero" jsonschema:"what the commit changed against its first parent"`
+	Diff   string       `json:"diff,omitzero" jsonschema:"changes of the commit against its first parent"`
 	Files  int          `json:"files,omitzero"`
-	Text   *string      `json:"text,omitzero" jsonschema:"the file, with content"`
-	Note   string       `json:"note,omitzero" jsonschema:"what is left out"`
+	Text   *string      `json:"text,omitzero" jsonschema:"the file, if content is set"`
+	Note   string       `json:"note,omitzero" jsonschema:"says what is missing from this result"`
 }
 
 func gitShow(ctx context.Context, v *root.View, in ShowIn) (out ShowOut, err error) {
@@ -159,7 +159,7 @@ func gitShow(ctx context.Context, v *root.View, in ShowIn) (out ShowOut, err err
 		case err != nil:
 			return err
 		case !file.IsText(data):
-			return service.Errorf("the file is not text: it has %d bytes", len(data))
+			return service.Errorf("the file is not text, so it is not shown; it has %d bytes", len(data))
 		case len(data) > maxRead:
 			out.Note = fmt.Sprintf("the first %d of %d bytes", maxRead, len(data))
 			data = data[:maxRead]
@@ -171,18 +171,18 @@ func gitShow(ctx context.Context, v *root.View, in ShowIn) (out ShowOut, err err
 	return out, err
 }
 
-// BlameIn is what git_blame takes.
+// BlameIn holds the arguments of git_blame.
 type BlameIn struct {
 	PathIn
-	Revision  string `json:"revision,omitzero" jsonschema:"branch, tag or commit; HEAD if omitted"`
+	Revision  string `json:"revision,omitzero" jsonschema:"branch, tag or commit; default HEAD"`
 	StartLine int    `json:"startLine,omitzero" jsonschema:"first line, from 1"`
-	Limit     int    `json:"limit,omitzero" jsonschema:"most lines, up to 1000; 200 if not given"`
+	Limit     int    `json:"limit,omitzero" jsonschema:"maximum number of lines, up to 1000; default 200"`
 }
 
-// BlameOut is what git_blame returns.
+// BlameOut is the result of git_blame.
 type BlameOut struct {
 	Lines    []repo.Line `json:"lines"`
-	NextLine int         `json:"nextLine,omitzero" jsonschema:"startLine to go on with; absent at the end"`
+	NextLine int         `json:"nextLine,omitzero" jsonschema:"startLine for the next part; absent at the end"`
 }
 
 func gitBlame(ctx context.Context, v *root.View, in BlameIn) (out BlameOut, err error) {
@@ -200,11 +200,11 @@ func gitBlame(ctx context.Context, v *root.View, in BlameIn) (out BlameOut, err 
 	return out, err
 }
 
-// BranchesOut is what git_branches returns.
+// BranchesOut is the result of git_branches.
 type BranchesOut struct {
 	Branches  []repo.Branch `json:"branches"`
-	Worktrees []repo.Tree   `json:"worktrees" jsonschema:"worktrees besides the first"`
-	Note      string        `json:"note,omitzero" jsonschema:"what is left out"`
+	Worktrees []repo.Tree   `json:"worktrees" jsonschema:"worktrees except the first"`
+	Note      string        `json:"note,omitzero" jsonschema:"says what is missing from this result"`
 }
 
 func gitBranches(ctx context.Context, v *root.View, in RepoIn) (out BranchesOut, err error) {
@@ -223,14 +223,14 @@ func gitBranches(ctx context.Context, v *root.View, in RepoIn) (out BranchesOut,
 	return out, err
 }
 
-// AddIn is what git_add takes.
+// AddIn holds the arguments of git_add.
 type AddIn struct {
-	Paths []string `json:"paths" jsonschema:"files and directories of one repository, up to 1000; what is gone is staged as deleted"`
+	Paths []string `json:"paths" jsonschema:"files and directories of one repository, up to 1000; missing ones are staged as deleted"`
 }
 
 func gitAdd(ctx context.Context, v *root.View, in AddIn) (out repo.Status, err error) {
 	if len(in.Paths) == 0 || len(in.Paths) > 1000 {
-		return out, service.Errorf("paths are from 1 to 1000")
+		return out, service.Errorf("there are %d paths; give from 1 to 1000", len(in.Paths))
 	}
 	err = at(ctx, v, in.Paths[0], func(ctx context.Context, r *repo.Repo, _ string) error {
 		var all []string
@@ -250,7 +250,7 @@ func gitAdd(ctx context.Context, v *root.View, in AddIn) (out repo.Status, err e
 	return out, err
 }
 
-// within is a path seen from the top of a repository that it is in.
+// within returns a path relative to the top of its repository.
 func within(v *root.View, r *repo.Repo, path string) (string, error) {
 	p, err := v.Find(path)
 	if err != nil {
@@ -258,18 +258,18 @@ func within(v *root.View, r *repo.Repo, path string) (string, error) {
 	}
 	rel, ok := r.Top().Below(p)
 	if !ok {
-		return "", service.Errorf("%s is not in the repository of the first path", p)
+		return "", service.Errorf("%s is not in the repository of the first path; make one call for each repository", p)
 	}
 	return rel, nil
 }
 
-// CommitIn is what git_commit takes.
+// CommitIn holds the arguments of git_commit.
 type CommitIn struct {
 	RepoIn
-	Message    string `json:"message" jsonschema:"what was changed and why: a line, and after an empty one the rest"`
-	Author     string `json:"author,omitzero" jsonschema:"Name <address> of who made the change; without it, who calls"`
-	All        bool   `json:"all,omitzero" jsonschema:"stage what is tracked and has changed first"`
-	AllowEmpty bool   `json:"allowEmpty,omitzero" jsonschema:"make a commit that changes nothing"`
+	Message    string `json:"message" jsonschema:"what the commit changes and why: a subject line, an empty line, then details"`
+	Author     string `json:"author,omitzero" jsonschema:"author of the change, as Name <address>; default: the caller"`
+	All        bool   `json:"all,omitzero" jsonschema:"stage all changes of tracked files first"`
+	AllowEmpty bool   `json:"allowEmpty,omitzero" jsonschema:"allow a commit without changes"`
 }
 
 var authorGrammar = regexp.MustCompile(`^([^<>\n]{1,200}) <([^<>\s]{1,200})>$`)
@@ -280,7 +280,7 @@ func (w *workspace) commit(ctx context.Context, call *service.Call, v *root.View
 	if in.Author != "" {
 		m := authorGrammar.FindStringSubmatch(in.Author)
 		if m == nil {
-			return out, service.Errorf("author is written Ada Lovelace <ada@example.com>")
+			return out, service.Errorf("author is not valid; write it as Ada Lovelace <ada@example.com>")
 		}
 		name, address = m[1], m[2]
 	}
@@ -293,11 +293,11 @@ func (w *workspace) commit(ctx context.Context, call *service.Call, v *root.View
 	return out, err
 }
 
-// CheckoutIn is what git_checkout takes.
+// CheckoutIn holds the arguments of git_checkout.
 type CheckoutIn struct {
 	RepoIn
-	Revision string `json:"revision" jsonschema:"branch; or a tag or commit, which is checked out without a branch"`
-	Create   bool   `json:"create,omitzero" jsonschema:"make the branch, at the commit that is checked out; what is not committed stays"`
+	Revision string `json:"revision" jsonschema:"branch; a tag or commit is checked out without a branch"`
+	Create   bool   `json:"create,omitzero" jsonschema:"create the branch at the current commit; uncommitted changes stay"`
 }
 
 func gitCheckout(ctx context.Context, v *root.View, in CheckoutIn) (out repo.Status, err error) {
@@ -311,18 +311,18 @@ func gitCheckout(ctx context.Context, v *root.View, in CheckoutIn) (out repo.Sta
 	return out, err
 }
 
-// WorktreeIn is what git_worktree takes.
+// WorktreeIn holds the arguments of git_worktree.
 type WorktreeIn struct {
 	RepoIn
-	Directory string `json:"directory" jsonschema:"directory of the worktree, in the root of the repository; a new one is made there"`
-	Branch    string `json:"branch,omitzero" jsonschema:"branch to check out there, which no other worktree has"`
-	Create    bool   `json:"create,omitzero" jsonschema:"make the branch, at the commit that is checked out"`
-	Remove    bool   `json:"remove,omitzero" jsonschema:"remove the worktree, if all in it is committed"`
+	Directory string `json:"directory" jsonschema:"directory of the worktree, in the same root as the repository; a new worktree is created there"`
+	Branch    string `json:"branch,omitzero" jsonschema:"branch to check out there; no other worktree may have it checked out"`
+	Create    bool   `json:"create,omitzero" jsonschema:"create the branch at the current commit"`
+	Remove    bool   `json:"remove,omitzero" jsonschema:"remove the worktree, if everything in it is committed"`
 }
 
 func gitWorktree(ctx context.Context, v *root.View, in WorktreeIn) (out BranchesOut, err error) {
 	if in.Remove == (in.Branch != "") {
-		return out, service.Errorf("give a branch to make a worktree, or remove to remove one")
+		return out, service.Errorf("the arguments do not fit together; give a branch to create a worktree, or remove to remove one")
 	}
 	directory, err := v.Find(in.Directory)
 	if err != nil {
@@ -343,14 +343,14 @@ func gitWorktree(ctx context.Context, v *root.View, in WorktreeIn) (out Branches
 }
 
 func (w *workspace) addGit() {
-	add(w, reader("git_status", "Git status", "Tells branch, commit and changed files of a git repository, as git status does."), gitStatus)
-	add(w, reader("git_log", "Git log", "Lists commits from a revision back, the newest first; with a path those that changed something there."), gitLog)
-	add(w, reader("git_diff", "Git diff", "Shows differences as a unified diff: what is not staged, what is staged, or between revisions."), gitDiff)
-	add(w, reader("git_show", "Git show", "Shows a commit with what it changed; with content, a file as it was in a commit."), gitShow)
-	add(w, reader("git_blame", "Git blame", "Tells for each line of a file which commit it comes from, who made it and when."), gitBlame)
-	add(w, reader("git_branches", "Git branches", "Lists branches, branches of remotes, tags and worktrees."), gitBranches)
-	add(w, writer("git_add", "Git add", "Stages files for the next commit, as they are now. Filters of the repository are not run: files that have one are refused.", false), gitAdd)
-	addCall(w, writer("git_commit", "Git commit", "Makes a commit of what is staged. Hooks of the repository are not run, and commits are not signed.", false), w.commit)
-	add(w, writer("git_checkout", "Git checkout", "Checks out a branch, a tag or a commit, or makes a branch. What is not committed is never overwritten: where it is in the way, nothing is changed.", false), gitCheckout)
-	add(w, writer("git_worktree", "Git worktree", "Makes a worktree of a repository in a directory of its own, with a branch, or removes one in which all is committed.", false), gitWorktree)
+	add(w, reader("git_status", "Git status", "Shows the branch, the commit and the changed files of a git repository, like git status."), gitStatus)
+	add(w, reader("git_log", "Git log", "Lists commits back from a revision, newest first; with a path, only commits that changed something there."), gitLog)
+	add(w, reader("git_diff", "Git diff", "Shows a unified diff of unstaged changes, of staged changes, or between revisions."), gitDiff)
+	add(w, reader("git_show", "Git show", "Shows a commit with its changes; with content, a file as it was in that commit."), gitShow)
+	add(w, reader("git_blame", "Git blame", "Shows for each line of a file its commit, author and time."), gitBlame)
+	add(w, reader("git_branches", "Git branches", "Lists branches, remote branches, tags and worktrees."), gitBranches)
+	add(w, writer("git_add", "Git add", "Stages files for the next commit, as they are now. The repository's filters do not run, so a file with a filter is refused.", false), gitAdd)
+	addCall(w, writer("git_commit", "Git commit", "Commits the staged changes. The repository's hooks do not run, and commits are not signed.", false), w.commit)
+	add(w, writer("git_checkout", "Git checkout", "Checks out a branch, a tag or a commit, or creates a branch. It never overwrites uncommitted changes: if they are in the way, nothing changes.", false), gitCheckout)
+	add(w, writer("git_worktree", "Git worktree", "Creates a worktree of a repository, with a branch, in a directory of its own; or removes one in which everything is committed.", false), gitWorktree)
 }

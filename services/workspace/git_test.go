@@ -89,12 +89,12 @@ func TestStatusAddCommit(t *testing.T) {
 	if c.Author != "Żaneta Ü" || git(t, dir, "show", "HEAD:a.txt") != "all" {
 		t.Errorf("%+v", c)
 	}
-	for words, a := range map[string]args{"has a message": {"message": " "}, "author is written": {"message": "x", "author": "Ada <a> <b>"}, "nothing is staged": {"message": "x"}} {
+	for words, a := range map[string]args{"message is empty": {"message": " "}, "author is not valid": {"message": "x", "author": "Ada <a> <b>"}, "nothing is staged": {"message": "x"}} {
 		if got := fails(t, b, "git_commit", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
 		}
 	}
-	if got := fails(t, b, "git_add", args{"paths": []string{"none"}}); !strings.Contains(got, "is not there") {
+	if got := fails(t, b, "git_add", args{"paths": []string{"none"}}); !strings.Contains(got, "does not exist") {
 		t.Error(got)
 	}
 }
@@ -196,7 +196,7 @@ func TestCheckout(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for words, a := range map[string]args{
-		"no revision": {"revision": "none"}, "is no name for": {"revision": "-f", "create": true}, "already": {"revision": "main", "create": true}, "no name": {"revision": "a..b", "create": true},
+		"no revision": {"revision": "none"}, "is not a valid": {"revision": "-f", "create": true}, "already": {"revision": "main", "create": true}, "valid branch name": {"revision": "a..b", "create": true},
 	} {
 		if got := fails(t, b, "git_checkout", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
@@ -237,9 +237,9 @@ func TestWorktree(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for words, a := range map[string]args{
-		"another worktree": {"path": "project", "directory": "trees/x", "branch": "fix"}, "exists already": {"path": "project", "directory": "trees/fix", "branch": "y", "create": true},
-		"no branch": {"path": "project", "directory": "trees/x", "branch": "none"}, "no place": {"path": "project", "directory": "project/.git/x", "branch": "z", "create": true},
-		"is no worktree": {"path": "project", "directory": "project", "remove": true},
+		"another worktree": {"path": "project", "directory": "trees/x", "branch": "fix"}, "already exists": {"path": "project", "directory": "trees/fix", "branch": "y", "create": true},
+		"no branch": {"path": "project", "directory": "trees/x", "branch": "none"}, "cannot become a worktree": {"path": "project", "directory": "project/.git/x", "branch": "z", "create": true},
+		"is not a worktree": {"path": "project", "directory": "project", "remove": true},
 	} {
 		if got := fails(t, b, "git_worktree", a); !strings.Contains(got, words) {
 			t.Errorf("%v: %s", a, got)
@@ -283,7 +283,7 @@ func TestRepositoryInside(t *testing.T) {
 	if got := fails(t, b, "git_worktree", args{"directory": "wt/one", "remove": true}); !strings.Contains(got, "main/wt/one/inner") {
 		t.Error(got)
 	}
-	if got := fails(t, b, "git_add", args{"paths": []string{"a.txt", "wt/one"}}); !strings.Contains(got, "main/wt/one is a repository of its own") {
+	if got := fails(t, b, "git_add", args{"paths": []string{"a.txt", "wt/one"}}); !strings.Contains(got, "main/wt/one is a separate repository") {
 		t.Error(got)
 	}
 }
@@ -307,7 +307,7 @@ func TestEmptyRepository(t *testing.T) {
 	if git(t, dir, "log", "--format=%s") != "first" {
 		t.Error(git(t, dir, "log"))
 	}
-	if got := fails(t, start(t, "main="+t.TempDir()), "git_status", nil); !strings.Contains(got, "no git repository") {
+	if got := fails(t, start(t, "main="+t.TempDir()), "git_status", nil); !strings.Contains(got, "not in a git repository") {
 		t.Error(got)
 	}
 }

@@ -61,7 +61,7 @@ func TestSmallAndEndless(t *testing.T) {
 		{"git_show", args{"path": "trees", "revision": "evil"}}, {"git_checkout", args{"path": "trees", "revision": "evil"}},
 		{"git_status", args{"path": "names"}}, {"git_status", args{"path": "name"}}, {"git_diff", args{"path": "deep", "staged": true}},
 	} {
-		if words := fails(t, b, c.tool, c.a); !strings.Contains(words, "directories") && !strings.Contains(words, "longer or deeper") {
+		if words := fails(t, b, c.tool, c.a); !strings.Contains(words, "directories") && !strings.Contains(words, "too long or too deep") {
 			t.Errorf("%s %v: %s", c.tool, c.a, words)
 		}
 	}

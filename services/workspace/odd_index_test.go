@@ -95,7 +95,7 @@ func TestSkipWorktree(t *testing.T) {
 		t.Error(git(t, dir, "ls-files", "-v"))
 	}
 	// It is not lost where a commit has another.
-	if words := fails(t, b, "git_checkout", args{"revision": "side"}); !strings.Contains(words, "not committed") {
+	if words := fails(t, b, "git_checkout", args{"revision": "side"}); !strings.Contains(words, "uncommitted") {
 		t.Error(words)
 	}
 	if git(t, dir, "status", "--porcelain") != "" || readFile(t, dir, "a.txt") != "local\n" || readFile(t, dir, "new") != "new\n" {

@@ -17,17 +17,17 @@ import (
 
 // PathIn names a file or directory.
 type PathIn struct {
-	Path string `json:"path" jsonschema:"file or directory: main/src/app.go begins with a root's name; src/app.go is enough where there is one root"`
+	Path string `json:"path" jsonschema:"file or directory, beginning with a root's name, such as main/src/app.go; src/app.go is enough if there is only one root"`
 }
 
-// ReadIn is what filesystem_read takes.
+// ReadIn holds the arguments of filesystem_read.
 type ReadIn struct {
 	PathIn
-	StartLine int `json:"startLine,omitzero" jsonschema:"first line wanted, from 1; a long file comes in parts of whole lines, and nextLine of the last result goes on"`
-	MaxBytes  int `json:"maxBytes,omitzero" jsonschema:"most bytes to return, up to 1048576; 262144 if not given"`
+	StartLine int `json:"startLine,omitzero" jsonschema:"first line to return, from 1; a long file is returned in parts of whole lines: continue with nextLine of the last result"`
+	MaxBytes  int `json:"maxBytes,omitzero" jsonschema:"maximum number of bytes to return, up to 1048576; default 262144"`
 }
 
-// ReadOut is what filesystem_read returns besides the text.
+// ReadOut is the result of filesystem_read, besides the text.
 type ReadOut struct {
 	Path     string    `json:"path"`
 	Text     *string   `json:"text,omitzero"`
@@ -40,20 +40,20 @@ type ReadOut struct {
 	Note     string    `json:"note,omitzero"`
 }
 
-// readSchema is that of ReadOut: the text is content as well, so the tool says its
-// result itself.
+// readSchema is the schema of ReadOut. The text is also in the content, so the tool builds its result
+// itself.
 const readSchema = `{
 	"type": "object", "required": ["path", "digest", "size", "modified"], "additionalProperties": false,
 	"properties": {
 		"path": {"type": "string"},
-		"text": {"type": "string", "description": "the text, or the part of it that was asked for"},
-		"blob": {"type": "string", "description": "what is not text, in base64"},
-		"digest": {"type": "string", "description": "of the whole file: as ifMatch of a later change it keeps what somebody else wrote meanwhile"},
-		"size": {"type": "integer", "description": "bytes of the whole file"},
+		"text": {"type": "string", "description": "the text, or the requested part of it"},
+		"blob": {"type": "string", "description": "the content in base64, if it is not text"},
+		"digest": {"type": "string", "description": "digest of the whole file; give it as ifMatch of a later change, so that a change by somebody else is not overwritten"},
+		"size": {"type": "integer", "description": "size of the whole file in bytes"},
 		"modified": {"type": "string", "format": "date-time"},
 		"line": {"type": "integer", "description": "number of the first line of text"},
-		"nextLine": {"type": "integer", "description": "startLine to go on with; absent at the end"},
-		"note": {"type": "string", "description": "what is missing in this result"}
+		"nextLine": {"type": "integer", "description": "startLine for the next part; absent at the end"},
+		"note": {"type": "string", "description": "says what is missing from this result"}
 	}
 }`
 
@@ -65,9 +65,9 @@ const (
 func read(_ context.Context, v *root.View, in ReadIn) (*service.Result, error) {
 	switch {
 	case in.StartLine < 0:
-		return nil, service.Errorf("startLine is at least 1")
+		return nil, service.Errorf("startLine is %d; give at least 1", in.StartLine)
 	case in.MaxBytes < 0 || in.MaxBytes > maxRead:
-		return nil, service.Errorf("maxBytes is from 1 to %d", maxRead)
+		return nil, service.Errorf("maxBytes is %d; give a number from 1 to %d", in.MaxBytes, maxRead)
 	case in.MaxBytes == 0:
 		in.MaxBytes = defaultRead
 	}
@@ -98,12 +98,12 @@ func read(_ context.Context, v *root.View, in ReadIn) (*service.Result, error) {
 	return &service.Result{Content: content, Structured: out}, nil
 }
 
-// part is the text from a line on, in whole lines as long as there is one.
+// part returns the text from a line on, in whole lines if at least one fits.
 func (out *ReadOut) part(data []byte, line, most int) (string, error) {
 	for n := 1; n < line; n++ {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 || end == len(data)-1 {
-			return "", service.Errorf("startLine: %s has only %d lines", out.Path, n)
+			return "", service.Errorf("startLine is too large; %s has only %d lines", out.Path, n)
 		}
 		data = data[end+1:]
 	}
@@ -115,7 +115,7 @@ func (out *ReadOut) part(data []byte, line, most int) (string, error) {
 	if end := bytes.LastIndexByte(kept, '\n'); end >= 0 {
 		kept = kept[:end+1]
 		out.NextLine = line + bytes.Count(kept, []byte("\n"))
-		out.Note = fmt.Sprintf("%d of %d bytes: go on with startLine %d", len(kept), len(data), out.NextLine)
+		out.Note = fmt.Sprintf("%d of %d bytes; continue with startLine %d", len(kept), len(data), out.NextLine)
 		return string(kept), nil
 	}
 	for len(kept) > 0 && !utf8.Valid(kept) {
@@ -124,22 +124,22 @@ func (out *ReadOut) part(data []byte, line, most int) (string, error) {
 	out.Note = fmt.Sprintf("%d bytes of line %d, which is longer than maxBytes", len(kept), line)
 	if end := bytes.IndexByte(data, '\n'); end >= 0 && end < len(data)-1 {
 		out.NextLine = line + 1
-		out.Note += fmt.Sprintf(": the rest of it is left out; go on with startLine %d", out.NextLine)
+		out.Note += fmt.Sprintf("; the rest of the line is missing; continue with startLine %d", out.NextLine)
 	}
 	return string(kept), nil
 }
 
-// ListIn is what filesystem_list takes.
+// ListIn holds the arguments of filesystem_list.
 type ListIn struct {
-	Path   string `json:"path,omitzero" jsonschema:"directory; the roots, or the only one's entries, if omitted"`
-	Cursor string `json:"cursor,omitzero" jsonschema:"nextCursor of the page before"`
-	Limit  int    `json:"limit,omitzero" jsonschema:"most entries, up to 1000; 200 if not given"`
+	Path   string `json:"path,omitzero" jsonschema:"directory; if omitted, lists the roots, or the entries of the only root"`
+	Cursor string `json:"cursor,omitzero" jsonschema:"nextCursor of the previous page"`
+	Limit  int    `json:"limit,omitzero" jsonschema:"maximum number of entries, up to 1000; default 200"`
 }
 
-// ListOut is what filesystem_list returns.
+// ListOut is the result of filesystem_list.
 type ListOut struct {
 	Entries    []file.Described `json:"entries"`
-	NextCursor string           `json:"nextCursor,omitzero" jsonschema:"cursor of the next page; absent on the last"`
+	NextCursor string           `json:"nextCursor,omitzero" jsonschema:"cursor for the next page; absent on the last page"`
 }
 
 func list(_ context.Context, v *root.View, in ListIn) (out ListOut, err error) {
@@ -166,30 +166,30 @@ func list(_ context.Context, v *root.View, in ListIn) (out ListOut, err error) {
 	if err != nil {
 		return out, err
 	}
-	// Escaped, for a name need not be UTF-8.
+	// It is escaped, because a name need not be UTF-8.
 	after, err := url.PathUnescape(in.Cursor)
 	if err != nil {
-		return out, service.Errorf("cursor is not the nextCursor of a page: leave it out to begin again")
+		return out, service.Errorf("cursor is not valid; give nextCursor of the previous page, or omit it to start again")
 	}
 	entries, last, err := file.List(p, after, limit)
 	out.Entries, out.NextCursor = entries, url.PathEscape(last)
 	return out, err
 }
 
-// TreeIn is what filesystem_tree takes.
+// TreeIn holds the arguments of filesystem_tree.
 type TreeIn struct {
-	Path    string `json:"path,omitzero" jsonschema:"directory; that of the only root if omitted"`
-	Depth   int    `json:"depth,omitzero" jsonschema:"levels shown, up to 32; 3 if not given"`
-	Limit   int    `json:"limit,omitzero" jsonschema:"most entries, up to 5000; 500 if not given"`
-	Ignored bool   `json:"ignored,omitzero" jsonschema:"show what .gitignore leaves out, too"`
+	Path    string `json:"path,omitzero" jsonschema:"directory; may be omitted if there is only one root"`
+	Depth   int    `json:"depth,omitzero" jsonschema:"number of levels, up to 32; default 3"`
+	Limit   int    `json:"limit,omitzero" jsonschema:"maximum number of entries, up to 5000; default 500"`
+	Ignored bool   `json:"ignored,omitzero" jsonschema:"include ignored files (.gitignore)"`
 }
 
-// TreeOut is what filesystem_tree returns.
+// TreeOut is the result of filesystem_tree.
 type TreeOut struct {
-	Tree  string `json:"tree" jsonschema:"an entry a line, indented by two blanks a level; directories end in /, symbolic links in @"`
+	Tree  string `json:"tree" jsonschema:"one entry on each line, indented by two spaces a level; directories end in /, symbolic links in @"`
 	Files int    `json:"files"`
 	Dirs  int    `json:"dirs"`
-	Note  string `json:"note,omitzero" jsonschema:"what is not shown"`
+	Note  string `json:"note,omitzero" jsonschema:"says what is missing from this result"`
 }
 
 func tree(ctx context.Context, v *root.View, in TreeIn) (out TreeOut, err error) {
@@ -198,7 +198,7 @@ func tree(ctx context.Context, v *root.View, in TreeIn) (out TreeOut, err error)
 		return out, err
 	}
 	if in.Depth < 0 || in.Depth > 32 {
-		return out, service.Errorf("depth is from 1 to 32")
+		return out, service.Errorf("depth is %d; give a number from 1 to 32", in.Depth)
 	}
 	if in.Depth == 0 {
 		in.Depth = 3
@@ -214,9 +214,9 @@ func tree(ctx context.Context, v *root.View, in TreeIn) (out TreeOut, err error)
 	out = TreeOut{Tree: t.Text, Files: t.Files, Dirs: t.Dirs}
 	switch {
 	case t.Truncated:
-		out.Note = fmt.Sprintf("only the first %d entries: ask for a directory in it, or a higher limit", limit)
+		out.Note = fmt.Sprintf("only the first %d entries are shown; give a directory in it, or a higher limit", limit)
 	case t.Deeper:
-		out.Note = "what is in the directories of the last level is not shown: ask with a higher depth"
+		out.Note = "the contents of the last level's directories are not shown; give a higher depth"
 	}
 	return out, nil
 }
@@ -225,8 +225,8 @@ func tree(ctx context.Context, v *root.View, in TreeIn) (out TreeOut, err error)
 type StatOut struct {
 	file.Described
 	Mode   string `json:"mode" jsonschema:"permissions, such as -rw-r--r--"`
-	Digest string `json:"digest,omitzero" jsonschema:"of a file's content, for ifMatch; absent above 8 MiB"`
-	URI    string `json:"uri" jsonschema:"of the file as a resource"`
+	Digest string `json:"digest,omitzero" jsonschema:"digest of a file's content, for ifMatch; absent above 8 MiB"`
+	URI    string `json:"uri" jsonschema:"URI of the file as a resource"`
 }
 
 func stat(_ context.Context, v *root.View, in PathIn) (out StatOut, err error) {
@@ -249,22 +249,22 @@ func stat(_ context.Context, v *root.View, in PathIn) (out StatOut, err error) {
 	return out, nil
 }
 
-// SearchIn is what filesystem_search takes.
+// SearchIn holds the arguments of filesystem_search.
 type SearchIn struct {
-	Query   string `json:"query" jsonschema:"text to look for, or a regular expression (RE2) with regexp"`
-	Path    string `json:"path,omitzero" jsonschema:"directory or file to look in; that of the only root if omitted"`
-	Names   bool   `json:"names,omitzero" jsonschema:"look in the paths of files and directories, and not in what files contain"`
-	Regexp  bool   `json:"regexp,omitzero" jsonschema:"query is a regular expression"`
-	Case    bool   `json:"case,omitzero" jsonschema:"upper and lower case differ"`
-	Glob    string `json:"glob,omitzero" jsonschema:"only files of this name, such as *.go; a pattern with a slash is for the path in the root"`
-	Ignored bool   `json:"ignored,omitzero" jsonschema:"look in what .gitignore leaves out, too"`
-	Limit   int    `json:"limit,omitzero" jsonschema:"most matches, up to 1000; 100 if not given"`
+	Query   string `json:"query" jsonschema:"text to search for, or a regular expression (RE2) if regexp is set"`
+	Path    string `json:"path,omitzero" jsonschema:"directory or file to search in; may be omitted if there is only one root"`
+	Names   bool   `json:"names,omitzero" jsonschema:"search in the paths of files and directories instead of the contents of files"`
+	Regexp  bool   `json:"regexp,omitzero" jsonschema:"treat query as a regular expression"`
+	Case    bool   `json:"case,omitzero" jsonschema:"distinguish upper and lower case"`
+	Glob    string `json:"glob,omitzero" jsonschema:"only files with a matching name, such as *.go; a pattern with a slash is compared with the path in the root"`
+	Ignored bool   `json:"ignored,omitzero" jsonschema:"include ignored files (.gitignore)"`
+	Limit   int    `json:"limit,omitzero" jsonschema:"maximum number of matches, up to 1000; default 100"`
 }
 
-// SearchOut is what filesystem_search returns.
+// SearchOut is the result of filesystem_search.
 type SearchOut struct {
 	Matches []file.Match `json:"matches"`
-	Files   int          `json:"files" jsonschema:"how many files were read"`
+	Files   int          `json:"files" jsonschema:"number of files read"`
 	Note    string       `json:"note,omitzero" jsonschema:"why there may be more matches"`
 }
 
@@ -291,7 +291,7 @@ func (w *workspace) addReaders() {
 	t.OutputSchema = []byte(readSchema)
 	add(w, t, read)
 	add(w, reader("filesystem_list", "List directory", "Lists a directory: names, types, sizes. Without a path it lists the workspace roots, or the only root."), list)
-	add(w, reader("filesystem_tree", "Directory tree", "Draws a directory and those in it as an indented tree, without what git ignores."), tree)
-	add(w, reader("filesystem_stat", "File facts", "Tells what is at a path: type, size, time, permissions, digest, where a symbolic link leads."), stat)
-	add(w, reader("filesystem_search", "Search files", "Finds text or a regular expression in files, line by line, or in their paths with names. What git ignores is left out."), search)
+	add(w, reader("filesystem_tree", "Directory tree", "Shows a directory and its subdirectories as an indented tree, without ignored files (.gitignore)."), tree)
+	add(w, reader("filesystem_stat", "File facts", "Shows facts about a path: type, size, time, permissions, digest, target of a symbolic link."), stat)
+	add(w, reader("filesystem_search", "Search files", "Searches files line by line for a text or a regular expression; with names, searches their paths. Ignored files (.gitignore) are skipped."), search)
 }

@@ -24,7 +24,7 @@ const maxSuggestions = 100
 func (w *workspace) addResources() {
 	w.AddResourceTemplate(mcp.ResourceTemplate{
 		URITemplate: root.Scheme + "{root}/{+path}", Name: "workspace", Title: "File of the workspace",
-		Description: "A file of a workspace root, by the root's name and the path in it.",
+		Description: "A file of a workspace root, named by the root's name and the path in it.",
 	}, w.readResource, map[string]service.CompleteFunc{"root": w.completeRoot, "path": w.completePath})
 }
 
@@ -55,8 +55,8 @@ func (w *workspace) readResource(_ context.Context, call *service.Call, uri stri
 	return []mcp.ResourceContents{out}, nil
 }
 
-// toComplete is the view of a completion, which the protocol has no place in to ask
-// the client for its roots: a person who types sees names in what is configured.
+// toComplete returns the view for a completion. During a completion the protocol does not allow asking the
+// client for its roots, so the names come from everything configured.
 func (w *workspace) toComplete(call *service.Call) *root.View {
 	v, err := w.roots.View(call.Tenant(), nil)
 	if err != nil {
@@ -77,8 +77,7 @@ func (w *workspace) completeRoot(_ context.Context, call *service.Call, typed st
 	return names, nil
 }
 
-// completePath suggests what is in the directory that has been typed; directories
-// end in a slash, to go on from.
+// completePath suggests the entries of the typed directory. Directories end in a slash, to continue from.
 func (w *workspace) completePath(_ context.Context, call *service.Call, typed string, others map[string]string) ([]string, error) {
 	suggestions := []string{}
 	v := w.toComplete(call)
@@ -113,17 +112,17 @@ func (w *workspace) completePath(_ context.Context, call *service.Call, typed st
 	return suggestions, nil
 }
 
-// watchRoots tells subscribers of files which have changed.
+// watchRoots notifies subscribers of changed files.
 func (w *workspace) watchRoots() {
 	w.Go(func(ctx context.Context, _ *bus.Conn) error {
 		var all sync.WaitGroup
 		for _, r := range w.roots.All() {
 			all.Go(func() {
 				err := watch.Watch(ctx, r, func(paths []string) { w.tell(ctx, r, paths) }, func(err error) {
-					w.Logger().Warn("some changes of files are not told to subscribers", "root", r.Name, "error", err)
+					w.Logger().Warn("subscribers miss some changes of files", "root", r.Name, "error", err)
 				})
 				if err != nil {
-					w.Logger().Warn("changes of files are not told to subscribers", "root", r.Name, "error", err)
+					w.Logger().Warn("subscribers miss all changes of files", "root", r.Name, "error", err)
 				}
 			})
 		}
@@ -141,6 +140,6 @@ func (w *workspace) tell(ctx context.Context, r *root.Root, paths []string) {
 	telling, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := w.ResourcesUpdated(telling, updates...); err != nil && ctx.Err() == nil {
-		w.Logger().Warn("changes of files were not told to subscribers", "root", r.Name, "files", len(paths), "error", err)
+		w.Logger().Warn("subscribers missed changes of files", "root", r.Name, "files", len(paths), "error", err)
 	}
 }

@@ -1,8 +1,8 @@
-// Package workspace is the Busbar service of files, git and commands, for a model that works on
-// code: it reads, searches and changes what is under the directories that are
-// configured, its roots, and nowhere else. Each call goes through an os.Root, so that neither a
-// path nor a link nor a race leaves a root; what a client says of its own roots
-// narrows that further. Files are resources too, whose changes are told.
+// Package workspace is the service for files, git and commands, for a model that works on code. It reads,
+// searches and changes only the configured directories, its roots. Each call goes through an os.Root, so
+// neither a path nor a link nor a race leaves a root; the roots that a client declares narrow that
+// further. Files are also resources, and subscribers hear of their changes. Start at New; each tool is a
+// function in read.go, write.go, git.go or ci.go.
 package workspace
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Env says which directories are open.
+// Env holds the settings of the service.
 type Env struct {
 	service.Env
-	// Roots are written NAME=DIR, or TENANT/NAME=DIR for one tenant's alone.
-	Roots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories whose files the tools may read and change, each under a name: main=/srv/code,docs=/srv/docs. acme/main=/srv/acme is for tenant acme alone."`
+	// Roots are written NAME=DIR, or TENANT/NAME=DIR for one tenant only.
+	Roots []string `name:"workspace-root" env:"BUSBAR_WORKSPACE_ROOTS" placeholder:"NAME=DIR" help:"Directories whose files the tools may read and change, each under a name: main=/srv/code,docs=/srv/docs. acme/main=/srv/acme is for tenant acme only."`
 	CI
 }
 
@@ -35,7 +35,7 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 		return nil, err
 	}
 	w := &workspace{roots: roots, Service: service.New("workspace", service.WithVersion(env.Version), service.WithLogger(env.Log),
-		service.WithDescription("Files, git and commands of configured directories, for models that work on code"))}
+		service.WithDescription("Files, git and commands in configured directories, for models that work on code"))}
 	w.OnStop(func() { _ = roots.Close() })
 	w.addReaders()
 	w.addWriters()
@@ -50,7 +50,7 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 	return w.Service, nil
 }
 
-// view is what a call may reach. A client that has roots is asked for them.
+// view returns the directories that a call may use. It asks a client with roots for them.
 func (w *workspace) view(call *service.Call) (*root.View, error) {
 	var client []string
 	if call.Can("roots") {
@@ -69,14 +69,14 @@ func (w *workspace) view(call *service.Call) (*root.View, error) {
 	return w.roots.View(call.Tenant(), client)
 }
 
-// add adds a tool whose handler gets what its call may reach.
+// add adds a tool and passes its handler the view of the call.
 func add[In, Out any](w *workspace, t service.Tool, handler func(ctx context.Context, v *root.View, in In) (Out, error)) {
 	addCall(w, t, func(ctx context.Context, _ *service.Call, v *root.View, in In) (Out, error) {
 		return handler(ctx, v, in)
 	})
 }
 
-// addCall is add for a handler that looks at the call itself, too.
+// addCall is add for a handler that also needs the call.
 func addCall[In, Out any](w *workspace, t service.Tool, handler func(ctx context.Context, call *service.Call, v *root.View, in In) (Out, error)) {
 	closed := false
 	t.Annotations.OpenWorldHint = &closed
@@ -88,14 +88,14 @@ func addCall[In, Out any](w *workspace, t service.Tool, handler func(ctx context
 		defer v.Close()
 		out, err = handler(ctx, call, v, in)
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = service.Errorf("it took too long: ask for less of it")
+			err = service.Errorf("the call took too long; ask for less")
 		}
 		return out, err
 	})
 }
 
-// reader and writer are what tools that read, and tools that change something, have
-// in common. A person agrees to each change.
+// reader and writer return a tool that reads, or one that changes something and needs a person's approval
+// for each call.
 func reader(name, title, description string) service.Tool {
 	return service.Tool{Name: name, Title: title, Description: description, ReadOnly: true, Idempotent: true}
 }
@@ -104,13 +104,13 @@ func writer(name, title, description string, destructive bool) service.Tool {
 	return service.Tool{Name: name, Title: title, Description: description, RequiresUserApproval: true, Annotations: mcp.ToolAnnotations{DestructiveHint: &destructive}}
 }
 
-// page checks how many of something are wanted.
+// page checks the limit of a list and applies its default.
 func page(limit, usual, most int) (int, error) {
 	switch {
 	case limit == 0:
 		return usual, nil
 	case limit < 0 || limit > most:
-		return 0, service.Errorf("limit is from 1 to %d", most)
+		return 0, service.Errorf("limit is %d; give a number from 1 to %d", limit, most)
 	}
 	return limit, nil
 }

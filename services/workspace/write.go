@@ -11,41 +11,41 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// ifMatch says what has to be there for a change to be made.
+// ifMatch is the condition for a change: the state that the file must have.
 type ifMatch struct {
-	IfMatch string `json:"ifMatch,omitzero" jsonschema:"digest of the file as it was read: nothing is changed if it is another by now. absent: there must be no such file"`
+	IfMatch string `json:"ifMatch,omitzero" jsonschema:"digest of the file as it was read; if the file has changed since, nothing is changed. The word absent means that the file must not exist"`
 }
 
-// WriteIn is what filesystem_write takes.
+// WriteIn holds the arguments of filesystem_write.
 type WriteIn struct {
 	PathIn
-	Text *string `json:"text,omitzero" jsonschema:"the whole content, if it is text"`
-	Blob *string `json:"blob,omitzero" jsonschema:"the whole content in base64, if it is not"`
+	Text *string `json:"text,omitzero" jsonschema:"the whole content, for text"`
+	Blob *string `json:"blob,omitzero" jsonschema:"the whole content in base64, for other files"`
 	ifMatch
 }
 
-// WriteOut is what a change of a file returns.
+// WriteOut is the result of a change of a file.
 type WriteOut struct {
 	Path    string `json:"path"`
-	Created bool   `json:"created" jsonschema:"there was no such file before"`
-	Size    int    `json:"size" jsonschema:"bytes of the file now"`
-	Digest  string `json:"digest" jsonschema:"of the file now, for ifMatch"`
-	Diff    string `json:"diff,omitzero" jsonschema:"what was changed, as a unified diff; up to 64 KiB of it"`
+	Created bool   `json:"created" jsonschema:"set if the file is new"`
+	Size    int    `json:"size" jsonschema:"new size of the file in bytes"`
+	Digest  string `json:"digest" jsonschema:"new digest of the file, for ifMatch"`
+	Diff    string `json:"diff,omitzero" jsonschema:"the change as a unified diff, up to 64 KiB"`
 }
 
-// maxDiff is the most bytes of a diff in a result.
+// maxDiff is the largest diff in a result, in bytes.
 const maxDiff = 64 << 10
 
 func write(ctx context.Context, v *root.View, in WriteIn) (out WriteOut, err error) {
 	var data []byte
 	switch {
 	case (in.Text == nil) == (in.Blob == nil):
-		return out, service.Errorf("give text or blob, one of them")
+		return out, service.Errorf("give either text or blob")
 	case in.Text != nil:
 		data = []byte(*in.Text)
 	default:
 		if data, err = base64.StdEncoding.DecodeString(*in.Blob); err != nil {
-			return out, service.Errorf("blob is not base64")
+			return out, service.Errorf("blob is not valid base64")
 		}
 	}
 	return change(ctx, v, in.Path, in.IfMatch, func([]byte) ([]byte, error) { return data, nil })
@@ -71,19 +71,19 @@ func clip(diff string) string {
 	return diff[:maxDiff-len(clipped)] + clipped
 }
 
-const clipped = "\n[the rest of the diff is left out]\n"
+const clipped = "\n[the rest of the diff is missing]\n"
 
-// EditIn is what filesystem_edit and filesystem_preview take.
+// EditIn holds the arguments of filesystem_edit and filesystem_preview.
 type EditIn struct {
 	PathIn
-	Edits []file.Edit `json:"edits" jsonschema:"replacements, made one after the other, all or none; up to 100"`
+	Edits []file.Edit `json:"edits" jsonschema:"replacements, up to 100; they are made in order, all or none"`
 	ifMatch
 }
 
-// EditOrTryIn is what filesystem_edit takes.
+// EditOrTryIn holds the arguments of filesystem_edit.
 type EditOrTryIn struct {
 	EditIn
-	DryRun bool `json:"dryRun,omitzero" jsonschema:"return the diff and change nothing, as filesystem_preview does, which no person has to agree to"`
+	DryRun bool `json:"dryRun,omitzero" jsonschema:"return the diff and change nothing; filesystem_preview does the same without a person's approval"`
 }
 
 func edit(ctx context.Context, v *root.View, in EditOrTryIn) (WriteOut, error) {
@@ -92,7 +92,7 @@ func edit(ctx context.Context, v *root.View, in EditOrTryIn) (WriteOut, error) {
 	}
 	return change(ctx, v, in.Path, in.IfMatch, func(before []byte) ([]byte, error) {
 		if before == nil {
-			return nil, errors.Join(service.Errorf("there is no such file to edit: filesystem_write makes one"), fs.ErrNotExist)
+			return nil, errors.Join(service.Errorf("the file does not exist; filesystem_write creates one"), fs.ErrNotExist)
 		}
 		after, err := file.Apply(ctx, string(before), in.Edits)
 		return []byte(after), err
@@ -109,7 +109,7 @@ func preview(ctx context.Context, v *root.View, in EditIn) (out WriteOut, err er
 		return out, err
 	}
 	if in.IfMatch != "" && in.IfMatch != c.Digest {
-		return out, service.Errorf("%s is not what ifMatch says, it is %s", p, c.Digest)
+		return out, service.Errorf("%s does not match ifMatch, its digest is %s; read it again", p, c.Digest)
 	}
 	after, err := file.Apply(ctx, string(c.Data), in.Edits)
 	if err != nil {
@@ -118,13 +118,13 @@ func preview(ctx context.Context, v *root.View, in EditIn) (out WriteOut, err er
 	return WriteOut{Path: p.String(), Size: len(after), Digest: file.Digest([]byte(after)), Diff: clip(file.Diff(p.Full(), c.Data, []byte(after)))}, nil
 }
 
-// MoveIn is what filesystem_move takes.
+// MoveIn holds the arguments of filesystem_move.
 type MoveIn struct {
 	From string `json:"from" jsonschema:"file or directory to move"`
-	To   string `json:"to" jsonschema:"its new path in the same root, where nothing is yet; directories on the way are made"`
+	To   string `json:"to" jsonschema:"new path in the same root, which must not exist; missing directories are created"`
 }
 
-// MoveOut is what filesystem_move returns.
+// MoveOut is the result of filesystem_move.
 type MoveOut struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -142,17 +142,17 @@ func move(ctx context.Context, v *root.View, in MoveIn) (out MoveOut, err error)
 	return MoveOut{from.String(), to.String()}, file.Move(ctx, from, to)
 }
 
-// DeleteIn is what filesystem_delete takes.
+// DeleteIn holds the arguments of filesystem_delete.
 type DeleteIn struct {
 	PathIn
-	Recursive bool `json:"recursive,omitzero" jsonschema:"remove a directory with all that is in it, up to 10000 entries"`
+	Recursive bool `json:"recursive,omitzero" jsonschema:"remove a directory with everything in it, up to 10000 entries"`
 	ifMatch
 }
 
-// DeleteOut is what filesystem_delete returns.
+// DeleteOut is the result of filesystem_delete.
 type DeleteOut struct {
 	Path    string `json:"path"`
-	Removed int    `json:"removed" jsonschema:"how many files and directories are gone"`
+	Removed int    `json:"removed" jsonschema:"number of removed files and directories"`
 }
 
 func remove(ctx context.Context, v *root.View, in DeleteIn) (out DeleteOut, err error) {
@@ -165,9 +165,9 @@ func remove(ctx context.Context, v *root.View, in DeleteIn) (out DeleteOut, err 
 }
 
 func (w *workspace) addWriters() {
-	add(w, reader("filesystem_preview", "Preview edit", "Shows what filesystem_edit would change, as a unified diff, and changes nothing."), preview)
-	add(w, writer("filesystem_write", "Write file", "Writes a whole file, and makes it and its directories if they are not there. The file is replaced at once: readers see the old content or the new one. To change a part of a file use filesystem_edit.", true), write)
-	add(w, writer("filesystem_edit", "Edit file", "Replaces text in a file by text, exactly; each text has to be there once, or all says that each occurrence is meant. All edits are made, or none. Returns a unified diff.", true), edit)
-	add(w, writer("filesystem_move", "Move file", "Moves or renames a file or directory in its root. What is at the new path stays: then nothing is moved.", false), move)
-	add(w, writer("filesystem_delete", "Delete file", "Removes a file, a symbolic link or an empty directory for good; with recursive a directory with all that is in it.", true), remove)
+	add(w, reader("filesystem_preview", "Preview edit", "Shows the change that filesystem_edit would make, as a unified diff. It changes nothing."), preview)
+	add(w, writer("filesystem_write", "Write file", "Writes a whole file, and creates it and its directories if they do not exist. The file is replaced at once: readers see either the old or the new content. To change a part of a file, use filesystem_edit.", true), write)
+	add(w, writer("filesystem_edit", "Edit file", "Replaces texts in a file. Each old text must occur exactly once, unless all is set. Makes all edits or none. Returns a unified diff.", true), edit)
+	add(w, writer("filesystem_move", "Move file", "Moves or renames a file or directory in its root. If the new path exists, nothing is moved.", false), move)
+	add(w, writer("filesystem_delete", "Delete file", "Removes a file, a symbolic link or an empty directory permanently; with recursive, a directory with everything in it.", true), remove)
 }

@@ -35,7 +35,7 @@ func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := open(t, "main="+dir)[0]
-	if _, err := ci.Commands(r); err == nil || !strings.Contains(err.Error(), "a person writes") {
+	if _, err := ci.Commands(r); err == nil || !strings.Contains(err.Error(), "a person must write") {
 		t.Errorf("without a configuration: %v", err)
 	}
 	write(t, dir, ci.ConfigPath, "ci:\n  test: go test ./...\n  py: {run: pytest, report: build/junit.xml}\n  a.b:c-1: \"true\"\n")
@@ -44,8 +44,8 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	for text, words := range map[string]string{
-		"ci:\n  test: [a]\n": "run: and report:", "ci:\n  test: {run: x, env: y}\n": "run: and report:", "ci:\n  -x: y\n": "a name of a command", "ci:\n  a/b: y\n": "a name of a command",
-		"ci:\n  x: ''\n": "at most 4096", "ci:\n  x: " + strings.Repeat("y", 5000) + "\n": "at most 4096", "ic:\n  x: y\n": "nothing else", "[]": "names and values", "": "is empty",
+		"ci:\n  test: [a]\n": "run: and report:", "ci:\n  test: {run: x, env: y}\n": "run: and report:", "ci:\n  -x: y\n": "a command's name", "ci:\n  a/b: y\n": "a command's name",
+		"ci:\n  x: ''\n": "1 to 4096", "ci:\n  x: " + strings.Repeat("y", 5000) + "\n": "1 to 4096", "ic:\n  x: y\n": "may contain only", "[]": "names and values", "": "is empty",
 		"ci:\n  x: {run: y, report: ../z}\n": "a file in the root", "ci:\n  x: {run: y, report: /z}\n": "a file in the root", "ci:\n  x: y\n  x: z\n": "cannot be used", "ci: &a\n  x: *a\n": "cannot be used",
 		strings.Repeat("#", 70<<10): "64 KiB",
 	} {
@@ -125,13 +125,13 @@ func TestHidden(t *testing.T) {
 	if err := errors.Join(os.Rename(inner, filepath.Join(top, "gone")), os.Symlink(filepath.Join(top, "gone"), inner)); err != nil {
 		t.Fatal(err)
 	}
-	refused("not where it was")
+	refused("was moved")
 	if err := errors.Join(os.Remove(inner), os.Rename(filepath.Join(top, "gone"), inner)); err != nil {
 		t.Fatal(err)
 	}
 	guarded(".git", "closed/.git", "in/docs", "in/full")
 	fill(t, dir)
-	refused("too many entries at its top")
+	refused("too many entries in its top")
 }
 
 // fill puts more into a directory than is looked at.
@@ -163,7 +163,7 @@ func TestRuns(t *testing.T) {
 		return r
 	}
 	a, b := begin("a", ann), begin("b", ann)
-	if _, err := rs.Begin("c", ann, "main", ci.Command{}); err == nil || !strings.Contains(err.Error(), "your share") {
+	if _, err := rs.Begin("c", ann, "main", ci.Command{}); err == nil || !strings.Contains(err.Error(), "your limit") {
 		t.Errorf("a third at once: %v", err)
 	}
 	begin("d", bob)

@@ -1,6 +1,6 @@
-// Package ci knows the commands that a root's own configuration names, which of its files no
-// command changes, and the runs of commands: how many at once, what they wrote, and how
-// they ended.
+// Package ci runs the commands that a root's own configuration lists. It reads that configuration, finds
+// the files that no command may change, and keeps the runs: how many at once, their output, and how they
+// ended. Start at Commands and Runs.
 package ci
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// ConfigPath is where people say what may run in a root.
+// ConfigPath is the file in which people list the commands of a root.
 const ConfigPath = ".busbar/workspace.yaml"
 
 const (
@@ -34,30 +34,30 @@ const (
 	maxLine     = 4 << 10
 )
 
-// Command is one that may run.
+// Command is a command that may run.
 type Command struct {
 	Name string
-	// Line is for the shell.
+	// Line is the shell command.
 	Line string
-	// Report is a file of JUnit's XML that the command writes, from the root; empty for none.
+	// Report is the JUnit XML file that the command writes, relative to the root; empty if none.
 	Report string
 }
 
 var commandName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}$`)
 
-// Commands reads what a root names, in the order of names. It follows no link, so that nothing but
-// the file itself, which no tool here writes, says what runs.
+// Commands reads the commands of a root, ordered by name. It follows no link, so only the file itself
+// decides what runs, and no tool here writes it.
 func Commands(r *root.Root) ([]Command, error) {
 	data, err := read(r.FS)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, service.Errorf("%s has no %s, which a person writes: ci: and below it a name and a command a line, such as test: go test ./...", r.Name, ConfigPath)
+		return nil, service.Errorf("root %s has no %s; a person must write it: ci: and below it one line for each command, such as test: go test ./...", r.Name, ConfigPath)
 	}
 	var commands []Command
 	if err == nil {
 		commands, err = parse(data)
 	}
 	if err != nil {
-		return nil, service.Errorf("%s of %s cannot be used: %s", ConfigPath, r.Name, strings.ToValidUTF8(err.Error(), "?"))
+		return nil, service.Errorf("%s of root %s cannot be used: %s", ConfigPath, r.Name, strings.ToValidUTF8(err.Error(), "?"))
 	}
 	return commands, nil
 }
@@ -73,9 +73,9 @@ func read(top *os.Root) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no plain file")
+		return nil, errors.New("it is not a regular file")
 	case info.Size() > maxConfig:
-		return nil, errors.New("it has more than 64 KiB")
+		return nil, errors.New("it is larger than 64 KiB")
 	}
 	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -83,17 +83,16 @@ func read(top *os.Root) ([]byte, error) {
 	}
 	defer func() { _ = f.Close() }()
 	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
-		return nil, errors.New("it was replaced meanwhile: try again")
+		return nil, errors.New("it was replaced while being read; try again")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil || len(data) > maxConfig {
-		return nil, errors.New("it cannot be read, or has more than 64 KiB")
+		return nil, errors.New("it cannot be read, or is larger than 64 KiB")
 	}
 	return data, nil
 }
 
-// parse reads the configuration. What it does not know, it refuses: a word that is
-// misspelt would mean nothing.
+// parse reads the configuration. It refuses unknown keys: otherwise a misspelt one would have no effect.
 func parse(data []byte) ([]Command, error) {
 	object, err := yamljson.Object(data)
 	if err != nil {
@@ -103,10 +102,10 @@ func parse(data []byte) ([]Command, error) {
 		CI map[string]jsontext.Value `json:"ci"`
 	}
 	if err := json.Unmarshal(object, &config, json.RejectUnknownMembers(true)); err != nil {
-		return nil, errors.New("it has ci: and below it names and commands, and nothing else")
+		return nil, errors.New("it may contain only ci: and below it names and commands")
 	}
 	if len(config.CI) > maxCommands {
-		return nil, errors.New("it names more than 100 commands")
+		return nil, errors.New("it has more than 100 commands")
 	}
 	var commands []Command
 	for name, value := range config.CI {
@@ -123,13 +122,13 @@ func parse(data []byte) ([]Command, error) {
 		}
 		switch {
 		case !commandName.MatchString(name):
-			return nil, errors.New("a name of a command is letters, digits, _, -, : and dots, up to 64")
+			return nil, errors.New("a command's name is not valid; use up to 64 letters, digits, _, -, : and dots")
 		case err != nil:
-			return nil, errors.New(name + " is a command, or run: and report:")
+			return nil, errors.New(name + " must be a command, or run: and report:")
 		case strings.TrimSpace(c.Line) == "" || len(c.Line) > maxLine || strings.ContainsRune(c.Line, 0):
-			return nil, errors.New(name + " is a command of at most 4096 bytes")
+			return nil, errors.New(name + " must be a command of 1 to 4096 bytes")
 		case c.Report != "" && (!filepath.IsLocal(c.Report) || path.Clean(c.Report) != c.Report || strings.ContainsAny(c.Report, "\\\x00") || len(c.Report) > maxLine):
-			return nil, errors.New("report of " + name + " is a file in the root, such as build/junit.xml")
+			return nil, errors.New("report of " + name + " must be a file in the root, such as build/junit.xml")
 		}
 		commands = append(commands, c)
 	}
@@ -138,23 +137,23 @@ func parse(data []byte) ([]Command, error) {
 }
 
 const (
-	// guardDepth and guardEntries are how far is looked for what is to be guarded.
+	// guardDepth and guardEntries bound the search for paths to guard.
 	guardDepth   = 4
 	guardEntries = 1_000_000
 	maxGuarded   = 1000
 )
 
-// Guarded are the paths in a root that its commands must not change: what git runs, what people
-// say to this service, and the other roots that lie in it. A directory that cannot be looked
-// through is guarded as a whole: a command may have filled or closed it.
+// Guarded returns the paths in a root that its commands must not change: files that git runs, this
+// service's configuration, and other roots inside this one. A directory that cannot be read is guarded as
+// a whole, because a command may have filled or closed it.
 func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, error) {
 	var all []string
 	guard := func(at string) error {
 		if at == "." {
-			return service.Errorf("%s has too many entries at its top to find among them what a command must not change: nothing ran", r.Name)
+			return service.Errorf("root %s has too many entries in its top directory to find all files that a command must not change; nothing ran", r.Name)
 		}
 		if all = append(all, at); len(all) > maxGuarded {
-			return service.Errorf("%s has more than %d repositories: a command would have to be kept from each", r.Name, maxGuarded)
+			return service.Errorf("root %s has more than %d git repositories, too many to protect from a command; nothing ran", r.Name, maxGuarded)
 		}
 		return nil
 	}
@@ -162,7 +161,7 @@ func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, 
 	options := file.Options{Everything: true, Depth: guardDepth, Unread: func(p root.Place) error { return guard(p.Path) }}
 	err := file.Walk(ctx, root.Place{Root: r, FS: r.FS, Path: ".", At: "."}, options, func(e file.Entry) error {
 		if seen++; seen > guardEntries {
-			return service.Errorf("%s has more than %d entries, too many to find among them what a command must not change: nothing ran", r.Name, guardEntries)
+			return service.Errorf("root %s has more than %d entries, too many to find all files that a command must not change; nothing ran", r.Name, guardEntries)
 		}
 		at, next := e.Place.Path, fs.SkipDir
 		switch {
@@ -172,7 +171,7 @@ func Guarded(ctx context.Context, r *root.Root, others []*root.Root) ([]string, 
 			}
 			cut = at
 		case e.Name == "HEAD" && root.Repository(e.Place) != "":
-			at, next = path.Dir(at), nil // whatever its name is, git takes it for a repository
+			at, next = path.Dir(at), nil // git treats it as a repository, whatever its name
 		case root.Guarded(e.Name) == "" || e.Mode&fs.ModeSymlink != 0:
 			return nil
 		}

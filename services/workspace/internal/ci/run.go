@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// maxTail is the most of what a command wrote that is kept: the end of it.
+	// maxTail is how many bytes of the end of a command's output are kept.
 	maxTail = 48 << 10
-	// keptOfOne and kept are how many runs that are over are kept, of one payer and of all.
+	// keptOfOne and kept are how many finished runs are kept, of one payer and of all.
 	keptOfOne = 10
 	kept      = 100
 	keptTime  = 24 * time.Hour
 )
 
-// Payer is who a run counts for, and whose it is.
+// Payer identifies the owner of a run, whose share it uses.
 type Payer struct{ Tenant, Principal string }
 
-// Run is a command that runs, or is over.
+// Run is a command that is running or finished.
 type Run struct {
 	ID      string
 	Root    string
@@ -35,7 +35,7 @@ type Run struct {
 	bytes  int64
 	lines  int
 	reader *report.Reader
-	// news is what was not told yet; missed how much of it is left out.
+	// news is the output that News has not returned yet; missed counts its dropped bytes.
 	news   []byte
 	missed int
 	over   bool
@@ -43,7 +43,7 @@ type Run struct {
 	result any
 }
 
-// Runs are all of them. The zero value is not ready; use NewRuns.
+// Runs holds all runs. The zero value is not ready; use NewRuns.
 type Runs struct {
 	atOnce int
 
@@ -52,10 +52,10 @@ type Runs struct {
 	over    []*Run
 }
 
-// NewRuns is for so many commands at once; one payer has half of them, or one.
+// NewRuns allows atOnce concurrent commands; one payer may use half of them, but at least one.
 func NewRuns(atOnce int) *Runs { return &Runs{atOnce: atOnce, running: map[string]*Run{}} }
 
-// Begin makes a run, if there is room for it.
+// Begin starts a run if the limits allow it.
 func (rs *Runs) Begin(id string, payer Payer, root string, c Command) (*Run, error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -68,18 +68,18 @@ func (rs *Runs) Begin(id string, payer Payer, root string, c Command) (*Run, err
 	share := max(1, rs.atOnce/2)
 	switch {
 	case rs.running[id] != nil:
-		return nil, service.Errorf("this run is under way already: ci_result shows it")
+		return nil, service.Errorf("this run has already started; ci_result shows it")
 	case own >= share:
-		return nil, service.Errorf("%d of your commands run already, which is your share: nothing ran; try again when one is over", own)
+		return nil, service.Errorf("%d of your commands are running, which is your limit; nothing ran; try again when one has finished", own)
 	case len(rs.running) >= rs.atOnce:
-		return nil, service.Errorf("%d commands run already: nothing ran; try again when one is over", len(rs.running))
+		return nil, service.Errorf("%d commands are running, which is the limit; nothing ran; try again when one has finished", len(rs.running))
 	}
 	r := &Run{ID: id, Root: root, Command: c, payer: payer, Started: time.Now(), reader: report.NewReader()}
 	rs.running[id] = r
 	return r, nil
 }
 
-// End keeps how a run ended; nil keeps nothing.
+// End keeps the result of a run; a nil result is not kept.
 func (rs *Runs) End(r *Run, result any) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -101,7 +101,7 @@ func (rs *Runs) End(r *Run, result any) {
 	rs.over = rs.over[:min(len(rs.over), kept)]
 }
 
-// Find finds a run of a payer. result is nil while it is under way.
+// Find finds a run of a payer. result is nil while it is running.
 func (rs *Runs) Find(id string, payer Payer) (r *Run, result any, err error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -113,13 +113,13 @@ func (rs *Runs) Find(id string, payer Payer) (r *Run, result any, err error) {
 			return r, r.result, nil
 		}
 	}
-	return nil, nil, service.Errorf("there is no such run of yours here: the last %d are kept, for a day, by the instance that ran them", keptOfOne)
+	return nil, nil, service.Errorf("this instance has no such run of yours; the instance that ran it keeps the last %d for a day", keptOfOne)
 }
 
-// maxNews is the most output that is told at a time.
+// maxNews is the largest output that News returns, in bytes.
 const maxNews = 8 << 10
 
-// Write takes what the command writes.
+// Write receives the output of the command.
 func (r *Run) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,7 @@ func (r *Run) Write(b []byte) (int, error) {
 	return r.reader.Write(b)
 }
 
-// last keeps the end, and gives room back only now and then.
+// last keeps the end of b. It copies only now and then, to free the memory of the beginning.
 func last(b []byte, most int) []byte {
 	if len(b) <= 2*most {
 		return b
@@ -143,8 +143,7 @@ func last(b []byte, most int) []byte {
 	return append(b[:0], b[len(b)-most:]...)
 }
 
-// News is what was written since it was last asked for, without colours, and how many
-// bytes of it are left out.
+// News returns the output since the last call, without colours, and how many bytes of it are missing.
 func (r *Run) News() (text string, missed, lines int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +154,7 @@ func (r *Run) News() (text string, missed, lines int) {
 	return text, missed, r.lines
 }
 
-// Tail is the end of what was written, and how much was written.
+// Tail returns the end of the output, and the size of all of it.
 func (r *Run) Tail() (text string, written int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +162,7 @@ func (r *Run) Tail() (text string, written int64) {
 	return report.Plain(string(end)), r.bytes
 }
 
-// Report is what the output says of tests; nil for nothing.
+// Report returns the test results in the output; nil if there are none.
 func (r *Run) Report() *report.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()

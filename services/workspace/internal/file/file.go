@@ -1,5 +1,5 @@
-// Package file reads, finds and changes files at places of a root. Reading follows
-// links that stay in the root; what changes something follows none.
+// Package file reads, searches and changes files at places of a root. Reading follows links that stay in
+// the root; changing follows none. Start at Read and Change.
 package file
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// MaxFile is the most bytes of a file that is read or written whole.
+// MaxFile is the largest file that is read or written whole, in bytes.
 const MaxFile = 8 << 20
 
 // Content is a file that was read.
@@ -26,14 +26,14 @@ type Content struct {
 	Digest string
 }
 
-// Digest is how the content of a file is named: by ifMatch, and in results.
+// Digest returns the digest of a file's content, as used by ifMatch and in results.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Read reads a plain file. Its errors are for the caller; if there is no such file, the
-// error is fs.ErrNotExist too.
+// Read reads a regular file. Its errors are for the caller; if the file does not exist, the error also is
+// fs.ErrNotExist.
 func Read(p root.Place) (Content, error) {
 	data, info, err := readAll(p)
 	if err != nil {
@@ -42,7 +42,7 @@ func Read(p root.Place) (Content, error) {
 	return Content{Data: data, Info: info, Digest: Digest(data)}, nil
 }
 
-// readAll is Read without the digest, which costs more than the reading.
+// readAll is Read without the digest, which costs more than reading.
 func readAll(p root.Place) ([]byte, fs.FileInfo, error) {
 	f, info, err := open(p)
 	if err != nil {
@@ -70,16 +70,16 @@ func readAll(p root.Place) ([]byte, fs.FileInfo, error) {
 	return nil, nil, errTooLarge(p, int64(len(data)))
 }
 
-// errLarge marks that a file is larger than what is read.
+// errLarge marks a file above the size limit.
 var errLarge = errors.New("too large")
 
 func errTooLarge(p root.Place, size int64) error {
-	return errors.Join(service.Errorf("%s has %d bytes, more than the %d MiB of a file that are read", p, size, MaxFile>>20), errLarge)
+	return errors.Join(service.Errorf("%s has %d bytes; only files of up to %d MiB can be read", p, size, MaxFile>>20), errLarge)
 }
 
-// open opens a plain file to read.
+// open opens a regular file for reading.
 func open(p root.Place) (*os.File, fs.FileInfo, error) {
-	// A device may do something when it is opened, so it is not.
+	// Devices are not opened, because opening one may have an effect.
 	info, err := p.FS.Stat(p.Path)
 	if err == nil {
 		err = plain(p, info)
@@ -102,19 +102,18 @@ func open(p root.Place) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// plain refuses what is no plain file.
+// plain refuses everything except regular files.
 func plain(p root.Place, info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
 		return nil
 	case info.IsDir():
-		return service.Errorf("%s is a directory: filesystem_list shows what is in it", p)
+		return service.Errorf("%s is a directory; filesystem_list shows its entries", p)
 	}
-	return service.Errorf("%s is a %s: only plain files are read and written", p, Type(info.Mode()))
+	return service.Errorf("%s is a %s; only regular files can be read and written", p, Type(info.Mode()))
 }
 
-// Type is what something is: file, dir, symlink, or what nobody can read or write
-// here.
+// Type names the type of an entry: file, dir, symlink, or one that cannot be read or written here.
 func Type(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
@@ -131,8 +130,8 @@ func Type(m fs.FileMode) string {
 	return "device"
 }
 
-// explain says to the caller what an operation at a place met. The error of the
-// system has the directory of the root in it, and stays here.
+// explain turns the error of an operation at a place into one for the caller. The system's error contains
+// the directory of the root, so it is not passed on.
 func explain(p root.Place, err error) error {
 	if err == nil {
 		return nil
@@ -147,7 +146,7 @@ func explain(p root.Place, err error) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		words, err = "does not exist", errors.Join(err, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrPermission):
-		words = "may not be touched by the service: the file system forbids it"
+		words = "cannot be accessed: the service has no permission in the file system"
 	case errors.Is(err, fs.ErrExist):
 		words = "exists already"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -163,22 +162,21 @@ func explain(p root.Place, err error) error {
 	case system != nil && system.Err.Error() == "path escapes from parent":
 		words = "leads out of the workspace by a symbolic link"
 	default:
-		return err // the log's: the caller learns that the service failed
+		return err // for the log: the caller only learns that the service failed
 	}
 	return errors.Join(service.Errorf("%s %s", p, words), err)
 }
 
-// parent is root.Parent for what the tools of files change, which is nothing in .git and
-// .busbar.
+// parent is root.Parent for the file tools, which change nothing in .git and .busbar.
 func parent(p root.Place, makeDirs bool) (dir *os.Root, name string, err error) {
 	if p.Path == "." {
-		return nil, "", service.Errorf("%s is the directory that is open to you: it is not changed itself", p)
+		return nil, "", service.Errorf("%s is the top directory that you may use; only entries in it can be changed", p)
 	}
 	if g := root.Guarded(p.Full()); g != "" {
-		return nil, "", service.Errorf("nothing in %s is changed by these tools; what git keeps there, the git tools change, and .busbar is for people", g)
+		return nil, "", service.Errorf("these tools change nothing in %s; use the git tools for .git, and ask a person to change .busbar", g)
 	}
 	if at := root.Repository(p); at != "" {
-		return nil, "", service.Errorf("%s is a git directory, or would become one: what is in it says what git runs, and nothing of it is changed by these tools", at)
+		return nil, "", service.Errorf("%s is a git directory, or would become one; these tools change nothing in it, because it decides what git runs", at)
 	}
 	dir, name, err = root.Parent(p.FS, p.Path, makeDirs)
 	return dir, name, explain(p, err)

@@ -9,22 +9,22 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Ignore is what the .gitignore files on the way to a directory say, with the patterns of
-// higher directories first.
+// Ignore holds the patterns of the .gitignore files on the way to a directory, those of higher directories
+// first.
 type Ignore []ignore
 
 // ignore is a line of a .gitignore.
 type ignore struct {
-	// below is the directory of the file with a slash after it, empty for the top.
+	// below is the directory of the .gitignore with a slash after it, empty for the top.
 	below string
-	// parts are globs of path.Match for one element each, and ** for any number of elements.
+	// parts are globs of path.Match, one for each element, and ** for any number of elements.
 	parts []string
-	// include says that what matches is not ignored; dirs that only directories match.
+	// include: a match is not ignored. dirs: only directories match.
 	include, dirs bool
 }
 
-// With adds the patterns of the .gitignore in a directory. dir is the directory's path, which
-// the patterns are relative to.
+// With adds the patterns of the .gitignore in a directory. dir is the directory's path; the patterns are
+// relative to it.
 func (i Ignore) With(p root.Place, dir string) Ignore { return i.WithFile(p.In(".gitignore"), dir) }
 
 // WithFile is With for a file of another name. A file that is missing, larger than 64 KiB or
@@ -51,7 +51,7 @@ func (i Ignore) WithFile(p root.Place, dir string) Ignore {
 	return all
 }
 
-// parseIgnore reads a line; false for one without a pattern.
+// parseIgnore reads a line; ok is false if it has no pattern.
 func parseIgnore(line, dir string) (p ignore, ok bool) {
 	if strings.HasPrefix(line, "#") {
 		return p, false
@@ -77,13 +77,12 @@ func parseIgnore(line, dir string) (p ignore, ok bool) {
 		p.parts = append(p.parts, part)
 	}
 	if p.parts[len(p.parts)-1] == "**" {
-		p.parts = append(p.parts, "*") // what is in a directory, and not itself
+		p.parts = append(p.parts, "*") // the entries of a directory, not the directory itself
 	}
 	return p, true
 }
 
-// glob is a glob of git as path.Match reads it: a set is negated with ^ alone, and ** in an
-// element is *.
+// glob translates a glob of git for path.Match: only ^ negates a set, and ** inside an element is *.
 func glob(part string) string {
 	var out strings.Builder
 	for i := 0; i < len(part); i++ {
@@ -103,8 +102,8 @@ func glob(part string) string {
 	return out.String()
 }
 
-// Matches says whether a path is ignored for itself. What is in a directory that is ignored is
-// ignored too, whatever a pattern says.
+// Matches reports whether a path itself is ignored. Everything in an ignored directory is ignored too,
+// whatever the patterns say.
 func (i Ignore) Matches(p string, dir bool) bool {
 	for _, line := range slices.Backward(i) {
 		below, ok := strings.CutPrefix(p, line.below)
@@ -115,11 +114,11 @@ func (i Ignore) Matches(p string, dir bool) bool {
 	return false
 }
 
-// matchParts matches a path by its elements. Time is at most the product of both: where an element
-// does not match, only the last ** takes one more.
+// matchParts matches a path by its elements. Time is at most the product of both lengths: after a
+// mismatch, only the last ** takes one more element.
 func matchParts(parts []string, p string) bool {
 	var again []string // the parts after the last **
-	var rest string    // what that has not taken
+	var rest string    // the elements that ** has not taken
 	some, more := false, true
 	for {
 		switch {

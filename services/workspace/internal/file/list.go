@@ -11,16 +11,16 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Described is something at a place.
+// Described describes an entry at a place.
 type Described struct {
 	Path     string    `json:"path"`
 	Type     string    `json:"type" jsonschema:"file, dir, symlink, pipe, socket or device"`
 	Size     int64     `json:"size,omitzero" jsonschema:"bytes of a file"`
 	Modified time.Time `json:"modified,omitzero"`
-	Target   string    `json:"target,omitzero" jsonschema:"where a symbolic link leads"`
+	Target   string    `json:"target,omitzero" jsonschema:"target of a symbolic link"`
 }
 
-// Describe describes what is at a place; of a link itself.
+// Describe describes the entry at a place. It does not follow a link.
 func Describe(p root.Place) (Described, fs.FileInfo, error) {
 	info, err := p.FS.Lstat(p.Path)
 	if err != nil {
@@ -37,8 +37,8 @@ func Describe(p root.Place) (Described, fs.FileInfo, error) {
 	return d, info, nil
 }
 
-// List describes what is in a directory whose names come after one, at most limit.
-// last is the name to go on after; empty if there are no others behind.
+// List describes at most limit entries of a directory whose names come after the given name. last is the
+// name to continue after; empty if there are no more.
 func List(p root.Place, after string, limit int) (all []Described, last string, err error) {
 	entries, cut, err := readDir(p)
 	if err != nil {
@@ -53,28 +53,28 @@ func List(p root.Place, after string, limit int) (all []Described, last string, 
 			return all, last, nil
 		}
 		last = e.Name()
-		if d, _, err := Describe(p.In(last)); err == nil { // else it is gone
+		if d, _, err := Describe(p.In(last)); err == nil { // otherwise it is gone
 			all = append(all, d)
 		}
 	}
 	if cut {
-		return all, "", service.Errorf("%s has more than %d entries, which are not listed: filesystem_search with names finds some", p, maxEntries)
+		return all, "", service.Errorf("%s has more than %d entries, too many to list; find some by filesystem_search with names", p, maxEntries)
 	}
 	return all, "", nil
 }
 
-// Outline is a tree as text.
+// Outline is a directory tree as text.
 type Outline struct {
 	Text              string
 	Files, Dirs       int
 	Truncated, Deeper bool
 }
 
-// treeTime bounds the making of a tree.
+// treeTime is the time limit for one tree.
 const treeTime = 10 * time.Second
 
-// Tree draws a directory and those in it: a line for each entry, indented by two
-// blanks a level, with a slash behind directories.
+// Tree draws a directory and its subdirectories: one line for each entry, indented by two spaces a level,
+// with a slash after directories.
 func Tree(ctx context.Context, p root.Place, o Options, limit int) (Outline, error) {
 	ctx, cancel := context.WithTimeout(ctx, treeTime)
 	defer cancel()
@@ -105,7 +105,7 @@ func Tree(ctx context.Context, p root.Place, o Options, limit int) (Outline, err
 	return out, err
 }
 
-// shown is a name on a line of its own: what would break the line is escaped.
+// shown returns a name for a line of its own: characters that would break the line are escaped.
 func shown(name string) string {
 	if quoted := fmt.Sprintf("%q", name); len(quoted) != len(name)+2 && strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }) {
 		return quoted

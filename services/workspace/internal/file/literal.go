@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// literal is a text that is looked for. Looking takes time in proportion to what is looked at,
-// whatever the literal is.
+// literal is a text to search for. Searching takes time in proportion to the searched text, whatever the
+// literal is.
 type literal struct {
 	text []byte
-	// fold says that upper and lower case are the same.
+	// fold: upper and lower case are equal.
 	fold bool
 }
 
@@ -22,13 +22,13 @@ func newLiteral(text string, fold bool) literal {
 	return l
 }
 
-// prepare is a text in the form that index looks in: with fold, each character as the least
-// of those that differ from it in case alone. The result may use the room of into.
+// prepare returns text in the form that index searches. With fold, each character becomes the least of
+// those that differ from it only in case. The result may reuse the memory of into.
 func (l literal) prepare(text, into []byte) []byte {
 	if !l.fold {
 		return text
 	}
-	// No character is longer than the one it is folded from.
+	// A folded character is never longer than the original.
 	folded := slices.Grow(into[:0], len(text))[:len(text)]
 	n := 0
 	for len(text) > 0 {
@@ -60,8 +60,8 @@ var lower = func() (all [256]byte) {
 	return all
 }()
 
-// foldRune is one character for all that differ in case alone: the least, in lower case if
-// that is ASCII.
+// foldRune returns one character for all that differ only in case: the least, in lower case if that is
+// ASCII.
 func foldRune(r rune) rune {
 	least := r
 	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
@@ -73,11 +73,11 @@ func foldRune(r rune) rune {
 	return least
 }
 
-// index is where the literal is in a prepared text; -1 for nowhere. An empty literal is
+// index returns the offset of the literal in a prepared text, -1 if it is not there. An empty literal is
 // everywhere.
 func (l literal) index(prepared []byte) int { return bytes.Index(prepared, l.text) }
 
-// unfolded is where in a line the character is that is at a place of its folded form.
+// unfolded returns the offset in line that belongs to an offset in its folded form.
 func unfolded(line string, at int) int {
 	for i, r := range line {
 		if at <= 0 {
@@ -88,7 +88,7 @@ func unfolded(line string, at int) int {
 	return len(line)
 }
 
-// requires is the longest text that each match of an expression contains.
+// requires returns the longest text that every match of an expression contains.
 func requires(e *syntax.Regexp) (best literal) {
 	switch e.Op {
 	case syntax.OpLiteral:

@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// rename moves from to to, whose directories are open as source and target: whoever
-// exchanges one of them for a link meanwhile changes nothing here.
+// rename moves from to to in the open directories source and target, so replacing one of these directories
+// by a link meanwhile has no effect.
 func rename(from, to root.Place, source, target *os.Root) error {
 	a, err := source.Open(".")
 	if err != nil {

@@ -8,6 +8,6 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// rename moves from to to. Go has no rename between open directories for this system,
-// so the way there is followed once more; it stays in the root.
+// rename moves from to to. Go cannot rename between open directories on this system, so it follows the
+// paths once more; both stay in the root.
 func rename(from, to root.Place, _, _ *os.Root) error { return from.FS.Rename(from.Path, to.Path) }

@@ -19,53 +19,53 @@ import (
 )
 
 const (
-	// searchTime bounds a search, searchEntries and searchBytes what it looks at.
+	// searchTime bounds the time of a search, searchEntries and searchBytes its work.
 	searchTime    = 15 * time.Second
 	searchEntries = 200_000
 	searchBytes   = 512 << 20
-	// maxLine is the most bytes of a line in a result.
+	// maxLine is the number of bytes of a line that a result shows.
 	maxLine = 400
-	// maxPattern is the most bytes of what is looked for, maxProgram the most states
+	// maxPattern is the longest query in bytes, maxProgram the largest number of states
 	// of the expression: each byte that is read may take a step in each of them.
 	maxPattern = 1000
 	maxProgram = 5000
-	// shortLine is the most bytes of a line that is matched without a look at the
-	// clock.
+	// shortLine is the longest line, in bytes, that is matched without checking the
+	// time.
 	shortLine = 4 << 10
-	// MaxMatches is the most matches of a search.
+	// MaxMatches is the largest number of matches of a search.
 	MaxMatches = 1000
 )
 
-// Query is what Search looks for.
+// Query says what Search looks for.
 type Query struct {
 	Pattern string
-	// Regexp says that the pattern is a regular expression; otherwise it is text.
+	// Regexp: the pattern is a regular expression, not a text. Case: case matters.
 	Regexp, Case bool
-	// Names looks in paths instead of contents.
+	// Names: search in paths instead of contents.
 	Names bool
-	// Glob is a pattern that a file's name, or its path where it has a slash, fits.
+	// Glob is a pattern for the file's name, or for its path if the pattern has a slash.
 	Glob       string
 	Everything bool
 	Limit      int
 }
 
-// Match is a place where a search found something.
+// Match is one find of a search.
 type Match struct {
 	Path string `json:"path"`
 	Line int    `json:"line,omitzero" jsonschema:"number of the line, from 1"`
-	Text string `json:"text,omitzero" jsonschema:"the line, at most 400 bytes of it around the match"`
+	Text string `json:"text,omitzero" jsonschema:"the line, or 400 bytes of it around the match"`
 }
 
-// Found is what a search found.
+// Found is the result of a search.
 type Found struct {
 	Matches []Match
 	Files   int
-	// Why says why the search did not look at everything; empty if it did.
+	// Why says why the search is incomplete; empty if it is complete.
 	Why string
 }
 
-// Search looks for a pattern in the files of a directory, or in one file. Time is in
-// proportion to what is read, whatever the pattern.
+// Search searches the files of a directory, or one file. Time is in proportion to the bytes read, whatever
+// the pattern.
 func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 	s := &search{Query: q}
 	var err error
@@ -73,7 +73,7 @@ func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 		return s.Found, err
 	}
 	if _, err := path.Match(q.Glob, ""); err != nil || len(q.Glob) > maxPattern {
-		return s.Found, service.Errorf("glob is not a pattern such as *.go or src/*.go")
+		return s.Found, service.Errorf("glob %q is not a valid pattern; write one such as *.go or src/*.go", q.Glob)
 	}
 	info, err := p.FS.Stat(p.Path)
 	if err != nil {
@@ -93,21 +93,21 @@ func Search(ctx context.Context, p root.Place, q Query) (Found, error) {
 	switch {
 	case err == nil, errors.Is(err, ErrStop):
 	case errors.Is(err, context.DeadlineExceeded):
-		s.Why = "the search took too long: look in a directory, or give a glob"
+		s.Why = "the search took too long; search in one directory, or give a glob"
 	default:
 		return s.Found, err
 	}
 	return s.Found, nil
 }
 
-// compile makes the pattern, and the text that each match of it contains.
+// compile returns the pattern, and the text that every match of it contains.
 func (q Query) compile() (*regexp.Regexp, literal, error) {
 	expression := q.Pattern
 	switch {
 	case q.Pattern == "":
-		return nil, literal{}, service.Errorf("there is nothing to look for: query is empty")
+		return nil, literal{}, service.Errorf("query is empty; give a text to search for")
 	case len(q.Pattern) > maxPattern:
-		return nil, literal{}, service.Errorf("query is longer than %d bytes", maxPattern)
+		return nil, literal{}, service.Errorf("query is longer than %d bytes; shorten it", maxPattern)
 	case !q.Regexp:
 		return nil, newLiteral(q.Pattern, !q.Case), nil
 	case !q.Case:
@@ -115,12 +115,12 @@ func (q Query) compile() (*regexp.Regexp, literal, error) {
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		return nil, literal{}, service.Errorf("query is not a regular expression of RE2: %v", err)
+		return nil, literal{}, service.Errorf("query is not a valid RE2 regular expression: %v", err)
 	}
 	required := requires(parsed)
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
-		return nil, literal{}, service.Errorf("query is a regular expression that is too large: let it repeat less, such as .{0,50} for .{0,1000}")
+		return nil, literal{}, service.Errorf("query is too large a regular expression; use smaller repetitions, such as .{0,50} instead of .{0,1000}")
 	}
 	pattern, err := regexp.Compile(expression)
 	return pattern, required, err
@@ -130,26 +130,26 @@ type search struct {
 	Query
 	Found
 	ctx context.Context
-	// pattern is nil for a plain text.
+	// pattern is nil if the query is plain text.
 	pattern *regexp.Regexp
-	// literal is the text itself, or one that each match of the pattern contains; empty
+	// literal is the text itself, or one that every match of the pattern contains; empty
 	// if there is none.
 	literal literal
 	entries int
 	bytes   int64
-	// folded is room for the folded text of one file after the other.
+	// folded is a buffer, reused for the folded text of each file.
 	folded []byte
 }
 
 func (s *search) visit(e Entry) error {
 	if s.entries++; s.entries > searchEntries {
-		return s.stop("the directory has more than is looked at: look in a part of it")
+		return s.stop("the directory has too many entries to search; search in a part of it")
 	}
 	if e.Cut {
-		s.Why = "a directory has more entries than are looked at"
+		s.Why = "a directory has too many entries; some were not searched"
 	}
 	if e.Depth == maxLevels && e.Mode.IsDir() {
-		s.Why = fmt.Sprintf("%s, and perhaps others, is more than the %d levels deep that are looked at: look in it", e.Place, maxLevels)
+		s.Why = fmt.Sprintf("%s, and perhaps others, is deeper than %d levels and was not searched; search in it", e.Place, maxLevels)
 	}
 	if s.Names {
 		if s.fits(e) && s.find(e.Place.Path, s.literal.prepare([]byte(e.Place.Path), nil)) >= 0 {
@@ -162,14 +162,14 @@ func (s *search) visit(e Entry) error {
 	}
 	data, _, err := readAll(e.near)
 	if errors.Is(err, errLarge) {
-		s.Why = fmt.Sprintf("%s, and perhaps others, has more than the %d MiB that are looked at", e.Place, MaxFile>>20)
+		s.Why = fmt.Sprintf("%s, and perhaps others, is larger than %d MiB and was not searched", e.Place, MaxFile>>20)
 	}
 	if err != nil {
-		return nil // not for us to read: the others are
+		return nil // not readable for us; go on with the others
 	}
 	s.Files++
 	if s.bytes += int64(len(data)); s.bytes > searchBytes {
-		return s.stop("more than %d MiB were read: look in a directory, or give a glob", searchBytes>>20)
+		return s.stop("the search stopped after %d MiB; search in one directory, or give a glob", searchBytes>>20)
 	}
 	if !IsText(data) {
 		return nil
@@ -177,8 +177,8 @@ func (s *search) visit(e Entry) error {
 	return s.content(e.Place, data)
 }
 
-// content looks for matches in a text, at most one in a line. Only lines with the literal are
-// looked at, so the expression is tried where it may match.
+// content searches a text for matches, at most one in a line. It tries the expression only on lines with
+// the literal, where it may match.
 func (s *search) content(p root.Place, text []byte) error {
 	s.folded = s.literal.prepare(text, s.folded)
 	folded := s.folded
@@ -191,7 +191,7 @@ func (s *search) content(p root.Place, text []byte) error {
 		if found < 0 {
 			break
 		}
-		// Folding keeps the ends of lines, so lines of both texts have the same numbers.
+		// Folding keeps line ends, so line numbers are the same in both texts.
 		skip := bytes.Count(folded[from:from+found], newline)
 		begin := from + bytes.LastIndexByte(folded[from:from+found], '\n') + 1
 		end := lineEnd(folded, from+found)
@@ -213,7 +213,7 @@ func (s *search) content(p root.Place, text []byte) error {
 
 var newline = []byte("\n")
 
-// lineEnd is where the line after the one at a place begins.
+// lineEnd returns the start of the line after the one at a position.
 func lineEnd(text []byte, at int) int {
 	if end := bytes.IndexByte(text[at:], '\n'); end >= 0 {
 		return at + end + 1
@@ -221,8 +221,8 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// find is where in a line the match is; -1 for nowhere, or when time is over. folded is the
-// line as the literal is looked for in it.
+// find returns the offset of the match in a line; -1 if there is none or time is over. folded is the line
+// in the form in which the literal is searched.
 func (s *search) find(line string, folded []byte) int {
 	if s.pattern == nil {
 		at := s.literal.index(folded)
@@ -243,7 +243,7 @@ func (s *search) find(line string, folded []byte) int {
 	return at[0]
 }
 
-// timed gives the runes of a text, and ends with its context.
+// timed reads the runes of a text, until its context ends.
 type timed struct {
 	ctx  context.Context
 	text string
@@ -259,7 +259,7 @@ func (t *timed) ReadRune() (rune, int, error) {
 	return r, size, nil
 }
 
-// around is a line, cut to what is near a place in it.
+// around cuts a line to the part near an offset.
 func around(line string, at int) string {
 	if len(line) <= maxLine {
 		return line
@@ -282,7 +282,7 @@ func (s *search) fits(e Entry) bool {
 
 func (s *search) add(m Match) error {
 	if len(s.Matches) == s.Limit {
-		return s.stop("there are more than %d matches", s.Limit)
+		return s.stop("there are more than %d matches; raise limit, or search in one directory", s.Limit)
 	}
 	s.Matches = append(s.Matches, m)
 	return nil

@@ -16,48 +16,47 @@ import (
 )
 
 const (
-	// maxEntries is the most entries of a directory that are looked at.
+	// maxEntries is how many entries of a directory are read.
 	maxEntries = 50_000
-	// maxLevels is how deep a walk goes at most.
+	// maxLevels is the largest depth of a walk.
 	maxLevels = 64
-	// maxIgnore is the most bytes of a .gitignore that count, maxPatterns the most
-	// lines.
+	// maxIgnore is the largest .gitignore that counts, in bytes; maxPatterns its largest
+	// number of lines.
 	maxIgnore   = 64 << 10
 	maxPatterns = 2_000
 )
 
-// Entry is something in a directory.
+// Entry is an entry of a directory.
 type Entry struct {
 	Place root.Place
 	Name  string
-	// Depth is 0 for what is in the directory where the walk began.
+	// Depth is 0 in the directory where the walk began.
 	Depth int
 	Mode  fs.FileMode
-	// Cut says that the directory has more than are looked at.
+	// Cut: the directory has more entries than were read.
 	Cut bool
-	// near is the same place seen from the directory it is in, which is open during the
-	// visit: a look there costs one step, however deep the directory lies.
+	// near is the same place relative to its own directory, which is open during the
+	// visit: access costs one step, however deep the directory lies.
 	near root.Place
 }
 
-// Options are those of a walk.
+// Options configures a walk.
 type Options struct {
-	// Everything includes what git ignores, and its own directory.
+	// Everything includes ignored files and the .git directory.
 	Everything bool
-	// Depth is how many levels of directories are gone into; 0 is the first alone.
+	// Depth is how many levels of directories are entered; 0 means the first only.
 	Depth int
-	// Unread, if it is not nil, is told of directories that are there and cannot be read.
+	// Unread, if not nil, is called for each directory that exists but cannot be read.
 	Unread func(root.Place) error
 }
 
-// ErrStop as the error of a visit ends a walk; Walk then returns nil. After fs.SkipDir
-// a directory is not gone into.
+// A visit that returns ErrStop ends the walk, and Walk returns nil. A visit that returns fs.SkipDir skips
+// the directory.
 var ErrStop = errors.New("stop")
 
-// Walk visits what is in a directory, and in directories in it, in the order of
-// their names. Links are visited and not followed. A directory that cannot be read
-// on the way is visited and passed over. Each directory is opened from the one above
-// it, so the work is in proportion to the entries and not to their depth.
+// Walk visits the entries of a directory and of its subdirectories, ordered by name. It visits links but
+// does not follow them. A directory that cannot be read is visited but not entered. Each directory is
+// opened from the one above it, so the work is in proportion to the entries, not to their depth.
 func Walk(ctx context.Context, p root.Place, o Options, visit func(Entry) error) error {
 	w := &walk{ctx: ctx, options: o, visit: visit}
 	var ignored Ignore
@@ -67,7 +66,7 @@ func Walk(ctx context.Context, p root.Place, o Options, visit func(Entry) error)
 		}
 		for at := p.Path; at != "."; at = path.Dir(at) {
 			if ignored.Matches(at, true) {
-				ignored = nil // it was asked for by name
+				ignored = nil // the caller named it
 			}
 		}
 	}
@@ -83,7 +82,7 @@ func Walk(ctx context.Context, p root.Place, o Options, visit func(Entry) error)
 	return err
 }
 
-// first is the element of p that comes after at.
+// first returns the element of p that follows at.
 func first(p, at string) string {
 	rest, _ := strings.CutPrefix(p, strings.TrimPrefix(at+"/", "./"))
 	name, _, _ := strings.Cut(rest, "/")
@@ -96,7 +95,7 @@ type walk struct {
 	visit   func(Entry) error
 }
 
-// dir visits what is in an open directory. p is its place in the root.
+// dir visits the entries of an open directory. p is its place in the root.
 func (w *walk) dir(p root.Place, dir *Dir, ignored Ignore, depth int) error {
 	if !w.options.Everything {
 		ignored = ignored.With(dir.Place, p.Path)
@@ -136,18 +135,18 @@ func (w *walk) dir(p root.Place, dir *Dir, ignored Ignore, depth int) error {
 	return nil
 }
 
-// Dir is an open directory with its entries, in the order of their names. Close it.
+// Dir is an open directory with its entries, ordered by name. Close it after use.
 type Dir struct {
-	// Place is the directory seen from itself: its path is ".".
+	// Place is the directory relative to itself: its path is ".".
 	Place root.Place
-	// Entries are at most 50,000; Cut says that there are more.
+	// Entries has at most 50,000 entries; Cut is set if there are more.
 	Entries []fs.DirEntry
 	Cut     bool
 }
 
 // Open opens a directory and reads its entries.
 func Open(p root.Place) (*Dir, error) {
-	// With the dot a pipe is an error, and is not opened.
+	// With the dot, a pipe is an error and is not opened.
 	dir, err := p.FS.OpenRoot(p.Path + "/.")
 	if err != nil {
 		if info, statErr := p.FS.Stat(p.Path); statErr == nil && !info.IsDir() {
@@ -166,7 +165,7 @@ func Open(p root.Place) (*Dir, error) {
 // Close closes the directory.
 func (d *Dir) Close() { _ = d.Place.FS.Close() }
 
-// readDir reads the entries of a directory, in the order of their names.
+// readDir reads the entries of a directory, ordered by name.
 func readDir(p root.Place) (entries []fs.DirEntry, cut bool, err error) {
 	dir, err := openDir(p)
 	if err != nil {
@@ -184,8 +183,8 @@ func readDir(p root.Place) (entries []fs.DirEntry, cut bool, err error) {
 	return entries, cut, nil
 }
 
-// ReadDir describes what is in a directory, links as themselves, in the order of
-// their names. More than are looked at are an error.
+// ReadDir describes the entries of a directory, ordered by name; a link is described itself. More entries
+// than maxEntries are an error.
 func ReadDir(dir *os.Root, p string) ([]fs.FileInfo, error) {
 	at := root.Place{Root: &root.Root{}, FS: dir, Path: p}
 	entries, cut, err := readDir(at)
@@ -193,13 +192,13 @@ func ReadDir(dir *os.Root, p string) ([]fs.FileInfo, error) {
 		return nil, err
 	}
 	if cut {
-		return nil, service.Errorf("a directory has more than %d entries", maxEntries)
+		return nil, service.Errorf("a directory has more than %d entries, which is the limit", maxEntries)
 	}
 	all := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
 		info, err := dir.Lstat(path.Join(p, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // gone meanwhile
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -209,7 +208,7 @@ func ReadDir(dir *os.Root, p string) ([]fs.FileInfo, error) {
 	return all, nil
 }
 
-// openDir opens a directory to read, with the care of open.
+// openDir opens a directory for reading, as carefully as open.
 func openDir(p root.Place) (*os.File, error) {
 	info, err := p.FS.Stat(p.Path)
 	if err == nil && !info.IsDir() {
@@ -223,7 +222,7 @@ func openDir(p root.Place) (*os.File, error) {
 		return nil, err
 	}
 	if info, err = dir.Stat(); err == nil && !info.IsDir() {
-		err = service.Errorf("%s was replaced meanwhile: try again", p)
+		err = service.Errorf("%s was replaced meanwhile; try again", p)
 	}
 	if err != nil {
 		_ = dir.Close()
@@ -233,5 +232,5 @@ func openDir(p root.Place) (*os.File, error) {
 }
 
 func notDir(p root.Place, info fs.FileInfo) error {
-	return service.Errorf("%s is a %s and not a directory", p, Type(info.Mode()))
+	return service.Errorf("%s is a %s, not a directory", p, Type(info.Mode()))
 }

@@ -13,28 +13,27 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Absent as ifMatch says that there must be no such file yet.
+// Absent, as ifMatch, says that the file must not exist yet.
 const Absent = "absent"
 
-// Written is what Change made of a file.
+// Written is the result of Change.
 type Written struct {
-	// Before is what was there; nil where nothing was.
+	// Before is the old content; nil if there was no file.
 	Before, After []byte
 	Created       bool
 	Digest        string
 }
 
-// Change replaces a file by what change makes of it, all at once or not at all: who
-// reads meanwhile sees the old content or the new one. change gets nil for a file
-// that is not there, and its error is returned. ifMatch is the digest that the file
-// must have, Absent, or empty.
+// Change replaces a file by the result of change, all at once or not at all: a concurrent reader sees the
+// old or the new content. change receives nil if there is no file, and its error is returned. ifMatch is
+// the digest that the file must have, Absent, or empty.
 func Change(ctx context.Context, p root.Place, ifMatch string, change func(before []byte) ([]byte, error)) (w Written, err error) {
 	unlock, err := p.Lock(ctx)
 	if err != nil {
 		return w, err
 	}
 	defer unlock()
-	// Directories are made only for what is going to be written.
+	// Directories are created only if the file will be written.
 	if w.Before, _, err = current(p, ifMatch); err != nil {
 		return w, err
 	}
@@ -42,7 +41,7 @@ func Change(ctx context.Context, p root.Place, ifMatch string, change func(befor
 		return w, err
 	}
 	if len(w.After) > MaxFile {
-		return w, service.Errorf("%s would have %d bytes, more than the %d MiB of a file", p, len(w.After), MaxFile>>20)
+		return w, service.Errorf("%s would have %d bytes; the limit is %d MiB", p, len(w.After), MaxFile>>20)
 	}
 	dir, name, err := parent(p, true)
 	if err != nil {
@@ -56,7 +55,7 @@ func Change(ctx context.Context, p root.Place, ifMatch string, change func(befor
 	case err != nil:
 		return w, explain(p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return w, service.Errorf("%s is a symbolic link, which is not written through: filesystem_stat says where it leads", p)
+		return w, service.Errorf("%s is a symbolic link, and links are not followed for writing; write to its target, which filesystem_stat shows", p)
 	default:
 		if err := plain(p, info); err != nil {
 			return w, err
@@ -67,7 +66,7 @@ func Change(ctx context.Context, p root.Place, ifMatch string, change func(befor
 	return w, explain(p, replace(dir, name, w.After, mode))
 }
 
-// current is what is at a place, checked against ifMatch.
+// current returns the content at a place, checked against ifMatch.
 func current(p root.Place, ifMatch string) (before []byte, digest string, err error) {
 	if dir, _, err := parent(p, false); err == nil {
 		_ = dir.Close()
@@ -78,27 +77,26 @@ func current(p root.Place, ifMatch string) (before []byte, digest string, err er
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if ifMatch != "" && ifMatch != Absent {
-			return nil, "", errors.Join(service.Errorf("%s does not exist, and ifMatch says what it has to be: nothing was changed", p), fs.ErrNotExist)
+			return nil, "", errors.Join(service.Errorf("%s does not exist, but ifMatch gives a digest; nothing was changed", p), fs.ErrNotExist)
 		}
 		return nil, "", nil
 	case err != nil:
 		return nil, "", err
 	case ifMatch == Absent:
-		return nil, "", service.Errorf("%s exists already: nothing was changed", p)
+		return nil, "", service.Errorf("%s already exists; nothing was changed", p)
 	case ifMatch != "" && ifMatch != c.Digest:
-		return nil, "", service.Errorf("%s is not what ifMatch says any more, it is %s: nothing was changed; read it again", p, c.Digest)
+		return nil, "", service.Errorf("%s no longer matches ifMatch, its digest is %s; nothing was changed; read it again", p, c.Digest)
 	}
 	if c.Data == nil {
-		c.Data = []byte{} // nil is for a file that is not there
+		c.Data = []byte{} // nil would mean that there is no file
 	}
 	return c.Data, c.Digest, nil
 }
 
-// TemporaryPrefix begins the names of files that are on their way to their place.
+// TemporaryPrefix begins the names of temporary files, which are renamed to their final name.
 const TemporaryPrefix = ".workspace-"
 
-// replace writes a file beside its place, and moves it there. mode 0 is that of a
-// new file.
+// replace writes a temporary file next to the file, and renames it. mode 0 means the mode of a new file.
 func replace(dir *os.Root, name string, data []byte, mode fs.FileMode) (err error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:])
@@ -129,8 +127,7 @@ func replace(dir *os.Root, name string, data []byte, mode fs.FileMode) (err erro
 	return nil
 }
 
-// sync has what was done in a directory outlive a loss of power, where the file
-// system can. It is done either way.
+// sync makes the changes in a directory survive a power loss, if the file system supports that.
 func sync(dir *os.Root) {
 	if d, err := dir.Open("."); err == nil {
 		_ = d.Sync()
@@ -138,10 +135,10 @@ func sync(dir *os.Root) {
 	}
 }
 
-// Move gives a file or directory another place in its root, where nothing may be.
+// Move moves a file or directory within its root, to a path that must not exist.
 func Move(ctx context.Context, from, to root.Place) error {
 	if from.Root != to.Root || from.FS != to.FS {
-		return service.Errorf("%s and %s are in different roots: write the file there, and delete it here", from, to)
+		return service.Errorf("%s and %s are in different roots; write the file there and delete it here", from, to)
 	}
 	if strings.HasPrefix(to.Path+"/", from.Path+"/") {
 		return service.Errorf("%s cannot be moved into itself", from)
@@ -165,9 +162,9 @@ func Move(ctx context.Context, from, to root.Place) error {
 	}
 	defer func() { _ = target.Close() }()
 	if _, err := target.Lstat(newName); err == nil {
-		return service.Errorf("%s exists already: nothing was moved", to)
+		return service.Errorf("%s already exists; nothing was moved", to)
 	}
-	// In the directories that were looked at, whatever has their names by now.
+	// Use the directories that were checked, even if their names mean others by now.
 	if err := rename(from, to, source, target); err != nil {
 		return explain(from, err)
 	}
@@ -176,11 +173,11 @@ func Move(ctx context.Context, from, to root.Place) error {
 	return nil
 }
 
-// maxDelete is the most entries that one call removes.
+// maxDelete is the largest number of entries that one call removes.
 const maxDelete = 10_000
 
-// Delete removes a file, link or empty directory; with recursive a directory with
-// all that is in it. It returns how many entries are gone.
+// Delete removes a file, a link or an empty directory; with recursive, a directory with everything in it.
+// It returns the number of removed entries.
 func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (gone int, err error) {
 	unlock, err := p.Lock(ctx)
 	if err != nil {
@@ -205,7 +202,7 @@ func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (
 		if err := dir.Remove(name); err != nil {
 			err = explain(p, err)
 			if info.IsDir() {
-				err = errors.Join(service.Errorf("%s is a directory that is not empty: recursive removes it with all that is in it", p), err)
+				err = errors.Join(service.Errorf("%s is not empty; set recursive to remove it with everything in it", p), err)
 			}
 			return 0, err
 		}
@@ -217,11 +214,11 @@ func Delete(ctx context.Context, p root.Place, ifMatch string, recursive bool) (
 		gone++
 		switch {
 		case gone > maxDelete:
-			return service.Errorf("%s has more than %d entries: nothing was removed; remove parts of it", p, maxDelete)
+			return service.Errorf("%s has more than %d entries; nothing was removed; remove parts of it", p, maxDelete)
 		case e.Depth == maxLevels && e.Mode.IsDir():
-			return service.Errorf("%s is deeper than %d levels: nothing was removed; remove parts of it", p, maxLevels)
+			return service.Errorf("%s is deeper than %d levels; nothing was removed; remove parts of it", p, maxLevels)
 		case root.Guarded(e.Name) != "", e.Mode.IsDir() && root.Repository(e.Place) != "":
-			return service.Errorf("%s is in there, which these tools do not remove: nothing was removed; git_worktree removes a worktree, a person a repository", e.Place)
+			return service.Errorf("%s is in it, and these tools do not remove it; nothing was removed; use git_worktree for a worktree, and ask a person to remove a repository", e.Place)
 		}
 		return nil
 	})

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit sets what each process may use. Children of this thread have the same.
+// limit sets the limits of each process. Children of this thread inherit them.
 func (p plan) limit() error {
 	cpu := uint64(math.Ceil(p.CPU.Seconds()))
-	// The watch is first to see too many processes, and says so; this one is for when it comes too late,
-	// and leaves room for threads of the launcher.
+	// Normally the watch notices too many processes first, and reports it. This limit is for when
+	// the watch is too late; it leaves room for threads of the launcher.
 	processes := 2*uint64(p.Processes) + 64
 	for resource, most := range map[int]uint64{
 		unix.RLIMIT_CPU: cpu, unix.RLIMIT_NPROC: processes, unix.RLIMIT_FSIZE: uint64(p.Disk),
 		unix.RLIMIT_NOFILE: 4096, unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 1 << 20, unix.RLIMIT_MSGQUEUE: 64 << 10,
 	} {
 		if p.Way == None && resource == unix.RLIMIT_NPROC {
-			continue // it would count the processes of this user, not of the command
+			continue // it would count all processes of this user, not only the command's
 		}
 		var now unix.Rlimit
 		if err := unix.Getrlimit(resource, &now); err != nil {
@@ -33,7 +33,7 @@ func (p plan) limit() error {
 		most = min(most, now.Max)
 		next := unix.Rlimit{Cur: most, Max: most}
 		if resource == unix.RLIMIT_CPU && most < now.Max {
-			next.Max++ // the signal of the lower one has a name, SIGXCPU
+			next.Max++ // only the lower one has a signal with a name, SIGXCPU
 		}
 		if err := unix.Setrlimit(resource, &next); err != nil {
 			return fmt.Errorf("limits: %w", err)
@@ -42,11 +42,11 @@ func (p plan) limit() error {
 	return giveWay()
 }
 
-// giveWay lowers the priority, as other calls come first. Whose priority is lower still
-// keeps it: to raise it is a right of its own.
+// giveWay lowers the priority, because other calls come first. A process with a lower priority keeps it:
+// raising it would need a right of its own.
 func giveWay() error {
 	const niceness = 10
-	// The system call gives 20 less the niceness (getpriority(2)).
+	// The system call returns 20 minus the niceness (getpriority(2)).
 	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now >= niceness {
 		return nil
 	}
@@ -56,7 +56,7 @@ func giveWay() error {
 	return nil
 }
 
-// confine gives away every right, for good.
+// confine gives up every right, for good.
 func (p plan) confine() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
@@ -76,7 +76,7 @@ func (p plan) confine() error {
 	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capabilities: %w", err)
 	}
-	// What the command finds under the number of this process is nothing that it may read.
+	// The command must not read the files of this process in /proc.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
@@ -86,12 +86,12 @@ func (p plan) confine() error {
 	return nil
 }
 
-// landlock says again, of files, what the mounts say. In the namespaces that we make ourselves it has
-// to be there; newer kernels know more of it.
+// landlock repeats for files what the mounts already say. It is required in the namespaces that this
+// package makes itself; newer kernels support more of it.
 func (p plan) landlock() error {
 	if v, err := llsys.LandlockGetABIVersion(); err != nil || v < 2 {
 		if p.Way == Namespaces {
-			return errors.New("this kernel has none, or an old one: it begins with 5.19")
+			return errors.New("this kernel has no Landlock, or an old one; use Linux 5.19 or newer")
 		}
 		return nil
 	}
@@ -99,8 +99,8 @@ func (p plan) landlock() error {
 	for _, name := range devices {
 		files = append(files, "/dev/"+name)
 	}
-	// Over a socket in the directory another run could be handed this one's files, without the mounts that
-	// guard some of them once this one is over.
+	// Sockets are not allowed in the directory. Over one, another run could receive this run's files without
+	// the mounts that guard them, once this run is over.
 	const work = llsys.AccessFSExecute | llsys.AccessFSReadFile | llsys.AccessFSReadDir | llsys.AccessFSWriteFile | llsys.AccessFSTruncate | llsys.AccessFSRefer |
 		llsys.AccessFSRemoveDir | llsys.AccessFSRemoveFile | llsys.AccessFSMakeDir | llsys.AccessFSMakeReg | llsys.AccessFSMakeSym | llsys.AccessFSMakeFifo
 	known := landlock.V8.BestEffort()
@@ -116,8 +116,8 @@ func (p plan) landlock() error {
 	return known.RestrictScoped()
 }
 
-// refused are system calls that commands have no use for and that reach far into the kernel:
-// other processes, mounts, keys, modules, rings, and memory that no limit sees.
+// refused lists system calls that commands do not need and that reach far into the kernel: other
+// processes, mounts, keys, modules, rings, and memory outside every limit.
 var refused = []string{
 	"acct", "add_key", "bpf", "chroot", "clock_adjtime", "clock_settime", "create_module", "delete_module", "fanotify_init", "finit_module", "fsconfig",
 	"fsmount", "fsopen", "fspick", "init_module", "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load", "keyctl", "listmount", "lookup_dcookie", "lsm_set_self_attr",
@@ -127,13 +127,13 @@ var refused = []string{
 	"uselib", "userfaultfd", "ustat", "vhangup", "vm86", "vm86old",
 }
 
-// absent are those that programs do without when they are told that there is none.
+// absent lists system calls that programs can do without if the kernel says that it lacks them.
 var absent = []string{"clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "memfd_create", "memfd_secret"}
 
-// newNamespaces are the flags of clone that make some.
+// newNamespaces are the flags of clone that create namespaces.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// filter has the kernel refuse them, for this thread and its children.
+// filter makes the kernel refuse these system calls for this thread and its children.
 func filter() error {
 	here, err := arch.GetInfo("")
 	if err != nil {
@@ -153,11 +153,11 @@ func filter() error {
 		{Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: there(absent)},
 		{Action: no, NamesWithCondtions: []seccomp.NameWithConditions{
 			{Name: "clone", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.BitsSet, Value: newNamespaces}}},
-			// Typing into a terminal on somebody's behalf.
+			// Typing into a terminal in the user's name.
 			{Name: "ioctl", Conditions: is32(1, unix.TIOCSTI)},
 			{Name: "ioctl", Conditions: is32(1, unix.TIOCLINUX)},
-			// Of kinds of sockets there are unix, IPv4, IPv6 and netlink: others, such as vsock, know no
-			// network namespace or are seldom looked at.
+			// Only unix, IPv4, IPv6 and netlink sockets are allowed. Others, such as vsock, ignore
+			// network namespaces or are seldom reviewed.
 			{Name: "socket", Conditions: seccomp.ArgumentConditions{{Argument: 0, Operation: seccomp.LessThan, Value: unix.AF_UNIX}}},
 			{Name: "socket", Conditions: between(0, unix.AF_INET, unix.AF_INET6)},
 			{Name: "socket", Conditions: between(0, unix.AF_INET6, unix.AF_NETLINK)},
@@ -168,7 +168,7 @@ func filter() error {
 	if err != nil {
 		return err
 	}
-	// The library lets calls of another architecture pass, which a 64-bit program can make too.
+	// The library allows calls of another architecture, which a 64-bit program can make, too.
 	program = append([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: 4, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(here.ID), SkipTrue: 1},
@@ -181,7 +181,7 @@ func filter() error {
 	return load(raw)
 }
 
-// is32 compares the 32 bits of an argument that the kernel looks at, whatever the others are.
+// is32 compares the 32 bits of an argument that the kernel uses, and ignores the others.
 func is32(argument uint32, value uint32) (all seccomp.ArgumentConditions) {
 	all = append(all, seccomp.Condition{Argument: argument, Operation: seccomp.BitsNotSet, Value: uint64(^value)})
 	for bit := uint32(1); bit != 0; bit <<= 1 {

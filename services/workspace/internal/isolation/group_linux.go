@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// group is a control group that bounds how many processes and threads a command has.
-// For a service that is not root the kernel's limit of a user does that; root has none,
-// and needs no delegation to make a group. nil is no group.
+// group is a control group that bounds the processes and threads of a command. A service that is not root
+// uses the kernel's limit for users instead; root has no such limit, but needs no delegation to create a
+// group. nil means no group.
 type group struct{ dir string }
 
-// groupSlack is how much more than its limit of processes a command may have in its
-// group, for the launcher and for the watch to see that the limit is passed.
+// groupSlack is how far a command's group may exceed its limit of processes: room for the launcher, and
+// for the watch to notice that the limit is passed.
 const groupSlack = 64
 
-// newGroup makes a group, where that can be had.
+// newGroup creates a group, or returns nil if that is not possible.
 func newGroup(processes int) *group {
 	if os.Geteuid() != 0 {
 		return nil
@@ -54,14 +54,13 @@ func groupIn(above string, processes int) *group {
 		return nil
 	}
 	if os.WriteFile(filepath.Join(dir, "pids.max"), []byte(strconv.Itoa(processes+groupSlack)), 0) != nil {
-		_ = os.Remove(dir) // this version 2 gives its groups no such controller
+		_ = os.Remove(dir) // this version 2 hierarchy has no such controller
 		return nil
 	}
 	return &group{dir}
 }
 
-// add puts a process into the group, with the children that it has. Children of later
-// are in the group of their parent.
+// add moves a process into the group, with its children so far. Later children inherit the group.
 func (g *group) add(pid int) {
 	if g == nil {
 		return
@@ -78,7 +77,7 @@ func (g *group) add(pid int) {
 	}
 }
 
-// full reports whether a process was refused, because there were too many.
+// full reports whether a process was refused because there were too many.
 func (g *group) full() bool {
 	if g == nil {
 		return false
@@ -87,7 +86,7 @@ func (g *group) full() bool {
 	return err == nil && field(events, "max ") > 0
 }
 
-// remove removes the group once all in it have ended.
+// remove removes the group after all its processes have ended.
 func (g *group) remove() {
 	if g == nil {
 		return

@@ -1,8 +1,8 @@
-// Package isolation runs a command that nobody here trusts: it sees one directory and
-// the programs of the system, has no network, no rights and no environment of this
-// process, and ends with all that it has started. Bubblewrap makes what it sees, or this
-// program itself does with namespaces; Landlock and seccomp are a second wall in both.
-// docs/isolation.md says what that promises.
+// Package isolation runs an untrusted command: it sees one directory and the programs of the system, has
+// no network, no rights and no environment of this process, and ends together with everything it started.
+// Its view of the files is made by Bubblewrap, or by this program itself with namespaces; Landlock and
+// seccomp are a second wall in both cases. docs/isolation.md says what that promises. Start at Run;
+// launch_linux.go has the process that starts the command.
 package isolation
 
 import (
@@ -11,53 +11,53 @@ import (
 	"time"
 )
 
-// Way is how commands are kept apart.
+// Way is a way to isolate commands.
 type Way string
 
 const (
-	// Auto is the first of the next two that works here.
+	// Auto is the first of the next two that works on this machine.
 	Auto Way = "auto"
-	// Bubblewrap has the program bwrap make what a command sees.
+	// Bubblewrap uses the program bwrap.
 	Bubblewrap Way = "bubblewrap"
-	// Namespaces makes it without another program.
+	// Namespaces needs no other program.
 	Namespaces Way = "namespaces"
-	// None keeps nothing apart, and says so.
+	// None isolates nothing, and its name says so.
 	None Way = "commands-may-do-all-this-service-may"
 )
 
-// Command is what runs.
+// Command is a command to run.
 type Command struct {
-	// Line is for /bin/sh.
+	// Line is a line for /bin/sh.
 	Line string
-	// Dir is the directory that the command sees, and may change. It is called Inside there.
+	// Dir is the directory that the command sees and may change. Inside is its path there.
 	Dir, Inside string
-	// Guarded are files and directories below Dir, with slashes, that stay as they are.
+	// Guarded are slash-separated paths below Dir that the command cannot change.
 	Guarded []string
 	// ReadOnly are files and directories of this machine that the command may read besides
-	// the system's programs, under the same names.
+	// the system's programs, at the same paths.
 	ReadOnly []string
-	// Env is the environment, besides what every command has.
+	// Env adds variables to the environment that every command has.
 	Env []string
 	Limits
 }
 
-// Limits bound a command with all that it starts.
+// Limits bound a command together with everything it starts.
 type Limits struct {
-	// Time is from start to end.
+	// Time is the time from start to end.
 	Time time.Duration
 	// CPU is the processor time of each process.
 	CPU time.Duration
-	// Memory is for all processes, and for what is in /tmp.
+	// Memory bounds all processes and the files in /tmp together.
 	Memory int64
-	// Processes counts threads as well.
+	// Processes counts threads, too.
 	Processes int
-	// Disk bounds each file, all of /tmp, and by how much the file system of Dir may fill.
+	// Disk bounds each file, /tmp, and the growth of the file system of Dir.
 	Disk int64
-	// Output is for the bytes of its output; 0 is MaxOutput.
+	// Output is the limit of its output in bytes; 0 means MaxOutput.
 	Output int
 }
 
-// MaxOutput is the most bytes that a command may write to its output.
+// MaxOutput is the largest output of a command, in bytes.
 const MaxOutput = 256 << 20
 
 // Reasons for which a command is stopped.
@@ -72,37 +72,37 @@ const (
 
 // Result is how a command ended.
 type Result struct {
-	// Exit is the exit status; -1 for a command that a signal ended, or that was stopped.
+	// Exit is the exit status; -1 if a signal ended the command, or it was stopped.
 	Exit int
-	// Signal ended the command; empty for none.
+	// Signal is the signal that ended the command; empty if none did.
 	Signal string
-	// Stopped is why the command was ended from outside; empty if it was not.
+	// Stopped says why the command was stopped from outside; empty if it was not.
 	Stopped string
-	// CPU is the processor time of all its processes that are over.
+	// CPU is the processor time of all its finished processes.
 	CPU time.Duration
 }
 
-// Check says whether a setting names a way.
+// Check returns an error if the setting does not name a way.
 func (w Way) Check() error {
 	switch w {
 	case Auto, Bubblewrap, Namespaces, None:
 		return nil
 	}
-	return fmt.Errorf("the isolation of commands is %s, %s or %s; or %s, which keeps nothing apart", Auto, Bubblewrap, Namespaces, None)
+	return fmt.Errorf("the isolation of commands is not valid; use %s, %s or %s, or %s, which isolates nothing", Auto, Bubblewrap, Namespaces, None)
 }
 
-// CheckReadOnly says whether a directory can be shown to commands.
+// CheckReadOnly returns an error if a directory cannot be shown to commands.
 func CheckReadOnly(dir string) error {
 	clean := strings.TrimRight(dir, "/")
 	switch {
 	case !strings.HasPrefix(dir, "/") || strings.ContainsAny(dir, "\x00\n") || strings.Contains(dir+"/", "/../"):
-		return fmt.Errorf("%q is no absolute path, or has .. in it", dir)
+		return fmt.Errorf("%q is not an absolute path, or contains ..; give an absolute path", dir)
 	case clean == "":
-		return fmt.Errorf("the whole file system is not shown to commands: name a directory in it")
+		return fmt.Errorf("the whole file system cannot be shown to commands; name a directory in it")
 	}
 	for _, own := range []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/workspace", launcherPath} {
 		if clean == own || strings.HasPrefix(clean, own+"/") && own != "/tmp" && own != "/run" {
-			return fmt.Errorf("%q cannot be shown to commands: they have a %s of their own, or none", dir, own)
+			return fmt.Errorf("%q cannot be shown to commands, because they have their own %s, or none; name another directory", dir, own)
 		}
 	}
 	return nil

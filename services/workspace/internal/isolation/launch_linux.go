@@ -18,21 +18,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every program that links this package is the launcher too, so that a service finds it
-// in its own file: as bin/workspace, busbar dev or a test.
+// Every program that links this package is the launcher, too. So a service finds it in its own file,
+// whether that is bin/workspace, busbar dev or a test.
 func init() {
 	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == launcher {
 		launcherMain()
 	}
 }
 
-// launcherMain is the first process of a command's namespaces: it makes what the command sees,
-// gives its rights away, starts the command, and ends when the command does or the service
-// hangs up. With it the kernel ends whatever else runs there.
+// launcherMain is the first process of a command's namespaces. It prepares the command's view, gives up
+// its rights, starts the command, and ends when the command ends or the service hangs up. When it ends,
+// the kernel ends everything else in the namespaces.
 func launcherMain() {
-	// What a thread gives away, its children have not; so all is done in this one.
+	// Only children of the thread that gives up rights lack them, so all is done in this one.
 	runtime.LockOSThread()
-	// Nothing that was left open for this process is for the command.
+	// The command gets no file descriptor of this process.
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	// A handler, unlike an ignored signal, is not inherited.
 	signal.Notify(make(chan os.Signal, 1))
@@ -74,7 +74,7 @@ func launcherMain() {
 	end(verdict{Result: reap(child)})
 }
 
-// prepare makes what the command sees.
+// prepare makes the command's view of the machine.
 func (p plan) prepare() error {
 	switch p.Way {
 	case None:
@@ -84,7 +84,7 @@ func (p plan) prepare() error {
 			return err
 		}
 	case Bubblewrap:
-		// The mounts that bwrap made are not this user's to change; a copy of them is.
+		// This user may not change the mounts that bwrap made, but may change a copy of them.
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (p plan) begin() (pid int, err error) {
 	})
 }
 
-// environment leaves the last value of each variable.
+// environment keeps the last value of each variable.
 func environment(all []string) (env []string) {
 	at := map[string]int{}
 	for _, e := range all {
@@ -124,7 +124,7 @@ func environment(all []string) (env []string) {
 	return env
 }
 
-// reap waits for the command, and for the children of others that end meanwhile.
+// reap waits for the command, and collects other processes that end meanwhile.
 func reap(child int) Result {
 	for {
 		var status unix.WaitStatus
@@ -151,8 +151,8 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// killChildren ends all that this process has started, where no namespace does it: what
-// loses its parent becomes a child of this process.
+// killChildren ends everything that this process has started, if no namespace does. A process that loses
+// its parent becomes a child of this process.
 func killChildren() {
 	for range 1000 {
 		var all []string
@@ -171,6 +171,6 @@ func killChildren() {
 				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 			}
 		}
-		time.Sleep(time.Millisecond) // for the children of the killed to come here
+		time.Sleep(time.Millisecond) // the children of killed processes become ours
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// load gives a filter of system calls to this thread.
+// load installs a filter of system calls for this thread.
 func load(program []bpf.RawInstruction) error {
 	filters := make([]unix.SockFilter, len(program))
 	for i, in := range program {

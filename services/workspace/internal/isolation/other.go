@@ -9,12 +9,12 @@ import (
 	"runtime"
 )
 
-// Find finds no way: what commands are kept apart with is Linux's.
+// Find always fails: isolation needs Linux.
 func Find(context.Context, Way) (Way, error) {
-	return "", errors.New("commands run on Linux only, for what keeps them apart is not there on " + runtime.GOOS)
+	return "", errors.New("commands run on Linux only, because they cannot be isolated on " + runtime.GOOS)
 }
 
-// Run runs nothing.
+// Run always fails.
 func Run(ctx context.Context, _ Way, _ Command, _ io.Writer) (Result, error) {
 	_, err := Find(ctx, Auto)
 	return Result{}, err

@@ -18,26 +18,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plan is what the launcher is told, and verdict what it answers.
+// plan is the service's message to the launcher, and verdict the launcher's answer.
 type plan struct {
 	Way Way
 	Command
-	// Shown is what the command may read.
+	// Shown lists what the command may read.
 	Shown []shown
 }
 
 type verdict struct {
 	Result
-	// Failed is why the command did not run.
+	// Failed says why the command did not run.
 	Failed string
 }
 
-// killTime is how long the launcher has to end everything, before it is killed.
+// killTime is how long the launcher may take to end everything before it is killed.
 const killTime = 5 * time.Second
 
-// Run runs a command, with what it writes going to out, and returns when it and all that it
-// has started is over. An error means that it did not run. When ctx ends, everything is
-// killed.
+// Run runs a command, copies its output to out, and returns when it and everything it started have ended.
+// An error means that the command did not run. When ctx ends, everything is killed.
 func Run(ctx context.Context, way Way, c Command, out io.Writer) (Result, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Time)
 	defer cancel()
@@ -73,7 +72,7 @@ func launch(ctx context.Context, p plan, out io.Writer) (v verdict, err error) {
 		return v, err
 	}
 	defer func() { _ = tell.Close() }()
-	// As long as toldBy is open, this process is there and wants the command.
+	// As long as toldBy is open, this process lives and wants the command to run.
 	hangUp := sync.OnceFunc(func() { _ = toldBy.Close() })
 	defer hangUp()
 	answer, answerBy, err := os.Pipe()
@@ -94,7 +93,7 @@ func launch(ctx context.Context, p plan, out io.Writer) (v verdict, err error) {
 		return v, err
 	}
 	_, _ = tell.Close(), answerBy.Close()
-	// The launcher begins with nothing before it has read the plan.
+	// The launcher does nothing before it has read the plan.
 	g := newGroup(p.Processes)
 	defer g.remove()
 	g.add(cmd.Process.Pid)
@@ -113,15 +112,15 @@ func launch(ctx context.Context, p plan, out io.Writer) (v verdict, err error) {
 		}
 		return v, nil
 	}
-	return v, errors.Join(errors.New("the command did not run, or what keeps it apart broke"), err, ended)
+	return v, errors.Join(errors.New("the command did not run, or its isolation failed"), err, ended)
 }
 
-// start is the command that starts the launcher, where p keeps it.
+// start returns the command that starts the launcher. p is updated.
 func (p plan) start(ctx context.Context) (*exec.Cmd, error) {
 	if p.Way == Bubblewrap {
 		return p.bubblewrap(ctx)
 	}
-	// Whatever became of its file meanwhile, this is this program.
+	// This path is this program, even if its file was replaced meanwhile.
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = []string{launcher}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -129,20 +128,20 @@ func (p plan) start(ctx context.Context) (*exec.Cmd, error) {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Getegid(), Size: 1}}
-		// The launcher is no root in there, and gives these away before the command runs.
+		// The launcher is not root in there, and gives these up before the command runs.
 		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_SYS_PTRACE}
 	}
 	return cmd, nil
 }
 
-// user is who commands are in their namespace.
+// user is the user id of commands in their namespace.
 const user = 1000
 
-// bubblewrap is the same with bwrap making the namespaces.
+// bubblewrap is like start, but bwrap makes the namespaces.
 func (p plan) bubblewrap(ctx context.Context) (*exec.Cmd, error) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
-		return nil, errors.New("there is no program bwrap (the package bubblewrap)")
+		return nil, errors.New("the program bwrap is missing; install the package bubblewrap")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -161,16 +160,16 @@ func (p plan) bubblewrap(ctx context.Context) (*exec.Cmd, error) {
 	return exec.CommandContext(ctx, bwrap, args...), nil
 }
 
-// systemPaths are what programs need to run at all.
+// systemPaths lists the paths that programs need to run at all.
 var systemPaths = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
 }
 
-// shown is a path of this machine and where commands see it.
+// shown is a path of this machine and the path under which commands see it.
 type shown struct{ From, To string }
 
-// shown are the paths that commands read, in the order in which one may lie in another.
+// shown returns the paths that commands read, each after the path that contains it.
 func (c Command) shown() (all []shown) {
 	for _, path := range append(systemPaths[:len(systemPaths):len(systemPaths)], c.ReadOnly...) {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -180,8 +179,8 @@ func (c Command) shown() (all []shown) {
 	return all
 }
 
-// Find says which way commands are kept apart here: the one that is wanted, if it works,
-// or for Auto the first that does.
+// Find returns the way to isolate commands on this machine: the wanted one if it works, or for Auto the
+// first that works.
 func Find(ctx context.Context, wanted Way) (Way, error) {
 	ways := []Way{wanted}
 	switch wanted {
@@ -201,7 +200,7 @@ func Find(ctx context.Context, wanted Way) (Way, error) {
 	return "", errors.New(strings.Join(why, "; "))
 }
 
-// tryTime bounds how long a way is tried.
+// tryTime is the time limit for a trial of a way.
 const tryTime = 20 * time.Second
 
 // try runs a command that does nothing.
@@ -221,8 +220,7 @@ func (w Way) try(ctx context.Context) error {
 	return err
 }
 
-// head passes everything on, up to a bound, and keeps the beginning: what broke says why
-// there.
+// head passes its input on, up to a limit, and keeps the beginning, where an error message is.
 type head struct {
 	to    io.Writer
 	begin []byte

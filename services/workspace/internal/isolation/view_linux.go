@@ -17,32 +17,31 @@ const (
 	before   = "/.before"
 )
 
-// readOnly and writable are how directories of the machine are shown: neither gives
-// rights to a file or makes it a device.
+// readOnly and writable are the mount attributes of the machine's directories. Neither allows set-user-id
+// files or devices.
 var (
 	readOnly = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	writable = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 	device   = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC}
 )
 
-// devices are those that commands have.
+// devices lists the devices that commands have.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
-// view makes a file system from nothing and leaves the machine's: what Bubblewrap does
-// where it is there.
+// view builds a file system from nothing and leaves the machine's, as Bubblewrap does.
 func (p plan) view() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("mounts of its own: %w", err)
+		return fmt.Errorf("create a mount namespace: %w", err)
 	}
 	const base = "/tmp"
 	if err := unix.Mount("tmpfs", base, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
-		return fmt.Errorf("a file system in memory: %w", err)
+		return fmt.Errorf("mount a file system in memory: %w", err)
 	}
 	if err := os.Mkdir(base+before, 0o700); err != nil {
 		return err
 	}
 	if err := unix.PivotRoot(base, base+before); err != nil {
-		return fmt.Errorf("a root of its own: %w", err)
+		return fmt.Errorf("change the root directory: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (p plan) view() error {
 	return loopback()
 }
 
-// show shows a file or directory at another place, with all that is mounted below it.
+// show mounts a file or directory at another path, with all mounts below it.
 func show(from, to string, how unix.MountAttr) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -121,7 +120,7 @@ func show(from, to string, how unix.MountAttr) error {
 	return mountOn(source, target, to, how)
 }
 
-// mountOn mounts what one descriptor is open on over what another is open on.
+// mountOn mounts the file of one descriptor over the file of another.
 func mountOn(source, target int, name string, how unix.MountAttr) error {
 	tree, err := unix.OpenTree(source, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -137,11 +136,11 @@ func mountOn(source, target int, name string, how unix.MountAttr) error {
 	return nil
 }
 
-// masked are the files of /proc that know no namespace and tell of the machine: keyrings of
-// the service's user, names and state of the kernel.
+// masked lists files of /proc that ignore namespaces and reveal facts about the machine: keyrings of the
+// service's user, names and state of the kernel.
 var masked = []string{"/proc/keys", "/proc/key-users", "/proc/kallsyms", "/proc/kcore", "/proc/modules", "/proc/timer_list", "/proc/sched_debug", "/proc/latency_stats"}
 
-// mask makes a file read as empty, if this kernel has it.
+// mask makes a file read as empty, if this kernel has the file.
 func mask(at string) error {
 	info, err := os.Stat(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,8 +165,8 @@ func mask(at string) error {
 	return mountOn(source, target, at, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// furnish is done whoever made the view: it adds the files that programs expect, and takes
-// the right to write from all that is not the command's.
+// furnish completes the view, whichever way made it: it adds the files that programs expect, and makes
+// everything read-only that is not the command's.
 func (p plan) furnish() error {
 	for _, dir := range []string{homeDir, "/tmp/shm", "/dev/shm", "/etc"} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -198,7 +197,7 @@ func (p plan) furnish() error {
 			return err
 		}
 	}
-	// Files below /proc and /sys change the machine for who has the user id of its root.
+	// Files below /proc and /sys would let a process with root's user id change the machine.
 	for _, at := range []string{"/", "/proc"} {
 		if err := unix.MountSetattr(unix.AT_FDCWD, at, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			return &fs.PathError{Op: "protect", Path: at, Err: err}
@@ -207,9 +206,9 @@ func (p plan) furnish() error {
 	return nil
 }
 
-// guard makes the guarded paths read-only, and no link is followed to one. What is mounted on
-// cannot be moved, so the directories on the way to them are as well: moved out of sight, they
-// would not be found and guarded the next time.
+// guard makes the guarded paths read-only. It follows no link to one. A mount point cannot be moved, so
+// the directories on the way become mount points as well: if they were moved out of sight, the next run
+// would not find and guard them.
 func (p plan) guard() error {
 	top, err := unix.Open(p.Inside, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -232,7 +231,7 @@ func (p plan) guard() error {
 		}
 		return nil
 	}
-	// In this order each comes after what it is in.
+	// In this order each path comes after the one that contains it.
 	for _, rel := range slices.Sorted(slices.Values(p.Guarded)) {
 		for i, c := range rel {
 			if c == '/' {
@@ -257,8 +256,7 @@ func touch(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// loopback lets processes of the command talk to each other over 127.0.0.1, the only
-// address there is.
+// loopback lets processes of the command talk to each other over 127.0.0.1, their only address.
 func loopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchTime is how often is looked at what a command uses as a whole, and countTime how often processes
-// are counted: a fork bomb makes thousands while the first passes.
+// watchTime is the interval of checks of total usage, and countTime that of counting
+// processes: a fork bomb makes thousands of them in one watchTime.
 const (
 	watchTime = 100 * time.Millisecond
 	countTime = 5 * time.Millisecond
 )
 
-// watch looks at what all processes use together, which limits of the kernel do not know
-// without control groups, and stops them when it is too much.
+// watch checks what all processes use together, which kernel limits without control groups cannot do, and
+// stops them if it is too much.
 func (p plan) watch(stop func(why string)) {
 	free := room(p.Inside)
 	for n := 0; ; n++ {
@@ -40,7 +40,7 @@ func (p plan) watch(stop func(why string)) {
 	}
 }
 
-// processes counts those of the command, without a look at any.
+// processes counts the command's processes, without reading any of them.
 func processes() (n int) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -56,8 +56,8 @@ func processes() (n int) {
 	return n
 }
 
-// usage is what the processes say of their memory, in bytes, and how many threads there
-// are besides those of this process.
+// usage returns the memory that processes report, in bytes, and the number of threads except this
+// process's.
 func usage(fields ...string) (memory int64, threads int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*/status")
 	for _, name := range dirs {
@@ -66,7 +66,7 @@ func usage(fields ...string) (memory int64, threads int) {
 		}
 		status, err := os.ReadFile(name)
 		if err != nil {
-			continue // it is over
+			continue // it has ended
 		}
 		threads += int(field(status, "Threads:"))
 		for _, f := range fields {
@@ -76,7 +76,7 @@ func usage(fields ...string) (memory int64, threads int) {
 	return memory, threads
 }
 
-// exactly counts memory that several processes share once. It takes longer.
+// exactly counts memory shared by several processes once. It takes longer than usage.
 func exactly() (memory int64) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*/smaps_rollup")
 	for _, name := range dirs {
@@ -94,7 +94,7 @@ func exactly() (memory int64) {
 	return memory
 }
 
-// field is a number of a file of lines with names.
+// field returns a number from a file of named lines.
 func field(text []byte, name string) int64 {
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
@@ -107,7 +107,7 @@ func field(text []byte, name string) int64 {
 	return 0
 }
 
-// used is how much of a file system is taken, and room how much is free.
+// used returns the used bytes of a file system, and room the free ones.
 func used(at string) int64 {
 	var s unix.Statfs_t
 	if unix.Statfs(at, &s) != nil {

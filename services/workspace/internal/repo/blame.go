@@ -19,16 +19,16 @@ type Line struct {
 	Text   string    `json:"text"`
 }
 
-// A blame goes through the whole history of a file, so the file has bounds.
+// Blame reads the whole history of a file, so the file's size is bounded.
 const (
 	maxBlame      = 512 << 10
 	maxBlameLines = 10_000
-	// maxVersions is the most bytes of versions of the file that are kept at a time.
+	// maxVersions is how many bytes of versions of the file are kept at a time.
 	maxVersions = 16 << 20
 )
 
-// Blame says of each line of a file which commit it comes from: of limit lines from
-// first on. more says that there are others.
+// Blame returns the commit that each line comes from, for at most limit lines from line first. more is set
+// if there are others.
 func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more bool, err error) {
 	c, err := r.commit(revision)
 	if err != nil {
@@ -50,11 +50,11 @@ func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more boo
 		return nil, false, explain(err)
 	}
 	if len(data) > maxBlame {
-		return nil, false, refuse("the file has more than %d KiB, too much to look for the origin of each line", maxBlame>>10)
+		return nil, false, refuse("the file is larger than %d KiB, too large to find the origin of its lines", maxBlame>>10)
 	}
 	text := slices.Collect(strings.Lines(string(data)))
 	if len(text) > maxBlameLines {
-		return nil, false, refuse("the file has more than %d lines, too much to look for the origin of each", maxBlameLines)
+		return nil, false, refuse("the file has more than %d lines, too many to find their origins", maxBlameLines)
 	}
 	b := &blame{history: h, path: p, seed: maphash.MakeSeed(), waiting: map[plumbing.Hash]*suspect{}, origin: make([]*object.Commit, len(text))}
 	last := min(len(text), first-1+limit)
@@ -69,7 +69,7 @@ func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more boo
 	for _, w := range wanted {
 		o := b.origin[w.a]
 		when := o.Author.When.UTC()
-		if y := when.Year(); y < 0 || y > 9999 { // which JSON cannot say
+		if y := when.Year(); y < 0 || y > 9999 { // JSON has no such year
 			when = time.Time{}
 		}
 		all = append(all, Line{w.a + 1, o.Hash.String(), line(o.Author.Name), when, utf8Of(strings.TrimSuffix(text[w.a], "\n"), 2000)})
@@ -77,24 +77,24 @@ func (r *Repo) Blame(revision, p string, first, limit int) (all []Line, more boo
 	return all, last < len(text), nil
 }
 
-// blame hands lines from a commit to those of its parents that have them too, until none has.
+// blame moves lines from a commit to those of its parents that have them too, until no parent has them.
 type blame struct {
 	*history
 	path string
 	seed maphash.Seed
-	// next are the commits that lines wait at; waiting the same by hash.
+	// next holds the commits with pending lines; waiting is the same by hash.
 	next    newest[*suspect]
 	waiting map[plumbing.Hash]*suspect
-	// origin is the commit that each line comes from.
+	// origin is the commit of each line.
 	origin []*object.Commit
-	// versions are the lines of versions of the file, by hash; size is their bytes.
+	// versions holds the lines of versions of the file, by hash; size is their total in bytes.
 	versions map[plumbing.Hash][]uint64
 	size     int
 	match    matcher
 }
 
-// suspect is a version with lines that come from it or from one before: a is a line's number in
-// the file that was asked for, b in this version.
+// suspect is a version with lines that come from it or from an earlier one. a is a line's number in the
+// requested file, b in this version.
 type suspect struct {
 	version
 	lines []pair
@@ -127,7 +127,7 @@ func (b *blame) run(begin version, lines []pair) error {
 	return nil
 }
 
-// pass hands the lines to a parent that it has too, and returns the others.
+// pass moves the lines that a parent also has to that parent, and returns the others.
 func (b *blame) pass(s *suspect, to version) (left []pair, err error) {
 	now, err := b.linesOf(s.hash)
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *blame) pass(s *suspect, to version) (left []pair, err error) {
 	return left, nil
 }
 
-// hand makes lines wait at a version.
+// hand adds lines to the pending ones of a version.
 func (b *blame) hand(to version, lines []pair) {
 	if len(lines) == 0 {
 		return
@@ -168,7 +168,7 @@ func (b *blame) hand(to version, lines []pair) {
 	b.next.add(s, to.Commit)
 }
 
-// linesOf are the lines of a version of the file, each as its hash.
+// linesOf returns the lines of a version of the file, each as its hash.
 func (b *blame) linesOf(hash plumbing.Hash) ([]uint64, error) {
 	if lines, ok := b.versions[hash]; ok {
 		return lines, nil

@@ -17,16 +17,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// room checks that a commit can be checked out without the loss of anything: nothing
-// tracked has changed, and no file that is not tracked is where the commit has one. It returns
-// what has to change.
+// room checks that checking out a commit loses nothing: no tracked file has changed, and no untracked file
+// is in the way. It returns the changes to make.
 func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 	changed, err := r.pathsOf(".", func(c Change) bool { return c.Staged != "" || c.Worktree != "" && c.Worktree != "untracked" })
 	if err != nil {
 		return nil, err
 	}
 	if len(changed) > 0 {
-		return nil, refuse("%s has changes that are not committed: nothing was checked out; commit them first", r.Place(changed[0]))
+		return nil, refuse("%s has uncommitted changes; nothing was checked out; commit them first", r.Place(changed[0]))
 	}
 	tree, err := target.Tree()
 	if err != nil {
@@ -52,7 +51,7 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 	for _, c := range changes {
 		for _, name := range []string{c.From.Name, c.To.Name} {
 			if root.Guarded(name) == ".busbar" {
-				return nil, refuse("%s says what may run here, and that commit has another: nothing was checked out; a person does that", r.Place(name))
+				return nil, refuse("the commit has another %s, which decides what may run here; nothing was checked out; ask a person to check it out", r.Place(name))
 			}
 		}
 		if err := r.unlost(c); err != nil {
@@ -63,7 +62,7 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 			return nil, err
 		}
 		if c.To.Name != "" && c.To.TreeEntry.Mode != filemode.Submodule {
-			// Before anything is removed: it may be missing, or too large.
+			// Read it before anything is removed: it may be missing or too large.
 			if _, err := r.store.raw(plumbing.BlobObject, c.To.TreeEntry.Hash); err != nil {
 				return nil, err
 			}
@@ -72,33 +71,33 @@ func (r *Repo) room(target *object.Commit) (object.Changes, error) {
 				return nil, err
 			}
 			if at != "" {
-				return nil, refuse("%s is not tracked, and the commit has a file where its directory is: nothing was checked out; move it first", r.Place(at))
+				return nil, refuse("%s is not tracked, and the commit has a file in place of its directory; nothing was checked out; move it first", r.Place(at))
 			}
 		}
 		if action != merkletrie.Insert {
 			continue
 		}
 		if at := r.inTheWay(c.To.Name, now); at != "" {
-			return nil, refuse("%s is not tracked, and the commit has something there: nothing was checked out; move it first", r.Place(at))
+			return nil, refuse("%s is not tracked, but the commit has an entry there; nothing was checked out; move it first", r.Place(at))
 		}
 	}
 	return changes, nil
 }
 
-// written refuses changes of files that are not written here.
+// written refuses changes to files that this service does not write.
 func (r *Repo) written(changes object.Changes) error {
 	for _, c := range changes {
 		for _, p := range []string{c.From.Name, c.To.Name} {
 			if p != "" && (!fs.ValidPath(p) || p == "." || root.Guarded(p) == ".git" || strings.ContainsAny(p, "\\\x00")) {
-				return refuse("the commit has a file %q, which is not written here: nothing was checked out", line(p))
+				return refuse("the commit has a file %q, which this service does not write; nothing was checked out", line(p))
 			}
 		}
 	}
 	return nil
 }
 
-// inTheWay is what there is on the way to a new path that no commit knows: the path
-// itself, or a file where a directory has to be.
+// inTheWay returns the untracked entry that blocks a new path: the path itself, or a file where a
+// directory has to be.
 func (r *Repo) inTheWay(p string, now *object.Tree) string {
 	for at := p; at != "."; at = path.Dir(at) {
 		info, err := r.top.FS.Lstat(path.Join(r.top.Path, at))
@@ -112,8 +111,8 @@ func (r *Repo) inTheWay(p string, now *object.Tree) string {
 	return ""
 }
 
-// unlost refuses a change of a file that is not as the index has it. The status says so of all
-// that the index does not skip; this is for those, and for files that have changed since.
+// unlost refuses to change a file that differs from the index. The status checks all files that the index
+// does not skip; this covers the skipped ones, and files that have changed since.
 func (r *Repo) unlost(c *object.Change) error {
 	s, err := r.index()
 	if err != nil || c.From.Name == "" {
@@ -122,18 +121,18 @@ func (r *Repo) unlost(c *object.Change) error {
 	e := s.paths[c.From.Name]
 	info, err := r.top.FS.Lstat(path.Join(r.top.Path, c.From.Name))
 	if err != nil || e == nil || info.IsDir() {
-		return nil // there is nothing to lose, or it is not removed
+		return nil // nothing would be lost, or nothing is removed
 	}
 	now := comparison{staged: s, ctx: r.store.ctx}
 	same, err := now.same(r.Place(e.Name), info, e)
 	if err == nil && !same {
-		err = refuse("%s has changes that are not committed, and would be lost: it was not checked out", r.Place(e.Name))
+		err = refuse("%s has uncommitted changes that would be lost; it was not checked out; commit them first", r.Place(e.Name))
 	}
 	return err
 }
 
-// leftIn is what would be left of a directory when all that is tracked in it is gone; empty if
-// there is no such directory.
+// leftIn returns an entry that would be left in a directory without its tracked files; empty if there is
+// no such directory.
 func (r *Repo) leftIn(p string) (string, error) {
 	s, err := r.index()
 	if err != nil {
@@ -162,14 +161,14 @@ func (r *Repo) leftIn(p string) (string, error) {
 	return "", r.store.ctx.Err()
 }
 
-// put makes changes of files in the worktree and in the index. What is to be removed goes first: a
-// directory may become a file.
+// put makes changes of files in the worktree and in the index. It removes first: a directory may become a
+// file.
 func (r *Repo) put(changes object.Changes) error {
 	s, err := r.index()
 	if err != nil {
 		return err
 	}
-	skipped := map[string]bool{} // and not there, as in a sparse checkout
+	skipped := map[string]bool{} // and absent, as in a sparse checkout
 	for _, c := range changes {
 		if c.From.Name == "" {
 			continue
@@ -202,8 +201,8 @@ func (r *Repo) put(changes object.Changes) error {
 	return r.save(s)
 }
 
-// remove removes a file that is tracked, or an empty directory, and with up the directories that
-// are empty then.
+// remove removes a tracked file, or an empty directory; with up, also the parent directories that become
+// empty.
 func (r *Repo) remove(p string, up bool) error {
 	for ; p != "."; p = path.Dir(p) {
 		dir, name, err := root.Parent(r.top.FS, path.Join(r.top.Path, p), false)
@@ -221,7 +220,7 @@ func (r *Repo) remove(p string, up bool) error {
 		switch {
 		case err == nil, errors.Is(err, fs.ErrNotExist):
 		case info != nil && info.IsDir():
-			return nil // there is something in it, or it is a repository of its own
+			return nil // it is not empty, or is a separate repository
 		default:
 			return err
 		}
@@ -232,7 +231,7 @@ func (r *Repo) remove(p string, up bool) error {
 	return nil
 }
 
-// write makes a file of an entry, through no link, and puts its times into the entry.
+// write writes the file of an entry, through no link, and stores its times in the entry.
 func (r *Repo) write(e *index.Entry) error {
 	if e.Mode == filemode.Submodule {
 		dir, _, err := root.Parent(r.top.FS, path.Join(r.top.Path, e.Name, "x"), true)
@@ -269,7 +268,7 @@ func (r *Repo) write(e *index.Entry) error {
 	return err
 }
 
-// create writes a file that is not there.
+// create writes a file that does not exist yet.
 func create(dir *os.Root, name string, data []byte, perm os.FileMode) error {
 	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {

@@ -13,22 +13,22 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/file"
 )
 
-// maxDiffFiles is the most files of a diff.
+// maxDiffFiles is the largest number of files in a diff.
 const maxDiffFiles = 500
 
 // Diff is a difference, file by file.
 type Diff struct {
 	Text  string
 	Files int
-	// Cut says that there is more than fits.
+	// Cut: the diff is incomplete.
 	Cut bool
 }
 
-// side gives a file as it is in one of two states; nil where it is not there.
+// side returns a file in one of two states; nil if it does not exist there.
 type side func(p string) ([]byte, error)
 
-// DiffCommits is the difference between two commits, below a path. Without to, it is
-// that between from and the worktree.
+// DiffCommits returns the difference between two commits, below a path. Without to, it compares from with
+// the worktree.
 func (r *Repo) DiffCommits(from, to, below string, most int) (d Diff, err error) {
 	a, err := r.commit(from)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *Repo) DiffCommits(from, to, below string, most int) (d Diff, err error)
 	return r.between(a, b, below, most)
 }
 
-// between is the difference between two commits; the first is nil for an empty one.
+// between returns the difference between two commits; a nil first commit is empty.
 func (r *Repo) between(a, b *object.Commit, below string, most int) (d Diff, err error) {
 	old := &object.Tree{}
 	if a != nil {
@@ -79,8 +79,7 @@ func (r *Repo) changed(a, b *object.Tree, below string) (paths []string, err err
 	return slices.Compact(paths), nil
 }
 
-// DiffStaged is what the next commit changes, below a path; DiffUnstaged what it
-// leaves out, untracked files not included.
+// DiffStaged returns the staged changes below a path.
 func (r *Repo) DiffStaged(below string, most int) (d Diff, err error) {
 	old := &object.Tree{}
 	if _, hash, err := r.head(); err != nil {
@@ -105,7 +104,7 @@ func (r *Repo) DiffStaged(below string, most int) (d Diff, err error) {
 	return d, d.write(paths, inTree(old), staged, most)
 }
 
-// DiffUnstaged is described at DiffStaged.
+// DiffUnstaged returns the unstaged changes below a path, without untracked files.
 func (r *Repo) DiffUnstaged(below string, most int) (d Diff, err error) {
 	paths, err := r.pathsOf(below, func(c Change) bool { return c.Worktree != "" && c.Worktree != "untracked" })
 	if err != nil {
@@ -118,7 +117,7 @@ func (r *Repo) DiffUnstaged(below string, most int) (d Diff, err error) {
 	return d, d.write(paths, staged, r.inWorktree, most)
 }
 
-// diffWorktree compares a commit with what the worktree has of tracked files.
+// diffWorktree compares a commit with the tracked files of the worktree.
 func (r *Repo) diffWorktree(c *object.Commit, below string, most int) (d Diff, err error) {
 	tree, err := c.Tree()
 	if err != nil {
@@ -158,7 +157,7 @@ func (r *Repo) pathsOf(below string, wanted func(Change) bool) (paths []string, 
 	return paths, err
 }
 
-// write compares files, until there is as much as wanted.
+// write compares files until the diff has most bytes.
 func (d *Diff) write(paths []string, a, b side, most int) error {
 	var text strings.Builder
 	for _, p := range paths {
@@ -176,7 +175,7 @@ func (d *Diff) write(paths []string, a, b side, most int) error {
 		}
 		one := file.Diff(p, before, after)
 		if one == "" {
-			continue // its permissions alone, or what git would have converted
+			continue // only permissions differ, or git would convert the content
 		}
 		if text.Len()+len(one) > most {
 			d.Cut = true
@@ -232,12 +231,12 @@ func (r *Repo) inIndex() (side, error) {
 	}, nil
 }
 
-// inWorktree gives a file that is there now; of a link where it leads.
+// inWorktree returns a file as it is now; for a link, its target.
 func (r *Repo) inWorktree(p string) ([]byte, error) {
 	at := r.Place(p)
 	d, _, err := file.Describe(at)
 	if err != nil || d.Type == "dir" {
-		return nil, nil // it is gone, or a repository of its own
+		return nil, nil // it is gone, or a separate repository
 	}
 	if d.Type == "symlink" {
 		return []byte(d.Target), nil
@@ -246,12 +245,12 @@ func (r *Repo) inWorktree(p string) ([]byte, error) {
 	return append([]byte{}, c.Data...), err
 }
 
-// maxBlob is the most bytes of a file of a commit that are shown or compared.
+// maxBlob is the largest file of a commit that is shown or compared, in bytes.
 const maxBlob = file.MaxFile
 
 func blob(b *object.Blob) ([]byte, error) {
 	if b.Size > maxBlob {
-		return nil, refuse("a file of the repository has %d bytes, more than the %d MiB that are compared: ask with a path", b.Size, maxBlob>>20)
+		return nil, refuse("a file of the repository has %d bytes; only files of up to %d MiB are compared; give a path to exclude it", b.Size, maxBlob>>20)
 	}
 	r, err := b.Reader()
 	if err != nil {
@@ -261,7 +260,7 @@ func blob(b *object.Blob) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxBlob))
 }
 
-// Show is a commit with what it changed against its first parent, below a path.
+// Show returns a commit with its changes against its first parent, below a path.
 func (r *Repo) Show(revision, below string, most int) (c Commit, d Diff, err error) {
 	commit, err := r.commit(revision)
 	if err != nil {
@@ -277,7 +276,7 @@ func (r *Repo) Show(revision, below string, most int) (c Commit, d Diff, err err
 	return describe(commit), d, err
 }
 
-// FileOf is a file as it is in a commit.
+// FileOf returns a file as it is in a commit.
 func (r *Repo) FileOf(revision, p string) ([]byte, error) {
 	commit, err := r.commit(revision)
 	if err != nil {

@@ -21,17 +21,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// confined is a .git directory as go-git sees it: all of it through an os.Root, and for
-// as long as a context lasts, so that whatever a repository says, nothing outside of
-// the directory is touched, and work that nobody waits for ends. go-git is shown no worktree.
+// confined is a .git directory for go-git. All access goes through an os.Root, so nothing outside the
+// directory is touched, whatever the repository says. It ends with its context, so unwanted work stops.
+// go-git sees no worktree.
 type confined struct {
 	ctx context.Context
 	dir *os.Root
-	// below is the directory in dir that paths are relative to.
+	// below is the directory in dir to which paths are relative.
 	below string
 }
 
-// A directory of git has no use for more.
+// maxGitFile is the largest file of a git directory that is opened, in bytes. Git needs no larger ones.
 const maxGitFile = 64 << 20
 
 var looseObject = regexp.MustCompile(`(^|/)objects/[0-9a-f]{2}/[0-9a-f]{38,62}$`)
@@ -52,7 +52,7 @@ func (c *confined) local(name string) (string, error) {
 	return p, err
 }
 
-// change opens the directory in which a name is to be changed.
+// change opens the directory that contains name, to change the entry.
 func (c *confined) change(name string, makeDirs bool) (dir *os.Root, last string, err error) {
 	p, err := c.local(name)
 	switch {
@@ -121,7 +121,7 @@ func (c *confined) read(name string) (billy.File, error) {
 	return &openFile{f, name, c.ctx}, nil
 }
 
-// bounded refuses what is no file, and files of git that would fill the memory.
+// bounded refuses entries that are not regular files, and git files that would fill the memory.
 func (c *confined) bounded(name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -135,8 +135,8 @@ func (c *confined) bounded(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// inflates checks that a loose object is not larger than objects may be, whatever
-// its header says, for go-git believes the header.
+// inflates checks that a loose object is within the size limit, whatever its header says: go-git trusts
+// the header.
 func inflates(f *os.File) error {
 	z, err := zlib.NewReader(f)
 	if err != nil {
@@ -242,7 +242,7 @@ func (c *confined) MkdirAll(name string, _ os.FileMode) error {
 
 func (c *confined) ReadDir(name string) ([]os.FileInfo, error) {
 	p, err := c.local(name)
-	if err != nil || strings.HasSuffix(p, packDir) { // packs.go reads them
+	if err != nil || strings.HasSuffix(p, packDir) { // packs.go reads the packs
 		return nil, err
 	}
 	return file.ReadDir(c.dir, p)
@@ -265,10 +265,10 @@ func (c *confined) Chroot(name string) (billy.Filesystem, error) {
 	return &inner, nil
 }
 
-// Root is not where the directory is on the machine, which no repository needs.
+// Root does not return the real path, which no repository needs.
 func (c *confined) Root() string { return "/" + c.below }
 
-// nowhere has no files: alternates of a repository lie there.
+// nowhere is an empty file system. Alternates of a repository are looked up there.
 func nowhere(ctx context.Context, dir *os.Root) billy.Filesystem {
 	return &absent{confined{ctx: ctx, dir: dir}}
 }
@@ -294,7 +294,7 @@ func (a *absent) ReadDir(name string) ([]os.FileInfo, error) {
 func (a *absent) Lstat(name string) (os.FileInfo, error)  { return a.Stat(name) }
 func (a *absent) Chroot(string) (billy.Filesystem, error) { return a, nil }
 
-// openFile is a file that is read and written as long as a context lasts.
+// openFile is a file that can be used until its context ends.
 type openFile struct {
 	*os.File
 	name string
@@ -317,7 +317,7 @@ func (f *openFile) ReadAt(p []byte, at int64) (int, error) {
 	return f.File.ReadAt(p, at)
 }
 
-// Lock and Unlock do nothing: who changes a repository holds the root's lock, and
-// index.lock, which other gits honour.
+// Lock and Unlock do nothing: a change of the repository holds the root's lock, and index.lock, which
+// other git programs honour.
 func (*openFile) Lock() error   { return nil }
 func (*openFile) Unlock() error { return nil }

@@ -13,25 +13,25 @@ import (
 // errTree says that a directory of a commit cannot be read.
 var errTree = errors.New("a directory of the repository is damaged")
 
-// maxKnown is the most places that a history remembers.
+// maxKnown is the largest number of places that a history remembers.
 const maxKnown = 100_000
 
-// node is what a commit has at a path; the zero value for nothing.
+// node is a commit's entry at a path; zero if it has none.
 type node struct {
 	mode filemode.FileMode
 	hash plumbing.Hash
 }
 
-// history compares what commits have at a path by its hash alone: directories that two commits
-// share are read once, and no others than those on the way to the path.
+// history finds the commits that changed a path. It compares entries by hash alone: a directory shared by
+// two commits is read once, and only directories on the way to the path are read.
 type history struct {
 	r     *Repo
 	known map[spot]node
-	// shallow are the commits whose parents are not in this repository.
+	// shallow lists the commits with parents outside this repository.
 	shallow map[plumbing.Hash]bool
 }
 
-// spot is a path seen from a directory.
+// spot is a path relative to a directory.
 type spot struct {
 	tree plumbing.Hash
 	path string
@@ -46,7 +46,7 @@ func (r *Repo) history() (*history, error) {
 	return h, err
 }
 
-// at is what a directory has at a path below it; "." is the directory itself.
+// at returns a directory's entry at a path below it; "." is the directory itself.
 func (h *history) at(tree plumbing.Hash, p string) (node, error) {
 	n := node{filemode.Dir, tree}
 	if p == "." {
@@ -70,7 +70,7 @@ func (h *history) at(tree plumbing.Hash, p string) (node, error) {
 		p = rest
 	}
 	if p != "" {
-		n = node{} // a file is on the way
+		n = node{} // a file blocks the way
 	}
 	if len(h.known) > maxKnown {
 		clear(h.known)
@@ -93,7 +93,7 @@ func entryOf(data []byte, name string) (node, error) {
 	return node{}, nil
 }
 
-// version is a commit with what it has at a path.
+// version is a commit with its entry at a path.
 type version struct {
 	*object.Commit
 	node
@@ -123,7 +123,7 @@ func (h *history) parents(c *object.Commit, p string) (all []version, err error)
 	return all, nil
 }
 
-// sameAs is the first of the parents that has the same as a commit.
+// sameAs returns the first parent with the same entry as a commit.
 func sameAs(c version, parents []version) (version, bool) {
 	for _, p := range parents {
 		if p.node == c.node {
@@ -133,9 +133,9 @@ func sameAs(c version, parents []version) (version, bool) {
 	return version{}, false
 }
 
-// Log lists commits from a revision back, those that changed something below a path.
-// skip leaves out the first; more says that there are others. As git does, a commit that has
-// the same there as one of its parents is left out, with the other parents' histories.
+// Log lists commits back from a revision that changed something below a path. skip omits the first ones;
+// more is set if there are others. As in git, if a commit has the same entry as one of its parents, the
+// commit and the histories of its other parents are omitted.
 func (r *Repo) Log(revision, below string, skip, limit int) (all []Commit, more bool, err error) {
 	from, err := r.commit(revision)
 	if err != nil {
@@ -182,8 +182,8 @@ func (r *Repo) Log(revision, below string, skip, limit int) (all []Commit, more 
 	return all, false, nil
 }
 
-// newest is a queue that gives what belongs to the newest commit first, and in the order in
-// which it was added where commits are of one second.
+// newest is a queue that returns the value of the newest commit first. Commits of the same second come in
+// the order in which they were added.
 type newest[T any] struct {
 	all   []queued[T]
 	added int

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxIndexName is the most bytes of a path in an index, maxIndexDepth the most
-	// elements.
+	// maxIndexName is the longest path of an index in bytes, maxIndexDepth its largest number
+	// of elements.
 	maxIndexName  = 4096
 	maxIndexDepth = 128
-	// maxIndexPaths is the most bytes of all paths, counted with the directories on
-	// the way, each of which go-git keeps with its own path.
+	// maxIndexPaths is the total size of all paths in bytes, including the directories on
+	// the way: go-git keeps each with its own path.
 	maxIndexPaths = 256 << 20
 
 	indexFixed    = 62
@@ -24,11 +24,11 @@ const (
 
 var (
 	errIndex = errors.New("the index is damaged")
-	errPaths = errors.New("the index has paths longer or deeper than are read here")
+	errPaths = errors.New("the index has paths that are too long or too deep")
 )
 
-// fits checks that the paths of an index do not fill the memory: a path of version 4
-// is the one before with another end, so that a small file may hold a great deal.
+// fits checks that the paths of an index do not fill the memory. In version 4 a path is the previous one
+// with another end, so a small file may contain very many bytes of paths.
 func fits(f io.ReadSeeker) error {
 	r := bufio.NewReaderSize(f, 64<<10)
 	var header struct {
@@ -53,8 +53,8 @@ func fits(f io.ReadSeeker) error {
 	return err
 }
 
-// leadsDown says whether a path of an index leads down, element by element. Others, such as an
-// absolute one, would be climbed without end.
+// leadsDown reports whether a path of an index leads down, element by element. Others, such as an absolute
+// path, would be climbed forever.
 func leadsDown(p string) bool {
 	for e := range strings.SplitSeq(p, "/") {
 		if e == "" || e == "." || e == ".." {
@@ -64,7 +64,7 @@ func leadsDown(p string) bool {
 	return !strings.Contains(p, "\x00")
 }
 
-// nextName reads an entry, and returns its path. before is the path of the one before.
+// nextName reads an entry and returns its path. before is the previous entry's path.
 func nextName(r *bufio.Reader, version uint32, before []byte) ([]byte, error) {
 	var fixed [indexFixed]byte
 	if _, err := io.ReadFull(r, fixed[:]); err != nil {
@@ -73,7 +73,7 @@ func nextName(r *bufio.Reader, version uint32, before []byte) ([]byte, error) {
 	size := indexFixed
 	if binary.BigEndian.Uint16(fixed[indexFixed-2:])&indexExtended != 0 {
 		size += 2
-		_, _ = r.Discard(2) // its end is met below
+		_, _ = r.Discard(2) // a missing end is an error below
 	}
 	keep := 0
 	if version == 4 {
@@ -93,13 +93,13 @@ func nextName(r *bufio.Reader, version uint32, before []byte) ([]byte, error) {
 	size += len(end)
 	name := append(before[:keep], end[:len(end)-1]...)
 	if version != 4 {
-		_, _ = r.Discard((8 - size%8) % 8) // filled up to a multiple of 8 bytes
+		_, _ = r.Discard((8 - size%8) % 8) // padded to a multiple of 8 bytes
 	}
 	return name, nil
 }
 
-// offset reads a number of git's: seven bits a byte, the highest first, each but the
-// last with one added.
+// offset reads a number in git's encoding: seven bits a byte, the highest first, one added to each except
+// the last.
 func offset(r io.ByteReader) (n uint64, err error) {
 	for i := range 5 {
 		b, err := r.ReadByte()

@@ -1,21 +1,21 @@
 package repo
 
-// maxSteps bounds the work of one comparison: what is still open then counts as different.
+// maxSteps bounds the work of one comparison: anything not compared by then counts as different.
 const maxSteps = 8 << 20
 
-// pair says that line b of one text is line a of another.
+// pair says that line b of one text equals line a of another.
 type pair struct{ a, b int }
 
-// matcher finds the lines that two texts have in common, in order: by the shortest edit script
-// (Myers 1986), divided in the middle, in room that is linear in the texts.
+// matcher finds the lines that two texts have in common, in order. It uses the shortest edit script (Myers
+// 1986), divided in the middle, with memory linear in the texts.
 type matcher struct {
-	// front and back are how far the search has come on each diagonal, from either end.
+	// front and back hold the progress of the search on each diagonal, from either end.
 	front, back []int
 	steps       int
 	found       []pair
 }
 
-// lines are the pairs of equal lines of two texts, in the order of both.
+// lines returns the pairs of equal lines of two texts, in order.
 func (m *matcher) lines(a, b []uint64) []pair {
 	m.steps, m.found = 0, nil
 	m.compare(a, b, 0, 0)
@@ -41,8 +41,8 @@ func (m *matcher) compare(a, b []uint64, fromA, fromB int) {
 	}
 }
 
-// middle is a place that a shortest edit script passes; false if there is nothing in common, or
-// it takes too many steps to find out.
+// middle returns a point on a shortest edit script; false if the texts have nothing in common, or the
+// search takes too many steps.
 func (m *matcher) middle(a, b []uint64) (x, y int, ok bool) {
 	n, k := len(a), len(b)
 	if n == 0 || k == 0 {
@@ -60,7 +60,7 @@ func (m *matcher) middle(a, b []uint64) (x, y int, ok bool) {
 	front[most+1], back[most+1] = 0, 0
 	m.steps += room
 	delta := n - k
-	// The ends of diagonals that have left the texts are left out.
+	// Diagonals that have left the texts are skipped.
 	var low, high, lowBack, highBack int
 	for d := range most {
 		if m.steps += 2 * (d + 1); m.steps > maxSteps {
@@ -102,7 +102,7 @@ func (m *matcher) middle(a, b []uint64) (x, y int, ok bool) {
 	return 0, 0, false
 }
 
-// reach is how far a diagonal begins, from the farther of those beside it.
+// reach returns where a diagonal begins: at the farther of its neighbours.
 func reach(on []int, at int, lowest, highest bool) int {
 	if lowest || !highest && on[at-1] < on[at+1] {
 		return on[at+1]

@@ -63,7 +63,7 @@ func TestChangeDuringCheckout(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.put(changes); err == nil || !strings.Contains(err.Error(), "not committed") {
+	if err := r.put(changes); err == nil || !strings.Contains(err.Error(), "uncommitted") {
 		t.Error(err)
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "a")); string(data) != "new" {

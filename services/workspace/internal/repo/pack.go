@@ -14,37 +14,37 @@ import (
 )
 
 const (
-	// maxChain is how many deltas an object may be made of: the most that git makes.
-	// maxDeltas is the most bytes of them together, maxWork of all that comes of them.
+	// maxChain is the largest number of deltas of an object, the same as git's. maxDeltas is
+	// the largest total size of the deltas in bytes, maxWork that of all objects made from them.
 	maxChain  = 4095
 	maxDeltas = 64 << 20
 	maxWork   = 1 << 30
 
 	hashSize  = 20
 	indexHead = 8 + 256*4
-	// indexEntry is what an index has of each object: hash, checksum, offset.
+	// indexEntry is the size of an index's entry for an object: hash, checksum, offset.
 	indexEntry = hashSize + 4 + 4
 	farOffset  = 1 << 31
 )
 
 var (
 	errPack  = errors.New("a pack of the repository is damaged")
-	errChain = errors.New("an object of the repository is made of more deltas than git makes")
+	errChain = errors.New("an object of the repository has more deltas than git makes")
 )
 
-// pack is a pack and its index, version 2. Nothing that they say of each other, of
-// sizes or of bases is believed: an object that is a delta of itself is a few bytes.
+// pack is a pack with its index, version 2. It trusts nothing that the two say about each other, about
+// sizes or about bases: an object that is a delta of itself takes only a few bytes.
 type pack struct {
 	index, data         io.ReaderAt
 	indexSize, dataSize int64
-	// upTo is how many objects have hashes that begin with a byte or a lesser one.
+	// upTo counts the objects with a first hash byte of at most the index.
 	upTo [256]uint32
-	// buffer and z are used for one object after the other.
+	// buffer and z are reused for each object.
 	buffer *bufio.Reader
 	z      io.ReadCloser
 }
 
-// newPack reads the head of an index.
+// newPack reads the header of an index.
 func newPack(index io.ReaderAt, indexSize int64, data io.ReaderAt, dataSize int64) (*pack, error) {
 	p := &pack{index: index, indexSize: indexSize, data: data, dataSize: dataSize, buffer: bufio.NewReader(nil)}
 	var head [indexHead]byte
@@ -65,7 +65,7 @@ func newPack(index io.ReaderAt, indexSize int64, data io.ReaderAt, dataSize int6
 
 func (p *pack) count() int { return int(p.upTo[255]) }
 
-// from is the number of the first object whose hash is not less than a prefix.
+// from returns the number of the first object with a hash not less than a prefix.
 func (p *pack) from(prefix []byte) (n int, err error) {
 	low := 0
 	if prefix[0] > 0 {
@@ -84,7 +84,7 @@ func (p *pack) hash(n int) (h plumbing.Hash, err error) {
 	return h, err
 }
 
-// find is where an object begins, and whether it is there.
+// find returns the offset of an object; ok is false if the pack lacks it.
 func (p *pack) find(h plumbing.Hash) (at int64, ok bool, err error) {
 	n, err := p.from(h[:])
 	if err != nil || n >= p.count() {
@@ -111,15 +111,15 @@ func (p *pack) find(h plumbing.Hash) (at int64, ok bool, err error) {
 	return int64(binary.BigEndian.Uint64(far[:])), true, err
 }
 
-// entry is an object as it lies in a pack: whole, or a delta.
+// entry is an object as stored in a pack: whole, or a delta.
 type entry struct {
 	kind plumbing.ObjectType
 	data []byte
-	// base is where the object begins that a delta is made from.
+	// base is the offset of a delta's base object.
 	base int64
 }
 
-// read reads what lies at an offset.
+// read reads the entry at an offset.
 func (p *pack) read(at int64) (e entry, err error) {
 	if at < 0 || at >= p.dataSize {
 		return e, errPack
@@ -157,7 +157,7 @@ func (p *pack) read(at int64) (e entry, err error) {
 		}
 		var ok bool
 		if e.base, ok, err = p.find(h); err != nil || !ok {
-			return e, errors.Join(errPack, err) // a pack has the bases of its deltas
+			return e, errors.Join(errPack, err) // a pack must contain the bases of its deltas
 		}
 	default:
 		return e, errPack
@@ -166,7 +166,7 @@ func (p *pack) read(at int64) (e entry, err error) {
 	return e, err
 }
 
-// inflate reads what has to have a size.
+// inflate decompresses exactly size bytes.
 func (p *pack) inflate(size int64) (_ []byte, err error) {
 	if p.z == nil {
 		p.z, err = zlib.NewReader(p.buffer)
@@ -183,7 +183,7 @@ func (p *pack) inflate(size int64) (_ []byte, err error) {
 	return data.Bytes(), nil
 }
 
-// apply makes an object of its base and a delta. spent is what was made before.
+// apply makes an object from its base and a delta. spent counts the bytes made so far.
 func apply(base, delta []byte, spent *int) ([]byte, error) {
 	of, n := binary.Uvarint(delta)
 	if n <= 0 || of != uint64(len(base)) {

@@ -17,21 +17,21 @@ import (
 
 const (
 	packDir = "objects/pack"
-	// maxPacks is the most packs of a repository: git itself makes one of 50.
+	// maxPacks is the largest number of packs of a repository; git itself combines 50 into one.
 	maxPacks = 256
-	// maxPrefixed is the most objects that the beginning of a hash is looked up among.
+	// maxPrefixed is the largest number of objects searched for an abbreviated hash.
 	maxPrefixed = 1000
 )
 
-var errPacks = errors.New("the repository has more than 256 packs (git gc makes one of them)")
+var errPacks = errors.New("the repository has more than 256 packs (git gc combines them)")
 
-// packs are the packs of a repository, for one call. go-git is shown none: it follows
-// deltas for as long as there is stack, and to any size.
+// packs are the packs of a repository, for one call. go-git sees none: it follows deltas until the stack
+// is exhausted, and to any size.
 type packs struct {
 	ctx    context.Context
 	all    []*pack
 	opened []*os.File
-	// made are objects that others may be deltas of, by where they begin.
+	// made holds objects that may be the base of others, by place.
 	made     map[place]entry
 	madeSize int
 }
@@ -41,7 +41,7 @@ type place struct {
 	at int64
 }
 
-// openPacks opens the packs of a .git directory. Close them.
+// openPacks opens the packs of a .git directory. Close them after use.
 func openPacks(ctx context.Context, dir *os.Root) (_ *packs, err error) {
 	ps := &packs{ctx: ctx, made: map[place]entry{}}
 	defer func() {
@@ -66,7 +66,7 @@ func openPacks(ctx context.Context, dir *os.Root) (_ *packs, err error) {
 		}
 		data, dataSize, err := ps.open(dir, name+".pack")
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // git removes packs meanwhile
+			continue // git removed the pack meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func (ps *packs) close() {
 	}
 }
 
-// find is where an object is; a place without a pack if it is in none.
+// find returns the place of an object; a place without a pack if it is in none.
 func (ps *packs) find(h plumbing.Hash) (place, error) {
 	for _, p := range ps.all {
 		if at, ok, err := p.find(h); err != nil || ok {
@@ -116,7 +116,7 @@ func (ps *packs) find(h plumbing.Hash) (place, error) {
 	return place{}, plumbing.ErrObjectNotFound
 }
 
-// get is an object; plumbing.ErrObjectNotFound if it is in no pack. Its content is not to be
+// get returns an object, or plumbing.ErrObjectNotFound if it is in no pack. Its content must not be
 // changed.
 func (ps *packs) get(h plumbing.Hash) (entry, error) {
 	at, err := ps.find(h)
@@ -126,7 +126,7 @@ func (ps *packs) get(h plumbing.Hash) (entry, error) {
 	return ps.make(at)
 }
 
-// make reads an object with the deltas that it is made of.
+// make reads an object and applies its deltas.
 func (ps *packs) make(at place) (e entry, err error) {
 	type step struct {
 		place
@@ -172,7 +172,7 @@ func (ps *packs) make(at place) (e entry, err error) {
 	return e, nil
 }
 
-// keep remembers an object that is not large.
+// keep remembers an object if it is small.
 func (ps *packs) keep(at place, e entry) {
 	if len(e.data) > maxCache/8 {
 		return

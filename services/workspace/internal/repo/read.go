@@ -11,32 +11,32 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Change is what became of a file.
+// Change is the state of a changed file.
 type Change struct {
 	Path     string `json:"path"`
-	Staged   string `json:"staged,omitzero" jsonschema:"what the next commit does with the file: added, modified, deleted; absent for nothing"`
-	Worktree string `json:"worktree,omitzero" jsonschema:"what is not staged: modified, deleted, untracked, unmerged, or added for git add -N; absent for nothing. A path that ends in a slash is a repository of its own"`
+	Staged   string `json:"staged,omitzero" jsonschema:"staged change: added, modified or deleted; absent if there is none"`
+	Worktree string `json:"worktree,omitzero" jsonschema:"unstaged change: modified, deleted, untracked, unmerged, or added (git add -N); absent if there is none. A path that ends in a slash is a separate repository"`
 }
 
 // Status is the state of a worktree.
 type Status struct {
 	Repository string   `json:"repository" jsonschema:"directory of the worktree"`
-	Branch     string   `json:"branch,omitzero" jsonschema:"absent when a commit is checked out and no branch"`
-	Head       string   `json:"head,omitzero" jsonschema:"the commit that is checked out; absent in a repository without one"`
+	Branch     string   `json:"branch,omitzero" jsonschema:"current branch; absent if a commit is checked out without a branch"`
+	Head       string   `json:"head,omitzero" jsonschema:"current commit; absent if the repository has no commits"`
 	Changes    []Change `json:"changes"`
-	Note       string   `json:"note,omitzero" jsonschema:"what is not shown"`
+	Note       string   `json:"note,omitzero" jsonschema:"says what is missing from this result"`
 }
 
-// ownRepository ends the path of a directory in the worktree that is a repository of
-// its own, or another worktree. Its files are not this one's.
+// ownRepository ends the path of a directory in the worktree that is a separate repository or another
+// worktree. Its files do not belong to this one.
 const ownRepository = "/"
 
-// in says whether a path is another one or below it.
+// in reports whether p is dir or below it.
 func in(dir, p string) bool {
 	return dir == "." || p == dir || p == dir+ownRepository || strings.HasPrefix(p, dir+"/")
 }
 
-// head is the branch and the commit that are checked out; both may be missing.
+// head returns the current branch and commit; both may be missing.
 func (r *Repo) head() (branch, commit string, err error) {
 	ref, err := r.git.Reference(plumbing.HEAD, false)
 	if err != nil {
@@ -56,21 +56,21 @@ func (r *Repo) head() (branch, commit string, err error) {
 	return branch, at.Hash().String(), nil
 }
 
-// maxRevision is the most bytes of a revision.
+// maxRevision is the longest revision, in bytes.
 const maxRevision = 255
 
-// commit finds a commit: a branch, a tag, a hash, HEAD, and ~ and ^ behind one.
+// commit finds a commit by a branch, a tag, a hash or HEAD, each with ~ and ^ after it.
 func (r *Repo) commit(revision string) (*object.Commit, error) {
 	if revision == "" {
 		revision = "HEAD"
 	}
 	if len(revision) > maxRevision || strings.ContainsAny(revision, " \t\n:@{}[]*?\\") || strings.Contains(revision, "..") {
-		return nil, refuse("a revision is a branch, a tag, a commit's hash or HEAD, with ~ and ^ behind it where wanted")
+		return nil, refuse("the revision is not valid; give a branch, a tag, a commit's hash or HEAD, with ~ or ^ after it if needed")
 	}
 	hash, err := r.git.ResolveRevision(plumbing.Revision(revision))
 	if err != nil {
 		if errors.Is(err, plumbing.ErrReferenceNotFound) || errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, object.ErrParentNotFound) || errors.Is(err, io.EOF) {
-			return nil, refuse("there is no revision %q in this repository", revision)
+			return nil, refuse("this repository has no revision %q; git_branches and git_log show what there is", revision)
 		}
 		return nil, explain(err)
 	}
@@ -84,8 +84,8 @@ type Commit struct {
 	Parents []string  `json:"parents,omitempty"`
 	Author  string    `json:"author"`
 	Email   string    `json:"email,omitzero"`
-	Time    time.Time `json:"time" jsonschema:"when it was committed"`
-	Message string    `json:"message" jsonschema:"at most 8 KiB of it"`
+	Time    time.Time `json:"time" jsonschema:"time of the commit"`
+	Message string    `json:"message" jsonschema:"message, up to 8 KiB"`
 }
 
 const maxMessage = 8 << 10
@@ -95,7 +95,7 @@ func describe(c *object.Commit) Commit {
 	for _, p := range c.ParentHashes {
 		d.Parents = append(d.Parents, p.String())
 	}
-	if y := d.Time.Year(); y < 0 || y > 9999 { // which JSON cannot say
+	if y := d.Time.Year(); y < 0 || y > 9999 { // JSON has no such year
 		d.Time = time.Time{}
 	}
 	return d
@@ -103,7 +103,7 @@ func describe(c *object.Commit) Commit {
 
 func line(s string) string { return utf8Of(s, 200) }
 
-// utf8Of is a text of a repository, which may hold any bytes, cut.
+// utf8Of makes valid UTF-8 of a repository's text, which may hold any bytes, and cuts it.
 func utf8Of(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD")
 }
@@ -113,10 +113,10 @@ type Branch struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind" jsonschema:"branch, remote or tag"`
 	Commit  string `json:"commit"`
-	Current bool   `json:"current,omitzero" jsonschema:"it is checked out in this worktree"`
+	Current bool   `json:"current,omitzero" jsonschema:"set if it is checked out in this worktree"`
 }
 
-// Branches lists branches, those of remotes and tags, at most limit.
+// Branches lists branches, remote branches and tags, at most limit.
 func (r *Repo) Branches(limit int) (all []Branch, more bool, err error) {
 	current, _, err := r.head()
 	if err != nil {

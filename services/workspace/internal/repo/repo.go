@@ -1,8 +1,8 @@
-// Package repo works on git repositories in a root: in this process, and through an os.Root
-// alone. No other program runs, so nothing in a repository, in its configuration, hooks, filters
-// or attributes, makes one run. go-git reads references and the index, and writes; packs,
-// histories, the state of the worktree and checkouts are read and made here, in time and memory
-// that are bounded. Start at Open; history.go and status.go have the two ideas that make it fast.
+// Package repo works on git repositories in a root, in this process and only through an os.Root. No other
+// program runs, so a repository's configuration, hooks, filters or attributes cannot make one run. go-git
+// reads references and the index, and writes. This package itself reads packs, histories and the state of
+// the worktree, and does checkouts, in bounded time and memory. Start at Open; history.go and status.go
+// have the two ideas that make it fast.
 package repo
 
 import (
@@ -28,14 +28,14 @@ import (
 )
 
 const (
-	// maxObject is the most bytes of an object: a file, a directory, a commit.
+	// maxObject is the largest object (file, directory or commit), in bytes.
 	maxObject = 32 << 20
-	// maxCache is how much of a repository is kept in memory during one call.
+	// maxCache is how many bytes of a repository are kept in memory during one call.
 	maxCache = 32 << 20
-	// maxTrees is the most bytes of directories of a commit, and what it is compared
-	// with: some 500,000 files.
+	// maxTrees is the total size of the directories of a commit and of the one it is
+	// compared with, in bytes: some 500,000 files.
 	maxTrees = 32 << 20
-	// treeCost is what a tree costs besides its bytes.
+	// treeCost is added to the bytes of each tree.
 	treeCost = 256
 )
 
@@ -52,21 +52,21 @@ type Repo struct {
 	tree *git.Worktree
 	// top is the directory of the worktree.
 	top root.Place
-	// private is the .git directory of this worktree, common that of all; the same
-	// where there is one worktree.
+	// private is the .git directory of this worktree, common that of all worktrees; the same
+	// if there is only one.
 	private, common *os.Root
-	// commonAt is where common is in the root.
+	// commonAt is the path of common in the root.
 	commonAt string
 	opened   []*os.Root
 	packs    *packs
 	store    *bounded
-	// staged is the index as it was read, nil before.
+	// staged is the index once it was read, nil before.
 	staged *staged
 }
 
-// Open opens the repository that a place is in, looking for .git there and in the
-// directories above, up to what is open to the caller. rel is the place seen from
-// the worktree's top, "." for itself. Close it.
+// Open opens the repository that contains a place: it looks for .git there and in the directories above,
+// up to the top that the caller may use. rel is the place relative to the worktree's top, "." for the top
+// itself. Close the repository after use.
 func Open(ctx context.Context, p root.Place) (r *Repo, rel string, err error) {
 	top := p
 	for {
@@ -77,7 +77,7 @@ func Open(ctx context.Context, p root.Place) (r *Repo, rel string, err error) {
 			return r, rel, explain(err)
 		}
 		if top.Path == "." {
-			return nil, "", refuse("%s is in no git repository that is open to you", p)
+			return nil, "", refuse("%s is not in a git repository that you may use", p)
 		}
 		top.Path = path.Dir(top.Path)
 	}
@@ -98,7 +98,7 @@ func open(ctx context.Context, top root.Place, dotGit fs.FileInfo) (_ *Repo, err
 			return nil, err
 		}
 	default:
-		return nil, refuse("the .git of %s is no directory and no file, so the repository is not opened", top)
+		return nil, refuse("the .git of %s is neither a directory nor a file, so the repository cannot be opened", top)
 	}
 	if r.private, err = r.dir(at); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func open(ctx context.Context, top root.Place, dotGit fs.FileInfo) (_ *Repo, err
 	return r, r.open(ctx)
 }
 
-// open opens the repository, its directories being known.
+// open opens the repository after its directories are known.
 func (r *Repo) open(ctx context.Context) (err error) {
 	var files billy.Filesystem = &confined{ctx: ctx, dir: r.private}
 	if r.common != r.private {
@@ -134,14 +134,13 @@ func (r *Repo) open(ctx context.Context) (err error) {
 	return err
 }
 
-// bounded is a store that gives nothing that would fill the memory, and nothing any
-// more when time is over.
+// bounded is a store that returns nothing that would fill the memory, and nothing after its time is over.
 type bounded struct {
 	*filesystem.Storage
 	ctx   context.Context
 	packs *packs
-	// trees are the bytes of trees that were given since the last commit was. A tree
-	// that has itself some times on each level is a few objects, and files without end.
+	// trees counts the bytes of trees returned since the last commit. A tree that contains itself several
+	// times on each level takes only a few objects, but has endless files.
 	trees int64
 }
 
@@ -163,7 +162,7 @@ func (b *bounded) EncodedObject(t plumbing.ObjectType, h plumbing.Hash) (plumbin
 	return o, b.admit(t, o.Type(), o.Size())
 }
 
-// raw is the content of an object, which is not to be changed.
+// raw returns the content of an object; it must not be changed.
 func (b *bounded) raw(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	e, err := b.packed(h)
 	if err == nil {
@@ -184,7 +183,7 @@ func (b *bounded) raw(t plumbing.ObjectType, h plumbing.Hash) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxObject))
 }
 
-// packed is an object of a pack; plumbing.ErrObjectNotFound if it is in none.
+// packed returns an object of a pack, or plumbing.ErrObjectNotFound if it is in none.
 func (b *bounded) packed(h plumbing.Hash) (entry, error) {
 	if err := b.ctx.Err(); err != nil {
 		return entry{}, err
@@ -192,7 +191,7 @@ func (b *bounded) packed(h plumbing.Hash) (entry, error) {
 	return b.packs.get(h)
 }
 
-// admit says whether an object that was found is what was asked for, and within the bounds.
+// admit returns an error if the found object is not the requested one, or not within the bounds.
 func (b *bounded) admit(wanted, found plumbing.ObjectType, size int64) error {
 	if wanted != plumbing.AnyObject && found != wanted {
 		return plumbing.ErrObjectNotFound
@@ -235,7 +234,7 @@ func (b *bounded) HashesWithPrefix(prefix []byte) ([]plumbing.Hash, error) {
 	return b.packs.beginning(prefix, loose)
 }
 
-// dir opens a directory of the root; a link that leads out of it is refused.
+// dir opens a directory of the root, and refuses a link that leads out of it.
 func (r *Repo) dir(at string) (*os.Root, error) {
 	d, err := r.top.FS.OpenRoot(at)
 	if err == nil {
@@ -244,8 +243,8 @@ func (r *Repo) dir(at string) (*os.Root, error) {
 	return d, err
 }
 
-// pointer reads a file that says where a directory of git is, and gives it as a path
-// in the root. from is what a relative one is relative to.
+// pointer reads a file that contains the path of a git directory, and returns it as a path in the root.
+// from is the base of a relative path.
 func (r *Repo) pointer(at, prefix, from string) (string, error) {
 	text, err := small(r.top.FS, at)
 	if err != nil {
@@ -253,7 +252,7 @@ func (r *Repo) pointer(at, prefix, from string) (string, error) {
 	}
 	to, ok := strings.CutPrefix(text, prefix)
 	if !ok || to == "" || strings.ContainsAny(to, "\n\x00") {
-		return "", refuse("the .git of %s does not say where the repository is", r.top)
+		return "", refuse("the .git of %s does not contain the path of the repository", r.top)
 	}
 	if path.IsAbs(to) {
 		if to, ok = r.top.Inside(to); !ok {
@@ -268,7 +267,7 @@ func (r *Repo) pointer(at, prefix, from string) (string, error) {
 	return to, nil
 }
 
-// small is the text of a small file of git, without the end of its last line.
+// small returns the text of a small git file, without the last line end.
 func small(dir *os.Root, p string) (string, error) {
 	info, err := dir.Stat(p)
 	if err != nil {
@@ -296,23 +295,23 @@ func (r *Repo) Close() {
 	}
 }
 
-// Place is a path of the worktree as a place in the root.
+// Place returns a path of the worktree as a place in the root.
 func (r *Repo) Place(p string) root.Place { return r.top.In(p) }
 
-// Top is the directory of the worktree.
+// Top returns the directory of the worktree.
 func (r *Repo) Top() root.Place { return r.top }
 
 func unique() string { return strings.ToLower(rand.Text()[:16]) }
 
-// errSaid marks what is said to the caller already.
+// errSaid marks an error that is already for the caller.
 var errSaid = errors.New("said")
 
-// refuse is an error for the caller.
+// refuse returns an error for the caller.
 func refuse(format string, args ...any) error {
 	return errors.Join(service.Errorf(format, args...), errSaid)
 }
 
-// explain says to the caller what go-git met.
+// explain turns an error of go-git into one for the caller.
 func explain(err error) error {
 	var words string
 	var system *fs.PathError
@@ -320,20 +319,20 @@ func explain(err error) error {
 	case err == nil, errors.Is(err, errSaid), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, errOutside), strings.Contains(err.Error(), "path escapes from parent"):
-		words = "the repository has parts outside of what is open to you, by its .git file, a worktree or a symbolic link, so it is not opened"
+		words = "the repository has parts that you may not use, through its .git file, a worktree or a symbolic link, so it cannot be opened"
 	case errors.Is(err, errLarge), errors.Is(err, errTrees), errors.Is(err, errTree), errors.Is(err, errPaths), errors.Is(err, errNoFile), errors.Is(err, errPack), errors.Is(err, errPacks), errors.Is(err, errChain):
-		words = err.Error() + ", and is not read"
+		words = err.Error() + ", so it cannot be read"
 	case errors.Is(err, plumbing.ErrObjectNotFound):
-		words = "an object of the repository is not there: it may lie in another repository (objects/info/alternates), which is not read, or on a server"
+		words = "an object of the repository is missing: it may be on a server, or in another repository (objects/info/alternates), which is not read"
 	case errors.Is(err, plumbing.ErrReferenceNotFound):
-		words = "there is no such branch, tag or commit; a new repository has none"
+		words = "the repository has no such branch, tag or commit; a new one has none at all"
 	case errors.Is(err, fs.ErrPermission):
-		words = "the repository has something that is not read or written here: a name that stands for .git, a link on the way, a pipe, or what the file system forbids"
+		words = "the repository has an entry that cannot be read or written here: a name that means .git, a link on the way, a pipe, or one without permission"
 	case errors.As(err, &system):
-		return err // the log's
+		return err // for the log
 	default:
-		// go-git knows paths in the repository alone.
-		words = "the repository is damaged, or uses what is not supported here: " + line(err.Error())
+		// go-git knows only paths inside the repository.
+		words = "the repository is damaged, or uses an unsupported feature: " + line(err.Error())
 	}
 	return errors.Join(refuse("%s", words), err)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Add stages files, and what is in directories, as they are now; also that they are
-// gone. Files with a filter are refused: it would have to run.
+// Add stages files and the contents of directories as they are now; missing files are staged as deleted.
+// It refuses a file with a filter: the filter would have to run.
 func (r *Repo) Add(paths []string) error {
 	changed, err := r.changes(paths...)
 	if err != nil {
@@ -41,10 +41,10 @@ func (r *Repo) Add(paths []string) error {
 	}
 	for _, p := range paths {
 		if slices.ContainsFunc(changed, func(c Change) bool { return c.Path == p+ownRepository }) {
-			return refuse("%s is a repository of its own: nothing was staged", r.Place(p))
+			return refuse("%s is a separate repository; nothing was staged", r.Place(p))
 		}
 		if _, err := r.top.FS.Lstat(path.Join(r.top.Path, p)); err != nil && !met[p] {
-			return refuse("%s is not there, and was not tracked: nothing was staged", r.Place(p))
+			return refuse("%s does not exist and is not tracked; nothing was staged", r.Place(p))
 		}
 	}
 	if err := r.unfiltered(add); err != nil {
@@ -56,7 +56,7 @@ func (r *Repo) Add(paths []string) error {
 	}
 	for _, c := range add {
 		if root.Guarded(c.Path) == ".git" {
-			return refuse("the index has %s, which stands for .git and is not staged here: nothing was staged", r.Place(c.Path))
+			return refuse("the index has %s, a name that means .git; nothing was staged", r.Place(c.Path))
 		}
 		if err := r.stage(s, c.Path); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (r *Repo) Add(paths []string) error {
 	return r.save(s)
 }
 
-// stage puts a file as it is now into the index, and its content among the objects.
+// stage adds a file as it is now to the index, and its content to the objects.
 func (r *Repo) stage(s *staged, p string) error {
 	at := r.Place(p)
 	dir, name, err := root.Parent(at.FS, at.Path, false)
@@ -88,12 +88,12 @@ func (r *Repo) stage(s *staged, p string) error {
 	mode, ok := modeOf(info)
 	switch {
 	case info.IsDir():
-		delete(s.paths, p) // the files in it are staged for themselves
+		delete(s.paths, p) // the files in it are staged one by one
 		return nil
 	case !ok:
 		return errNoFile
 	case info.Size() > maxObject:
-		return refuse("%s has %d bytes, more than the %d MiB of a file that are staged here: nothing was staged; a person stages it", at, info.Size(), maxObject>>20)
+		return refuse("%s has %d bytes; only files of up to %d MiB can be staged here; nothing was staged; ask a person to stage it", at, info.Size(), maxObject>>20)
 	}
 	data, err := contentOf(dir, name, mode)
 	if err != nil {
@@ -138,7 +138,7 @@ func contentOf(dir *os.Root, name string, mode filemode.FileMode) ([]byte, error
 	return data, err
 }
 
-// unfiltered refuses files that have a filter by the attributes on the way to them.
+// unfiltered refuses files with a filter in the attributes on the way to them.
 func (r *Repo) unfiltered(all []Change) error {
 	own, err := r.attributes(root.Place{Root: r.top.Root, FS: r.common, Path: "info/attributes"}, ".")
 	if err != nil {
@@ -166,13 +166,13 @@ func (r *Repo) unfiltered(all []Change) error {
 		}
 		found, ok := gitattributes.NewMatcher(append(slices.Clip(stack), own...)).Match(strings.Split(c.Path, "/"), []string{"filter"})
 		if ok && found["filter"] != nil && found["filter"].IsValueSet() {
-			return refuse("%s has the filter %s, a program that is not run here: nothing was staged; a person stages it", r.Place(c.Path), line(found["filter"].Value()))
+			return refuse("%s has the filter %s, a program that does not run here; nothing was staged; ask a person to stage it", r.Place(c.Path), line(found["filter"].Value()))
 		}
 	}
 	return nil
 }
 
-// attributes reads a file of attributes for what is in a directory; none if it is not there.
+// attributes reads an attributes file for the contents of a directory; none if it does not exist.
 func (r *Repo) attributes(p root.Place, dir string) ([]gitattributes.MatchAttribute, error) {
 	c, err := file.Read(p)
 	if errors.Is(err, fs.ErrNotExist) {

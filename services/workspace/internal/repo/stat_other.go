@@ -8,10 +8,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// unchanged says whether a file has the time of its entry.
+// unchanged reports whether a file has the time of its entry.
 func unchanged(info fs.FileInfo, e *index.Entry) bool { return info.ModTime().Equal(e.ModifiedAt) }
 
-// stat puts what the system says of a file into its entry.
+// stat stores the system's facts about a file in its entry.
 func stat(info fs.FileInfo, e *index.Entry) {
 	e.ModifiedAt, e.Size = info.ModTime(), uint32(info.Size())
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Words for what became of a file.
+// States of a changed file.
 const (
 	added     = "added"
 	modified  = "modified"
@@ -32,8 +32,8 @@ const (
 	unmerged  = "unmerged"
 )
 
-// scope is what a comparison looks at: paths with all that is below them, and the directories
-// that lead there.
+// scope is the part of the tree to compare: paths with everything below them, and the directories that
+// lead there.
 type scope struct{ in, way map[string]bool }
 
 func scopeOf(paths ...string) scope {
@@ -64,7 +64,7 @@ func (s scope) reaches(p string) bool { return s.way[p] || s.has(p) }
 type staged struct {
 	*index.Index
 	paths map[string]*index.Entry
-	// dirs are the directories with something in them; open the paths that a merge left open.
+	// dirs holds the directories with entries; open the unmerged paths.
 	dirs, open map[string]bool
 }
 
@@ -94,7 +94,7 @@ func (r *Repo) index() (*staged, error) {
 	return s, nil
 }
 
-// content is the entry of a path; nil if there is none, or it says only that one is wanted.
+// content returns the entry of a path; nil if there is none, or only an intent to add.
 func (s *staged) content(p string) *index.Entry {
 	if e := s.paths[p]; e != nil && !e.IntentToAdd {
 		return e
@@ -102,8 +102,8 @@ func (s *staged) content(p string) *index.Entry {
 	return nil
 }
 
-// save writes the index from its paths. One with an open merge is refused: of each path, paths has
-// one side alone.
+// save writes the index from its paths. It refuses an index with an open merge, because paths holds only
+// one side of each path.
 func (r *Repo) save(s *staged) error {
 	if err := r.smudge(s); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (r *Repo) save(s *staged) error {
 	s.Entries = s.Entries[:0]
 	for _, e := range s.paths {
 		if e.Stage != 0 {
-			return refuse("%s is not merged: nothing was staged; stage all such files in one call, or a person ends the merge", r.Place(e.Name))
+			return refuse("%s is not merged; nothing was staged; stage all such files in one call, or ask a person to end the merge", r.Place(e.Name))
 		}
 		s.Entries = append(s.Entries, e)
 	}
@@ -119,9 +119,9 @@ func (r *Repo) save(s *staged) error {
 	return r.git.Storer.SetIndex(s.Index)
 }
 
-// smudge gives files no size that have changed in the moment in which the index was written: they
-// have the times of their entries, and the index that is written now is younger. Git does the same,
-// and like same reads what has no size.
+// smudge sets the size of some entries to zero: of files that changed in the moment in which the index was
+// last written. Such a file has the times of its entry, and the new index is younger, so a change would
+// not be noticed. Git does the same; like git, same reads a file without a size.
 func (r *Repo) smudge(s *staged) error {
 	c := comparison{staged: s, ctx: r.store.ctx}
 	for _, e := range s.Entries {
@@ -131,7 +131,7 @@ func (r *Repo) smudge(s *staged) error {
 		at := r.Place(e.Name)
 		info, err := at.FS.Lstat(at.Path)
 		if err != nil || !unchanged(info, e) {
-			continue // its times tell
+			continue // its times show the change
 		}
 		same, err := c.same(at, info, e)
 		if err != nil {
@@ -144,7 +144,7 @@ func (r *Repo) smudge(s *staged) error {
 	return nil
 }
 
-// comparison finds what differs between a commit, the index and the files.
+// comparison finds the differences between a commit, the index and the files.
 type comparison struct {
 	*staged
 	ctx    context.Context
@@ -155,9 +155,9 @@ type comparison struct {
 	length int
 }
 
-// changes are the files below some paths that differ from the index, or whose entry there
-// differs from the commit, in the order of their paths, seen from the top. The work is in proportion to
-// the directories and files, whose content is read where the index does not show that it is unchanged.
+// changes returns the files below some paths that differ from the index, or whose index entry differs from
+// the commit, ordered by path relative to the top. The work is in proportion to the directories and files;
+// content is read only if the index does not show that it is unchanged.
 func (r *Repo) changes(below ...string) ([]Change, error) {
 	all, err := r.compare(scopeOf(below...))
 	return all, explain(err)
@@ -257,7 +257,7 @@ func (c *comparison) commit(tree plumbing.Hash, dir string, depth int) error {
 	return nil
 }
 
-// plain is a mode without the right of a group to write, which old commits have.
+// plain removes a group's write permission, which old commits have, from a mode.
 func plain(m filemode.FileMode) filemode.FileMode {
 	if m == filemode.Deprecated {
 		return filemode.Regular
@@ -265,7 +265,7 @@ func plain(m filemode.FileMode) filemode.FileMode {
 	return m
 }
 
-// nextEntry is the first entry in the bytes of a tree, and the bytes after it.
+// nextEntry returns the first entry in the bytes of a tree, and the bytes after it.
 func nextEntry(data []byte) (name string, n node, rest []byte, err error) {
 	mode, rest, ok := bytes.Cut(data, []byte(" "))
 	end := bytes.IndexByte(rest, 0)
@@ -292,14 +292,14 @@ func (c *comparison) files(r *Repo, in scope) error {
 	return c.dir(dir, ".", ignored, false, 0)
 }
 
-// dir compares what is in an open directory. Of a directory that is ignored, or a repository
-// of its own, only what is tracked counts.
+// dir compares the entries of an open directory. In an ignored directory or a separate repository only
+// tracked files count.
 func (c *comparison) dir(dir *file.Dir, at string, ignored file.Ignore, trackedOnly bool, depth int) error {
 	switch {
 	case dir.Cut:
-		return refuse("%s has more entries than are looked at", dir.Place)
+		return refuse("%s has too many entries to compare; give a path", dir.Place)
 	case depth >= maxIndexDepth:
-		return refuse("%s is more than %d directories deep, which is not looked at: ask with a path", dir.Place, maxIndexDepth)
+		return refuse("%s is more than %d directories deep, too deep to compare; give a path", dir.Place, maxIndexDepth)
 	}
 	if !trackedOnly {
 		ignored = ignored.With(dir.Place, at)
@@ -335,7 +335,7 @@ func (c *comparison) dir(dir *file.Dir, at string, ignored file.Ignore, trackedO
 	return nil
 }
 
-// inner goes into a directory.
+// inner enters a directory.
 func (c *comparison) inner(at root.Place, p string, ignored file.Ignore, trackedOnly bool, depth int) error {
 	dir, err := file.Open(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -379,8 +379,8 @@ func (c *comparison) file(at root.Place, e *index.Entry) error {
 	return err
 }
 
-// same says whether a file is as it was staged. Like git it does not read a file that has the size and
-// the times of the index, which is younger; nor one of another size.
+// same reports whether a file is as it was staged. Like git, it does not read a file that has the size and
+// times of its entry and is older than the index, or a file of another size.
 func (c *comparison) same(at root.Place, info fs.FileInfo, e *index.Entry) (bool, error) {
 	mode, ok := modeOf(info)
 	switch {
@@ -395,7 +395,7 @@ func (c *comparison) same(at root.Place, info fs.FileInfo, e *index.Entry) (bool
 	return hash == e.Hash, err
 }
 
-// modeOf is how git keeps a file; false for what it does not.
+// modeOf returns git's mode of a file; false if git does not store it.
 func modeOf(info fs.FileInfo) (filemode.FileMode, bool) {
 	switch m := info.Mode(); {
 	case m&fs.ModeSymlink != 0:
@@ -408,7 +408,7 @@ func modeOf(info fs.FileInfo) (filemode.FileMode, bool) {
 	return 0, false
 }
 
-// hashOf is the hash that a file has as an object.
+// hashOf returns the hash that a file has as an object.
 func hashOf(ctx context.Context, at root.Place, mode filemode.FileMode, size int64) (plumbing.Hash, error) {
 	if mode == filemode.Symlink {
 		to, err := at.FS.Readlink(at.Path)
@@ -424,12 +424,12 @@ func hashOf(ctx context.Context, at root.Place, mode filemode.FileMode, size int
 	}
 	h := plumbing.NewHasher(plumbing.BlobObject, size)
 	if n, err := io.Copy(h, &openFile{f, at.Path, ctx}); err != nil || n != size {
-		return plumbing.ZeroHash, err // it grows meanwhile: it is no longer what was staged
+		return plumbing.ZeroHash, err // it is growing: it differs from the staged file
 	}
 	return h.Sum(), nil
 }
 
-// Status is that of the files below a path of the worktree, at most limit of them.
+// Status returns at most limit changed files below a path of the worktree.
 func (r *Repo) Status(below string, limit int) (s Status, err error) {
 	s = Status{Repository: r.top.String(), Changes: []Change{}}
 	if s.Branch, s.Head, err = r.head(); err != nil {
@@ -440,7 +440,7 @@ func (r *Repo) Status(below string, limit int) (s Status, err error) {
 		return s, err
 	}
 	if len(changed) > limit {
-		changed, s.Note = changed[:limit], fmt.Sprintf("there are %d more changes: ask with a path, or a higher limit", len(changed)-limit)
+		changed, s.Note = changed[:limit], fmt.Sprintf("there are %d more changes; give a path or a higher limit", len(changed)-limit)
 	}
 	for _, c := range changed {
 		slash := c.Path[len(strings.TrimSuffix(c.Path, ownRepository)):]

@@ -15,20 +15,20 @@ import (
 	"github.com/busbar-mcp/busbar/services/workspace/internal/root"
 )
 
-// Tree is a worktree besides the first.
+// Tree is a worktree other than the first.
 type Tree struct {
-	Path   string `json:"path,omitzero" jsonschema:"its directory; absent where that is not open to you"`
+	Path   string `json:"path,omitzero" jsonschema:"directory of the worktree; absent if you may not use it"`
 	Branch string `json:"branch,omitzero"`
 	Commit string `json:"commit,omitzero"`
 }
 
 const (
 	worktrees = "worktrees"
-	// maxWorktrees is the most worktrees of a repository that are looked at.
+	// maxWorktrees is how many worktrees of a repository are read.
 	maxWorktrees = 100
 )
 
-// Trees lists the worktrees of the repository besides its first.
+// Trees lists the worktrees of the repository except its first.
 func (r *Repo) Trees() ([]Tree, error) {
 	all := []Tree{}
 	err := r.eachTree(func(_ string, at string, head string) error {
@@ -47,8 +47,8 @@ func (r *Repo) Trees() ([]Tree, error) {
 	return all, err
 }
 
-// eachTree visits what git keeps of each worktree: the name, where it is in the root,
-// empty for outside, and its HEAD.
+// eachTree visits git's record of each worktree: its name, its path in the root (empty if outside), and
+// its HEAD.
 func (r *Repo) eachTree(visit func(name, at, head string) error) error {
 	entries, err := file.ReadDir(r.common, worktrees)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +77,8 @@ func (r *Repo) eachTree(visit func(name, at, head string) error) error {
 	return nil
 }
 
-// kept is what a small file that git keeps of its worktrees holds; empty for none.
+// kept returns the content of a small file in which git keeps facts about worktrees; empty if it does not
+// exist.
 func (r *Repo) kept(p string) string {
 	text, err := small(r.common, p)
 	if err != nil {
@@ -86,9 +87,9 @@ func (r *Repo) kept(p string) string {
 	return strings.TrimSpace(text)
 }
 
-// free checks that no other worktree has a branch checked out.
+// free returns an error if another worktree has a branch checked out.
 func (r *Repo) free(ref plumbing.ReferenceName) error {
-	taken := refuse("branch %s is checked out in another worktree of the repository: nothing was changed", ref.Short())
+	taken := refuse("branch %s is checked out in another worktree of the repository; nothing was changed", ref.Short())
 	linked := r.private != r.common
 	if linked && r.kept("HEAD") == "ref: "+ref.String() {
 		return taken
@@ -101,8 +102,8 @@ func (r *Repo) free(ref plumbing.ReferenceName) error {
 	})
 }
 
-// AddTree makes a worktree in a directory that is not there yet, with a branch; a new
-// one with create, at the commit that is checked out here.
+// AddTree creates a worktree in a new directory, with a branch; with create, the branch is new, at the
+// current commit.
 func (r *Repo) AddTree(ctx context.Context, to root.Place, branch string, create bool) (err error) {
 	ref, err := branchName(branch)
 	if err != nil {
@@ -112,16 +113,16 @@ func (r *Repo) AddTree(ctx context.Context, to root.Place, branch string, create
 		return refuse("%s is not in the root of the repository", to)
 	}
 	if root.Guarded(to.Full()) != "" || root.Repository(to) != "" || to.Path == "." {
-		return refuse("%s is no place for a worktree", to)
+		return refuse("%s cannot become a worktree; give a path inside the root", to)
 	}
 	if _, err := to.FS.Lstat(to.Path); !errors.Is(err, fs.ErrNotExist) {
-		return refuse("%s exists already: nothing was changed", to)
+		return refuse("%s already exists; nothing was changed", to)
 	}
 	switch {
 	case create == r.has(ref) && create:
-		return refuse("there is a branch %q already", branch)
+		return refuse("branch %q already exists", branch)
 	case create == r.has(ref):
-		return refuse("there is no branch %q: create makes it", branch)
+		return refuse("there is no branch %q; set create to create it", branch)
 	case !create:
 		if err := r.free(ref); err != nil {
 			return err
@@ -171,7 +172,7 @@ func (r *Repo) AddTree(ctx context.Context, to root.Place, branch string, create
 	return made.fill(commit)
 }
 
-// put writes a new file, with the directories on the way.
+// put writes a new file and the directories on the way.
 func put(dir *os.Root, p, text string) error {
 	in, name, err := root.Parent(dir, p, true)
 	if err != nil {
@@ -186,8 +187,8 @@ func put(dir *os.Root, p, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// RemoveTree removes a worktree of the repository in which nothing is lost with it:
-// all is committed, and no file is untracked.
+// RemoveTree removes a worktree of the repository if nothing is lost: everything is committed, and no file
+// is untracked.
 func (r *Repo) RemoveTree(ctx context.Context, at root.Place) error {
 	var name string
 	err := r.eachTree(func(n, path, _ string) error {
@@ -200,7 +201,7 @@ func (r *Repo) RemoveTree(ctx context.Context, at root.Place) error {
 		return err
 	}
 	if name == "" {
-		return refuse("%s is no worktree of this repository besides its first", at)
+		return refuse("%s is not a worktree of this repository, or is its first one, which cannot be removed", at)
 	}
 	there, rel, err := Open(ctx, at)
 	if err != nil {
@@ -212,9 +213,9 @@ func (r *Repo) RemoveTree(ctx context.Context, at root.Place) error {
 	case err != nil:
 		return err
 	case rel != "." || path.Base(there.private.Name()) != name:
-		return refuse("%s is no worktree of this repository any more", at)
+		return refuse("%s is no longer a worktree of this repository", at)
 	case len(changed) > 0:
-		return refuse("%s is not committed: nothing was removed", there.Place(changed[0].Path))
+		return refuse("%s is not committed; nothing was removed; commit or delete it first", there.Place(changed[0].Path))
 	}
 	dir, last, err := root.Parent(at.FS, at.Path, false)
 	if err != nil {

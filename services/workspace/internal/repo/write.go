@@ -16,8 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Change has f change the repository: one such change of the root at a time, and
-// none while another git has the index.
+// Change runs f, which changes the repository. Only one change of the root runs at a time, and none while
+// another git program holds the index.
 func (r *Repo) Change(ctx context.Context, f func() error) error {
 	unlock, err := r.top.Lock(ctx)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *Repo) Change(ctx context.Context, f func() error) error {
 	defer unlock()
 	lock, err := r.private.OpenFile("index.lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return refuse("another git is at work in this repository, or has died there: nothing was changed; when none runs, a person removes .git/index.lock")
+		return refuse("another git program is at work in this repository, or has crashed; nothing was changed; try again, or if none runs, ask a person to remove .git/index.lock")
 	}
 	if err != nil {
 		return explain(err)
@@ -35,31 +35,31 @@ func (r *Repo) Change(ctx context.Context, f func() error) error {
 	defer func() { _ = r.private.Remove("index.lock") }()
 	for _, state := range []string{"MERGE_HEAD", "rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
 		if _, err := r.private.Lstat(state); err == nil {
-			return refuse("a merge, rebase, cherry-pick or revert is under way in this repository: a person ends it first; nothing was changed")
+			return refuse("a merge, rebase, cherry-pick or revert is not finished in this repository; nothing was changed; ask a person to finish it")
 		}
 	}
 	return explain(f())
 }
 
-// maxCommitMessage is the most bytes of a message that is written.
+// maxCommitMessage is the longest message, in bytes.
 const maxCommitMessage = 64 << 10
 
-// Commit makes a commit of what is staged, with all of what is tracked and changed.
+// Commit commits the staged changes; with all, also the changes of tracked files.
 func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, error) {
 	message = strings.TrimSpace(message)
 	switch {
 	case message == "":
-		return Commit{}, refuse("a commit has a message")
+		return Commit{}, refuse("the message is empty; give one")
 	case len(message) > maxCommitMessage:
-		return Commit{}, refuse("the message is longer than %d KiB", maxCommitMessage>>10)
+		return Commit{}, refuse("the message is longer than %d KiB; shorten it", maxCommitMessage>>10)
 	case strings.ContainsRune(message, 0):
-		return Commit{}, refuse("the message has a NUL character")
+		return Commit{}, refuse("the message contains a NUL character; remove it")
 	case strings.ContainsAny(name+email, "<>\n\r\x00") || len(name)+len(email) > 500 || name == "":
-		return Commit{}, refuse("an author has a name and an address, without angle brackets and line breaks")
+		return Commit{}, refuse("the author is not valid; give a name and an address without angle brackets and line breaks")
 	}
 	if err := r.committed(func(e *index.Entry) string {
 		if e.Stage != 0 {
-			return "is not merged: git_add says that it is"
+			return "is not merged; merge it and call git_add"
 		}
 		return ""
 	}); err != nil {
@@ -76,7 +76,7 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 	}
 	if err := r.committed(func(e *index.Entry) string {
 		if e.IntentToAdd {
-			return "is only marked with git add -N: git_add stages its content"
+			return "is only marked with git add -N; call git_add to stage its content"
 		}
 		return ""
 	}); err != nil {
@@ -85,7 +85,7 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 	who := &object.Signature{Name: name, Email: email, When: time.Now()}
 	hash, err := r.tree.Commit(message+"\n", &git.CommitOptions{Author: who, Committer: who, AllowEmptyCommits: empty})
 	if errors.Is(err, git.ErrEmptyCommit) {
-		return Commit{}, refuse("nothing is staged: git_add stages files")
+		return Commit{}, refuse("nothing is staged; call git_add first")
 	}
 	if err != nil {
 		return Commit{}, err
@@ -97,8 +97,8 @@ func (r *Repo) Commit(message, name, email string, all, empty bool) (Commit, err
 	return describe(c), nil
 }
 
-// committed refuses a commit if something is wrong with an entry of the index: go-git would commit
-// it all the same.
+// committed refuses a commit if wrong finds a problem with an entry of the index: go-git would commit it
+// all the same.
 func (r *Repo) committed(wrong func(*index.Entry) string) error {
 	s, err := r.index()
 	if err != nil {
@@ -106,24 +106,23 @@ func (r *Repo) committed(wrong func(*index.Entry) string) error {
 	}
 	for _, p := range slices.Sorted(maps.Keys(s.paths)) {
 		if words := wrong(s.paths[p]); words != "" {
-			return refuse("%s %s: nothing was committed", r.Place(p), words)
+			return refuse("%s %s; nothing was committed", r.Place(p), words)
 		}
 	}
 	return nil
 }
 
-// branchName checks the name of a branch that is to be made.
+// branchName checks the name of a new branch.
 func branchName(name string) (plumbing.ReferenceName, error) {
 	ref := plumbing.NewBranchReferenceName(name)
 	if err := ref.Validate(); err != nil || len(name) > maxRevision || strings.HasPrefix(name, "-") || name == "HEAD" {
-		return "", refuse("%q is no name for a branch", line(name))
+		return "", refuse("%q is not a valid branch name", line(name))
 	}
 	return ref, nil
 }
 
-// Checkout checks out a branch, or with create a new one; or the commit of another
-// revision. What is not committed stays as it is: where it is in the way, nothing is
-// changed.
+// Checkout checks out a branch, or with create a new one, or the commit of another revision. It never
+// overwrites uncommitted changes: if they are in the way, nothing changes.
 func (r *Repo) Checkout(revision string, create bool) error {
 	branch := false
 	ref, err := branchName(revision)
@@ -133,7 +132,7 @@ func (r *Repo) Checkout(revision string, create bool) error {
 		return err
 	case create:
 		if _, err := r.git.Reference(ref, false); err == nil {
-			return refuse("there is a branch %q already", revision)
+			return refuse("branch %q already exists", revision)
 		}
 		if target, err = r.commit("HEAD"); err != nil {
 			return err
@@ -165,8 +164,7 @@ func (r *Repo) Checkout(revision string, create bool) error {
 	return r.git.Storer.SetReference(head)
 }
 
-// create makes a branch at the commit that is checked out, and puts HEAD there:
-// index and files stay as they are.
+// create creates a branch at the current commit and points HEAD to it. Index and files do not change.
 func (r *Repo) create(ref plumbing.ReferenceName, at *object.Commit) error {
 	if err := r.git.Storer.SetReference(plumbing.NewHashReference(ref, at.Hash)); err != nil {
 		return err

@@ -17,13 +17,13 @@ var (
 	goBuild   = regexp.MustCompile(`^# (\S+)(?: \[.*\])?$`)
 )
 
-// goResults gathers what go test says in either form.
+// goResults collects the output of go test in either format.
 type goResults struct {
 	Report
 	seen bool
-	// said is what a test has said so far, by package and name.
+	// said is the output of each test so far, by package and name.
 	said map[string]string
-	// failedIn are packages of which something was added.
+	// failedIn holds the packages with an added failure.
 	failedIn map[string]bool
 }
 
@@ -56,7 +56,7 @@ func (g *goResults) report() *Report {
 		return nil
 	}
 	g.Format = "go"
-	// A test fails with its subtests: those say why.
+	// A test fails if a subtest fails; only the subtest says why.
 	out := g.Report
 	out.Failures = slices.DeleteFunc(slices.Clone(g.Failures), func(f Failure) bool {
 		return f.File == "" && slices.ContainsFunc(g.Failures, func(sub Failure) bool { return strings.HasPrefix(sub.Name, f.Name+"/") })
@@ -78,7 +78,7 @@ func (g *goJSON) line(text string) {
 		return
 	}
 	g.seen = true
-	e.Package, e.ImportPath, e.Test = clip(e.Package, maxName), clip(e.ImportPath, maxName), clip(e.Test, maxName) // they are kept
+	e.Package, e.ImportPath, e.Test = clip(e.Package, maxName), clip(e.ImportPath, maxName), clip(e.Test, maxName) // they stay in memory
 	key := e.Package + "\x00" + e.Test
 	switch e.Action {
 	case "output":
@@ -107,13 +107,13 @@ func (g *goJSON) line(text string) {
 // goText reads go test, with and without -v.
 type goText struct {
 	goResults
-	// current is the test whose lines come now, with -v; last the one that failed, whose lines follow.
+	// current is the running test, with -v; last the failed test that the next lines describe.
 	current string
 	last    *Failure
 	build   string
-	// panics: all lines are of the last test, up to that of the package.
+	// panics: all lines up to the package's belong to the last test.
 	panics bool
-	// unnamed are failures whose package is not known yet.
+	// unnamed lists failures of a package that is not known yet.
 	unnamed []int
 }
 
@@ -183,7 +183,7 @@ func (g *goText) line(text string) {
 	}
 }
 
-// close adds the test that failed, now that all its lines were there.
+// close adds the failed test after its last line.
 func (g *goText) close() {
 	if f := g.last; f != nil {
 		g.last, g.panics = nil, false

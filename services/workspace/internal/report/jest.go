@@ -13,12 +13,12 @@ var (
 	jestPart  = regexp.MustCompile(`(\d+) (failed|passed|skipped|todo)`)
 )
 
-// jest reads what jest writes.
+// jest reads the output of jest.
 type jest struct {
 	out     Report
 	seen    bool
 	counted bool
-	// file is the one whose tests are told of; current the test.
+	// file is the current test file; current the test.
 	file    string
 	current *Failure
 	known   map[string]bool
@@ -66,7 +66,7 @@ func (j *jest) line(text string) {
 	j.current.Message = grow(j.current.Message, text)
 }
 
-// close adds a test, once: the summary of a long run tells of it again.
+// close adds a test once: the summary of a long run repeats it.
 func (j *jest) close() {
 	f := j.current
 	if j.current = nil; f == nil {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep elements may be in one another.
+// maxDepth is the largest nesting of elements.
 const maxDepth = 64
 
-// JUnit reads a file of JUnit's XML. Entities that a document defines are unknown to the
-// reader, so none grows; encodings besides UTF-8 are refused.
+// JUnit reads a JUnit XML file. The reader does not know entities that a document defines, so none can
+// grow. Encodings other than UTF-8 are refused.
 func JUnit(data []byte) (*Report, error) {
 	if len(data) > maxXML {
 		return nil, errors.New("the report is larger than 8 MiB")
@@ -28,12 +28,12 @@ func JUnit(data []byte) (*Report, error) {
 			break
 		}
 		if err != nil {
-			return nil, errors.New("the report is no JUnit XML: " + clip(Plain(err.Error()), 200))
+			return nil, errors.New("the report is not JUnit XML: " + clip(Plain(err.Error()), 200))
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
 			if depth++; depth > maxDepth {
-				return nil, errors.New("the report is nested too deep")
+				return nil, errors.New("the report is nested too deeply")
 			}
 			switch t.Name.Local {
 			case "testsuites", "testsuite":
@@ -79,7 +79,7 @@ func JUnit(data []byte) (*Report, error) {
 		}
 	}
 	if !suites {
-		return nil, errors.New("the report is no JUnit XML: it has no testsuite")
+		return nil, errors.New("the report is not JUnit XML: it has no testsuite")
 	}
 	return out, nil
 }
@@ -93,10 +93,10 @@ func attr(t xml.StartElement, name string) string {
 	return ""
 }
 
-// junitOutput reads JUnit's XML where a runner writes it as its output.
+// junitOutput reads JUnit XML that a runner writes to its output.
 type junitOutput struct {
 	xml []byte
-	// top is the element that is open, done that it is over.
+	// top is the open element; done is set after its end.
 	top  string
 	done bool
 }

@@ -14,14 +14,14 @@ var (
 	pytestBegin   = regexp.MustCompile(`^=+ test session starts =+$`)
 )
 
-// pytest reads what pytest writes.
+// pytest reads the output of pytest.
 type pytest struct {
 	found, seen bool
 	out         Report
-	// details are what the long part says of tests, by the name in its headers.
+	// details are the long descriptions of failed tests, by the name in their headers.
 	details map[string]*Failure
 	current *Failure
-	// counts are what the last line says.
+	// The counts come from the last line.
 	passed, failed, skipped int
 	counted                 bool
 }
@@ -82,8 +82,8 @@ func (p *pytest) line(text string) {
 	}
 }
 
-// detail is what was said of a test: a header names a/b.py::T::test[x] as T.test[x], and a
-// file that could not be read by its name.
+// detail returns the description of a test. A header names a/b.py::T::test[x] as T.test[x], and an
+// unreadable file by its name.
 func (p *pytest) detail(name string) *Failure {
 	_, inner, ok := strings.Cut(name, "::")
 	if !ok {

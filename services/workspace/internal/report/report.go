@@ -1,6 +1,6 @@
-// Package report finds out what failed in what a test runner writes: go test, with and without
-// -json, pytest, jest, and JUnit's XML. What it reads is anybody's: all is bounded, and what
-// is not understood is left alone.
+// Package report finds the failed tests in the output of a test runner: go test, with and without -json,
+// pytest, jest, and JUnit XML. It does not trust its input: everything is bounded, and lines that it does
+// not understand are ignored. Start at Reader.
 package report
 
 import (
@@ -11,54 +11,54 @@ import (
 	"strings"
 )
 
-// Report is what was found.
+// Report is the result of a test run.
 type Report struct {
-	// Format is whose words were understood: go, pytest, jest or junit.
-	Format   string    `json:"format" jsonschema:"whose output it is: go, pytest, jest or junit"`
-	Passed   int       `json:"passed" jsonschema:"tests that passed, as far as the output says it"`
+	// Format is the format of the output: go, pytest, jest or junit.
+	Format   string    `json:"format" jsonschema:"format of the output: go, pytest, jest or junit"`
+	Passed   int       `json:"passed" jsonschema:"passed tests, if the output says so"`
 	Failed   int       `json:"failed"`
 	Skipped  int       `json:"skipped,omitzero"`
-	Failures []Failure `json:"failures" jsonschema:"the first 100 that failed"`
+	Failures []Failure `json:"failures" jsonschema:"the first 100 failures"`
 }
 
-// Failure is a test that failed, or what could not be built.
+// Failure is a failed test, or a part that could not be built.
 type Failure struct {
 	Name    string `json:"name"`
 	File    string `json:"file,omitzero"`
 	Line    int    `json:"line,omitzero"`
-	Message string `json:"message,omitzero" jsonschema:"what it said, up to 1 KiB"`
+	Message string `json:"message,omitzero" jsonschema:"message of the test, up to 1 KiB"`
 }
 
 const (
 	maxFailures = 100
 	maxMessage  = 1 << 10
 	maxName     = 512
-	// maxLine is the most of a line that is looked at, maxText of one that is for people, and maxOpen how many tests at once have their
-	// words kept until it is known whether they fail.
+	// maxLine is how many bytes of a line are read, maxText of a line for people. maxOpen is how many concurrent
+	// tests have their output kept until it is known whether they fail.
 	maxLine = 64 << 10
 	maxText = 4 << 10
 	maxOpen = 1000
 	maxXML  = 8 << 20
 )
 
-// parser takes the output line by line.
+// parser reads the output line by line.
 type parser interface {
-	// line gets a line without its end.
+	// line receives a line without its line end.
 	line(text string)
-	// report is nil if the output is not what it understands.
+	// report returns nil if the output has another format.
 	report() *Report
 }
 
-// Reader is given the output while it is written, in any parts.
+// Reader reads the output while it is written, in parts of any size.
 type Reader struct {
-	// whole look at whole lines, texts at what is for people to read.
+	// whole read whole lines, texts the lines for people.
 	whole, texts []parser
 	rest         []byte
-	// cut is set in the rest of a line that is too long.
+	// cut is set while the rest of an overlong line is skipped.
 	cut bool
 }
 
-// NewReader makes a reader for one run.
+// NewReader returns a reader for one run.
 func NewReader() *Reader {
 	return &Reader{whole: []parser{&junitOutput{}, newGoJSON()}, texts: []parser{&pytest{}, &jest{}, newGoText()}}
 }
@@ -93,7 +93,7 @@ func (r *Reader) flush() {
 	r.rest, r.cut = r.rest[:0], false
 }
 
-// Report is what was found so far; nil for nothing.
+// Report returns the findings so far; nil if there are none.
 func (r *Reader) Report() *Report {
 	if len(r.rest) > 0 {
 		r.flush()
@@ -108,8 +108,8 @@ func (r *Reader) Report() *Report {
 
 var escapes = regexp.MustCompile(`\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])`)
 
-// Plain is text without colours, control characters and what is no UTF-8: it is shown to
-// people and models.
+// Plain returns text without colours, control characters and invalid UTF-8, to be shown to people and
+// models.
 func Plain(text string) string {
 	if strings.IndexByte(text, 0x1b) >= 0 {
 		text = escapes.ReplaceAllString(text, "")
@@ -125,7 +125,7 @@ func Plain(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// add adds a failure, within the bounds.
+// add adds a failure, up to the limits.
 func (r *Report) add(f Failure) {
 	if r.Failed++; len(r.Failures) < maxFailures {
 		f.Name, f.Message, f.File = clip(f.Name, maxName), clip(strings.Trim(f.Message, "\n"), maxMessage), clip(f.File, maxName)
@@ -133,7 +133,7 @@ func (r *Report) add(f Failure) {
 	}
 }
 
-// clip keeps the beginning.
+// clip keeps the beginning of s.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -141,7 +141,7 @@ func clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// grow appends a line to a message that is being gathered.
+// grow appends a line to a message.
 func grow(message, line string) string {
 	if len(message) > maxMessage {
 		return message
@@ -149,7 +149,7 @@ func grow(message, line string) string {
 	return message + clip(line, maxMessage) + "\n"
 }
 
-// place is where the first match of a pattern with file and line is.
+// place returns the first match of a pattern with file and line.
 func place(pattern *regexp.Regexp, text string) (file string, line int) {
 	m := pattern.FindStringSubmatch(text)
 	if m == nil {
@@ -158,7 +158,7 @@ func place(pattern *regexp.Regexp, text string) (file string, line int) {
 	return m[1], number(m[2])
 }
 
-// number is a small number; 0 for anything else.
+// number parses a small number; 0 for anything else.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > 1<<30 {

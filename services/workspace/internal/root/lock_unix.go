@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lockProcesses keeps other processes of this service from changing the root: an
-// advisory lock on the directory itself, so that no file has to be there for it.
+// lockProcesses keeps other processes of this service from changing the root. The advisory lock is on the
+// directory itself, so it needs no lock file.
 func (r *Root) lockProcesses(ctx context.Context) (release func(), err error) {
 	dir, err := r.FS.Open(".")
 	if err != nil {
@@ -20,7 +20,7 @@ func (r *Root) lockProcesses(ctx context.Context) (release func(), err error) {
 		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil, errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK):
-			return func() { _ = dir.Close() }, nil // which unlocks
+			return func() { _ = dir.Close() }, nil // closing it unlocks
 		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
 			_ = dir.Close()
 			return nil, err

@@ -11,9 +11,9 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// Parent opens the directory of top that a path is in, to change what is there. Each
-// step is a directory and no link, whatever others do meanwhile; with makeDirs, those
-// that are missing are made. Close it.
+// Parent opens the directory below top that contains a path, in order to change the path's entry. No step
+// is a link, whatever other processes do meanwhile. With makeDirs, it creates missing directories. Close
+// dir after use.
 func Parent(top *os.Root, p string, makeDirs bool) (dir *os.Root, name string, err error) {
 	if dir, err = top.OpenRoot("."); err != nil {
 		return nil, "", err
@@ -42,9 +42,9 @@ func into(dir *os.Root, name string, makeDirs bool) (*os.Root, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return nil, service.Errorf("%s in the path is a symbolic link, which nothing is changed through: write the path without it", name)
+		return nil, service.Errorf("%s in the path is a symbolic link, and changes do not follow links; give the path without it", name)
 	case !info.IsDir():
-		return nil, service.Errorf("%s in the path is no directory", name)
+		return nil, service.Errorf("%s in the path is not a directory", name)
 	}
 	next, err := dir.OpenRoot(name)
 	if err != nil {
@@ -52,7 +52,7 @@ func into(dir *os.Root, name string, makeDirs bool) (*os.Root, error) {
 	}
 	opened, err := next.Stat(".")
 	if err == nil && !os.SameFile(info, opened) {
-		err = service.Errorf("%s in the path was replaced meanwhile: try again", name)
+		err = service.Errorf("%s in the path was replaced meanwhile; try again", name)
 	}
 	if err != nil {
 		_ = next.Close()
@@ -61,7 +61,7 @@ func into(dir *os.Root, name string, makeDirs bool) (*os.Root, error) {
 	return next, nil
 }
 
-// steps are the elements of a path that ends in a slash, or is empty.
+// steps yields the elements of a path that ends in a slash, or is empty.
 func steps(p string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for s := range strings.SplitSeq(p, "/") {

@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	// maxPath, maxElement and maxDepth bound a path: bytes of all, bytes of an
-	// element, elements.
+	// maxPath, maxElement and maxDepth bound a path: its bytes, the bytes of an element, and
+	// the number of elements.
 	maxPath    = 4096
 	maxElement = 255
 	maxDepth   = 128
 )
 
-// clean checks a path as a caller writes it and returns its plainest form, with
-// "." for an empty one. It knows nothing of what is on disk.
+// clean checks a path written by a caller and returns its simplest form, "." for an empty one. It does not
+// look at the disk.
 func clean(p string) (string, error) {
 	switch {
 	case len(p) > maxPath:
-		return "", service.Errorf("the path is longer than %d bytes", maxPath)
+		return "", service.Errorf("the path is longer than %d bytes, which is the limit", maxPath)
 	case !utf8.ValidString(p):
-		return "", service.Errorf("the path is not UTF-8")
+		return "", service.Errorf("the path is not valid UTF-8")
 	case strings.ContainsFunc(p, func(r rune) bool { return r == '\\' || unicode.IsControl(r) || r == utf8.RuneError }):
-		return "", service.Errorf("the path has a backslash or a control character: write a/b.txt, with slashes")
+		return "", service.Errorf("the path has a backslash or a control character; write it with slashes, such as a/b.txt")
 	}
 	elements := strings.Split(p, "/")
 	if len(elements) > maxDepth {
-		return "", service.Errorf("the path has more than %d elements", maxDepth)
+		return "", service.Errorf("the path has more than %d elements, which is the limit", maxDepth)
 	}
 	for _, e := range elements {
 		if e == ".." {
-			return "", service.Errorf("the path has .. in it: write it from the root, such as main/a/b.txt")
+			return "", service.Errorf("the path contains ..; write it from the root, such as main/a/b.txt")
 		}
 		if len(e) > maxElement {
-			return "", service.Errorf("a name in the path is longer than %d bytes", maxElement)
+			return "", service.Errorf("a name in the path is longer than %d bytes, which is the limit", maxElement)
 		}
 	}
 	return path.Clean(p), nil
 }
 
-// below returns p seen from dir, if it is dir or in it. Both are clean.
+// below returns p relative to dir, if it is dir or in it. Both paths are clean.
 func below(dir, p string) (rel string, ok bool) {
 	switch {
 	case dir == ".":
@@ -54,13 +54,13 @@ func below(dir, p string) (rel string, ok bool) {
 	return strings.CutPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// Guarded names the directory in a path that no tool writes to: git's own, which
-// says what git runs, and .busbar, in which people say what this service may do. Case,
-// and what some file systems leave out of names, make no difference. It is empty for other paths.
+// Guarded returns the directory in a path that no tool writes to: .git, which decides what git runs, or
+// .busbar, in which people configure this service. It ignores case and characters that some file systems
+// ignore in names. It is empty for other paths.
 func Guarded(p string) string {
 	for e := range strings.SplitSeq(p, "/") {
 		plain := strings.TrimRight(strings.Map(visible, strings.ToLower(e)), ". ")
-		plain, _, _ = strings.Cut(plain, ":") // streams of NTFS
+		plain, _, _ = strings.Cut(plain, ":") // cut off NTFS streams
 		switch {
 		case plain == ".git", strings.HasPrefix(plain, "git~"):
 			return ".git"
@@ -71,8 +71,7 @@ func Guarded(p string) string {
 	return ""
 }
 
-// visible drops the characters that HFS+ does not compare, and folds the others
-// that lower case leaves apart.
+// visible drops the characters that HFS+ ignores, and folds those that lower case keeps distinct.
 func visible(r rune) rune {
 	switch {
 	case unicode.Is(unicode.Cf, r):

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Repository is the directory that git takes for a repository, whatever its name is,
-// and that the place is or is in; empty if there is none. A directory that would
-// become one if something were made at the place is one.
+// Repository returns the directory that contains the place and that git treats as a repository, whatever
+// its name; empty if there is none. A directory that would become one if the place were created also
+// counts.
 func Repository(p Place) string {
 	next := ""
 	for at := p.Full(); ; at = path.Dir(at) {
@@ -21,8 +21,8 @@ func Repository(p Place) string {
 	}
 }
 
-// isRepository says whether a directory of the root has what git looks for, counting
-// the name that is about to be in it.
+// isRepository reports whether a directory of the root has the entries that git looks for, including next,
+// which is about to be created.
 func (r *Root) isRepository(dir, next string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if strings.EqualFold(name, next) {

@@ -1,6 +1,6 @@
-// Package root knows the directories that are open to the tools, and to whom: it
-// makes a place in one of them of the path that a caller writes. Everything that
-// is done at a place goes through an os.Root, which no path, link or race leaves.
+// Package root decides which directories the tools may use for which tenant, and turns the path of a
+// caller into a place in one of them. Every access to a place goes through an os.Root, which no path, link
+// or race can leave. Start at Roots and View.
 package root
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/busbar-mcp/busbar/libs/service"
 )
 
-// Root is a directory that is open, under a name.
+// Root is an open directory with a name.
 type Root struct {
-	// Tenant is whose root it is; empty: everybody's.
+	// Tenant owns the root; empty if every tenant may use it.
 	Tenant, Name string
-	// FS is the directory.
+	// FS is the open directory.
 	FS *os.Root
-	// dirs are where the directory is: without links, and as it was configured.
+	// dirs are the directory's paths: without links, and as configured.
 	dirs []string
-	// turn has a value while nobody writes.
+	// turn holds a value while nobody writes.
 	turn chan struct{}
 }
 
-// Roots are all that are configured, in the order of tenants and names.
+// Roots are all configured roots, ordered by tenant and name.
 type Roots struct{ all []*Root }
 
 var (
@@ -36,8 +36,8 @@ var (
 	tenantGrammar = regexp.MustCompile(`^[^/=,]{1,128}$`)
 )
 
-// Open opens directories, each written NAME=DIR, or TENANT/NAME=DIR for one that
-// is a tenant's alone. Close them.
+// Open opens directories, each written NAME=DIR, or TENANT/NAME=DIR for one tenant only. Close them after
+// use.
 func Open(settings []string) (*Roots, error) {
 	rs := &Roots{}
 	for _, s := range settings {
@@ -61,7 +61,7 @@ func (rs *Roots) open(setting string) error {
 		tenant = ""
 	}
 	if !ok || dir == "" || !nameGrammar.MatchString(name) || limited && !tenantGrammar.MatchString(tenant) {
-		return errors.New("write NAME=DIR, such as main=/srv/code, or TENANT/NAME=DIR; a name is letters, digits, _, - and dots")
+		return errors.New("it is not valid; write NAME=DIR, such as main=/srv/code, or TENANT/NAME=DIR, with letters, digits, _, - and dots in a name")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func (rs *Roots) open(setting string) error {
 		return err
 	}
 	if real == filepath.Dir(real) {
-		return errors.New("the whole file system is no workspace: name a directory in it")
+		return errors.New("the whole file system cannot be a workspace; name a directory in it")
 	}
 	r := &Root{Tenant: tenant, Name: name, dirs: []string{filepath.ToSlash(real), filepath.ToSlash(abs)}, turn: make(chan struct{}, 1)}
 	for _, other := range rs.all {
@@ -88,16 +88,16 @@ func (rs *Roots) open(setting string) error {
 	return nil
 }
 
-// beside checks that two roots can be open together: who sees both knows which one
-// a path means, and nobody reaches a tenant's root through another's.
+// beside checks that two roots can be open together: a path is unambiguous for everyone who sees both, and
+// nobody reaches a tenant's root through another root.
 func (r *Root) beside(other *Root) error {
 	_, in := below(other.dirs[0], r.dirs[0])
 	_, around := below(r.dirs[0], other.dirs[0])
 	switch {
 	case r.Name == other.Name && (r.Tenant == other.Tenant || r.Tenant == "" || other.Tenant == ""):
-		return errors.New("who sees this root has another of the same name")
+		return errors.New("a caller of this root would see two roots of the same name; choose another name")
 	case r.Tenant != other.Tenant && (in || around):
-		return fmt.Errorf("it and root %s, which others see, have directories in common", other.Name)
+		return fmt.Errorf("it shares directories with root %s, which other callers see; use separate directories", other.Name)
 	}
 	return nil
 }
@@ -111,10 +111,10 @@ func (rs *Roots) Close() error {
 	return all
 }
 
-// All are the roots of everybody.
+// All returns all roots.
 func (rs *Roots) All() []*Root { return rs.all }
 
-// Of are the roots that a tenant sees.
+// Of returns the roots that a tenant sees.
 func (rs *Roots) Of(tenant string) []*Root {
 	var seen []*Root
 	for _, r := range rs.all {
@@ -125,11 +125,11 @@ func (rs *Roots) Of(tenant string) []*Root {
 	return seen
 }
 
-// Dir is where the directory is. No answer to a caller says it.
+// Dir returns the path of the directory. It must not appear in an answer to a caller.
 func (r *Root) Dir() string { return filepath.FromSlash(r.dirs[0]) }
 
-// InPlace says whether what is where the directory was is still the directory, and no link
-// to another: a root that lies in another one can be moved with what it is in.
+// InPlace returns an error if the directory's path no longer leads to the directory, for example because
+// of a link: a root inside another one can be moved together with it.
 func (r *Root) InPlace() error {
 	open, err := r.FS.Stat(".")
 	if err != nil {
@@ -141,11 +141,11 @@ func (r *Root) InPlace() error {
 			return nil
 		}
 	}
-	return service.Errorf("root %s is not where it was when the service started: nothing ran; its operator moves it back, or starts the service again", r.Name)
+	return service.Errorf("root %s was moved after the service started; nothing ran; ask the operator to move it back or to restart the service", r.Name)
 }
 
-// Lock waits for the turn to change something below the root: one change at a
-// time, whichever process of this machine makes it. Call unlock.
+// Lock waits for the right to change something below the root. Only one change runs at a time, whichever
+// process of this machine makes it. Call unlock afterwards.
 func (r *Root) Lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case <-r.turn:

@@ -60,13 +60,13 @@ func TestSettings(t *testing.T) {
 		"such as main=":         {"main="},
 		"letters, digits":       {"ma in=" + a},
 		"or TENANT/NAME":        {"/main=" + a},
-		"a name is":             {"acme/be/ta=" + a},
+		"in a name":             {"acme/be/ta=" + a},
 		"no such file":          {"main=" + filepath.Join(top, "none")},
 		"not a directory":       {"main=" + filepath.Join(top, "file")},
 		"whole file system":     {"main=/"},
-		"another of the same":   {"main=" + a, "main=" + b},
+		"two roots of the same":   {"main=" + a, "main=" + b},
 		"of the same name":      {"main=" + a, "acme/main=" + b},
-		"directories in common": {"main=" + a, "acme/part=" + inner},
+		"shares directories": {"main=" + a, "acme/part=" + inner},
 	} {
 		rs, err := root.Open(bad)
 		if err == nil || !strings.Contains(err.Error(), words) {
@@ -100,7 +100,7 @@ func TestFind(t *testing.T) {
 	}
 	for _, x := range []struct{ tenant, path, words string }{
 		{"", "x.go", "several workspace roots"}, {"", "", "docs, main"}, {"", "own/x", "several"}, {"beta", "own/x", "several"},
-		{"", a + "2/x", "in no workspace root"}, {"", "/", "in no workspace root"}, {"", filepath.Join(top, "c", "x"), "in no workspace root"},
+		{"", a + "2/x", "not in a workspace root"}, {"", "/", "not in a workspace root"}, {"", filepath.Join(top, "c", "x"), "not in a workspace root"},
 		{"", "docs/../main/x", ".."}, {"", "docs/..", ".."}, {"", "docs\\x", "backslash"}, {"", "docs/\x00", "control"},
 		{"", "docs/\xff", "UTF-8"}, {"", "docs/" + strings.Repeat("x", 256), "longer than 255"}, {"", strings.Repeat("x/", 3000), "longer than 4096"},
 		{"", strings.Repeat("x/", 200), "more than 128"},

@@ -14,47 +14,47 @@ import (
 // Hint says how to configure a root.
 const Hint = "start the service with --workspace-root main=/srv/code, or set BUSBAR_WORKSPACE_ROOTS=main=/srv/code,docs=/srv/docs"
 
-// Scheme is what URIs of places begin with.
+// Scheme begins the URIs of places.
 const Scheme = "workspace://"
 
-// View is what one call may reach.
+// View is the set of directories that one call may use.
 type View struct {
 	roots  []*Root
 	grants []grant
 }
 
-// grant is a directory of a root, with all below.
+// grant is a directory of a root with everything below it.
 type grant struct {
 	*Root
-	// at is where in the root it is; "." for all of it.
+	// at is its path in the root; "." for all of it.
 	at string
 	fs *os.Root
 }
 
-// Place is a path in a root, whether or not something is there.
+// Place is a path in a root. It need not exist.
 type Place struct {
 	*Root
-	// FS is the directory that must not be left, and Path is the path in it, clean,
-	// with "." for FS itself.
+	// FS is the directory that must not be left. Path is the clean path in it,
+	// "." for FS itself.
 	FS   *os.Root
 	Path string
-	// At is where in the root FS is.
+	// At is the path of FS in the root.
 	At string
 }
 
-// Full is the path from the root.
+// Full returns the path from the root.
 func (p Place) Full() string { return path.Join(p.At, p.Path) }
 
-// String is the path as callers write it, and get it: with the root's name. What is
-// not UTF-8 in a name, which no caller can write, is shown as U+FFFD.
+// String returns the path as callers write and receive it: with the root's name. Bytes that are not UTF-8,
+// which callers cannot write, become U+FFFD.
 func (p Place) String() string {
 	return strings.ToValidUTF8(path.Join(p.Name, p.At, p.Path), "\uFFFD")
 }
 
-// URI is that of the place as a resource.
+// URI returns the URI of the place as a resource.
 func (p Place) URI() string { return URI(p.Name, p.Full()) }
 
-// URI is that of a path in a root.
+// URI returns the URI of a path in a root.
 func URI(name, full string) string {
 	if full == "." {
 		full = ""
@@ -63,22 +63,22 @@ func URI(name, full string) string {
 	return Scheme + name + u.EscapedPath()
 }
 
-// In is a place below this one.
+// In returns a place below this one.
 func (p Place) In(rel string) Place {
 	p.Path = path.Join(p.Path, rel)
 	return p
 }
 
-// View is what a tenant's calls may reach. client are the roots that the client
-// says it works in, as URIs; what they leave of a root is all that can be reached.
-// A client that says none leaves everything. Close it.
+// View returns the directories that a tenant's call may use. client lists the URIs of the roots that the
+// client declares; they narrow the view. A client that declares none sees everything. Close the view after
+// use.
 func (rs *Roots) View(tenant string, client []string) (*View, error) {
 	v := &View{roots: rs.Of(tenant)}
 	switch {
 	case len(rs.all) == 0:
-		return nil, service.Errorf("no workspace root is configured: %s", Hint)
+		return nil, service.Errorf("no workspace root is configured; %s", Hint)
 	case len(v.roots) == 0:
-		return nil, service.Errorf("no workspace root is open to your tenant: its operator adds TENANT/NAME=DIR to BUSBAR_WORKSPACE_ROOTS")
+		return nil, service.Errorf("no workspace root is open to your tenant; ask the operator to add TENANT/NAME=DIR to BUSBAR_WORKSPACE_ROOTS")
 	case len(client) == 0:
 		for _, r := range v.roots {
 			v.grants = append(v.grants, grant{r, ".", r.FS})
@@ -93,12 +93,11 @@ func (rs *Roots) View(tenant string, client []string) (*View, error) {
 	return v, nil
 }
 
-// maxClientRoots is the most roots of a client that count.
+// maxClientRoots is how many roots of a client count.
 const maxClientRoots = 100
 
-// grant opens what a client's root leaves of a configured one. What is not there, or
-// is no directory, leaves nothing; nor does a link, which would give a guarded
-// directory another name.
+// grant opens the part of a configured root that a client's root covers. A missing path, or one that is
+// not a directory, opens nothing; nor does a link, which would give a guarded directory another name.
 func (v *View) grant(r *Root, uri string) {
 	at, ok := r.locate(uri)
 	if !ok || slices.ContainsFunc(v.grants, func(g grant) bool { return g.Root == r && g.at == at }) {
@@ -118,7 +117,7 @@ func (v *View) grant(r *Root, uri string) {
 	}
 }
 
-// locate is where in the root a URI of a client's root is; "." if the root is in it.
+// locate returns the path in the root of a client root's URI; "." if the client's root contains the root.
 func (r *Root) locate(uri string) (at string, ok bool) {
 	u, err := url.Parse(uri)
 	if err != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -144,7 +143,7 @@ func (r *Root) locate(uri string) (at string, ok bool) {
 	return "", false
 }
 
-// Close closes what View opened.
+// Close closes the directories that View opened.
 func (v *View) Close() {
 	for _, g := range v.grants {
 		if g.at != "." {
@@ -153,7 +152,7 @@ func (v *View) Close() {
 	}
 }
 
-// Places are the directories that can be reached.
+// Places returns the directories of the view.
 func (v *View) Places() []Place {
 	out := make([]Place, len(v.grants))
 	for i, g := range v.grants {
@@ -162,8 +161,8 @@ func (v *View) Places() []Place {
 	return out
 }
 
-// Find makes a place of a path: one that begins with a root's name, or is relative
-// to the only root, or is absolute and in the directory of a root.
+// Find turns a path into a place. The path begins with a root's name, is relative to the only root, or is
+// absolute and in the directory of a root.
 func (v *View) Find(p string) (Place, error) {
 	rel, err := clean(p)
 	if err != nil {
@@ -179,9 +178,9 @@ func (v *View) Find(p string) (Place, error) {
 		}
 	}
 	if len(v.grants) == 0 {
-		return Place{}, service.Errorf("none of the roots that your client works in is in a workspace root (%s)", v.names())
+		return Place{}, service.Errorf("your client's roots are outside of every workspace root (%s); change them in the client", v.names())
 	}
-	return Place{}, service.Errorf("the path is outside of the roots that your client works in")
+	return Place{}, service.Errorf("the path is outside of your client's roots; choose another path, or change the roots in the client")
 }
 
 func (v *View) root(p string) (*Root, string, error) {
@@ -193,7 +192,7 @@ func (v *View) root(p string) (*Root, string, error) {
 				}
 			}
 		}
-		return nil, "", service.Errorf("the path is in no workspace root: begin it with the name of one, %s", v.names())
+		return nil, "", service.Errorf("the path is not in a workspace root; begin it with the name of one: %s", v.names())
 	}
 	first, rest, _ := strings.Cut(p, "/")
 	for _, r := range v.roots {
@@ -204,22 +203,22 @@ func (v *View) root(p string) (*Root, string, error) {
 	if len(v.roots) == 1 {
 		return v.roots[0], p, nil
 	}
-	return nil, "", service.Errorf("there are several workspace roots: begin the path with the name of one, %s", v.names())
+	return nil, "", service.Errorf("there are several workspace roots; begin the path with the name of one: %s", v.names())
 }
 
-// FindURI makes a place of a resource's URI.
+// FindURI turns a resource's URI into a place.
 func (v *View) FindURI(uri string) (Place, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != "workspace" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(uri, "#") ||
 		strings.Contains(strings.ToLower(u.EscapedPath()), "%2f") {
-		return Place{}, service.Errorf("a file is named %sROOT/path/to/it", Scheme)
+		return Place{}, service.Errorf("the URI is not valid; write %sROOT/path/to/file", Scheme)
 	}
 	for _, r := range v.roots {
 		if r.Name == u.Host {
 			return v.Find(u.Host + "/" + strings.TrimPrefix(u.Path, "/"))
 		}
 	}
-	return Place{}, errors.Join(service.Errorf("there is no workspace root of that name: %s", v.names()), os.ErrNotExist)
+	return Place{}, errors.Join(service.Errorf("there is no workspace root of that name; use one of %s", v.names()), os.ErrNotExist)
 }
 
 func (v *View) names() string {
@@ -230,7 +229,7 @@ func (v *View) names() string {
 	return strings.Join(all, ", ")
 }
 
-// Inside is an absolute path of this machine as a path in FS, if it is in there.
+// Inside returns an absolute path of this machine as a path in FS; false if it is not in FS.
 func (p Place) Inside(abs string) (string, bool) {
 	for _, dir := range p.dirs {
 		if full, ok := below(dir, path.Clean(abs)); ok {
@@ -240,7 +239,7 @@ func (p Place) Inside(abs string) (string, bool) {
 	return "", false
 }
 
-// Below is another place seen from this one, if it is in there.
+// Below returns another place relative to this one; false if it is not below.
 func (p Place) Below(other Place) (string, bool) {
 	if p.Root != other.Root || p.FS != other.FS {
 		return "", false

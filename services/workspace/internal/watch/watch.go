@@ -1,4 +1,4 @@
-// Package watch tells which files of a root change, whoever changes them.
+// Package watch reports which files of a root change, whoever changes them. Start at Watch.
 package watch
 
 import (
@@ -20,19 +20,18 @@ import (
 )
 
 const (
-	// MaxDirs is the most directories of a root that are watched.
+	// MaxDirs is how many directories of a root are watched.
 	MaxDirs = 4096
-	// settle is how long changes are gathered; maxTold is the most files that are
-	// told of at a time.
+	// settle is how long changes are collected; maxTold is how many files one
+	// report has at most.
 	settle  = 100 * time.Millisecond
 	maxTold = 1000
 	// levels is how deep directories are watched.
 	levels = 63
 )
 
-// Watch calls changed with paths in the root, again and again until ctx ends. What
-// git ignores is not watched. partly is called once, when not everything is watched
-// that should be; an error says that nothing is told.
+// Watch calls changed with paths in the root, again and again until ctx ends. It does not watch ignored
+// files. It calls partly once if it cannot watch everything; an error means that it reports nothing.
 func Watch(ctx context.Context, r *root.Root, changed func(paths []string), partly func(error)) error {
 	n, err := fsnotify.NewBufferedWatcher(4096)
 	if err != nil {
@@ -68,7 +67,7 @@ func Watch(ctx context.Context, r *root.Root, changed func(paths []string), part
 type watcher struct {
 	root   *root.Root
 	notify *fsnotify.Watcher
-	// partly is nil once it was called.
+	// partly is nil after its call.
 	partly  func(error)
 	dirs    map[string]struct{}
 	pending map[string]struct{}
@@ -81,8 +80,7 @@ func (w *watcher) warn(err error) {
 	}
 }
 
-// see takes a change. A new directory is watched as well, and what is in it by then
-// has changed.
+// see handles a change. It also watches a new directory and reports its entries as changed.
 func (w *watcher) see(ctx context.Context, e fsnotify.Event) {
 	rel, err := filepath.Rel(w.root.Dir(), e.Name)
 	if err != nil || rel == "." || e.Op == fsnotify.Chmod {
@@ -106,13 +104,13 @@ func (w *watcher) see(ctx context.Context, e fsnotify.Event) {
 	}
 }
 
-// forget ends the watches of a directory that is gone or has another name, and of
-// those in it, which are still there if it was moved.
+// forget ends the watches of a removed or renamed directory and of those in it, which still exist if it
+// was moved.
 func (w *watcher) forget(rel string) {
 	for dir := range w.dirs {
 		if dir == rel || strings.HasPrefix(dir, rel+"/") {
 			delete(w.dirs, dir)
-			_ = w.notify.Remove(filepath.Join(w.root.Dir(), filepath.FromSlash(dir))) // it may have gone by itself
+			_ = w.notify.Remove(filepath.Join(w.root.Dir(), filepath.FromSlash(dir))) // the watch may already be gone
 		}
 	}
 }
@@ -123,8 +121,8 @@ func (w *watcher) note(rel string) {
 	}
 }
 
-// add watches a directory and those in it. Files in a directory that is new may have
-// been made before it was watched.
+// add watches a directory and those in it. Files of a new directory may have been created before the
+// watch.
 func (w *watcher) add(ctx context.Context, rel string) {
 	if path.Base(rel) == ".git" {
 		return
@@ -144,13 +142,13 @@ func (w *watcher) add(ctx context.Context, rel string) {
 
 func (w *watcher) one(rel string) {
 	if len(w.dirs) >= MaxDirs {
-		w.warn(fmt.Errorf("more than %d directories: the others are not watched", MaxDirs))
+		w.warn(fmt.Errorf("the root has more than %d directories; the others are not watched", MaxDirs))
 		return
 	}
 	switch err := w.notify.Add(filepath.Join(w.root.Dir(), filepath.FromSlash(rel))); {
 	case err == nil:
 		w.dirs[rel] = struct{}{}
-	case !errors.Is(err, fs.ErrNotExist): // else it is gone
+	case !errors.Is(err, fs.ErrNotExist): // otherwise it is gone
 		w.warn(err)
 	}
 }
