@@ -23,8 +23,8 @@ func TestEditsAreBounded(t *testing.T) {
 		text  string
 		edits []file.Edit
 	}{
-		"edits[1]: together the edits make more than 10000000 texts": {whole, turns},
-		"edits[32]: together the edits read more than 256 MiB":          {whole[1:] + "x", rare},
+		"edits[1]: together the edits make more than 10000000 replacements": {whole, turns},
+		"edits[32]: together the edits read more than 256 MiB":              {whole[1:] + "x", rare},
 	} {
 		if _, err := file.Apply(t.Context(), c.text, c.edits); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("got %v, want %s", err, words)

@@ -64,9 +64,9 @@ func TestSettings(t *testing.T) {
 		"no such file":          {"main=" + filepath.Join(top, "none")},
 		"not a directory":       {"main=" + filepath.Join(top, "file")},
 		"whole file system":     {"main=/"},
-		"two roots of the same":   {"main=" + a, "main=" + b},
+		"two roots of the same": {"main=" + a, "main=" + b},
 		"of the same name":      {"main=" + a, "acme/main=" + b},
-		"shares directories": {"main=" + a, "acme/part=" + inner},
+		"shares directories":    {"main=" + a, "acme/part=" + inner},
 	} {
 		rs, err := root.Open(bad)
 		if err == nil || !strings.Contains(err.Error(), words) {
