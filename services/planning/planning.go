@@ -1,10 +1,7 @@
-// Package planning is the Busbar service of planning tools: generatePlan,
-// writePlan, validatePlan and nextSteps.
-//
-// A plan follows from what the task says, by the method of docs/planning.md
-// and without a model: the same input gives the same bytes. Where the caller
-// asks for it and the client offers sampling, its model may draft or improve
-// the plan, which then is held to the same checks.
+// Package planning is the service with the planning tools generatePlan, writePlan, validatePlan and
+// nextSteps. A plan follows from the text of the task, without a model, by the method of docs/planning.md:
+// the same input gives the same bytes. If the caller asks for it and the client offers sampling, the
+// client's model may draft or improve the plan, which then must pass the same checks. Start at New.
 package planning
 
 import (
@@ -21,7 +18,7 @@ import (
 //go:embed schema/generatePlan.input.json
 var generateInput []byte
 
-// Limits of what the tools take.
+// Limits of the tools' arguments.
 const (
 	maxInput        = 64 << 10 // bytes of UTF-8, task and requirements together
 	maxRequirements = 100
@@ -30,31 +27,31 @@ const (
 // New makes the service "planning" with its tools.
 func New(_ context.Context, env service.Env) (*service.Service, error) {
 	s := service.New("planning", service.WithVersion(env.Version), service.WithLogger(env.Log),
-		service.WithDescription("Plans in English, Polish, Russian and Chinese: steps that cover every requirement, their order, and how to tell that each is done"))
+		service.WithDescription("Plans in English, Polish, Russian and Chinese: steps that cover every requirement, their order, and a check for each"))
 	service.AddTool(s, service.Tool{
 		Name:  "generatePlan",
 		Title: "Generate plan",
-		Description: "Makes an implementation plan of a task and its requirements: software, migrations, defects, incidents, research, texts, data analysis, events, learning, purchases. " +
-			"Each step names the requirements it covers, the steps it depends on, and an acceptance check made of the task's own quantities and conditions. The plan is in the language of the task.",
+		Description: "Makes an implementation plan for a task and its requirements: software, migrations, defects, incidents, research, texts, data analysis, events, learning, purchases. " +
+			"Each step names the requirements it covers, the steps it depends on, and an acceptance check with the task's own quantities and conditions. The plan is in the language of the task.",
 		InputSchema: generateInput,
 		ReadOnly:    true, Idempotent: true,
 	}, generate)
 	service.AddTool(s, service.Tool{
 		Name:        "writePlan",
 		Title:       "Write plan",
-		Description: "Makes a plan as generatePlan does and writes it as a resource, so that others read it, subscribe to it and tick it off.",
+		Description: "Makes a plan like generatePlan and writes it as a resource, so that others can read it, subscribe to it and tick off its steps.",
 		InputSchema: writeInput, CallsTools: true,
 	}, write)
 	service.AddTool(s, service.Tool{
 		Name:        "validatePlan",
 		Title:       "Validate plan",
-		Description: "Checks a plan: ids are unique, dependencies exist and close no circle, every requirement is covered by a step.",
+		Description: "Checks a plan: ids are unique, dependencies exist and form no cycle, and steps cover every requirement.",
 		ReadOnly:    true, Idempotent: true,
 	}, validate)
 	service.AddTool(s, service.Tool{
 		Name:        "nextSteps",
 		Title:       "Next steps",
-		Description: "Says which steps of a plan can start now, given those that are done, and what the others wait for.",
+		Description: "Lists the steps of a plan that can start now, given the finished ones, and what the others wait for.",
 		ReadOnly:    true, Idempotent: true,
 	}, next)
 	return s, nil
@@ -72,7 +69,7 @@ func generate(ctx context.Context, call *service.Call, in GenerateIn) (GenerateO
 	out := GenerateOut{Language: string(t.Language), Kind: string(t.Kind), Evidence: []string{}}
 	out.Evidence = append(out.Evidence, t.Evidence...)
 	if !t.Known {
-		out.Note = "The language of the task is none of en, pl, ru and zh, so its words were read only in part."
+		out.Note = "The task is not in English, Polish, Russian or Chinese (en, pl, ru, zh), so its words were understood only in part."
 	}
 	if in.Method == byModel {
 		method, note, err := draft(call, t, p)
@@ -93,23 +90,23 @@ func generate(ctx context.Context, call *service.Call, in GenerateIn) (GenerateO
 	return out, nil
 }
 
-// check refuses what cannot be planned.
+// check refuses arguments that cannot be planned.
 func check(in GenerateIn) error {
 	if len(in.Requirements) > maxRequirements {
-		return service.Errorf("there are %d requirements, and at most %d are taken; plan in parts", len(in.Requirements), maxRequirements)
+		return service.Errorf("there are %d requirements; the limit is %d; plan in parts", len(in.Requirements), maxRequirements)
 	}
 	size := len(in.Task)
 	for i, r := range in.Requirements {
 		size += len(r)
 		if !task.HasWord(r) {
-			return service.Errorf("requirement %d is empty; leave it out or say what is required", i+1)
+			return service.Errorf("requirement %d is empty; remove it or fill it in", i+1)
 		}
 	}
 	if size > maxInput {
-		return service.Errorf("task and requirements have %d bytes of UTF-8, and at most %d (64 KiB) are taken; plan in parts", size, maxInput)
+		return service.Errorf("task and requirements have %d bytes of UTF-8; the limit is %d (64 KiB); plan in parts", size, maxInput)
 	}
 	if !task.HasWord(in.Task) {
-		return service.Errorf("the task is empty; say what is to be done")
+		return service.Errorf("the task is empty; describe the work")
 	}
 	return nil
 }
@@ -133,7 +130,7 @@ func next(_ context.Context, _ *service.Call, in NextIn) (NextOut, error) {
 		return NextOut{}, err
 	}
 	if problems := plan.Validate(steps, nil); len(problems) > 0 {
-		return NextOut{}, service.Errorf("the plan cannot be followed: %s; validatePlan lists all problems", problems[0].Message)
+		return NextOut{}, service.Errorf("the plan has an error: %s; validatePlan lists all problems", problems[0].Message)
 	}
 	known := map[int]bool{}
 	for _, s := range steps {
@@ -141,7 +138,7 @@ func next(_ context.Context, _ *service.Call, in NextIn) (NextOut, error) {
 	}
 	for _, id := range in.Done {
 		if !known[id] {
-			return NextOut{}, service.Errorf("step %d is said to be done and is not in the plan", id)
+			return NextOut{}, service.Errorf("done contains step %d, which is not in the plan", id)
 		}
 	}
 	ready, waiting := plan.Next(steps, in.Done)
@@ -155,13 +152,13 @@ func next(_ context.Context, _ *service.Call, in NextIn) (NextOut, error) {
 	return out, nil
 }
 
-// taken bounds a plan that was sent.
+// taken limits the size of a received plan.
 func taken(in []PlanStep) ([]plan.Step, error) {
 	if len(in) == 0 {
-		return nil, service.Errorf("the plan has no steps")
+		return nil, service.Errorf("the plan has no steps; give at least one")
 	}
 	if len(in) > plan.MaxSteps {
-		return nil, service.Errorf("the plan has %d steps, and at most %d are taken", len(in), plan.MaxSteps)
+		return nil, service.Errorf("the plan has %d steps; the limit is %d; check it in parts", len(in), plan.MaxSteps)
 	}
 	steps := make([]plan.Step, len(in))
 	for i, s := range in {

@@ -181,9 +181,9 @@ func TestRefusals(t *testing.T) {
 		"too many requirements": {"generatePlan", arguments{"task": "x", "requirements": strings.Split(strings.Repeat("a ", 100)+"a", " ")}, "there are 101 requirements"},
 		"no steps":              {"validatePlan", arguments{"plan": []arguments{}}, "the plan has no steps"},
 		"too many steps":        {"nextSteps", arguments{"plan": make([]planning.PlanStep, 501)}, "the plan has 501 steps"},
-		"a circle":              {"nextSteps", arguments{"plan": steps}, "the plan cannot be followed: steps wait for each other"},
+		"a circle":              {"nextSteps", arguments{"plan": steps}, "the plan has an error: steps wait for each other"},
 		"an unknown step done":  {"nextSteps", arguments{"plan": steps[:0:0], "done": []int{7}}, "the plan has no steps"},
-		"done, not in the plan": {"nextSteps", arguments{"plan": []arguments{{"id": 1, "action": "a", "description": "b"}}, "done": []int{7}}, "step 7 is said to be done"},
+		"done, not in the plan": {"nextSteps", arguments{"plan": []arguments{{"id": 1, "action": "a", "description": "b"}}, "done": []int{7}}, "done contains step 7"},
 	} {
 		frame, err := c.do(tt.tool, tt.in, nil)
 		if err != nil {
@@ -215,10 +215,10 @@ func TestRefinement(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, note string }{
 		"a valid plan":              {valid, ""},
 		"in a code fence":           {"```json\n" + valid + "\n```", ""},
-		"no JSON":                   {"Sure! Here is your plan.", "it is not the JSON asked for"},
-		"words around the JSON":     {"Here: " + valid, "it is not the JSON asked for"},
-		"unknown members":           {`{"plan":[],"thoughts":"x"}`, "it is not the JSON asked for"},
-		"a member twice":            {`{"plan":[],"plan":[]}`, "it is not the JSON asked for"},
+		"no JSON":                   {"Sure! Here is your plan.", "it is not the requested JSON"},
+		"words around the JSON":     {"Here: " + valid, "it is not the requested JSON"},
+		"unknown members":           {`{"plan":[],"thoughts":"x"}`, "it is not the requested JSON"},
+		"a member twice":            {`{"plan":[],"plan":[]}`, "it is not the requested JSON"},
 		"no steps":                  {whole(), "it has 0 steps"},
 		"too many steps":            {whole(strings.Split(strings.TrimSuffix(strings.Repeat(step(1, `["T1"]`, `[]`)+"\n", 151), "\n"), "\n")...), "it has 151 steps"},
 		"too large":                 {strings.Repeat(" ", 257<<10) + valid, "it is too large"},
@@ -233,7 +233,7 @@ func TestRefinement(t *testing.T) {
 		"an empty text":             {strings.ReplaceAll(valid, "The prices are noted", " "), "a text of step 1 is empty"},
 		"a text that is too long":   {strings.ReplaceAll(valid, "The prices are noted", strings.Repeat("x", 1001)), "a text of step 1 is empty or too long"},
 		"another language":          {strings.ReplaceAll(valid, "Compare the printers of the shop in town", "Сравнить принтеры в магазинах города"), "it is in another language"},
-		"an answer without content": {"", "it is not the JSON asked for"},
+		"an answer without content": {"", "it is not the requested JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

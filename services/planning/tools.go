@@ -2,28 +2,28 @@ package planning
 
 import "github.com/busbar-mcp/busbar/services/planning/internal/plan"
 
-// GenerateIn is what generatePlan takes.
+// GenerateIn holds the arguments of generatePlan.
 type GenerateIn struct {
 	Task         string   `json:"task"`
 	Requirements []string `json:"requirements,omitempty"`
-	// Language is en, pl, ru or zh; "" stands for the task's.
+	// Language is en, pl, ru or zh; "" means the task's.
 	Language string `json:"language,omitzero"`
 	Refine   bool   `json:"refine,omitzero"`
-	// Method is rules or model; "" stands for rules.
+	// Method is rules or model; "" means rules.
 	Method string `json:"method,omitzero"`
 }
 
-// GenerateOut is what generatePlan returns.
+// GenerateOut is the result of generatePlan.
 type GenerateOut struct {
 	Plan         []Step        `json:"plan" jsonschema:"The steps, in an order in which they can be done"`
-	Phases       []Phase       `json:"phases" jsonschema:"The steps grouped: those of one phase do not depend on each other and can run in parallel"`
-	Requirements []Requirement `json:"requirements" jsonschema:"What was read from task and requirements, clause by clause, and the steps that cover it"`
+	Phases       []Phase       `json:"phases" jsonschema:"Groups of steps; the steps of one phase do not depend on each other and can run in parallel"`
+	Requirements []Requirement `json:"requirements" jsonschema:"The clauses of task and requirements, and the steps that cover them"`
 	Language     string        `json:"language" jsonschema:"Language of the plan: en, pl, ru or zh"`
 	Kind         string        `json:"kind" jsonschema:"Kind of work: build, fix, migrate, investigate, write, analysis, incident, event, learn, buy or general"`
-	Evidence     []string      `json:"evidence" jsonschema:"Words of the input that spoke for the kind"`
+	Evidence     []string      `json:"evidence" jsonschema:"Words of the input that determined the kind"`
 	Refined      bool          `json:"refined" jsonschema:"Whether the client's model improved the plan"`
-	Method       string        `json:"method,omitzero" jsonschema:"How the plan was made, if it was asked for by a model: model, or rules with a note that says why"`
-	Note         string        `json:"note,omitzero" jsonschema:"What there is to know about how the plan was made"`
+	Method       string        `json:"method,omitzero" jsonschema:"How the plan was made, if the caller asked for a model: model, or rules with a note that says why"`
+	Note         string        `json:"note,omitzero" jsonschema:"A remark on how the plan was made"`
 }
 
 // Step is one step of a plan.
@@ -31,8 +31,8 @@ type Step struct {
 	ID          int      `json:"id" jsonschema:"Number of the step, from 1"`
 	Action      string   `json:"action" jsonschema:"Kind of step, such as designSolution, implement or measureUnderLoad"`
 	Description string   `json:"description" jsonschema:"What to do"`
-	Covers      []string `json:"covers" jsonschema:"Ids of the requirements that the step serves"`
-	DependsOn   []int    `json:"dependsOn" jsonschema:"Ids of the steps that have to be done before; always lower than the step's own"`
+	Covers      []string `json:"covers" jsonschema:"Ids of the requirements that the step covers"`
+	DependsOn   []int    `json:"dependsOn" jsonschema:"Ids of the steps that must be done before; always lower than the step's own"`
 	Phase       int      `json:"phase" jsonschema:"Id of the step's phase"`
 	Check       string   `json:"check" jsonschema:"How to tell that the step is done"`
 }
@@ -52,29 +52,29 @@ type Requirement struct {
 	Steps []int  `json:"steps" jsonschema:"Ids of the steps that cover it"`
 }
 
-// PlanStep is a step of a plan given to validatePlan and nextSteps, ours or
-// somebody else's. What generatePlan adds beyond these is taken and not used.
+// PlanStep is a step of a plan given to validatePlan and nextSteps, ours or somebody
+// else's. Other fields of generatePlan's steps are accepted and ignored.
 type PlanStep struct {
 	ID          int      `json:"id" jsonschema:"Number of the step"`
 	Action      string   `json:"action" jsonschema:"Kind of step"`
 	Description string   `json:"description" jsonschema:"What to do"`
-	Covers      []string `json:"covers,omitempty" jsonschema:"Ids of the requirements that the step serves"`
-	DependsOn   []int    `json:"dependsOn,omitempty" jsonschema:"Ids of the steps that have to be done before"`
+	Covers      []string `json:"covers,omitempty" jsonschema:"Ids of the requirements that the step covers"`
+	DependsOn   []int    `json:"dependsOn,omitempty" jsonschema:"Ids of the steps that must be done before"`
 	Phase       int      `json:"phase,omitzero" jsonschema:"Not used"`
 	Check       string   `json:"check,omitzero" jsonschema:"Not used"`
 }
 
-// ValidateIn is what validatePlan takes.
+// ValidateIn holds the arguments of validatePlan.
 type ValidateIn struct {
 	Plan []PlanStep `json:"plan" jsonschema:"The steps, at most 500"`
-	// Requirements nil: coverage is not checked.
-	Requirements []string `json:"requirements,omitempty" jsonschema:"Ids of the requirements that have to be covered, such as T1 and R2; without them coverage is not checked"`
+	// Requirements: if nil, coverage is not checked.
+	Requirements []string `json:"requirements,omitempty" jsonschema:"Ids of the requirements that the steps must cover, such as T1 and R2; if omitted, coverage is not checked"`
 }
 
-// ValidateOut is what validatePlan returns.
+// ValidateOut is the result of validatePlan.
 type ValidateOut struct {
-	Valid    bool      `json:"valid" jsonschema:"Whether there are no problems"`
-	Problems []Problem `json:"problems" jsonschema:"What is wrong, at most 100 of them"`
+	Valid    bool      `json:"valid" jsonschema:"true if there are no problems"`
+	Problems []Problem `json:"problems" jsonschema:"Problems of the plan, at most 100"`
 }
 
 // Problem is something wrong with a plan.
@@ -85,17 +85,17 @@ type Problem struct {
 	Message     string `json:"message" jsonschema:"The problem in words"`
 }
 
-// NextIn is what nextSteps takes.
+// NextIn holds the arguments of nextSteps.
 type NextIn struct {
 	Plan []PlanStep `json:"plan" jsonschema:"The steps, at most 500"`
-	Done []int      `json:"done,omitempty" jsonschema:"Ids of the steps that are done"`
+	Done []int      `json:"done,omitempty" jsonschema:"Ids of the finished steps"`
 }
 
-// NextOut is what nextSteps returns.
+// NextOut is the result of nextSteps.
 type NextOut struct {
-	Ready    []ReadyStep   `json:"ready" jsonschema:"Steps that can start now, all at once"`
+	Ready    []ReadyStep   `json:"ready" jsonschema:"Steps that can start now, in parallel"`
 	Waiting  []WaitingStep `json:"waiting" jsonschema:"Steps that cannot start yet"`
-	Complete bool          `json:"complete" jsonschema:"Whether all steps are done"`
+	Complete bool          `json:"complete" jsonschema:"true if all steps are done"`
 }
 
 // ReadyStep is a step that can start.
@@ -115,7 +115,7 @@ func (s PlanStep) step() plan.Step {
 	return plan.Step{ID: s.ID, Action: s.Action, Description: s.Description, Covers: s.Covers, DependsOn: s.DependsOn}
 }
 
-// show gives a plan the shape of the tool's result.
+// show converts a plan to the tool's result.
 func (out *GenerateOut) show(p *plan.Plan) {
 	out.Plan, out.Phases, out.Requirements = []Step{}, []Phase{}, []Requirement{}
 	for _, s := range p.Steps {

@@ -18,7 +18,7 @@ import (
 //go:embed schema/writePlan.input.json
 var writeInput []byte
 
-// WriteIn is what writePlan takes.
+// WriteIn holds the arguments of writePlan.
 type WriteIn struct {
 	GenerateIn
 	URI     string `json:"uri"`
@@ -26,7 +26,7 @@ type WriteIn struct {
 	Replace bool   `json:"replace,omitzero"`
 }
 
-// WriteOut is what writePlan returns: the plan, and where it was written.
+// WriteOut is the result of writePlan: the plan and its URI.
 type WriteOut struct {
 	GenerateOut
 	URI      string `json:"uri"`
@@ -34,7 +34,7 @@ type WriteOut struct {
 	Revision int64  `json:"revision"`
 }
 
-// write makes a plan and has the resource service keep it, as the caller would.
+// write makes a plan and writes it through the resource service, on behalf of the caller.
 func write(ctx context.Context, call *service.Call, in WriteIn) (*service.Result, error) {
 	plan, err := generate(ctx, call, in.GenerateIn)
 	if err != nil {
@@ -52,7 +52,7 @@ func write(ctx context.Context, call *service.Call, in WriteIn) (*service.Result
 	out := WriteOut{GenerateOut: plan, URI: in.URI, MIMEType: arguments["mimeType"].(string)}
 	if out.Revision, err = store(ctx, call, "create_resource", arguments); fault.Is(err, fault.Conflict) {
 		if !in.Replace {
-			return nil, service.Errorf("%s is there already, and nothing was written; give another uri, or replace: true", in.URI)
+			return nil, service.Errorf("%s already exists; nothing was written; give another uri, or replace: true", in.URI)
 		}
 		out.Revision, err = store(ctx, call, "update_resource", arguments)
 	}
@@ -77,7 +77,7 @@ func store(ctx context.Context, call *service.Call, tool string, arguments any) 
 	r, err := call.CallTool(ctx, service.ToolCall{Name: tool, Arguments: arguments, IdempotencyKey: key})
 	switch {
 	case fault.Is(err, fault.UnknownTool):
-		return 0, service.Errorf("the plan cannot be written: no resource service runs here; generatePlan only makes it")
+		return 0, service.Errorf("the plan cannot be written, because no resource service is running; use generatePlan to make it without writing it")
 	case fault.Is(err, fault.InvalidParams):
 		return 0, service.Errorf("the plan was not written: %s", fault.From(err).Message)
 	case err != nil:
@@ -89,13 +89,13 @@ func store(ctx context.Context, call *service.Call, tool string, arguments any) 
 		Revision int64 `json:"revision"`
 	}
 	if err := json.Unmarshal(r.Structured, &entry); err != nil {
-		return 0, fault.New(fault.Internal, "%s gave an answer that is not its own", tool).Ran(fault.Yes).Because(err)
+		return 0, fault.New(fault.Internal, "the answer of %s is not valid", tool).Ran(fault.Yes).Because(err)
 	}
 	return entry.Revision, nil
 }
 
-// markdown shows a plan as a list to tick off. The only words in it are those
-// of the plan, which are in its language.
+// markdown writes a plan as a checklist. Its only words are those of the plan, which are in the plan's
+// language.
 func markdown(title string, p GenerateOut) string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "# %s\n", title)
@@ -129,7 +129,7 @@ func markdown(title string, p GenerateOut) string {
 	return b.String()
 }
 
-// firstLine is what a plan is called, at most 100 runes.
+// firstLine returns the title of a plan, at most 100 runes.
 func firstLine(task string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(task), "\n")
 	line = strings.TrimSpace(strings.TrimLeft(line, "#-* "))

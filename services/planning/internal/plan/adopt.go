@@ -8,25 +8,24 @@ import (
 
 // Repairs counts what Adopt had to change in steps.
 type Repairs struct {
-	Covered    int // requirements that no step covered, and got one
-	Misplaced  int // dependencies dropped: on nothing, on themselves or in a circle
-	Ordered    int // dependencies added, as the task orders
+	Covered    int // requirements that no step covered; each got one
+	Misplaced  int // dependencies dropped: on unknown steps, on themselves or in a cycle
+	Ordered    int // dependencies added, because the task demands the order
 	Acceptance int // checks that lacked a quantity or date of the requirement
 }
 
 // None reports whether nothing had to be changed.
 func (r Repairs) None() bool { return r == Repairs{} }
 
-// Adopt puts steps that somebody else drafted in place of those of a plan, and
-// holds them to what the plan knows: every requirement is covered, no circle,
-// the order of the text, and its quantities and dates in the checks. What can
-// be mended is; an error says what cannot, and leaves the plan as it was. Ids
-// are positive.
+// Adopt replaces the steps of a plan by steps that somebody else drafted, and enforces what the plan
+// knows: every requirement is covered, there is no cycle, the order of the text is kept, and its
+// quantities and dates are in the checks. It repairs what it can; an error says why the draft cannot be
+// repaired, and leaves the plan unchanged. Ids must be positive.
 func (p *Plan) Adopt(steps []Step) (Repairs, error) {
 	a := adoption{plan: p, steps: steps, at: make(map[int]int, len(steps))}
 	for i, s := range steps {
 		if _, twice := a.at[s.ID]; twice {
-			return Repairs{}, errors.New("two of its steps have one id")
+			return Repairs{}, errors.New("two of its steps have the same id")
 		}
 		a.at[s.ID] = i
 	}
@@ -50,7 +49,7 @@ func (p *Plan) Adopt(steps []Step) (Repairs, error) {
 	return a.repairs, nil
 }
 
-// adoption is one draft on its way into a plan.
+// adoption is the state of adopting one draft.
 type adoption struct {
 	plan    *Plan
 	steps   []Step
@@ -58,8 +57,8 @@ type adoption struct {
 	repairs Repairs
 }
 
-// coverage drops requirements that are not the task's, gives steps without
-// any to the goal, and takes steps of the plan for what no step covers.
+// coverage drops requirements that are not the task's, assigns steps without any to the goal, and adds the
+// plan's own steps for uncovered requirements.
 func (a *adoption) coverage() {
 	demands := a.plan.w.b.task.Demands
 	goal := demands[a.plan.w.b.task.Goal].ID
@@ -87,7 +86,7 @@ func (a *adoption) coverage() {
 		}
 	}
 	a.repairs.Covered = len(missing)
-	// The plan's own steps for what is missing, in its order; the last of a
+	// The plan's own steps for uncovered requirements, in its order; the last step of a
 	// requirement has its check.
 	own := map[int]int{} // id in the plan → id in the draft
 	for _, s := range a.plan.Steps {
@@ -110,7 +109,7 @@ func (a *adoption) coverage() {
 	}
 }
 
-// free is an id that no step has.
+// free returns an unused id.
 func (a *adoption) free() int {
 	id := len(a.steps) + 1
 	for {
@@ -121,8 +120,8 @@ func (a *adoption) free() int {
 	}
 }
 
-// dependencies drops those on nothing, on the step itself, and those that
-// close a circle; that of the earlier step stays.
+// dependencies drops dependencies on unknown steps, on the step itself, and those that close a cycle; in a
+// cycle, the earlier step keeps its own.
 func (a *adoption) dependencies() {
 	wanted := make([][]int, len(a.steps))
 	for i := range a.steps {
@@ -140,7 +139,7 @@ func (a *adoption) dependencies() {
 	}
 }
 
-// depend lets a step wait for another, unless that cannot be.
+// depend makes a step wait for another, unless that would close a cycle.
 func (a *adoption) depend(i, on int) bool {
 	j, ok := a.at[on]
 	if !ok || j == i || a.waits(j, i) {
@@ -173,8 +172,7 @@ func (a *adoption) waits(i, j int) bool {
 	return false
 }
 
-// order lets what the text puts behind something wait for it. It is false
-// where the draft has it the other way round.
+// order adds the dependencies that the text demands. It returns false if the draft contradicts them.
 func (a *adoption) order() bool {
 	demands := a.plan.w.b.task.Demands
 	for _, pair := range a.plan.w.b.orders {
@@ -189,7 +187,7 @@ func (a *adoption) order() bool {
 		if kept {
 			continue
 		}
-		// The last step of the one before the last of the other.
+		// The last step of the one must come before the last step of the other.
 		if !a.depend(then[len(then)-1], a.steps[first[len(first)-1]].ID) {
 			return false
 		}
@@ -198,7 +196,7 @@ func (a *adoption) order() bool {
 	return true
 }
 
-// only are the steps that cover one requirement and not another.
+// only returns the steps that cover one requirement and not another.
 func (a *adoption) only(id, not string) []int {
 	var out []int
 	for i, s := range a.steps {
@@ -209,8 +207,8 @@ func (a *adoption) only(id, not string) []int {
 	return out
 }
 
-// acceptance adds the quantities and the date of a requirement to the check of
-// its last step, where no step of it has them.
+// acceptance adds the quantities and the date of a requirement to the check of its last step, unless one
+// of its steps already has them.
 func (a *adoption) acceptance() {
 	for _, d := range a.plan.w.b.task.Demands {
 		if len(d.Limits) == 0 && d.Due == "" {

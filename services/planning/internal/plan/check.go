@@ -25,12 +25,11 @@ type Problem struct {
 	Message     string
 }
 
-// maxProblems is how many problems are told at once.
+// maxProblems is how many problems are reported at once.
 const maxProblems = 100
 
-// Validate checks that ids are unique, that dependencies exist and close no
-// circle, and that every one of requirements is covered, and no other. nil
-// requirements leave coverage unchecked.
+// Validate checks that ids are unique, that dependencies exist and form no cycle, and that the steps cover
+// exactly the given requirements. If requirements is nil, coverage is not checked.
 func Validate(steps []Step, requirements []string) []Problem {
 	var out []Problem
 	add := func(p Problem) {
@@ -63,7 +62,7 @@ func Validate(steps []Step, requirements []string) []Problem {
 		for _, id := range s.Covers {
 			covered[id] = true
 			if requirements != nil && !known[id] {
-				add(Problem{Code: UnknownCoverage, Step: s.ID, Requirement: id, Message: fmt.Sprintf("step %d covers %q, which is no requirement", s.ID, id)})
+				add(Problem{Code: UnknownCoverage, Step: s.ID, Requirement: id, Message: fmt.Sprintf("step %d covers %q, which is not a requirement", s.ID, id)})
 			}
 		}
 	}
@@ -78,8 +77,8 @@ func Validate(steps []Step, requirements []string) []Problem {
 	return out
 }
 
-// levels gives each step its depth, from 1, and the ids of the steps that are
-// in a circle or behind one. Dependencies that do not exist are left out.
+// levels returns the depth of each step, from 1, and the ids of the steps that are in a cycle or depend on
+// one. Unknown dependencies are ignored.
 func levels(steps []Step, at map[int]int) (depth []int, circle []int) {
 	depth = make([]int, len(steps))
 	open := make([]int, len(steps))
@@ -118,14 +117,14 @@ func levels(steps []Step, at map[int]int) (depth []int, circle []int) {
 	return depth, circle
 }
 
-// Waiting is a step and what it waits for.
+// Waiting is a step and the steps it waits for.
 type Waiting struct {
 	ID       int
 	WaitsFor []int
 }
 
-// Next says which steps of a valid plan can start when those of done are
-// done, and what the others wait for.
+// Next returns the steps of a valid plan that can start after those in done, and the steps that the others
+// wait for.
 func Next(steps []Step, done []int) (ready []Step, waiting []Waiting) {
 	isDone := map[int]bool{}
 	for _, id := range done {
@@ -150,8 +149,8 @@ func Next(steps []Step, done []int) (ready []Step, waiting []Waiting) {
 	return ready, waiting
 }
 
-// Replace puts other steps, which Validate finds valid, in place of those of
-// a plan: in the order in which they can be done, numbered anew.
+// Replace replaces the steps of a plan by others, which must be valid. It sorts them by dependency and
+// renumbers them.
 func (p *Plan) Replace(steps []Step) {
 	at := make(map[int]int, len(steps))
 	for i, s := range steps {

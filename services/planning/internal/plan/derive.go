@@ -10,25 +10,25 @@ import (
 // draft is a step that has no number yet.
 type draft struct {
 	doing
-	// covers are indexes of demands; the first gives the step its place.
+	// covers holds indexes of demands; the first determines the step's position.
 	covers []int
-	// own: the demand's own words are the description.
+	// own: the description is the demand's own words.
 	own bool
 	// closes: the step is the last of its demand, and its check has the
 	// demand's limits and condition.
 	closes bool
 	index  int // in builder.drafts
 	after  []*draft
-	behind set // all it waits for, directly or not
+	behind set // every draft it waits for, directly or not
 	depth  int
 }
 
-// set of drafts, by index.
+// set is a set of drafts, by index.
 type set [(MaxSteps + 63) / 64]uint64
 
 func (s *set) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
-// add puts in a draft and all behind it.
+// add adds a draft and every draft it waits for.
 func (s *set) add(d *draft) {
 	for w := range s {
 		s[w] |= d.behind[w]
@@ -40,14 +40,14 @@ func (s *set) add(d *draft) {
 type builder struct {
 	task   *task.Task
 	drafts []*draft
-	shared map[string]*draft // by action: made once for all demands
+	shared map[string]*draft // by action: one step for all demands
 	first  []*draft          // of each demand
 	main   []*draft
 	last   []*draft
 	chain  []*draft // of the goal
-	core   *draft   // does what the goal says
-	orders [][2]int // of demands, as the text says
-	// demanding counts the demands besides the goal that take work.
+	core   *draft   // the step that fulfils the goal
+	orders [][2]int // order of demands, as the text says
+	// demanding counts the demands, except the goal, that need work.
 	demanding int
 }
 
@@ -78,7 +78,7 @@ func (b *builder) add(d doing, covers ...int) *draft {
 	return s
 }
 
-// once is the step of an action that is made once for all who need it.
+// once returns the step of an action that exists once for all demands that need it.
 func (b *builder) once(p part, i int) *draft {
 	if s := b.shared[p.action]; s != nil {
 		if !slices.Contains(s.covers, i) {
@@ -96,7 +96,7 @@ func (b *builder) once(p part, i int) *draft {
 	return s
 }
 
-// byAct is the step of the first demand that begins with an act.
+// byAct returns the step of the first demand that begins with an act.
 func (b *builder) byAct(act string) *draft {
 	if act == "" {
 		return nil
@@ -109,14 +109,14 @@ func (b *builder) byAct(act string) *draft {
 	return nil
 }
 
-// room reports whether optional steps may still be added: every demand that
-// is left, and the goal, get theirs in any case.
+// room reports whether optional steps may still be added. Each remaining demand, and the goal, must still
+// get its steps.
 func (b *builder) room() bool { return len(b.drafts) < MaxSteps-len(b.task.Demands)-20 }
 
 // demand derives the steps of one demand.
 func (b *builder) demand(i int, d *task.Demand) {
 	if b.given(d) {
-		return // taken up by steps of the goal
+		return // covered by steps of the goal
 	}
 	what, own, only := b.what(d)
 	var steps []*draft
@@ -158,19 +158,17 @@ func (b *builder) demand(i int, d *task.Demand) {
 	}
 }
 
-// given reports whether a demand says how things are, or is the question that
-// all of the task is about.
+// given reports whether a demand describes a fact, or is the question that the whole task is about.
 func (b *builder) given(d *task.Demand) bool {
 	return d.Type == task.Context || b.asked(d)
 }
 
-// asked reports whether a demand is a symptom or the question of the task: what
-// the first step looks at.
+// asked reports whether a demand is a symptom or the question of the task: the subject of the first step.
 func (b *builder) asked(d *task.Demand) bool {
 	return d.Type == task.Symptom || d.Type == task.Question && d.ID[0] == 'T' && b.task.Kind == task.Investigate
 }
 
-// what is the demand's own step; only: it has none but those of its topics.
+// what returns the demand's own step. only: it has no step except those of its topics.
 func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	k := b.task.Kind
 	late := func(x doing) doing {
@@ -178,7 +176,7 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 		case reports(k) && (x.action == "writeDocument" || x.action == "writeReport" || x.action == "informPeople"):
 			x.stage = rollout
 		case (k == task.Investigate || k == task.Analysis) && x.stage == analyse:
-			x.stage = work // to compare and to gather is the work itself
+			x.stage = work // comparing and gathering are the work itself
 		case x.action == "test" && !technical(k):
 			x.action = "verifyResult"
 		case k == task.Incident && x.action == "writeDocument":
@@ -229,7 +227,7 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	if d.Rhythm() && !technical(k) {
 		return doing{"keepRhythm", decide}, false, false
 	}
-	own = d.Own // an infinitive that is in no list
+	own = d.Own // an infinitive that is not in a list
 	if x, ok := byAct[d.Act]; ok && passive[d.Act] && !own {
 		return late(x), false, false
 	}
@@ -259,7 +257,7 @@ func (b *builder) what(d *task.Demand) (what doing, own, only bool) {
 	return byKind[k], own, false
 }
 
-// goal puts the recipe of the kind of work around the demands.
+// goal adds the recipe of the kind of work around the demands.
 func (b *builder) goal() {
 	g := b.task.Goal
 	for _, p := range recipes[b.task.Kind] {
@@ -280,7 +278,7 @@ func (b *builder) goal() {
 		}
 		if p.goal {
 			d := b.task.Demands[g]
-			// Chinese says first for whom and until when.
+			// In Chinese, the recipient and the date come first.
 			s.own = d.Own || d.Act != "" && b.task.Language == words.Chinese
 			if p.action == "buildCore" && d.Act != "build" && d.Act != "design" && d.Act != "" && b.task.Kind == task.Build {
 				if x := byAct[d.Act]; x.stage == work {
@@ -299,7 +297,7 @@ func (b *builder) goal() {
 	b.design()
 }
 
-// goalExtras are the steps of the topics that the goal itself names.
+// goalExtras adds the steps of the topics that the goal itself names.
 func (b *builder) goalExtras(g int) {
 	if k := b.task.Kind; k != task.Build && k != task.Migrate {
 		return
@@ -326,7 +324,7 @@ func (b *builder) goalExtras(g int) {
 	}
 }
 
-// design lets the step that lays out the whole cover what binds all parts.
+// design makes the design step cover the demands that bind all parts.
 func (b *builder) design() {
 	for _, s := range b.chain {
 		switch s.action {
@@ -349,8 +347,8 @@ func (b *builder) design() {
 	}
 }
 
-// leftover sees to what says how things are: symptoms go to the step that
-// looks at them first, and the rest to one step of its own.
+// leftover handles demands that describe facts: symptoms go to the step that investigates them first, the
+// rest to one step of its own.
 func (b *builder) leftover() {
 	var given []int
 	for i, d := range b.task.Demands {
@@ -370,8 +368,8 @@ func (b *builder) leftover() {
 	b.link(s, b.chain[0])
 }
 
-// uncovered gives a step to every demand that has none by now: whatever was
-// read of it, nothing that was asked for is dropped.
+// uncovered adds a step for every demand that has none so far, so that nothing requested is dropped,
+// however well it was understood.
 func (b *builder) uncovered() {
 	covered := make([]bool, len(b.task.Demands))
 	for _, s := range b.drafts {

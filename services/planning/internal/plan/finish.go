@@ -7,7 +7,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/task"
 )
 
-// finish numbers the steps, and puts all into words.
+// finish numbers the steps and writes their texts.
 func (b *builder) finish() *Plan {
 	w := newWriter(b)
 	drafts := b.sorted()
@@ -49,8 +49,8 @@ func (p *Plan) Cover() {
 	}
 }
 
-// phase groups the steps, which are in the order of their phases, and names
-// each group for the stage of most of its actions.
+// phase groups the steps, which are in the order of their phases, and names each group after the stage of
+// most of its actions.
 func (p *Plan) phase() {
 	p.Phases = nil
 	votes := map[stage]int{}
@@ -68,7 +68,7 @@ func (p *Plan) phase() {
 		votes[of]++
 		last.Name = p.w.phase(winner(votes))
 	}
-	// Phases of one name are told apart by number.
+	// Numbers distinguish phases of the same name.
 	total, seen := map[string]int{}, map[string]int{}
 	for _, ph := range p.Phases {
 		total[ph.Name]++
@@ -81,7 +81,7 @@ func (p *Plan) phase() {
 	}
 }
 
-// winner is the stage with most votes; of equals the earlier.
+// winner returns the stage with most votes; among equals, the earlier.
 func winner(votes map[stage]int) stage {
 	best, top := prepare, 0
 	for s := prepare; s <= follow; s++ {

@@ -6,17 +6,16 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/task"
 )
 
-// order adds what has to wait for what: first what the text says, then what
-// follows from who makes what, then what follows from the stages. An edge that
-// would close a circle is left out, so the earlier reason wins.
+// order adds dependencies: first those from the text, then those between steps that make something and
+// steps that use it, then those from the stages. A dependency that would close a cycle is dropped, so the
+// earlier reason wins.
 func (b *builder) order() {
 	b.said()
 	b.made()
 	b.staged()
 }
 
-// link lets after wait for before, unless it does already, or before waits
-// for after.
+// link makes after wait for before, unless it already does, or before waits for after.
 func (b *builder) link(before, after *draft) {
 	if before == nil || after == nil || before == after || after.behind.has(before.index) || before.behind.has(after.index) {
 		return
@@ -29,7 +28,7 @@ func (b *builder) link(before, after *draft) {
 	}
 }
 
-// said follows the words that order.
+// said applies the words of order in the text.
 func (b *builder) said() {
 	demands := b.task.Demands
 	for i, d := range demands {
@@ -68,7 +67,7 @@ func (b *builder) said() {
 	}
 }
 
-// say links two steps and keeps whose demands they are.
+// say links two steps and keeps the order of their demands.
 func (b *builder) say(before, after *draft) {
 	b.link(before, after)
 	if before != nil && after != nil && after.behind.has(before.index) && before.covers[0] != after.covers[0] {
@@ -76,12 +75,12 @@ func (b *builder) say(before, after *draft) {
 	}
 }
 
-// sameSource reports whether both are of the task, or both requirements.
+// sameSource reports whether both demands come from the task, or both from requirements.
 func sameSource(a, o *task.Demand) bool { return a.ID[0] == o.ID[0] }
 
-// named is the step that a word of order speaks of, other than those of
-// demand i: the goal's where it has a word of its kind ("before the cutover"),
-// else that of the demand with which it shares most, else fallback.
+// named returns the step, not of demand i, that a word of order refers to: the goal's if the reference has
+// a word of its kind ("before the cutover"), otherwise that of the demand with most terms in common,
+// otherwise fallback.
 func (b *builder) named(i int, r task.Reference, fallback *draft) *draft {
 	if r.Terms == nil {
 		return nil
@@ -110,11 +109,11 @@ func (b *builder) named(i int, r task.Reference, fallback *draft) *draft {
 	return b.main[best]
 }
 
-// object is how many terms behind the act say what a demand makes.
+// object is how many terms after the act name the object of a demand.
 const object = 4
 
-// made lets a step wait for the step that makes what it works on: the object
-// of the one is spoken of by the other, and is not what that one makes itself.
+// made makes a step wait for the step that makes its object: a demand mentions the object of another, and
+// does not make it itself.
 func (b *builder) made() {
 	goal := b.task.Demands[b.task.Goal]
 	objects := make([]map[string]bool, len(b.task.Demands))
@@ -139,13 +138,13 @@ func (b *builder) made() {
 	}
 }
 
-// settles are decisions that the layout of the whole takes as given.
+// settles lists decisions that the design of the whole depends on.
 var settles = map[string]bool{"decide": true, "sketchInterface": true, "estimateCost": true}
 
-// staged orders what nothing else does.
+// staged orders the remaining steps by stage.
 func (b *builder) staged() {
 	k := b.task.Kind
-	var base *draft // of the goal: what all work stands on
+	var base *draft // the goal's step that all work builds on
 	for _, s := range b.chain {
 		if s.stage <= decide {
 			base = s
@@ -191,8 +190,8 @@ func (b *builder) staged() {
 		}
 	}
 	b.verifications(of)
-	// What is in the chain of the goal and verifies all, such as the
-	// acceptance, waits for the other verifications.
+	// A step in the chain of the goal that verifies everything, such as the acceptance, waits
+	// for the other verifications.
 	for _, s := range of[verify] {
 		if s.action == "acceptWhole" || s.action == "compareOptions" || s.action == "drawConclusions" || s.action == "interpretResult" {
 			for _, o := range of[verify] {
@@ -207,10 +206,10 @@ func (b *builder) staged() {
 	b.ends(of[follow], before)
 }
 
-// verifications lets each wait for the work it looks at: its own, what speaks
-// of the same, and all of it where nothing does.
+// verifications makes each verification wait for the work it verifies: that of its own demand, that of
+// related demands, or all work if there is none.
 func (b *builder) verifications(of map[stage][]*draft) {
-	// What the text puts behind the rollout is no work to verify before it.
+	// Work that the text puts after the rollout cannot be verified before it.
 	before := slices.DeleteFunc(slices.Clone(of[work]), b.later)
 	for _, s := range of[verify] {
 		d := b.task.Demands[s.covers[0]]
@@ -238,12 +237,10 @@ func (b *builder) verifications(of map[stage][]*draft) {
 	}
 }
 
-// later reports whether the text puts a step behind the goal, which is the
-// rollout.
+// later reports whether the text puts a step after the goal, and the goal is the rollout.
 func (b *builder) later(s *draft) bool { return b.core.stage == rollout && s.behind.has(b.core.index) }
 
-// related reports whether two demands speak of one thing that the goal does
-// not name anyway.
+// related reports whether two demands mention the same thing, apart from what the goal names.
 func (b *builder) related(a, o *task.Demand) bool {
 	goal := b.task.Demands[b.task.Goal]
 	for t := range a.Terms {
@@ -254,7 +251,7 @@ func (b *builder) related(a, o *task.Demand) bool {
 	return false
 }
 
-// ends lets each of late wait for all that nothing waits for yet.
+// ends makes each of late wait for every step that no other waits for yet.
 func (b *builder) ends(late []*draft, early func(*draft) bool) {
 	if len(late) == 0 {
 		return
@@ -277,8 +274,7 @@ func (b *builder) ends(late []*draft, early func(*draft) bool) {
 	}
 }
 
-// sorted gives the drafts in the order of the plan: by depth, and within one
-// by stage and place in the text.
+// sorted returns the drafts in the order of the plan: by depth, then by stage and place in the text.
 func (b *builder) sorted() []*draft {
 	var depth func(s *draft) int
 	depth = func(s *draft) int {
@@ -306,8 +302,8 @@ func (b *builder) sorted() []*draft {
 	return out
 }
 
-// waits are the positions of the drafts that s waits for directly, without
-// those that follow from others.
+// waits returns the positions of the drafts that s waits for directly, without those that follow from
+// others.
 func waits(s *draft, at map[*draft]int) []int {
 	var out []int
 	for _, p := range s.after {

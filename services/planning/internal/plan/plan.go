@@ -1,14 +1,13 @@
-// Package plan makes a plan of a task that has been read: it derives steps
-// from each demand, orders them, groups them into phases and says of each how
-// to tell that it is done. It also checks plans and says what can start next.
-// docs/planning.md describes the method.
+// Package plan makes the plan of a task that has been read. It derives steps from each demand, orders
+// them, groups them into phases and writes for each how to tell that it is done. It also checks plans and
+// finds the steps that can start next. Start at Make; docs/planning.md describes the method.
 package plan
 
-// Step is one thing to do.
+// Step is one step of a plan.
 type Step struct {
 	// ID counts from 1; a step depends on lower ones only.
 	ID int `json:"id"`
-	// Action is what kind of step it is, one of Actions in our own plans.
+	// Action is the kind of step, one of Actions in our own plans.
 	Action      string `json:"action"`
 	Description string `json:"description"`
 	// Covers are ids of requirements.
@@ -19,7 +18,7 @@ type Step struct {
 	Check string `json:"check,omitzero"`
 }
 
-// Phase is a run of steps that do not depend on each other.
+// Phase is a sequence of steps that do not depend on each other.
 type Phase struct {
 	ID    int    `json:"id"`
 	Name  string `json:"name"`
@@ -41,10 +40,10 @@ type Plan struct {
 	Requirements []Requirement
 
 	w      *writer
-	stages map[string]stage // of the actions in it
+	stages map[string]stage // by action
 }
 
-// Stages order steps that nothing in the text orders.
+// stage orders steps that the text does not order.
 type stage int
 
 const (
@@ -57,6 +56,5 @@ const (
 	follow
 )
 
-// MaxSteps is the most steps a plan may have: ours, a model's, and those sent
-// to be checked.
+// MaxSteps is the largest number of steps of a plan: one of ours, a model's, or one sent to be checked.
 const MaxSteps = 500

@@ -6,16 +6,16 @@ import "github.com/busbar-mcp/busbar/services/planning/internal/task"
 type part struct {
 	action string
 	stage  stage
-	// goal: this is the step that does what the goal says.
+	// goal: this step fulfils the goal.
 	goal bool
-	// when says whether the task has a use for it; nil: always.
+	// when reports whether the task needs the step; nil means always.
 	when func(*builder) bool
-	// act of a demand that makes the step unnecessary, since it is that step.
+	// act of a demand that is this step, so that no other is needed.
 	act string
 }
 
-// recipes say what the goal of each kind of work asks for besides its
-// requirements. Steps without a use in the task are left out.
+// recipes lists the steps that the goal of each kind of work needs besides its requirements. Unneeded
+// steps are dropped.
 var recipes = map[task.Kind][]part{
 	task.Build: {
 		{action: "designSolution", stage: decide, when: several, act: "design"},
@@ -97,7 +97,7 @@ var recipes = map[task.Kind][]part{
 
 func several(b *builder) bool { return b.demanding >= 1 }
 
-// unreported: no demand writes or presents what came out.
+// unreported: no demand writes or presents the results.
 func unreported(b *builder) bool {
 	for i, d := range b.task.Demands {
 		if i != b.task.Goal && (d.Act == "write" || d.Act == "present" || d.About("report")) {
@@ -145,14 +145,14 @@ var byAct = map[string]doing{
 	"present": {"presentResults", rollout}, "seek": {"arrange", work}, "do": {"carryOut", work}, "keep": {"keepAsIs", work}, "translate": {"translate", rollout},
 }
 
-// byKind is the step for what has to be so, where no act is named.
+// byKind is the step for a property, if no act is named.
 var byKind = map[task.Kind]doing{
 	task.Build: {"implement", work}, task.Fix: {"implement", work}, task.Migrate: {"implement", work}, task.Investigate: {"investigate", work},
 	task.Write: {"coverTopic", work}, task.Analysis: {"computeResult", work}, task.Incident: {"carryOut", work}, task.Event: {"arrange", work},
 	task.Learn: {"study", work}, task.Buy: {"applyCriterion", verify}, task.General: {"carryOut", work},
 }
 
-// byTopic is the step for a demand about a topic, where no act is named.
+// byTopic is the step for a demand about a topic, if no act is named.
 var byTopic = map[string]doing{
 	"rollback": {"prepareRollback", decide}, "budget": {"estimateCost", decide}, "legal": {"clarifyRules", analyse},
 	"tests": {"test", verify}, "docs": {"writeDocument", work}, "monitoring": {"setUpMonitoring", work}, "approval": {"obtainApproval", decide},
@@ -160,8 +160,8 @@ var byTopic = map[string]doing{
 	"lodging": {"book", work}, "weather": {"prepareAlternative", work}, "rollout": {"rollOut", rollout}, "deadline": {"schedule", decide}, "report": {"writeReport", work},
 }
 
-// extras are what a topic asks for beside the demand's own step: before it,
-// once for all demands of the topic, and after it.
+// extras lists the steps that a topic needs besides the demand's own: one before, shared by all demands of
+// the topic, and one after it.
 var extras = map[string]struct{ before, after part }{
 	"performance":   {part{action: "prepareLoadTest", stage: prepare}, part{action: "measureUnderLoad", stage: verify}},
 	"security":      {part{action: "modelThreats", stage: analyse}, part{action: "testSecurity", stage: verify}},
@@ -178,8 +178,8 @@ var extras = map[string]struct{ before, after part }{
 	"ui":            {part{action: "sketchInterface", stage: decide}, part{}},
 }
 
-// measuredOnly are topics whose demands are limits on everything else: they
-// are checked, and no step of work is theirs alone.
+// measuredOnly lists topics whose demands limit everything else. They are checked, but need no work step
+// of their own.
 var measuredOnly = map[string]bool{"performance": true, "availability": true, "dataloss": true, "accessibility": true, "compatibility": true, "platform": true}
 
 // technical reports whether a kind of work is about software.
@@ -187,8 +187,8 @@ func technical(k task.Kind) bool {
 	return k == task.Build || k == task.Fix || k == task.Migrate || k == task.Incident
 }
 
-// asks reports whether a topic asks for its extra steps in a kind of work: who
-// repairs has neither screens to draw nor partners to get to know.
+// asks reports whether a topic needs its extra steps in a kind of work: a repair needs neither screens nor
+// partners.
 func asks(k task.Kind, topic string) bool {
 	switch k {
 	case task.Build, task.Migrate:
@@ -201,18 +201,17 @@ func asks(k task.Kind, topic string) bool {
 	return false
 }
 
-// eventTopics mean what they say only where people meet.
+// eventTopics have their meaning only if people meet.
 var eventTopics = map[string]bool{"venue": true, "transport": true, "lodging": true, "guests": true, "weather": true, "catering": true, "programme": true}
 
-// plain are acts whose steps are those of software; elsewhere they are what
-// the kind of work does anyway.
+// plain lists acts whose steps are for software; elsewhere the kind of work includes them anyway.
 var plain = map[string]bool{"build": true, "change": true, "remove": true, "deploy": true, "migrate": true, "fix": true, "monitor": true, "design": true, "automate": true, "regress": true}
 
-// passive are acts that name the step also where the demand does not begin
-// with them: "has to be tested".
+// passive lists acts that determine the step even if the demand does not begin with them: "has to be
+// tested".
 var passive = map[string]bool{"deploy": true, "inform": true, "teach": true, "approve": true, "monitor": true, "backup": true, "test": true, "review": true, "translate": true}
 
-// reports reports whether writing and telling come at the end.
+// reports reports whether a kind of work ends with writing and presenting.
 func reports(k task.Kind) bool {
 	return k == task.Investigate || k == task.Analysis || k == task.Buy
 }

@@ -17,7 +17,7 @@ import (
 //go:embed data/*.tsv
 var files embed.FS
 
-// frame is how a step is put into words: data/README.txt.
+// frame is the wording of a step; see data/README.txt.
 type frame struct{ description, check string }
 
 var frames = sync.OnceValue(func() map[words.Language]map[string]frame {
@@ -45,8 +45,8 @@ func Actions() []string {
 	return slices.DeleteFunc(names, func(n string) bool { return n[0] == '_' || strings.Contains(n, ".") })
 }
 
-// Lengths in runes of what is repeated of a demand: as a step in its own words,
-// in a frame, and as one of several in a frame.
+// Largest number of runes quoted from a demand: as a step in its own words, in a frame,
+// and as one of several in a frame.
 const (
 	maxOwn    = 300
 	maxShown  = 160
@@ -57,7 +57,7 @@ var quotes = map[words.Language][2]string{
 	words.English: {"“", "”"}, words.Polish: {"„", "”"}, words.Russian: {"«", "»"}, words.Chinese: {"“", "”"},
 }
 
-// writer puts a plan into words.
+// writer writes the texts of a plan.
 type writer struct {
 	b      *builder
 	frames map[string]frame
@@ -72,7 +72,7 @@ func newWriter(b *builder) *writer {
 	return w
 }
 
-// our gives our own words in the characters of the task.
+// our converts our own text to the task's Chinese characters.
 func (w *writer) our(text string) string {
 	if w.b.task.Traditional {
 		return traditionalQuotes.Replace(words.Traditional(text))
@@ -82,7 +82,7 @@ func (w *writer) our(text string) string {
 
 var traditionalQuotes = strings.NewReplacer("“", "「", "”", "」")
 
-// step gives description and check.
+// step returns description and check.
 func (w *writer) step(s *draft) (description, check string) {
 	d := w.b.task.Demands[s.covers[0]]
 	f, ok := w.frames[s.action+"."+string(w.b.task.Kind)]
@@ -107,7 +107,7 @@ func (w *writer) step(s *draft) (description, check string) {
 	return description, check
 }
 
-// conditions are what the demand itself says about when it is met.
+// conditions returns the demand's own conditions for being met.
 func (w *writer) conditions(d *task.Demand) string {
 	var out strings.Builder
 	add := func(name, x string) {
@@ -132,7 +132,7 @@ func (w *writer) conditions(d *task.Demand) string {
 	return out.String()
 }
 
-// fill knows what stands for the slots of a step's frames.
+// fill returns the values for the slots of a step's frames.
 func (w *writer) fill(s *draft) *strings.Replacer {
 	t := w.b.task
 	about := s.covers[:1]
@@ -165,7 +165,7 @@ func (w *writer) fill(s *draft) *strings.Replacer {
 	return strings.NewReplacer("{x}", shown, "{q}", quoted, "{o}", thing, "{r}", idList(ids), "{from}", from, "{to}", to)
 }
 
-// join lists what demands say, and breaks off where it grows too long.
+// join lists the texts of demands, and stops when it becomes too long.
 func (w *writer) join(demands []int, quoted bool) string {
 	var out []string
 	size := 0
@@ -191,7 +191,7 @@ func (w *writer) join(demands []int, quoted bool) string {
 	return strings.Join(out, "; ")
 }
 
-// symptoms are the demands that say how a defect shows.
+// symptoms returns the demands that describe a defect.
 func (w *writer) symptoms() []int {
 	var out []int
 	for i, d := range w.b.task.Demands {
@@ -214,8 +214,8 @@ func idList(ids []string) string {
 
 func (w *writer) quote(s string) string { return w.quotes[0] + s + w.quotes[1] }
 
-// pronoun is what a goal is about that has no object of its own, "find out why
-// and fix it": what is wrong, or what was asked; else "".
+// pronoun returns the subject of a goal that has no object of its own, "find out why and fix it": the
+// defect or the question; otherwise "".
 func (w *writer) pronoun(d *task.Demand) string {
 	if d.ID[0] != 'T' || !d.Own || len(d.Object(object)) > 0 {
 		return ""

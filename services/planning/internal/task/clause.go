@@ -8,18 +8,18 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
-// The least number of tokens that a clause may have on each side of a cut;
-// Han characters are tokens of their own.
+// The smallest number of tokens of a clause on each side of a cut; each Han character
+// is a token.
 const (
 	leastLeft, leastRight       = 3, 2
 	leastLeftHan, leastRightHan = 4, 4
-	// leastOrder is for an order that another one follows: "Fix it and tell us".
+	// leastOrder is for an order followed by another one: "Fix it and tell us".
 	leastOrder = 2
 )
 
-// cutClauses cuts a sentence where another act begins: after a comma or an
-// "and" that is followed by a verb, at "then", "but" and the like. The word
-// that joins stays out, the one that orders goes with what it orders.
+// cutClauses cuts a sentence where another act begins: after a comma or an "and" that is followed by a
+// verb, at "then", "but" and the like. It drops a word that joins, and keeps a word of order with its
+// clause.
 func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 	tokens := words.Cut(sentence)
 	at := map[int][]words.Hit{}
@@ -45,7 +45,7 @@ func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 		if within[i] || i-start < min(left, leastOrder) || len(tokens)-i < right {
 			continue
 		}
-		// "After the cutover, keep …": the comma ends what stands before its clause.
+		// "After the cutover, keep …": the comma ends the subordinate part.
 		subordinate := lastIf >= start || marked(at[start], "before", "after")
 		end, next, ok := boundary(sentence, tokens, at, i, l, subordinate)
 		if !ok || end-start < left && !(orders(at[start]) && orders(at[next])) {
@@ -60,7 +60,7 @@ func cutClauses(sentence string, x *words.Lexicon, l words.Language) []string {
 	return out
 }
 
-// offset is where token i starts, but for the first, with what stands before.
+// offset returns the start of token i, including an opening mark before it.
 func offset(tokens []words.Token, i int, sentence string) int {
 	switch {
 	case i == 0:
@@ -69,15 +69,15 @@ func offset(tokens []words.Token, i int, sentence string) int {
 		return len(sentence)
 	}
 	start := tokens[i].Start
-	// An opening mark belongs to what it opens.
+	// An opening mark belongs to the text that it opens.
 	for start > tokens[i-1].End && strings.ContainsRune("\"'`$€£<[(#@", rune(sentence[start-1])) {
 		start--
 	}
 	return start
 }
 
-// boundary reports whether a clause ends before token i: it then ends with
-// token end-1, and the next starts with token next.
+// boundary reports whether a clause ends before token i. If so, its last token is end-1, and the next
+// clause starts at token next.
 func boundary(sentence string, tokens []words.Token, at map[int][]words.Hit, i int, l words.Language, subordinate bool) (end, next int, ok bool) {
 	gap := sentence[tokens[i-1].End:tokens[i].Start]
 	comma := strings.ContainsAny(gap, ",，、:：—") || strings.Contains(gap, " - ")
@@ -135,8 +135,7 @@ func marked(hits []words.Hit, names ...string) bool {
 	return slices.ContainsFunc(hits, func(h words.Hit) bool { return h.Class == "mark" && slices.Contains(names, h.Name) })
 }
 
-// brackets reports of each token whether a bracket or quotation mark is open
-// before it: what is in one stays together.
+// brackets reports for each token whether it is inside brackets or quotation marks, which are not cut.
 func brackets(sentence string, tokens []words.Token) []bool {
 	out := make([]bool, len(tokens))
 	depth, quoted, token := 0, false, 0
@@ -157,7 +156,7 @@ func brackets(sentence string, tokens []words.Token) []bool {
 	return out
 }
 
-// trimClause takes off the marks that join clauses.
+// trimClause removes the marks that join clauses.
 func trimClause(s string) string {
 	t := strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",;，；、:：。.!！…", r) })
 	if t == "" {

@@ -34,10 +34,10 @@ func newDemand(id string, c clause, x *words.Lexicon, l words.Language) *Demand 
 	return d
 }
 
-// settleTopics drops topics that another one explains.
+// settleTopics drops topics that follow from another one.
 func (d *Demand) settleTopics() {
 	for _, l := range d.Limits {
-		// Seconds as a bound are a matter of speed, whatever it is that takes them.
+		// A limit in seconds concerns speed, whatever it limits.
 		if l.Kind == "instant" && l.Op == "≤" {
 			d.Topics = []string{"performance"}
 			return
@@ -57,10 +57,10 @@ func (d *Demand) settleTopics() {
 	}
 }
 
-// readAct finds the first act. One that stands first, or right behind words
-// that only order or join, makes the clause a step in its own words.
+// readAct finds the first act. If it stands first, or directly after words of order or joining, the clause
+// can be a step in its own words.
 func (d *Demand) readAct(l words.Language) {
-	next := d.behindSubordinate() // token up to which nothing of weight has been seen
+	next := d.behindSubordinate() // tokens before it carry no meaning
 	begin := next
 	d.Shown = d.Text
 	for _, h := range d.hits {
@@ -73,7 +73,7 @@ func (d *Demand) readAct(l words.Language) {
 			d.Shown = d.Text[d.tokens[next].Start:]
 		}
 		if h.Class == "cmp" && begin == 0 && h.From <= next {
-			next = max(next, h.To) // "at least interview …", as Chinese puts it
+			next = max(next, h.To) // "at least interview …", a Chinese construction
 		}
 		if h.Class == "act" && (h.To >= len(d.tokens) || d.tokens[h.To].Text != "的") {
 			d.Act, d.Own, d.actEnd = h.Name, h.From <= next, h.To
@@ -87,13 +87,13 @@ func (d *Demand) readAct(l words.Language) {
 	if l == words.Chinese && d.Act != "" && !d.Own && next < len(d.tokens) && (d.tokens[next].Text == "把" || d.tokens[next].Text == "将") {
 		d.Own, d.actEnd = true, 0
 	}
-	// An infinitive that no list has still says what to do.
+	// An unknown infinitive still names an act.
 	if !d.Own && next < len(d.tokens) && infinitive(d.tokens[next].Text, l) {
 		d.Act, d.Own, d.actEnd = "", true, 0
 	}
 }
 
-// joined is the act that stands at token i behind an "and" and nothing else.
+// joined returns the act at token i, directly after an "and".
 func (d *Demand) joined(i int) (act words.Hit, ok bool) {
 	for _, and := range d.hits {
 		if and.Class != "mark" || and.Name != "and" || and.From != i {
@@ -108,9 +108,8 @@ func (d *Demand) joined(i int) (act words.Hit, ok bool) {
 	return words.Hit{}, false
 }
 
-// behindSubordinate is the token behind the comma of a clause that begins with
-// "after", "before" or "if", in Chinese behind the word that closes one; 0 where
-// there is none.
+// behindSubordinate returns the token after the comma of a clause that begins with "after", "before" or
+// "if"; in Chinese, after the word that closes it; 0 if there is none.
 func (d *Demand) behindSubordinate() int {
 	for _, h := range d.hits {
 		if h.Class == "mark" && (h.Name == "prebefore" || h.Name == "preafter") && h.From <= 2*reach {
@@ -146,15 +145,14 @@ func infinitive(word string, l words.Language) bool {
 	return false
 }
 
-// nouns look like infinitives.
+// nouns lists nouns that look like infinitives.
 var nouns = map[string]bool{"сеть": true, "память": true, "печать": true, "нить": true, "sieć": true, "pamięć": true, "postać": true, "chęć": true}
 
 func endsIn(word string, endings ...string) bool {
 	return !nouns[word] && slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(word, e) })
 }
 
-// dropNegated takes out negations that are part of a comparison: "no more
-// than" forbids nothing but more.
+// dropNegated removes negations that are part of a comparison: "no more than" is not a prohibition.
 func (d *Demand) dropNegated() {
 	covered := map[int]bool{}
 	for _, h := range d.hits {
@@ -167,7 +165,7 @@ func (d *Demand) dropNegated() {
 	d.hits = slices.DeleteFunc(d.hits, func(h words.Hit) bool { return h.Class == "mark" && h.Name == "not" && covered[h.From] })
 }
 
-// readOrder finds the words that say what comes before what.
+// readOrder finds the words of order.
 func (d *Demand) readOrder() {
 	for _, h := range d.hits {
 		if h.Class != "mark" {
@@ -188,7 +186,7 @@ func (d *Demand) readOrder() {
 			if d.After.Terms == nil {
 				d.After = d.beside(h)
 			}
-		case "prebefore": // Chinese: the word stands behind what it is about
+		case "prebefore": // Chinese: the word stands after its object
 			if d.Due == "" && d.Before.Terms == nil {
 				d.Before = d.ahead(h)
 			}
@@ -200,10 +198,10 @@ func (d *Demand) readOrder() {
 	}
 }
 
-// reach is how many tokens a word of order governs.
+// reach is how many tokens a word of order refers to.
 const reach = 6
 
-// beside are the terms behind a hit, up to the next comma.
+// beside returns the terms after a hit, up to the next comma.
 func (d *Demand) beside(h words.Hit) Reference {
 	to := h.To
 	for to < len(d.tokens) && to < h.To+reach && (to == h.To || !strings.ContainsAny(d.Text[d.tokens[to-1].End:d.tokens[to].Start], ",;，；:")) {
@@ -222,7 +220,7 @@ func (d *Demand) reference(from, to int) Reference {
 	return r
 }
 
-// ahead are the terms before a hit, back to the comma before.
+// ahead returns the terms before a hit, back to the previous comma.
 func (d *Demand) ahead(h words.Hit) Reference {
 	from := h.From
 	for from > 0 && from > h.From-2*reach && (from == h.From || !strings.ContainsAny(d.Text[d.tokens[from-1].End:d.tokens[from].Start], ",;，；:")) {
@@ -274,8 +272,7 @@ func (d *Demand) readMove() {
 	}
 }
 
-// phrase is the text of tokens, up to the first comma and no longer than a
-// side.
+// phrase returns the text of tokens, up to the first comma and at most as long as a side.
 func (d *Demand) phrase(from, to int) string {
 	limit := side
 	if d.tokens[from].Kind == words.Han {
@@ -289,11 +286,11 @@ func (d *Demand) phrase(from, to int) string {
 	return strings.TrimSpace(s)
 }
 
-// stem is how many letters of a word are compared: enough for its meaning,
-// few enough to leave the endings of Polish and Russian out.
+// stem is how many letters of a word are compared: enough for its meaning, but without the endings of
+// Polish and Russian.
 const stem = 5
 
-// skipped are the tokens that carry no meaning of their own.
+// skipped marks the tokens without meaning of their own.
 func skipped(hits []words.Hit, n int) []bool {
 	skip := make([]bool, n)
 	for _, h := range hits {
@@ -307,8 +304,8 @@ func skipped(hits []words.Hit, n int) []bool {
 	return skip
 }
 
-// terms are what the tokens from..to are about: stems of words, pairs of Han
-// characters, numbers with a point, and no function words.
+// terms returns the terms of tokens from..to: stems of words, pairs of Han characters and decimal numbers,
+// without function words.
 func (d *Demand) terms(from, to int) map[string]bool {
 	tokens, skip := d.tokens, d.skip
 	out := map[string]bool{}
@@ -341,13 +338,13 @@ func cutRunes(s string, n int) string {
 	return s
 }
 
-// Object are the first n terms behind the act: what it is done to.
+// Object returns the first n terms after the act: its object.
 func (d *Demand) Object(n int) map[string]bool {
 	return d.terms(d.actEnd, min(len(d.tokens), d.actEnd+n))
 }
 
-// preposition reports whether token i is a function word other than an
-// article: what stands behind it is in no case of an object.
+// preposition reports whether token i is a function word other than an article: the text after it is not
+// an object.
 func (d *Demand) preposition(i int) bool {
 	switch d.tokens[i].Text {
 	case "a", "an", "the", "all", "any", "some", "each", "every", "our", "your", "my", "их", "наш", "все", "nasz", "nasze":
@@ -358,8 +355,8 @@ func (d *Demand) preposition(i int) bool {
 	})
 }
 
-// Thing is the text behind the act with which the demand begins; whole is
-// true where it begins with none, and Thing is all of it.
+// Thing returns the text after the act with which the demand begins. If it begins with none, whole is true
+// and text is all of it.
 func (d *Demand) Thing() (text string, whole bool) {
 	if d.Own && d.actEnd > 0 && d.actEnd < len(d.tokens) && !d.preposition(d.actEnd) {
 		return d.Text[d.tokens[d.actEnd].Start:], false

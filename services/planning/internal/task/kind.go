@@ -5,7 +5,7 @@ import "maps"
 // Kind is a kind of work.
 type Kind string
 
-// The kinds of work known. General is what speaks for none.
+// The known kinds of work. General is used without evidence for another.
 const (
 	Build       Kind = "build"
 	Fix         Kind = "fix"
@@ -20,10 +20,10 @@ const (
 	General     Kind = "general"
 )
 
-// kinds in the order that decides between equals: the more special first.
+// kinds is in the order that decides between equals: the more specific first.
 var kinds = []Kind{Incident, Fix, Migrate, Event, Buy, Analysis, Learn, Investigate, Write, Build}
 
-// acts say which kind of work an act speaks for.
+// acts maps an act to the kind of work that it is evidence for.
 var acts = map[string]Kind{
 	"build": Build, "change": Build, "design": Build, "deploy": Build, "monitor": Build, "remove": Build,
 	"fix": Fix, "migrate": Migrate, "investigate": Investigate, "compare": Investigate, "write": Write,
@@ -31,16 +31,16 @@ var acts = map[string]Kind{
 	"buy": Buy, "learn": Learn, "practise": Learn,
 }
 
-// Weights of evidence. What the goal does says most; what else stands in the
-// task and its requirements, less.
+// Weights of evidence. The goal's act counts most, the rest of the task and its
+// requirements less.
 const (
 	weightGoalAct  = 4
-	weightNextAct  = 3 // of the next clause, where the goal's act says nothing
+	weightNextAct  = 3 // act of the next clause, if the goal's act is not evidence
 	weightGoalNoun = 2
 	weightAct      = 1
 	weightNoun     = 1
-	most           = 4 // of what other clauses say for one kind
-	least          = 2 // below which no kind is named
+	most           = 4 // largest total of other clauses for one kind
+	least          = 2 // least total for a kind to be chosen
 )
 
 // judge decides the kind of work by evidence.
@@ -88,7 +88,7 @@ func (t *Task) judge() {
 			}
 		}
 	}
-	// Requirements alone say how the work is to be, not what it is.
+	// Requirements alone describe how the work is done, not its kind.
 	maps.DeleteFunc(scores, func(k Kind, _ int) bool { return !named[k] })
 	if !t.software() {
 		delete(scores, Build)
@@ -106,11 +106,11 @@ func (t *Task) judge() {
 	t.Evidence = evidence[t.Kind]
 }
 
-// speaks reports whether the act of a demand is one of a kind of work.
+// speaks reports whether the act of a demand is evidence for a kind of work.
 func (t *Task) speaks(i int) bool { return acts[t.Demands[i].Act] != "" }
 
-// gathering reports whether anything says that people meet: much is arranged
-// where nobody does.
+// gathering reports whether people meet according to the text: many things are organised without a
+// meeting.
 func (t *Task) gathering() bool {
 	for _, d := range t.Demands {
 		if d.has("kind", string(Event)) {
@@ -125,10 +125,10 @@ func (t *Task) gathering() bool {
 	return false
 }
 
-// softwareTopics are those that only software has.
+// softwareTopics lists topics that only software has.
 var softwareTopics = []string{"performance", "integration", "ui", "security", "tests", "monitoring", "compatibility"}
 
-// software reports whether anything says that what is built is software.
+// software reports whether the result is software according to the text.
 func (t *Task) software() bool {
 	for _, d := range t.Demands {
 		if d.has("kind", string(Build)) {

@@ -10,8 +10,8 @@ import (
 type Limit struct {
 	// Op is "≤", "≥", "≈" or "=".
 	Op string
-	// Text is number and unit as written; Metric, if any, stands for what is
-	// measured, such as "p99".
+	// Text is number and unit as written. Metric, if not empty, is the measured
+	// value, such as "p99".
 	Text, Metric string
 	// Kind of the unit: instant, time, size, rate, count, percent, money, or "".
 	Kind string
@@ -19,7 +19,7 @@ type Limit struct {
 	from, to int
 }
 
-// String is the limit in signs, which need no language.
+// String returns the limit in language-independent signs.
 func (l Limit) String() string {
 	s := l.Text
 	if l.Op != "=" {
@@ -31,7 +31,7 @@ func (l Limit) String() string {
 	return s
 }
 
-// near is how many tokens a comparison may stand before its number.
+// near is how many tokens before its number a comparison may stand.
 const near = 3
 
 // limits finds the numbers that have a unit or a comparison.
@@ -92,7 +92,7 @@ func unitAt(at map[int]map[string]words.Hit, i int) (words.Hit, bool) {
 	return h, ok
 }
 
-// comparison looks for the words or signs before a number, or just behind it.
+// comparison finds the words or signs of comparison before a number, or directly after it.
 func comparison(text string, tokens []words.Token, at map[int]map[string]words.Hit, ending map[int]string, l Limit, start int) string {
 	before := strings.TrimRight(text[:start], " ")
 	for _, s := range comparisons {
@@ -115,12 +115,12 @@ func comparison(text string, tokens []words.Token, at map[int]map[string]words.H
 	return "="
 }
 
-// comparisons as signs; arrows are none.
+// comparisons are signs of comparison; arrows do not count.
 var comparisons = []struct{ sign, op string }{{"->", "="}, {"=>", "="}, {"<", "≤"}, {"<=", "≤"}, {"≤", "≤"}, {">", "≥"}, {">=", "≥"}, {"≥", "≥"}, {"~", "≈"}}
 
 var signs = map[string]string{"max": "≤", "min": "≥", "about": "≈"}
 
-// metric is a percentile named before the number.
+// metric returns a percentile named before the number.
 func metric(tokens []words.Token, i int) string {
 	for j := max(0, i-6); j < i; j++ {
 		t := tokens[j].Text

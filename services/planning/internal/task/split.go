@@ -9,8 +9,8 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
-// Clean makes text fit to be read and repeated: valid UTF-8, without control
-// characters and without marks that turn the direction of writing.
+// Clean makes text safe to read and repeat: valid UTF-8, without control characters and without characters
+// that change the direction of writing.
 func Clean(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -29,7 +29,7 @@ func Clean(text string) string {
 	}, text)
 }
 
-// place is where a clause stands.
+// place is the place of a clause.
 type place struct {
 	item bool // of a list
 }
@@ -39,8 +39,8 @@ type clause struct {
 	place
 }
 
-// split cuts text into clauses, at most limit. What has more is cut into
-// sentences, and else into that many runs of them.
+// split cuts text into at most limit clauses. A longer text is cut into sentences, or, if these are too
+// many, into limit groups of them.
 func split(text string, x *words.Lexicon, l words.Language, limit int) []clause {
 	var sentences, clauses []clause
 	for _, line := range lines(text, x) {
@@ -64,7 +64,7 @@ func split(text string, x *words.Lexicon, l words.Language, limit int) []clause 
 	return runs(sentences, limit)
 }
 
-// runs joins sentences into limit runs of about equal number.
+// runs joins sentences into limit groups of about equal size.
 func runs(sentences []clause, limit int) []clause {
 	out := make([]clause, 0, limit)
 	for i := range limit {
@@ -81,8 +81,8 @@ func runs(sentences []clause, limit int) []clause {
 	return out
 }
 
-// lines gives paragraphs and list items. Lines that were wrapped by hand are
-// joined; a heading such as "Requirements:" is no demand where items follow it.
+// lines returns paragraphs and list items. It joins hand-wrapped lines. A heading such as "Requirements:"
+// is not a demand if items follow it.
 func lines(text string, x *words.Lexicon) []clause {
 	var out []clause
 	open := false
@@ -106,7 +106,7 @@ func lines(text string, x *words.Lexicon) []clause {
 	return out
 }
 
-// headingWords is how many tokens a heading has at most.
+// headingWords is the largest number of tokens in a heading.
 const headingWords = 4
 
 func isHeading(c clause, x *words.Lexicon) bool {
@@ -119,8 +119,7 @@ func isHeading(c clause, x *words.Lexicon) bool {
 
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// unmark takes the mark of a list item or a heading off a line: "- ", "2. ",
-// "[FR-1] ", "## ".
+// unmark removes the mark of a list item or a heading from a line: "- ", "2. ", "[FR-1] ", "## ".
 func unmark(line string) (body string, item bool) {
 	rest := strings.TrimLeft(line, "-*•–—·+#>")
 	if n := len(line) - len(rest); n > 0 && n <= 6 && (strings.HasPrefix(rest, " ") || n > 0 && strings.HasPrefix(line, "•")) {
@@ -149,7 +148,7 @@ func unmark(line string) (body string, item bool) {
 	return line, false
 }
 
-// orLine keeps a line whole whose body has no word.
+// orLine returns the whole line if its body has no word.
 func orLine(body, line string) string {
 	if !strings.ContainsFunc(body, isWordRune) {
 		return line
@@ -157,7 +156,7 @@ func orLine(body, line string) string {
 	return body
 }
 
-// abbreviations end in a full stop that ends no sentence.
+// abbreviations end in a full stop that does not end a sentence.
 var abbreviations = map[string]bool{
 	"e.g": true, "i.e": true, "etc": true, "vs": true, "approx": true, "no": true, "dr": true, "mr": true, "mrs": true, "ms": true,
 	"np": true, "tzn": true, "tj": true, "itp": true, "itd": true, "m.in": true, "ul": true, "godz": true, "ok": true, "maks": true, "min": true, "prof": true, "nr": true, "św": true,
@@ -191,8 +190,8 @@ func cutSentences(line string) []string {
 	return out
 }
 
-// abbreviated reports whether a full stop after before belongs to its last
-// word: a known abbreviation, or one that goes on in lower case.
+// abbreviated reports whether a full stop after before belongs to its last word: a known abbreviation, or
+// one followed by lower case.
 func abbreviated(before, after string) bool {
 	word := before[strings.LastIndexAny(before, " (")+1:]
 	next, _ := utf8.DecodeRuneInString(strings.TrimLeft(after, " "))

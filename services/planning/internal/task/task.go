@@ -1,12 +1,7 @@
-// Package task reads what somebody wants done: it cuts a task and its
-// requirements into demands of one clause each, and finds in each what is to
-// be done, about what, how much, until when, under which condition, what must
-// not happen and what comes before what. docs/planning.md describes the
-// method.
-//
-// Reading is a pure function of the text, takes time linear in it, and drops
-// nothing of it but bare headings: what cannot be told apart stays together in
-// one demand.
+// Package task reads a task. It cuts a task and its requirements into demands of one clause each, and
+// finds in each the act, the topics, quantities, dates, conditions, prohibitions and order. Reading is a
+// pure function of the text, linear in its length, and drops nothing but bare headings: text that cannot
+// be separated stays together in one demand. Start at Read; docs/planning.md describes the method.
 package task
 
 import (
@@ -17,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/planning/internal/words"
 )
 
-// Type says what a demand is.
+// Type is the type of a demand.
 type Type string
 
 // The types of demands.
@@ -28,28 +23,28 @@ const (
 	Property Type = "property"
 	// Prohibition is something that must not happen.
 	Prohibition Type = "prohibition"
-	// Deadline says until when.
+	// Deadline is a date to meet.
 	Deadline Type = "deadline"
-	// Question wants an answer.
+	// Question is a question to answer.
 	Question Type = "question"
 	// Symptom is how a defect shows.
 	Symptom Type = "symptom"
-	// Context is what there is to know.
+	// Context is background information.
 	Context Type = "context"
 )
 
-// Task is what was read.
+// Task is a task that was read.
 type Task struct {
 	Language words.Language
-	// Traditional: Chinese in traditional characters.
+	// Traditional: the text is Chinese in traditional characters.
 	Traditional bool
-	// Known is false when the language could not be told.
+	// Known is false if the language could not be determined.
 	Known   bool
 	Demands []*Demand
-	// Goal is the index of the demand that says what all of it is for.
+	// Goal is the index of the demand that states the purpose of the task.
 	Goal int
 	Kind Kind
-	// Evidence are the words that spoke for the kind.
+	// Evidence lists the words that determined the kind.
 	Evidence []string
 }
 
@@ -59,14 +54,14 @@ type Demand struct {
 	// requirement, and "R2.1" where that has several clauses.
 	ID   string
 	Text string
-	// Shown is Text without words that only order it, such as "then".
+	// Shown is Text without mere words of order, such as "then".
 	Shown string
 	Type  Type
-	// Act is the first kind of doing named, or ""; Own that the clause begins
-	// with it, so that it can stand as a step in its own words.
+	// Act is the first act named, or "". Own: the clause begins with it, so that it can
+	// be a step in its own words.
 	Act string
 	Own bool
-	// Topics are what it is about, at most maxTopics.
+	// Topics are the topics of the demand, at most maxTopics.
 	Topics []string
 	Limits []Limit
 	// Due is the date in the demand's words, or "".
@@ -75,30 +70,30 @@ type Demand struct {
 	Condition string
 	// From and To are the two sides of a move.
 	From, To string
-	// Terms are stems of the words that carry meaning, and in what place.
+	// Terms are the stems of words with meaning.
 	Terms map[string]bool
-	// Then, First and Last order the demand among those of its source; Before
-	// and After hold terms of what it precedes and follows.
+	// Then, First and Last order the demand among those of its source. Before and
+	// After hold terms of the demands that follow and precede it.
 	Then, First, Last bool
 	Before, After     Reference
 
 	hits   []words.Hit
 	tokens []words.Token
-	skip   []bool // tokens without meaning of their own
-	actEnd int    // token behind the act
+	skip   []bool // tokens without meaning
+	actEnd int    // token after the act
 	place  place
 }
 
-// Reference is what a word of order governs.
+// Reference is the object of a word of order.
 type Reference struct {
-	// Terms are as in a demand, nil where there is no such word.
+	// Terms are as in a demand, nil if there is no word of order.
 	Terms map[string]bool
-	// Kinds of work that its words speak for: "before the cutover".
+	// Kinds are the kinds of work that its words indicate: "before the cutover".
 	Kinds map[Kind]bool
 }
 
-// Required reports whether the plan has to see to the demand with a step that
-// names it: all but what there is to know.
+// Required reports whether the plan needs a step that covers the demand: true for every demand except
+// background information.
 func (d *Demand) Required() bool { return d.Type != Context }
 
 // About reports whether the demand is about a topic.
@@ -111,7 +106,7 @@ func (d *Demand) About(topic string) bool {
 	return false
 }
 
-// Bounds of what is read. What is beyond is kept in coarser pieces.
+// Limits of reading. Text beyond them is kept in coarser pieces.
 const (
 	maxTaskDemands = 60
 	maxDemands     = 160
@@ -119,8 +114,8 @@ const (
 	maxLimits      = 4
 )
 
-// Read reads a task. language is that of the plan, "" stands for that of the text. The caller has
-// bounded the sizes of text and requirements.
+// Read reads a task. language is the language of the plan, "" means that of the text. The caller must have
+// limited the sizes of text and requirements.
 func Read(text string, requirements []string, language words.Language) *Task {
 	text = Clean(text)
 	items := make([]string, len(requirements))
@@ -153,7 +148,7 @@ func Read(text string, requirements []string, language words.Language) *Task {
 	t.judge()
 	for i, d := range t.Demands {
 		d.Type = d.typeOf(t.Kind, i == t.Goal)
-		// What stands before the order to mend it is what is wrong.
+		// Text before the order to fix something describes the defect.
 		if (t.Kind == Fix || t.Kind == Incident) && i < t.Goal && (d.Type == Context || d.Type == Prohibition && !d.Own && (d.has("able", "can") || !d.has("mark", "must"))) {
 			d.Type = Symptom
 		}
@@ -161,12 +156,11 @@ func Read(text string, requirements []string, language words.Language) *Task {
 	return t
 }
 
-// serving are acts that stand before or behind what a task is for: who backs up
-// and then upgrades, upgrades.
+// serving lists acts that only support the goal: the goal of "back up, then upgrade" is the upgrade.
 var serving = map[string]bool{"backup": true, "test": true, "review": true, "inform": true, "approve": true, "measure": true, "collect": true, "present": true, "decide": true, "automate": true}
 
-// findGoal takes the first clause of the task that says what to do, and is no
-// service to another; to find out why and then to fix is to fix.
+// findGoal chooses the first clause of the task with an act that does not only support another one. The
+// goal of "find out why, then fix it" is the fix.
 func (t *Task) findGoal() {
 	served, own, any := -1, -1, -1
 	for i, d := range t.Demands {
@@ -214,7 +208,7 @@ func (d *Demand) has(class, name string) bool {
 	return false
 }
 
-// typeOf decides what a demand is, once the kind of work is known.
+// typeOf decides the type of a demand, after the kind of work is known.
 func (d *Demand) typeOf(k Kind, goal bool) Type {
 	must := d.has("mark", "must")
 	listed := d.ID[0] == 'R'
@@ -241,13 +235,12 @@ func (d *Demand) typeOf(k Kind, goal bool) Type {
 	return Context
 }
 
-// bare reports whether a demand says little besides a date.
+// bare reports whether a demand contains little except a date.
 func (d *Demand) bare() bool {
 	return (d.Act == "" || d.Act == "do") && len(d.Topics) == 0 && len(d.Terms) <= 3 || d.About("deadline")
 }
 
-// limited reports whether a quantity of the demand is a bound, and not just
-// how much there is.
+// limited reports whether a quantity of the demand is a limit, rather than a mere amount.
 func (d *Demand) limited() bool {
 	for _, l := range d.Limits {
 		if l.Op == "≤" || l.Op == "≥" {
@@ -257,12 +250,12 @@ func (d *Demand) limited() bool {
 	return false
 }
 
-// Rhythm reports whether a demand is a time that comes back: "30 minutes a day".
+// Rhythm reports whether a demand is a repeated time: "30 minutes a day".
 func (d *Demand) Rhythm() bool {
 	return d.Act == "" && d.has("mark", "per") && slices.ContainsFunc(d.Limits, func(l Limit) bool { return l.Kind == "time" })
 }
 
-// Bounded reports whether a demand is hardly more than a bound.
+// Bounded reports whether a demand is little more than a limit.
 func (d *Demand) Bounded() bool { return d.limited() && d.Act == "" }
 
 // startsNegative reports whether a negation stands among the first words.

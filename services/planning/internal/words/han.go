@@ -28,8 +28,8 @@ var han = sync.OnceValue(func() hanTables {
 	return t
 })
 
-// Simplified is the simplified form of a traditional character, if it is one
-// of those the lists are written with, and r itself otherwise.
+// Simplified returns the simplified form of a traditional character if the lists use it, otherwise r
+// itself.
 func Simplified(r rune) rune {
 	if s, ok := han().simplified[r]; ok {
 		return s

@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// imperatives are endings of infinitives, and what orders have in their place. A
-// verb for which they are wrong gets forms that nobody writes.
+// imperatives lists endings of infinitives and the matching imperative endings. For some verbs they yield
+// forms that nobody writes, which does no harm.
 var imperatives = map[Language][][]string{
 	Russian: {{"овать", "уй", "уйте"}, {"ать", "ай", "айте"}, {"ять", "яй", "яйте"}, {"ить", "и", "ите", "ь", "ьте"}},
 	Polish:  {{"ować", "uj", "ujcie"}, {"ać", "aj", "ajcie"}, {"ić", "", "cie"}},
 }
 
-// leastOrder is the least length of an order, in runes.
+// leastOrder is the shortest imperative, in runes.
 const leastOrder = 4
 
-// orders are the imperatives of a verb in the infinitive, so that a list need not
-// have them; none of another word.
+// orders returns the imperatives of a verb in the infinitive, so that a list need not contain them; none
+// for another word.
 func orders(word string, l Language) (all []string) {
 	for _, e := range imperatives[l] {
 		stem, ok := strings.CutSuffix(word, e[0])

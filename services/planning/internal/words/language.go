@@ -18,15 +18,15 @@ const (
 	Chinese Language = "zh"
 )
 
-// Languages are those a plan can be written in.
+// Languages are the languages of plans.
 var Languages = []Language{English, Polish, Russian, Chinese}
 
-// sample is how many bytes Detect reads: more does not change the outcome.
+// sample is how many bytes Detect reads; more would not change the outcome.
 const sample = 16 << 10
 
-// Detect tells the language of text by its script, and English from Polish by
-// letters and words. sure is false when nothing spoke for the answer, or more
-// for a language that no plan is written in; the answer then is English.
+// Detect determines the language of text: by its script, and English or Polish by letters and words. sure
+// is false without evidence, or if there is more evidence for a language without plans; the answer then is
+// English.
 func Detect(text string) (l Language, sure bool) {
 	if len(text) > sample {
 		text = strings.ToValidUTF8(text[:sample], "")
@@ -47,8 +47,8 @@ func Detect(text string) (l Language, sure bool) {
 			foreign++
 		}
 	}
-	// Names in Latin letters are at home in every language: other scripts
-	// need only a part of the text. One Han character stands for some three letters.
+	// Names in Latin letters occur in every language, so other scripts need only a part
+	// of the text. One Han character counts as three letters.
 	letters := latin + cyrillic + 3*hanRunes + foreign
 	switch {
 	case letters == 0:
@@ -77,8 +77,8 @@ func Detect(text string) (l Language, sure bool) {
 	return English, english > 0 || behind[string(English)] == 0 && behind != nil
 }
 
-// Reading is the language to read text in when its plan is wanted in another
-// or the same one: the text's own, where its words are known there better.
+// Reading returns the language in which to read text if its plan is wanted in the given language: the
+// text's own, if more of its words are known in it.
 func Reading(text string, wanted Language) Language {
 	if own, sure := Detect(text); sure && own != wanted && stops(own, text) > stops(wanted, text) {
 		return own
@@ -86,16 +86,15 @@ func Reading(text string, wanted Language) Language {
 	return wanted
 }
 
-// What three letters in a row are worth, in function words.
+// Weights of letter sequences, in function words.
 const (
 	letterWeight = 0.4
 	mostAgainst  = 4.0
-	// fewLetters is how many words are looked at: more have function words.
+	// fewLetters is how many words are examined; longer texts have function words.
 	fewLetters = 40
 )
 
-// byLetters says how far each language is behind the one that the letters fit
-// best.
+// byLetters returns how far each language is behind the best match of letter sequences.
 func byLetters(text string) map[string]float64 {
 	var t trigram.Tally
 	n := 0

@@ -12,7 +12,7 @@ import (
 //go:embed data/*.words
 var files embed.FS
 
-// Tag is what a word says: a class and a name, such as {"act", "build"}.
+// Tag is the meaning of a word: a class and a name, such as {"act", "build"}.
 type Tag struct{ Class, Name string }
 
 // Hit is an entry of a list found in tokens[From:To].
@@ -21,11 +21,10 @@ type Hit struct {
 	From, To int
 }
 
-// Lexicon is the word list of one language, with the words that are the same
-// in all.
+// Lexicon is the word list of one language, including the words common to all languages.
 type Lexicon struct {
 	exact  map[string][]*entry // by the first part
-	prefix map[string][]*entry // by the first part, where it ends in "*"
+	prefix map[string][]*entry // by the first part, if it ends in "*"
 	most   int                 // runes of the longest prefix
 }
 
@@ -43,8 +42,7 @@ func (p part) matches(word string) bool {
 	return word == p.text || p.prefix && strings.HasPrefix(word, p.text)
 }
 
-// minPrefix is the least length of a prefix, in runes: shorter ones match
-// by accident.
+// minPrefix is the shortest prefix, in runes; shorter ones match by accident.
 const minPrefix = 3
 
 var lexicons = sync.OnceValue(func() map[Language]*Lexicon {
@@ -68,9 +66,8 @@ var lexicons = sync.OnceValue(func() map[Language]*Lexicon {
 // For returns the word list of a language.
 func For(l Language) *Lexicon { return lexicons()[l] }
 
-// read adds lines "class name: entry entry …". An entry's words are joined by
-// "_", and "*" at the end of one stands for any ending. An act in the infinitive
-// stands for its orders too.
+// read adds lines "class name: entry entry …". An entry's words are joined by "_", and a "*" at the end of
+// a word stands for any ending. An act in the infinitive also stands for its imperatives.
 func (x *Lexicon) read(data string, l Language) error {
 	for line := range strings.Lines(data) {
 		line = strings.TrimSpace(line)
@@ -80,7 +77,7 @@ func (x *Lexicon) read(data string, l Language) error {
 		head, list, ok := strings.Cut(line, ": ")
 		class, name, named := strings.Cut(head, " ")
 		if !ok || !named {
-			return fmt.Errorf("no class and name in %q", line)
+			return fmt.Errorf("the line %q has no class and name", line)
 		}
 		for word := range strings.FieldsSeq(list) {
 			e := &entry{tag: Tag{class, name}}
@@ -92,7 +89,7 @@ func (x *Lexicon) read(data string, l Language) error {
 				}
 			}
 			if len(e.parts) == 0 {
-				return fmt.Errorf("no word in %q of %q", word, head)
+				return fmt.Errorf("the entry %q of %q has no word", word, head)
 			}
 			first := e.parts[0]
 			n := utf8.RuneCountInString(first.text)
@@ -106,7 +103,7 @@ func (x *Lexicon) read(data string, l Language) error {
 				continue
 			}
 			if n < minPrefix {
-				return fmt.Errorf("%q of %q is too short to stand for any ending", word, head)
+				return fmt.Errorf("the prefix %q of %q is too short", word, head)
 			}
 			x.prefix[first.text] = append(x.prefix[first.text], e)
 			x.most = max(x.most, n)
@@ -115,8 +112,8 @@ func (x *Lexicon) read(data string, l Language) error {
 	return nil
 }
 
-// Find returns what the list says about tokens, in order. Of entries of one
-// class that overlap, the first and longest counts.
+// Find returns the meanings of tokens, in order. If entries of one class overlap, the first and longest
+// counts.
 func (x *Lexicon) Find(tokens []Token) []Hit {
 	var out []Hit
 	done := map[string]int{} // class → first token not yet taken
@@ -142,7 +139,7 @@ func (x *Lexicon) Find(tokens []Token) []Hit {
 	return out
 }
 
-// at calls found with each entry that stands at tokens[i].
+// at calls found with each entry that matches at tokens[i].
 func (x *Lexicon) at(tokens []Token, i int, found func(*entry)) {
 	word := tokens[i].Text
 	try := func(entries []*entry) {

@@ -1,6 +1,6 @@
-// Package words cuts text into words and knows, for English, Polish, Russian
-// and Chinese, which words say what about a piece of work: the word lists are
-// in data/, and data/README.txt says how they are written.
+// Package words cuts text into words and knows what the words of English, Polish, Russian and Chinese mean
+// for a piece of work. The word lists are in data/, and data/README.txt describes their format. Start at
+// Lexicon.Find.
 package words
 
 import (
@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Kind tells words from numbers and from Han characters.
+// Kind distinguishes words, numbers and Han characters.
 type Kind int
 
 // Kinds of token.
 const (
 	Word Kind = iota
 	Number
-	// Han is one Chinese character: words of it are found by the lists.
+	// Han is one Chinese character; the lists recognise words.
 	Han
 )
 
@@ -54,8 +54,8 @@ func Cut(text string) []Token {
 	return out
 }
 
-// numberEnd goes over digits, and over single marks between two digits, which
-// keep dates, versions and decimals together.
+// numberEnd skips digits, and single marks between two digits, which keeps dates, versions and decimals
+// together.
 func numberEnd(text string, i int) int {
 	for i < len(text) {
 		r, n := utf8.DecodeRuneInString(text[i:])
