@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
 )
 
-// ListCommitsIn is what listCommits takes.
+// ListCommitsIn holds the arguments of listCommits.
 type ListCommitsIn struct {
 	RepoIn
 	Ref    argument.Ref  `json:"ref,omitzero" jsonschema:"Branch, tag or commit to start from; the default branch if omitted"`
@@ -21,36 +21,36 @@ type ListCommitsIn struct {
 	Paging
 }
 
-// GetCommitIn is what getCommit takes.
+// GetCommitIn holds the arguments of getCommit.
 type GetCommitIn struct {
 	RepoIn
 	Ref argument.Ref `json:"ref" jsonschema:"The commit's SHA, or a branch or tag for its last commit"`
 	Paging
 }
 
-// Commit is one of listCommits.
+// Commit is an entry of listCommits.
 type Commit struct {
 	SHA     string   `json:"sha"`
 	Message string   `json:"message"`
-	Author  string   `json:"author" jsonschema:"login, or name of who has no account"`
-	Date    string   `json:"date,omitzero" jsonschema:"when it was authored"`
-	URL     string   `json:"url" jsonschema:"page for people"`
+	Author  string   `json:"author" jsonschema:"login of the author, or the name without an account"`
+	Date    string   `json:"date,omitzero" jsonschema:"time of authoring"`
+	URL     string   `json:"url" jsonschema:"web page"`
 	Parents []string `json:"parents" jsonschema:"SHAs"`
 }
 
-// CommitWithFiles is what getCommit returns.
+// CommitWithFiles is the result of getCommit.
 type CommitWithFiles struct {
 	Commit
 	Additions int    `json:"additions"`
 	Deletions int    `json:"deletions"`
-	Files     []File `json:"files" jsonschema:"what it changes"`
+	Files     []File `json:"files" jsonschema:"changed files"`
 	NextPage  int    `json:"nextPage,omitzero" jsonschema:"page with more of its files; absent on the last page"`
 }
 
 // File is a changed file.
 type File struct {
 	Path         string `json:"path"`
-	PreviousPath string `json:"previousPath,omitzero" jsonschema:"of a renamed file"`
+	PreviousPath string `json:"previousPath,omitzero" jsonschema:"old path of a renamed file"`
 	Status       string `json:"status" jsonschema:"added, removed, modified, renamed, copied, changed or unchanged"`
 	Additions    int    `json:"additions"`
 	Deletions    int    `json:"deletions"`
@@ -58,7 +58,7 @@ type File struct {
 }
 
 func (k *kit) addCommits() {
-	add(k, "listCommits", "List commits", "Lists the commits of a branch, newest first; of one file, of one author or of a span of time when asked.", listCommits)
+	add(k, "listCommits", "List commits", "Lists the commits of a branch, newest first, optionally only those of one file, one author or a period.", listCommits)
 	add(k, "getCommit", "Get commit", "Returns a commit with the files it changes and their diffs.", getCommit)
 }
 
@@ -86,7 +86,7 @@ func showCommit(c *gh.RepositoryCommit, budget *plain.Budget) Commit {
 
 func getCommit(ctx context.Context, api *gh.Client, in GetCommitIn) (out CommitWithFiles, err error) {
 	if in.Ref == "" {
-		return out, invalid("ref: a commit's SHA, a branch or a tag is needed")
+		return out, invalid("ref is missing; give a commit's SHA, a branch or a tag")
 	}
 	o := in.options()
 	c, resp, err := api.Repositories.GetCommit(ctx, string(in.Owner), string(in.Repo), in.Ref.Segment(), &o)

@@ -14,30 +14,30 @@ import (
 // DefaultURL is the API of github.com.
 const DefaultURL = "https://api.github.com"
 
-// Env says where GitHub is and as whom to read it.
+// Env holds the settings of the service: GitHub's address and the token.
 type Env struct {
 	service.Env
-	// URL is the base of the REST API; empty is DefaultURL. It is https, except
-	// on loopback, and has no user, query or fragment. A GitHub Enterprise
-	// server's ends in /api/v3.
-	URL string `name:"url" env:"BUSBAR_GITHUB_URL" placeholder:"URL" help:"Base of the API, https except on loopback. Default https://api.github.com."`
-	// Token is what all calls use; empty reads as nobody, with GitHub's small
-	// limits and without code search. A GITHUB_TOKEN that is there for other
-	// programs is not used: whoever may call the tools would see what it sees.
-	Token string `env:"BUSBAR_GITHUB_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Token for GitHub: whoever may call the tools sees what it sees."`
-	// Tokens, when set, replaces Token by a choice for each call.
+	// URL is the base of the REST API; empty means DefaultURL. It must be https, except on
+	// loopback, without user, query or fragment. For a GitHub Enterprise server it ends in
+	// /api/v3.
+	URL string `name:"url" env:"BUSBAR_GITHUB_URL" placeholder:"URL" help:"Base URL of the API; https, except on loopback (default: https://api.github.com)."`
+	// Token is used for all calls. Without it, calls are anonymous, with GitHub's low limits
+	// and without code search. A GITHUB_TOKEN set for other programs is not used: every
+	// caller of the tools would see what that token sees.
+	Token string `env:"BUSBAR_GITHUB_TOKEN" secret:"" hidden:"" placeholder:"TOKEN" help:"Token for GitHub; every caller of the tools can read what this token can read."`
+	// Tokens, if set, chooses a token for each call instead of Token.
 	Tokens TokenSource `kong:"-"`
-	// Transport makes the requests; nil is one that knows the environment's
-	// proxies. It must not follow redirects.
+	// Transport makes the requests; nil means one that uses the environment's proxies. It
+	// must not follow redirects.
 	Transport http.RoundTripper `kong:"-"`
 }
 
-// TokenSource chooses the token of a call by who calls. It is asked for every
-// call, so it keeps what is expensive to get. The identity is the edge's word;
-// a client's own credentials never get here.
+// TokenSource chooses the token of a call by its caller. It is called for every call, so it should cache
+// whatever is expensive to get. The identity comes from the edge; a client's own credentials never get
+// here.
 type TokenSource interface {
-	// Token returns the token for a principal of a tenant; empty reads as
-	// nobody. An error fails the call; it is logged, so it must hold no secret.
+	// Token returns the token for a principal of a tenant; empty means anonymous. An error
+	// fails the call; it is logged, so it must not contain a secret.
 	Token(ctx context.Context, principal, tenant string) (string, error)
 }
 
@@ -46,8 +46,7 @@ type fixed string
 
 func (f fixed) Token(context.Context, string, string) (string, error) { return string(f), nil }
 
-// base checks the URL. Its errors name the setting and not the value, which may
-// hold a password.
+// base checks the URL. Its errors name the setting but not the value, which may contain a password.
 func (e Env) base() (*url.URL, error) {
 	raw := e.URL
 	if raw == "" {
@@ -56,22 +55,22 @@ func (e Env) base() (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil, u.Host == "", u.Opaque != "", u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return nil, errors.New("BUSBAR_GITHUB_URL is not a URL such as https://api.github.com")
+		return nil, errors.New("BUSBAR_GITHUB_URL is not a valid URL; set one such as https://api.github.com")
 	case u.User != nil:
-		return nil, errors.New("BUSBAR_GITHUB_URL must have no user or password in it; set BUSBAR_GITHUB_TOKEN")
+		return nil, errors.New("BUSBAR_GITHUB_URL contains a user or password; remove it and set BUSBAR_GITHUB_TOKEN")
 	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
 		return u, nil
 	}
-	return nil, errors.New("BUSBAR_GITHUB_URL must be https: a token would travel in the open")
+	return nil, errors.New("BUSBAR_GITHUB_URL is not https, so the token would be sent unencrypted; use https")
 }
 
 func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-var errToken = errors.New("the GitHub token has characters that no token has; see BUSBAR_GITHUB_TOKEN")
+var errToken = errors.New("the GitHub token contains characters that are not valid in a token; check BUSBAR_GITHUB_TOKEN")
 
-// checkToken refuses what would break out of a header.
+// checkToken refuses a token that would break out of a header.
 func checkToken(token string) error {
 	if len(token) > 1024 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errToken

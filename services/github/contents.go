@@ -15,32 +15,32 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
 )
 
-// ContentsIn is what getFileContents takes.
+// ContentsIn holds the arguments of getFileContents.
 type ContentsIn struct {
 	RepoIn
-	Path      argument.Path   `json:"path,omitzero" jsonschema:"File or directory, such as src/main.go, as it is and not percent-encoded; the root if omitted"`
+	Path      argument.Path   `json:"path,omitzero" jsonschema:"File or directory, such as src/main.go, not percent-encoded; the root if omitted"`
 	Ref       argument.Ref    `json:"ref,omitzero" jsonschema:"Branch, tag or commit; the default branch if omitted"`
-	StartLine argument.LineNo `json:"startLine,omitzero" jsonschema:"First line wanted of a text file; nextLine of the last result goes on"`
-	MaxBytes  argument.Bytes  `json:"maxBytes,omitzero" jsonschema:"How much of a file to return at most"`
+	StartLine argument.LineNo `json:"startLine,omitzero" jsonschema:"First line to return of a text file; give nextLine of the last result to continue"`
+	MaxBytes  argument.Bytes  `json:"maxBytes,omitzero" jsonschema:"Maximum number of bytes to return"`
 }
 
-// Contents are a file's, or a directory's entries.
+// Contents is the content of a file, or the entries of a directory.
 type Contents struct {
 	Type     string  `json:"type" jsonschema:"file, dir, symlink or submodule"`
 	Path     string  `json:"path"`
-	Size     int     `json:"size,omitzero" jsonschema:"of the whole file, in bytes"`
+	Size     int     `json:"size,omitzero" jsonschema:"size of the whole file in bytes"`
 	SHA      string  `json:"sha,omitzero"`
-	URL      string  `json:"url,omitzero" jsonschema:"page for people"`
-	Encoding string  `json:"encoding,omitzero" jsonschema:"of content: utf-8, or base64 for a file that is not text"`
-	Content  string  `json:"content,omitzero" jsonschema:"of a file"`
+	URL      string  `json:"url,omitzero" jsonschema:"web page"`
+	Encoding string  `json:"encoding,omitzero" jsonschema:"encoding of content: utf-8, or base64 for a file that is not text"`
+	Content  string  `json:"content,omitzero" jsonschema:"content of a file"`
 	Line     int     `json:"line,omitzero" jsonschema:"number of content's first line"`
-	NextLine int     `json:"nextLine,omitzero" jsonschema:"startLine to go on with; absent at the end"`
-	Target   string  `json:"target,omitzero" jsonschema:"where a symlink or a submodule leads"`
-	Entries  []Entry `json:"entries,omitzero" jsonschema:"of a directory"`
-	Note     string  `json:"note,omitzero" jsonschema:"what is missing or changed in this result"`
+	NextLine int     `json:"nextLine,omitzero" jsonschema:"startLine for the next part; absent at the end"`
+	Target   string  `json:"target,omitzero" jsonschema:"target of a symlink or a submodule"`
+	Entries  []Entry `json:"entries,omitzero" jsonschema:"entries of a directory"`
+	Note     string  `json:"note,omitzero" jsonschema:"says what is missing from this result or changed in it"`
 }
 
-// Entry is one of a directory.
+// Entry is an entry of a directory.
 type Entry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
@@ -50,7 +50,7 @@ type Entry struct {
 
 func (k *kit) addContents() {
 	add(k, "getFileContents", "Get file contents",
-		"Returns a file of a repository, or a directory's entries, at a branch, tag or commit. A long file comes in parts: ask again with startLine. A file that is not text comes in base64.",
+		"Returns a file of a repository, or a directory's entries, at a branch, tag or commit. A long file is returned in parts: continue with startLine. A file that is not text is returned in base64.",
 		getContents)
 }
 
@@ -85,7 +85,7 @@ func directory(in ContentsIn, entries []*gh.RepositoryContent) Contents {
 	out := Contents{Type: "dir", Path: plain.Line(string(in.Path), limit.Path), Entries: []Entry{}}
 	if len(entries) >= limit.Entries {
 		entries = entries[:limit.Entries]
-		out.Note = fmt.Sprintf("only the first %d entries; the directory has more, or just as many", limit.Entries)
+		out.Note = fmt.Sprintf("only the first %d entries; the directory may have more", limit.Entries)
 	}
 	for _, e := range entries {
 		out.Entries = append(out.Entries, Entry{
@@ -95,8 +95,8 @@ func directory(in ContentsIn, entries []*gh.RepositoryContent) Contents {
 	return out
 }
 
-// contentsOf decodes a file, or fetches it: GitHub puts only the first MiB
-// beside its description.
+// contentsOf decodes a file, or fetches it: GitHub includes only the first MiB in its
+// description.
 func contentsOf(ctx context.Context, api *gh.Client, in ContentsIn, file *gh.RepositoryContent) ([]byte, error) {
 	if file.GetEncoding() == "base64" {
 		text, err := file.GetContent()
@@ -109,14 +109,14 @@ func contentsOf(ctx context.Context, api *gh.Client, in ContentsIn, file *gh.Rep
 		return nil, nil
 	}
 	if file.GetSize() > limit.Body {
-		return nil, &refusal{"too large", fmt.Sprintf("the file has %d bytes, more than the %d MiB that are read", file.GetSize(), limit.Body>>20)}
+		return nil, &refusal{"too large", fmt.Sprintf("the file has %d bytes; only files of up to %d MiB can be read", file.GetSize(), limit.Body>>20)}
 	}
-	// What GitHub sends is encoded like an argument.
+	// The SHA comes from GitHub, so it is encoded like an argument.
 	data, _, err := api.Git.GetBlobRaw(ctx, string(in.Owner), string(in.Repo), argument.Ref(file.GetSHA()).Segment())
 	return data, err
 }
 
-// show puts the part of a file into c that was asked for.
+// show fills c with the requested part of a file.
 func (c *Contents) show(data []byte, in ContentsIn) error {
 	most := int(in.MaxBytes)
 	if most == 0 {
@@ -135,18 +135,18 @@ func (c *Contents) show(data []byte, in ContentsIn) error {
 	for n := 1; n < c.Line; n++ {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 || end == len(data)-1 {
-			return invalid("startLine: the file has only %d lines", n)
+			return invalid("startLine is too large; the file has only %d lines", n)
 		}
 		data = data[end+1:]
 	}
 	text := string(data)
 	kept := plain.Cut(text, most)
 	if len(kept) < len(text) {
-		// Whole lines, unless there is not even one.
+		// Whole lines, if at least one fits.
 		if end := strings.LastIndexByte(kept, '\n'); end >= 0 {
 			kept = kept[:end+1]
 			c.NextLine = c.Line + strings.Count(kept, "\n")
-			c.Note = fmt.Sprintf("truncated: %d of the %d bytes from here; go on with startLine %d", len(kept), len(text), c.NextLine)
+			c.Note = fmt.Sprintf("truncated: %d of the %d bytes from here; continue with startLine %d", len(kept), len(text), c.NextLine)
 		} else {
 			c.Note = fmt.Sprintf("truncated: %d of the %d bytes from here; the line is longer than maxBytes", len(kept), len(text))
 		}

@@ -24,13 +24,13 @@ type noToken struct{ cause error }
 
 func (n *noToken) Error() string { return n.cause.Error() }
 
-// errStrange is an answer that is not what was asked for.
+// errStrange says that an answer does not match the request.
 var errStrange = errors.New("an answer of another shape")
 
-// explain makes of a failure what the model is told, and logs what an operator
-// has to know. Neither holds a URL, a host or a token.
+// explain turns a failure into a message for the model, and logs it for the operator. Neither contains a
+// URL, a host or a token.
 func (k *kit) explain(ctx context.Context, call *service.Call, tool, token string, err error) error {
-	// Who gave up is not told; the bus knows.
+	// A caller that gave up needs no message; the bus knows.
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		return service.Errorf("%s: %s", own.kind, own.text)
 	case errors.As(err, &none):
 		k.Logger().ErrorContext(ctx, "no GitHub token for a call", "tool", tool, "call", call.ID(), "error", none.cause)
-		return service.Errorf("unavailable: no GitHub token could be had for this call; its operator's log says why")
+		return service.Errorf("unavailable: there is no GitHub token for this call; the service's log says why")
 	case errors.As(err, &failure):
 		if failure.Kind != upstream.RateLimited && failure.Kind != upstream.Throttled && failure.Kind != fetch.Shut {
 			warn(string(failure.Kind), failure.Status)
@@ -66,10 +66,10 @@ func (k *kit) explain(ctx context.Context, call *service.Call, tool, token strin
 		return ofFailure(&fetch.Failure{Kind: fetch.TimedOut})
 	}
 	warn("malformed answer", http.StatusOK)
-	return service.Errorf("unavailable: GitHub's answer could not be read; call again, and tell the operator if it stays so")
+	return service.Errorf("unavailable: GitHub's answer could not be read; call again, and tell the operator if it fails again")
 }
 
-// refusal is our own, of what only reading GitHub showed to be wrong.
+// refusal is this service's own error about something that only GitHub's answer showed.
 type refusal struct{ kind, text string }
 
 func (r *refusal) Error() string { return r.text }
@@ -81,19 +81,19 @@ func invalid(format string, args ...any) error {
 func ofFailure(f *fetch.Failure) error {
 	switch f.Kind {
 	case upstream.RateLimited:
-		return service.Errorf("rate limited: GitHub's rate limit is used up%s; until then nothing is sent", until(f.Until))
+		return service.Errorf("rate limited: GitHub's rate limit is used up%s; until then this service sends nothing", until(f.Until))
 	case upstream.Throttled:
-		return service.Errorf("rate limited: GitHub asks for fewer requests (secondary rate limit)%s; until then nothing is sent", until(f.Until))
+		return service.Errorf("rate limited: GitHub asks for fewer requests (secondary rate limit)%s; until then this service sends nothing", until(f.Until))
 	case fetch.Shut:
-		return service.Errorf("unavailable: GitHub has been failing, so nothing was sent%s", until(f.Until))
+		return service.Errorf("unavailable: GitHub failed several times, so nothing was sent%s", until(f.Until))
 	case fetch.TimedOut:
 		return service.Errorf("unavailable: GitHub did not answer in time; call again later, or ask for less")
 	case fetch.Insecure:
-		return service.Errorf("unavailable: no trusted connection to GitHub; the operator has to look at its certificate")
+		return service.Errorf("unavailable: GitHub's certificate is not trusted; ask the operator to check it")
 	case fetch.TooLarge:
 		return service.Errorf("too large: GitHub's answer exceeds %d MiB; ask for less, with a smaller perPage or a narrower path", limit.Body>>20)
 	case upstream.Redirected:
-		return service.Errorf("unavailable: GitHub sent the request elsewhere, where it is not followed")
+		return service.Errorf("unavailable: GitHub redirected the request to another host, which this service does not follow; ask the operator to check BUSBAR_GITHUB_URL")
 	}
 	return service.Errorf("unavailable: GitHub is down or cannot be reached%s", until(f.Until))
 }
@@ -112,21 +112,21 @@ func ofRefusal(r *gh.ErrorResponse, token string) error {
 	said := said(r, token)
 	switch status := r.Response.StatusCode; status {
 	case http.StatusNotFound:
-		return service.Errorf("not found: GitHub has no such thing, or this service's token may not see it; check owner, repo and the rest")
+		return service.Errorf("not found: it does not exist on GitHub, or this service's token may not read it; check owner, repo and the other arguments")
 	case http.StatusGone:
-		return service.Errorf("not found: it is gone, or the repository has this turned off%s", said)
+		return service.Errorf("not found: it was removed, or the repository has this feature turned off%s", said)
 	case http.StatusUnauthorized:
-		return service.Errorf("unauthorized: GitHub wants a valid token for this; the operator sets it (BUSBAR_GITHUB_TOKEN)")
+		return service.Errorf("unauthorized: GitHub requires a valid token for this; ask the operator to set BUSBAR_GITHUB_TOKEN")
 	case http.StatusForbidden:
 		return service.Errorf("forbidden: this service's token may not do that%s", said)
 	case http.StatusNotAcceptable:
-		return service.Errorf("too large: GitHub does not give it whole; ask for its parts, such as listPullRequestFiles%s", said)
+		return service.Errorf("too large: GitHub does not return it as a whole; ask for its parts, such as listPullRequestFiles%s", said)
 	case http.StatusUnavailableForLegalReasons:
 		return service.Errorf("forbidden: GitHub withholds it for legal reasons%s", said)
 	case http.StatusConflict:
-		return service.Errorf("not found: the repository is empty, or not ready%s", said)
+		return service.Errorf("not found: the repository is empty or not ready yet%s", said)
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return service.Errorf("invalid: GitHub refuses the arguments%s", said)
+		return service.Errorf("invalid: GitHub rejected the arguments%s", said)
 	default:
 		return service.Errorf("unavailable: GitHub answered with status %d%s", status, said)
 	}
@@ -134,8 +134,8 @@ func ofRefusal(r *gh.ErrorResponse, token string) error {
 
 var anyURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
-// said is GitHub's own explanation: a stranger's words, so bounded, on one line
-// and without addresses or the token.
+// said returns GitHub's own explanation. It is untrusted, so it is limited to one line without addresses
+// or the token.
 func said(r *gh.ErrorResponse, token string) string {
 	words := []string{r.Message}
 	for _, e := range r.Errors {

@@ -113,7 +113,7 @@ func TestRateLimits(t *testing.T) {
 			} else {
 				c.fails("getRepository", theRepository, tt.first, "call again after 20", tt.says)
 			}
-			c.fails("listBranches", theRepository, "rate limited", "call again after 20", tt.says, "nothing is sent")
+			c.fails("listBranches", theRepository, "rate limited", "call again after 20", tt.says, "this service sends nothing")
 			if n := len(f.asked()); n != 1 {
 				t.Fatalf("%d requests", n)
 			}

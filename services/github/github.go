@@ -1,30 +1,29 @@
-// Package github is the Busbar service of tools that read GitHub: repositories,
-// code, files, commits, issues and pull requests. They change nothing.
+// Package github is the service with tools that read GitHub: repositories, code, files,
+// commits, issues and pull requests. They change nothing. Start at New and add.
 //
 // # Configuration
 //
 //	variable             default                  meaning
 //	BUSBAR_GITHUB_URL    https://api.github.com   base of the REST API; https, except on loopback
-//	BUSBAR_GITHUB_TOKEN  none                     the token that all calls use
+//	BUSBAR_GITHUB_TOKEN  none                     the token for all calls
 //	HTTPS_PROXY, …       none                     as usual for programs in Go
 //
-// Whoever may call the tools sees what the token sees: give it read access, and
-// to no more than that. Env.Tokens chooses a token for each call instead.
-// Without one GitHub allows 60 requests an hour, and no search of code.
+// Every caller of the tools can read what the token can read: give it read access only,
+// and only to what callers may see. Env.Tokens chooses a token for each call instead.
+// Without a token, GitHub allows 60 requests an hour and no code search.
 //
 // # Behaviour
 //
-// Each response is kept, for its token alone, and asked for conditionally the
-// next time, which GitHub does not charge for. While a rate limit is known to be
-// used up nothing is sent, and the model is told until when. A request that
-// fails with 5xx or without an answer is repeated within the call's time; after
-// several in a row none is made for a while. Redirects are followed within the
-// API. Every bound is in internal/limit.
+// Each response is cached for its token only, and revalidated the next time, which does
+// not count against the rate limit. While a rate limit is used up, the service sends
+// nothing and tells the model until when. A request that fails with 5xx or without an
+// answer is retried within the call's time; after several failures in a row none is made
+// for a while. Redirects are followed within the API. Every limit is in internal/limit.
 //
-// A failure is the tool's own (isError) and its text begins with its kind:
-// invalid, not found, unauthorized, forbidden, rate limited, unavailable or too
-// large. What GitHub's users wrote is bounded, and its control, bidirectional
-// and invisible characters are written as \uXXXX.
+// A failure is the tool's own (isError), and its text begins with its kind: invalid, not
+// found, unauthorized, forbidden, rate limited, unavailable or too large. Texts of GitHub's
+// users are limited in size, and their control, bidirectional and invisible characters are
+// written as \uXXXX.
 package github
 
 import (
@@ -71,19 +70,19 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 	return k.Service, nil
 }
 
-// kit is what tools are added with.
+// kit holds what every tool needs.
 type kit struct {
 	*service.Service
 	tokens   TokenSource
 	upstream *upstream.Client
 }
 
-// add adds a tool that reads. Its arguments are checked, its token chosen and
-// its failures explained here, so that no tool can forget to.
+// add adds a tool that reads. It checks the arguments, chooses the token and explains failures, so that no
+// tool can forget to.
 func add[In, Out any](k *kit, name, title, description string, read func(ctx context.Context, api *gh.Client, in In) (Out, error)) {
 	input, err := argument.Schema[In]()
 	if err != nil {
-		input = []byte(fmt.Sprintf("%q", err)) // no schema: Start says so
+		input = []byte(fmt.Sprintf("%q", err)) // not a schema: Start reports it
 	}
 	service.AddTool(k.Service, service.Tool{
 		Name: name, Title: title, Description: description, InputSchema: input, Timeout: limit.Call,
@@ -106,8 +105,7 @@ func add[In, Out any](k *kit, name, title, description string, read func(ctx con
 	})
 }
 
-// withoutToken is a result without the token, which a GitHub, or a proxy before it, may
-// echo.
+// withoutToken removes the token from a result: GitHub, or a proxy before it, may echo it.
 func withoutToken[Out any](out Out, token string) (Out, error) {
 	raw, err := json.Marshal(out)
 	if err != nil || token == "" {
@@ -122,7 +120,7 @@ func withoutToken[Out any](out Out, token string) (Out, error) {
 	return hidden, err
 }
 
-// api is GitHub as the caller may see it, and the token it is seen with.
+// api returns GitHub as the caller may see it, and the token used.
 func (k *kit) api(ctx context.Context, call *service.Call) (*gh.Client, string, error) {
 	token, err := k.tokens.Token(ctx, call.Principal(), call.Tenant())
 	if err == nil {

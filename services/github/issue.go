@@ -11,13 +11,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
 )
 
-// ListIssuesIn is what listIssues takes.
+// ListIssuesIn holds the arguments of listIssues.
 type ListIssuesIn struct {
 	RepoIn
 	State     argument.State     `json:"state,omitzero" jsonschema:"open (default), closed or all"`
 	Labels    []argument.Label   `json:"labels,omitempty" jsonschema:"Only issues that have all these labels"`
-	Assignee  argument.Name      `json:"assignee,omitzero" jsonschema:"Login, none for unassigned, * for assigned to anybody"`
-	Creator   argument.Name      `json:"creator,omitzero" jsonschema:"Login of who opened it"`
+	Assignee  argument.Name      `json:"assignee,omitzero" jsonschema:"Login; none for unassigned issues, * for assigned ones"`
+	Creator   argument.Name      `json:"creator,omitzero" jsonschema:"Login of the author"`
 	Since     argument.Time      `json:"since,omitzero" jsonschema:"Only issues changed after this time"`
 	Sort      argument.IssueSort `json:"sort,omitzero" jsonschema:"created (default), updated or comments"`
 	Direction argument.Direction `json:"direction,omitzero" jsonschema:"desc (default) or asc"`
@@ -30,8 +30,7 @@ type NumberIn struct {
 	Number argument.Number `json:"number" jsonschema:"Number of the issue or pull request, as in #123"`
 }
 
-// NumberListIn is what tools take that list something of an issue or a pull
-// request.
+// NumberListIn holds the arguments of tools that list parts of an issue or a pull request.
 type NumberListIn struct {
 	NumberIn
 	Paging
@@ -44,35 +43,35 @@ type Issue struct {
 	Title       string   `json:"title"`
 	State       string   `json:"state" jsonschema:"open or closed"`
 	StateReason string   `json:"stateReason,omitzero" jsonschema:"completed, not_planned, duplicate or reopened"`
-	PullRequest bool     `json:"pullRequest" jsonschema:"true when it is a pull request; see getPullRequest"`
+	PullRequest bool     `json:"pullRequest" jsonschema:"true for a pull request; see getPullRequest"`
 	Author      string   `json:"author"`
 	Labels      []string `json:"labels"`
 	Assignees   []string `json:"assignees"`
 	Milestone   string   `json:"milestone,omitzero"`
-	Comments    int      `json:"comments" jsonschema:"how many; see listComments"`
+	Comments    int      `json:"comments" jsonschema:"number of comments; see listComments"`
 	CreatedAt   string   `json:"createdAt,omitzero"`
 	UpdatedAt   string   `json:"updatedAt,omitzero"`
 	ClosedAt    string   `json:"closedAt,omitzero"`
-	URL         string   `json:"url" jsonschema:"page for people"`
+	URL         string   `json:"url" jsonschema:"web page"`
 	Body        string   `json:"body" jsonschema:"Markdown; shortened in lists"`
 }
 
-// Comment is one of listComments.
+// Comment is an entry of listComments.
 type Comment struct {
 	ID        int64  `json:"id"`
 	Author    string `json:"author"`
 	CreatedAt string `json:"createdAt,omitzero"`
 	UpdatedAt string `json:"updatedAt,omitzero"`
-	URL       string `json:"url" jsonschema:"page for people"`
+	URL       string `json:"url" jsonschema:"web page"`
 	Body      string `json:"body" jsonschema:"Markdown"`
 }
 
 func (k *kit) addIssues() {
 	add(k, "listIssues", "List issues",
-		"Lists a repository's issues. GitHub counts pull requests among them; pullRequest tells which they are.", listIssues)
+		"Lists a repository's issues. GitHub counts pull requests as issues; pullRequest marks them.", listIssues)
 	add(k, "getIssue", "Get issue", "Returns an issue of a repository with its whole text.", getIssue)
 	add(k, "listComments", "List comments",
-		"Lists the comments under an issue or a pull request, oldest first. Those on lines of a pull request's diff are in listReviewComments.", listComments)
+		"Lists the comments under an issue or a pull request, oldest first. For comments on lines of a pull request's diff, use listReviewComments.", listComments)
 }
 
 func listIssues(ctx context.Context, api *gh.Client, in ListIssuesIn) (out List[Issue], err error) {
@@ -81,7 +80,7 @@ func listIssues(ctx context.Context, api *gh.Client, in ListIssuesIn) (out List[
 		Sort: string(in.Sort), Direction: string(in.Direction), ListOptions: in.options(),
 	}
 	if len(in.Labels) > limit.Labels {
-		return out, invalid("labels: too many")
+		return out, invalid("labels: there are %d; the limit is %d", len(in.Labels), limit.Labels)
 	}
 	for _, l := range in.Labels {
 		o.Labels = append(o.Labels, string(l))

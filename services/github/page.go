@@ -18,8 +18,8 @@ type RepoIn struct {
 
 // Paging chooses a page of results.
 type Paging struct {
-	Page    argument.Page    `json:"page,omitzero" jsonschema:"Which page; nextPage of the last result goes on"`
-	PerPage argument.PerPage `json:"perPage,omitzero" jsonschema:"How many results a page has"`
+	Page    argument.Page    `json:"page,omitzero" jsonschema:"Page number; give nextPage of the last result to continue"`
+	PerPage argument.PerPage `json:"perPage,omitzero" jsonschema:"Number of results on a page"`
 }
 
 func (p Paging) options() gh.ListOptions {
@@ -33,18 +33,18 @@ func (p Paging) options() gh.ListOptions {
 // List is a page of a list.
 type List[T any] struct {
 	Items    []T `json:"items"`
-	NextPage int `json:"nextPage,omitzero" jsonschema:"page to ask for next; absent on the last page"`
+	NextPage int `json:"nextPage,omitzero" jsonschema:"number of the next page; absent on the last page"`
 }
 
 // Found is a page of a search's results.
 type Found[T any] struct {
-	TotalCount        int  `json:"totalCount" jsonschema:"How many match in all; GitHub shows the first 1000"`
+	TotalCount        int  `json:"totalCount" jsonschema:"Total number of matches; GitHub returns only the first 1000"`
 	Items             []T  `json:"items"`
-	NextPage          int  `json:"nextPage,omitzero" jsonschema:"page to ask for next; absent on the last page"`
-	IncompleteResults bool `json:"incompleteResults,omitzero" jsonschema:"true when GitHub ran out of time and there may be more"`
+	NextPage          int  `json:"nextPage,omitzero" jsonschema:"number of the next page; absent on the last page"`
+	IncompleteResults bool `json:"incompleteResults,omitzero" jsonschema:"true if GitHub ran out of time and there may be more"`
 }
 
-// items makes the results of one page, whose longer texts share a budget.
+// items returns the results of one page, whose longer texts share a budget.
 func items[From, To any](from []*From, show func(*From, *plain.Budget) To) []To {
 	out := make([]To, 0, len(from))
 	budget := plain.Budget(limit.Output)
@@ -60,7 +60,7 @@ func list[From, To any](from []*From, r *gh.Response, show func(*From, *plain.Bu
 	return List[To]{Items: items(from, show), NextPage: r.NextPage}
 }
 
-// line is a short text of GitHub's for a field of a result.
+// line returns a short text of GitHub for a field of a result.
 func line(s string) string { return plain.Line(s, limit.Line) }
 
 func lines[T any](from []T, text func(T) string) []string {
@@ -72,7 +72,7 @@ func lines[T any](from []T, text func(T) string) []string {
 	return out
 }
 
-// when is a time for a result; empty for none.
+// when formats a time for a result; empty if there is none.
 func when(t gh.Timestamp) string {
 	if t.IsZero() {
 		return ""

@@ -11,19 +11,19 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
 )
 
-// ListPullRequestsIn is what listPullRequests takes.
+// ListPullRequestsIn holds the arguments of listPullRequests.
 type ListPullRequestsIn struct {
 	RepoIn
 	State     argument.State     `json:"state,omitzero" jsonschema:"open (default), closed or all"`
-	Base      argument.Ref       `json:"base,omitzero" jsonschema:"Only those into this branch"`
-	Head      argument.Head      `json:"head,omitzero" jsonschema:"Only those from this branch, as owner:branch"`
+	Base      argument.Ref       `json:"base,omitzero" jsonschema:"Only pull requests into this branch"`
+	Head      argument.Head      `json:"head,omitzero" jsonschema:"Only pull requests from this branch, as owner:branch"`
 	Sort      argument.PullSort  `json:"sort,omitzero" jsonschema:"created (default), updated, popularity or long-running"`
 	Direction argument.Direction `json:"direction,omitzero" jsonschema:"desc (default, with created) or asc"`
 	Paging
 }
 
-// PullRequest is a pull request. Lists leave out what GitHub counts only for
-// one by itself.
+// PullRequest is a pull request. Some fields are missing in lists, because GitHub computes
+// them only for a single one.
 type PullRequest struct {
 	Number         int      `json:"number"`
 	Title          string   `json:"title"`
@@ -34,60 +34,60 @@ type PullRequest struct {
 	Mergeable      string   `json:"mergeable,omitzero" jsonschema:"clean, dirty, blocked, behind, unstable, draft or unknown; absent in lists"`
 	Author         string   `json:"author"`
 	Labels         []string `json:"labels"`
-	Reviewers      []string `json:"reviewers" jsonschema:"whose review is asked for"`
-	Base           Side     `json:"base" jsonschema:"what it goes into"`
-	Head           Side     `json:"head" jsonschema:"what it comes from"`
+	Reviewers      []string `json:"reviewers" jsonschema:"logins of the requested reviewers"`
+	Base           Side     `json:"base" jsonschema:"target branch"`
+	Head           Side     `json:"head" jsonschema:"source branch"`
 	Commits        int      `json:"commits,omitzero"`
 	ChangedFiles   int      `json:"changedFiles,omitzero"`
 	Additions      int      `json:"additions,omitzero"`
 	Deletions      int      `json:"deletions,omitzero"`
-	Comments       int      `json:"comments,omitzero" jsonschema:"see listComments"`
-	ReviewComments int      `json:"reviewComments,omitzero" jsonschema:"see listReviewComments"`
+	Comments       int      `json:"comments,omitzero" jsonschema:"number of comments; see listComments"`
+	ReviewComments int      `json:"reviewComments,omitzero" jsonschema:"number of comments on lines; see listReviewComments"`
 	CreatedAt      string   `json:"createdAt,omitzero"`
 	UpdatedAt      string   `json:"updatedAt,omitzero"`
 	ClosedAt       string   `json:"closedAt,omitzero"`
-	URL            string   `json:"url" jsonschema:"page for people"`
+	URL            string   `json:"url" jsonschema:"web page"`
 	Body           string   `json:"body" jsonschema:"Markdown; shortened in lists"`
 }
 
 // Side is a branch at one end of a pull request.
 type Side struct {
-	Repository string `json:"repository,omitzero" jsonschema:"owner/name; absent when it was deleted"`
+	Repository string `json:"repository,omitzero" jsonschema:"owner/name; absent if it was deleted"`
 	Ref        string `json:"ref"`
 	SHA        string `json:"sha"`
 }
 
-// DiffIn is what getPullRequestDiff takes.
+// DiffIn holds the arguments of getPullRequestDiff.
 type DiffIn struct {
 	NumberIn
-	MaxBytes argument.Bytes `json:"maxBytes,omitzero" jsonschema:"How much of the diff to return at most"`
+	MaxBytes argument.Bytes `json:"maxBytes,omitzero" jsonschema:"Maximum number of bytes to return"`
 }
 
-// Diff is what getPullRequestDiff returns.
+// Diff is the result of getPullRequestDiff.
 type Diff struct {
 	Diff string `json:"diff" jsonschema:"unified diff"`
-	Size int    `json:"size" jsonschema:"of the whole diff, in bytes"`
-	Note string `json:"note,omitzero" jsonschema:"what is missing in this result"`
+	Size int    `json:"size" jsonschema:"size of the whole diff in bytes"`
+	Note string `json:"note,omitzero" jsonschema:"says what is missing from this result"`
 }
 
-// ReviewComment is one of listReviewComments.
+// ReviewComment is an entry of listReviewComments.
 type ReviewComment struct {
 	Comment
 	Path      string `json:"path"`
-	Line      int    `json:"line,omitzero" jsonschema:"absent when the line is not in the diff any more"`
-	Side      string `json:"side,omitzero" jsonschema:"LEFT for a removed line, RIGHT for one added or unchanged"`
+	Line      int    `json:"line,omitzero" jsonschema:"line number; absent if the line is no longer in the diff"`
+	Side      string `json:"side,omitzero" jsonschema:"LEFT for a removed line, RIGHT for an added or unchanged line"`
 	InReplyTo int64  `json:"inReplyTo,omitzero" jsonschema:"id of the comment it answers"`
-	DiffHunk  string `json:"diffHunk" jsonschema:"the diff it is about"`
+	DiffHunk  string `json:"diffHunk" jsonschema:"part of the diff that the comment refers to"`
 }
 
-// Review is one of listReviews.
+// Review is an entry of listReviews.
 type Review struct {
 	ID          int64  `json:"id"`
 	Author      string `json:"author"`
 	State       string `json:"state" jsonschema:"APPROVED, CHANGES_REQUESTED, COMMENTED, DISMISSED or PENDING"`
 	SubmittedAt string `json:"submittedAt,omitzero"`
-	SHA         string `json:"sha" jsonschema:"commit it is about"`
-	URL         string `json:"url" jsonschema:"page for people"`
+	SHA         string `json:"sha" jsonschema:"reviewed commit"`
+	URL         string `json:"url" jsonschema:"web page"`
 	Body        string `json:"body" jsonschema:"Markdown"`
 }
 
@@ -95,11 +95,11 @@ func (k *kit) addPulls() {
 	add(k, "listPullRequests", "List pull requests", "Lists a repository's pull requests.", listPullRequests)
 	add(k, "getPullRequest", "Get pull request", "Returns a pull request with its whole text, its branches, its size and whether it can be merged.", getPullRequest)
 	add(k, "getPullRequestDiff", "Get pull request diff",
-		"Returns the whole diff of a pull request as text. For a large one use listPullRequestFiles, which has pages.", getPullRequestDiff)
-	add(k, "listPullRequestFiles", "List pull request files", "Lists the files a pull request changes, with the diff of each.", listPullRequestFiles)
+		"Returns the whole diff of a pull request as text. For a large one, use listPullRequestFiles, which has pages.", getPullRequestDiff)
+	add(k, "listPullRequestFiles", "List pull request files", "Lists the files that a pull request changes, each with its diff.", listPullRequestFiles)
 	add(k, "listReviews", "List reviews", "Lists the reviews of a pull request: who approved it or asked for changes.", listReviews)
 	add(k, "listReviewComments", "List review comments",
-		"Lists the comments on lines of a pull request's diff. Those under it are in listComments.", listReviewComments)
+		"Lists the comments on lines of a pull request's diff. For the comments under it, use listComments.", listReviewComments)
 }
 
 func listPullRequests(ctx context.Context, api *gh.Client, in ListPullRequestsIn) (out List[PullRequest], err error) {
@@ -153,7 +153,7 @@ func getPullRequestDiff(ctx context.Context, api *gh.Client, in DiffIn) (out Dif
 	kept := plain.Cut(diff, most)
 	out = Diff{Diff: plain.Escape(kept), Size: len(diff)}
 	if len(kept) < len(diff) {
-		out.Note = fmt.Sprintf("truncated: %d of %d bytes; listPullRequestFiles has pages", len(kept), len(diff))
+		out.Note = fmt.Sprintf("truncated: %d of %d bytes; use listPullRequestFiles, which has pages", len(kept), len(diff))
 	}
 	return out, nil
 }

@@ -9,42 +9,42 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
 )
 
-// Repository is what getRepository returns.
+// Repository is the result of getRepository.
 type Repository struct {
 	Name          string   `json:"name"`
 	FullName      string   `json:"fullName" jsonschema:"owner/name"`
 	Description   string   `json:"description"`
-	URL           string   `json:"url" jsonschema:"page for people"`
+	URL           string   `json:"url" jsonschema:"web page"`
 	Homepage      string   `json:"homepage,omitzero"`
 	Stars         int      `json:"stars"`
 	Forks         int      `json:"forks"`
 	OpenIssues    int      `json:"openIssues" jsonschema:"open issues and pull requests"`
-	Language      string   `json:"language,omitzero" jsonschema:"what most of it is written in"`
+	Language      string   `json:"language,omitzero" jsonschema:"main programming language"`
 	Topics        []string `json:"topics"`
 	License       string   `json:"license,omitzero" jsonschema:"SPDX identifier"`
 	DefaultBranch string   `json:"defaultBranch"`
 	Visibility    string   `json:"visibility,omitzero"`
 	Archived      bool     `json:"archived"`
-	ForkOf        string   `json:"forkOf,omitzero" jsonschema:"owner/name of what it was forked from"`
+	ForkOf        string   `json:"forkOf,omitzero" jsonschema:"owner/name of the original repository"`
 	CreatedAt     string   `json:"createdAt,omitzero"`
 	UpdatedAt     string   `json:"updatedAt,omitzero"`
 	PushedAt      string   `json:"pushedAt,omitzero"`
 }
 
-// ListIn is what tools take that list something of a repository.
+// ListIn holds the arguments of tools that list parts of a repository.
 type ListIn struct {
 	RepoIn
 	Paging
 }
 
-// Branch is one of listBranches.
+// Branch is an entry of listBranches.
 type Branch struct {
 	Name      string `json:"name"`
 	SHA       string `json:"sha" jsonschema:"its last commit"`
 	Protected bool   `json:"protected"`
 }
 
-// Release is one of listReleases.
+// Release is an entry of listReleases.
 type Release struct {
 	Name        string   `json:"name"`
 	Tag         string   `json:"tag"`
@@ -52,14 +52,14 @@ type Release struct {
 	Draft       bool     `json:"draft"`
 	Prerelease  bool     `json:"prerelease"`
 	PublishedAt string   `json:"publishedAt,omitzero"`
-	URL         string   `json:"url" jsonschema:"page for people"`
+	URL         string   `json:"url" jsonschema:"web page"`
 	Notes       string   `json:"notes" jsonschema:"release notes, shortened"`
 	Assets      []string `json:"assets" jsonschema:"names of the files"`
 }
 
 func (k *kit) addRepositories() {
 	add(k, "getRepository", "Get repository",
-		"Returns what GitHub knows of a repository: description, default branch, language, license, topics, stars, activity.",
+		"Returns facts about a repository: description, default branch, language, license, topics, stars, activity.",
 		getRepository)
 	add(k, "listBranches", "List branches", "Lists a repository's branches with their last commits.", listBranches)
 	add(k, "listReleases", "List releases", "Lists a repository's releases with their notes, newest first.", listReleases)

@@ -156,7 +156,7 @@ func TestRedirects(t *testing.T) {
 			if tt.kind == "" {
 				c.call("getRepository", `{"owner":"octocat","repo":"old"}`)
 			} else {
-				c.fails("getRepository", theRepository, tt.kind, "elsewhere")
+				c.fails("getRepository", theRepository, tt.kind, "to another host")
 			}
 			if n := len(f.asked()); n != tt.requests {
 				t.Errorf("%d requests: %q", n, f.asked())

@@ -10,7 +10,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/plain"
 )
 
-// SearchRepositoriesIn is what searchRepositories takes.
+// SearchRepositoriesIn holds the arguments of searchRepositories.
 type SearchRepositoriesIn struct {
 	Query argument.Query          `json:"query" jsonschema:"Words and qualifiers, such as: http router language:go stars:>500 org:google topic:mcp in:name"`
 	Sort  argument.RepositorySort `json:"sort,omitzero" jsonschema:"Order of results; best match if omitted"`
@@ -23,21 +23,21 @@ type FoundRepository struct {
 	Name        string `json:"name"`
 	FullName    string `json:"fullName" jsonschema:"owner/name"`
 	Description string `json:"description"`
-	URL         string `json:"url" jsonschema:"page for people"`
+	URL         string `json:"url" jsonschema:"web page"`
 	Stars       int    `json:"stars"`
 }
 
-// SearchIssuesIn is what searchIssues takes.
+// SearchIssuesIn holds the arguments of searchIssues.
 type SearchIssuesIn struct {
-	Query argument.Query           `json:"query" jsonschema:"Words and qualifiers, such as: panic repo:golang/go is:issue is:open label:bug author:octocat created:>2026-01-01. Say is:issue or is:pr"`
+	Query argument.Query           `json:"query" jsonschema:"Words and qualifiers, such as: panic repo:golang/go is:issue is:open label:bug author:octocat created:>2026-01-01. Include is:issue or is:pr"`
 	Sort  argument.IssueSearchSort `json:"sort,omitzero" jsonschema:"Order of results; best match if omitted"`
 	Order argument.Direction       `json:"order,omitzero" jsonschema:"With sort: desc (default) or asc"`
 	Paging
 }
 
-// SearchCodeIn is what searchCode takes.
+// SearchCodeIn holds the arguments of searchCode.
 type SearchCodeIn struct {
-	Query argument.Query `json:"query" jsonschema:"Words and qualifiers, such as: http.NewRequest repo:golang/go language:go path:src/net extension:go. Name a repo, org or user"`
+	Query argument.Query `json:"query" jsonschema:"Words and qualifiers, such as: http.NewRequest repo:golang/go language:go path:src/net extension:go. Include a repo, org or user"`
 	Paging
 }
 
@@ -45,20 +45,20 @@ type SearchCodeIn struct {
 type FoundCode struct {
 	Repository string   `json:"repository" jsonschema:"owner/name"`
 	Path       string   `json:"path"`
-	SHA        string   `json:"sha" jsonschema:"of the file's contents"`
-	URL        string   `json:"url" jsonschema:"page for people"`
+	SHA        string   `json:"sha" jsonschema:"SHA of the file's content"`
+	URL        string   `json:"url" jsonschema:"web page"`
 	Fragments  []string `json:"fragments" jsonschema:"pieces of the file around the matches"`
 }
 
 func (k *kit) addSearches() {
 	add(k, "searchRepositories", "Search repositories",
-		"Searches GitHub for repositories, by words and qualifiers. Returns how many there are and a page of them with name, description, URL and stars.",
+		"Searches GitHub for repositories, by words and qualifiers. Returns the total number and a page of repositories with name, description, URL and stars.",
 		searchRepositories)
 	add(k, "searchIssues", "Search issues and pull requests",
-		"Searches issues and pull requests on all of GitHub, by words and qualifiers. To list those of one repository, listIssues and listPullRequests are exact and have larger limits.",
+		"Searches issues and pull requests on all of GitHub, by words and qualifiers. For one repository, use listIssues and listPullRequests, which are exact and have higher limits.",
 		searchIssues)
 	add(k, "searchCode", "Search code",
-		"Searches the default branches of repositories for code, and returns files with the pieces that match. Needs the service to have a token. Read a file with getFileContents.",
+		"Searches the default branches of repositories for code, and returns files with the matching parts. The service needs a token for it. Read a file with getFileContents.",
 		searchCode)
 }
 

@@ -49,7 +49,7 @@ var everyTool = []struct{ tool, arguments, asks, answers string }{
 	{"getPullRequest", `{"owner":"octocat","repo":"hello","number":8}`, "/repos/octocat/hello/pulls/8", `"mergeable":"unknown"`},
 	{"getPullRequestDiff", `{"owner":"octocat","repo":"hello","number":8}`, "/repos/octocat/hello/pulls/8", `{"diff":"diff --git a/bus.go b/bus.go\n`},
 	{"getPullRequestDiff", `{"owner":"octocat","repo":"hello","number":8,"maxBytes":10}`, "/repos/octocat/hello/pulls/8",
-		`{"diff":"diff --git","size":111,"note":"truncated: 10 of 111 bytes; listPullRequestFiles has pages"}`},
+		`{"diff":"diff --git","size":111,"note":"truncated: 10 of 111 bytes; use listPullRequestFiles, which has pages"}`},
 	{"listPullRequestFiles", `{"owner":"octocat","repo":"hello","number":8,"perPage":100}`, "/repos/octocat/hello/pulls/8/files?per_page=100",
 		`{"path":"logo2.png","previousPath":"logo.png","status":"renamed","additions":0,"deletions":0}`},
 	{"listReviews", `{"owner":"octocat","repo":"hello","number":8}`, "/repos/octocat/hello/pulls/8/reviews?per_page=20", `"state":"APPROVED","submittedAt":"2026-11-03T17:52:45Z"`},
@@ -65,7 +65,7 @@ var everyTool = []struct{ tool, arguments, asks, answers string }{
 	{"getFileContents", `{"owner":"octocat","repo":"hello","path":"README.md","ref":"fix/#7"}`, "/repos/octocat/hello/contents/README.md?ref=fix%2F%237",
 		`"encoding":"utf-8","content":"# Hello\n\nOne bus \\u202e here\nend","line":1,"note":"control or invisible characters are written as \\uXXXX"`},
 	{"getFileContents", `{"owner":"octocat","repo":"hello","path":"README.md","startLine":2,"maxBytes":20}`, "/repos/octocat/hello/contents/README.md",
-		`"content":"\nOne bus \\u202e here\n","line":2,"nextLine":4,"note":"truncated: 18 of the 21 bytes from here; go on with startLine 4; control`},
+		`"content":"\nOne bus \\u202e here\n","line":2,"nextLine":4,"note":"truncated: 18 of the 21 bytes from here; continue with startLine 4; control`},
 	{"getFileContents", `{"owner":"octocat","repo":"hello","path":"README.md","startLine":4,"maxBytes":2}`, "/repos/octocat/hello/contents/README.md",
 		`"content":"en","line":4,"note":"truncated: 2 of the 3 bytes from here; the line is longer than maxBytes"`},
 	{"getFileContents", `{"owner":"octocat","repo":"hello","path":"logo.png"}`, "/repos/octocat/hello/contents/logo.png", `"encoding":"base64","content":"iVBORw0KGgoAAP8="`},
@@ -215,7 +215,7 @@ func TestTokensOfPrincipals(t *testing.T) {
 		}
 	}
 	for _, principal := range []string{"broken", "unknown"} {
-		if r := c.as(principal, callTime, "getRepository", arguments); !r.IsError || !strings.HasPrefix(r.text(), "unavailable: no GitHub token") {
+		if r := c.as(principal, callTime, "getRepository", arguments); !r.IsError || !strings.HasPrefix(r.text(), "unavailable: there is no GitHub token") {
 			t.Errorf("%s: %s", principal, r.text())
 		}
 	}

@@ -1,7 +1,6 @@
-// Package argument is the grammar of what may be asked of GitHub: for each kind
-// of argument a type with its JSON Schema, which clients see, and its check,
-// which runs before a handler does. What passes is encoded for the place it goes
-// to, so that an argument can never become another path, query or header.
+// Package argument defines the arguments of GitHub requests. Each kind has a type with its JSON Schema,
+// which clients see, and its check, which runs before a handler. A valid argument is encoded for the place
+// where it is used, so it can never become another path, query or header. Start at Check.
 package argument
 
 import (
@@ -40,13 +39,13 @@ type (
 	Time string
 	// Number is an issue's or a pull request's.
 	Number int
-	// Page counts from 1; 0 stands for 1.
+	// Page counts from 1; 0 means 1.
 	Page int
-	// PerPage 0 stands for limit.DefaultPerPage.
+	// PerPage 0 means limit.DefaultPerPage.
 	PerPage int
-	// Bytes of text wanted; 0 stands for limit.DefaultContent.
+	// Bytes is the size of the requested text; 0 means limit.DefaultContent.
 	Bytes int
-	// LineNo counts a file's lines from 1; 0 stands for 1.
+	// LineNo counts a file's lines from 1; 0 means 1.
 	LineNo int
 )
 
@@ -60,12 +59,12 @@ var (
 	repoGrammar  = regexp.MustCompile(repoPattern)
 )
 
-// checker is an argument that knows its grammar. Its errors say what is wrong,
-// never repeating the value.
+// checker is an argument that can check itself. Its errors say what is wrong but never
+// repeat the value.
 type checker interface{ Check() error }
 
-// Check checks every field of the arguments' struct that has a grammar, of
-// embedded structs and in slices too, and says which one is wrong.
+// Check checks every field of the arguments' struct that is a checker, also in embedded
+// structs and slices. The error names the field.
 func Check(in any) error { return check(reflect.ValueOf(in)) }
 
 func check(v reflect.Value) error {
@@ -99,7 +98,7 @@ func check(v reflect.Value) error {
 // Check implements checker.
 func (o Owner) Check() error {
 	if len(o) > limit.Owner || !ownerGrammar.MatchString(string(o)) {
-		return errors.New("an owner is a user's or an organisation's login: letters, digits, - and _, up to 100")
+		return errors.New("an owner must be a user's or an organisation's login: letters, digits, - and _, up to 100")
 	}
 	return nil
 }
@@ -107,7 +106,7 @@ func (o Owner) Check() error {
 // Check implements checker.
 func (r Repo) Check() error {
 	if len(r) > limit.Repo || !repoGrammar.MatchString(string(r)) || r == "." || r == ".." {
-		return errors.New("a repository's name is letters, digits, dots, - and _, up to 100, without its owner")
+		return errors.New("a repository's name must be letters, digits, dots, - and _, up to 100, without its owner")
 	}
 	return nil
 }
@@ -118,7 +117,7 @@ func (p Path) Check() error {
 		return nil
 	}
 	if len(p) > limit.Path {
-		return fmt.Errorf("a path has at most %d bytes", limit.Path)
+		return fmt.Errorf("a path may have at most %d bytes", limit.Path)
 	}
 	if err := printable(string(p)); err != nil {
 		return err
@@ -126,9 +125,9 @@ func (p Path) Check() error {
 	for segment := range strings.SplitSeq(string(p), "/") {
 		switch segment {
 		case "":
-			return errors.New("a path is relative to the repository's root, without / at its start or end; leave it out for the root")
+			return errors.New("a path must be relative to the repository's root, without / at its start or end; omit it for the root")
 		case ".", "..":
-			return errors.New("a path has no . or .. in it; leave it out for the root")
+			return errors.New("a path must not contain . or ..; omit it for the root")
 		}
 	}
 	return nil
@@ -140,7 +139,7 @@ func (r Ref) Check() error {
 	if s == "" {
 		return nil
 	}
-	wrong := errors.New("a ref is a branch, a tag or a commit's SHA, as git allows them")
+	wrong := errors.New("a ref must be a valid branch, tag or commit SHA")
 	if len(s) > limit.Ref || !utf8.ValidString(s) || s == "@" || strings.ContainsAny(s, " ~^:?*[\\") ||
 		strings.Contains(s, "..") || strings.Contains(s, "@{") || strings.HasPrefix(s, "-") || strings.HasSuffix(s, ".") {
 		return wrong
@@ -166,7 +165,7 @@ func (h Head) Check() error {
 	}
 	owner, branch, ok := strings.Cut(string(h), ":")
 	if !ok || branch == "" || Owner(owner).Check() != nil || Ref(branch).Check() != nil {
-		return errors.New("a head is owner:branch")
+		return errors.New("a head must be owner:branch")
 	}
 	return nil
 }
@@ -174,7 +173,7 @@ func (h Head) Check() error {
 // Check implements checker.
 func (q Query) Check() error {
 	if strings.TrimSpace(string(q)) == "" || len(q) > limit.Query {
-		return fmt.Errorf("a query has 1 to %d bytes", limit.Query)
+		return fmt.Errorf("a query must have 1 to %d bytes", limit.Query)
 	}
 	return printable(string(q))
 }
@@ -182,7 +181,7 @@ func (q Query) Check() error {
 // Check implements checker.
 func (n Name) Check() error {
 	if len(n) > limit.Name {
-		return fmt.Errorf("a name has at most %d bytes", limit.Name)
+		return fmt.Errorf("a name may have at most %d bytes", limit.Name)
 	}
 	return printable(string(n))
 }
@@ -190,7 +189,7 @@ func (n Name) Check() error {
 // Check implements checker.
 func (l Label) Check() error {
 	if l == "" || strings.Contains(string(l), ",") {
-		return errors.New("a label is not empty, and GitHub cannot filter by one with a comma")
+		return errors.New("a label must not be empty or contain a comma")
 	}
 	return Name(l).Check()
 }
@@ -201,7 +200,7 @@ func (t Time) Check() error {
 	return err
 }
 
-// Time is the time meant; zero when there is none.
+// Time returns the time; zero if there is none.
 func (t Time) Time() time.Time {
 	at, _ := t.parse()
 	return at
@@ -213,7 +212,7 @@ func (t Time) parse() (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, string(t))
 	if err != nil {
-		return time.Time{}, errors.New("a time is RFC 3339, such as 2026-01-31T12:00:00Z")
+		return time.Time{}, errors.New("a time must be in RFC 3339 format, such as 2026-01-31T12:00:00Z")
 	}
 	return at.UTC(), nil
 }
@@ -221,7 +220,7 @@ func (t Time) parse() (time.Time, error) {
 // Check implements checker.
 func (n Number) Check() error {
 	if n < 1 || n > 1<<31-1 {
-		return errors.New("a number counts from 1")
+		return errors.New("a number must be at least 1")
 	}
 	return nil
 }
@@ -229,7 +228,7 @@ func (n Number) Check() error {
 // Check implements checker.
 func (p Page) Check() error {
 	if p < 0 || p > limit.Page {
-		return fmt.Errorf("a page is 1 to %d", limit.Page)
+		return fmt.Errorf("a page must be 1 to %d", limit.Page)
 	}
 	return nil
 }
@@ -237,7 +236,7 @@ func (p Page) Check() error {
 // Check implements checker.
 func (p PerPage) Check() error {
 	if p < 0 || p > limit.PerPage {
-		return fmt.Errorf("perPage is 1 to %d", limit.PerPage)
+		return fmt.Errorf("perPage must be 1 to %d", limit.PerPage)
 	}
 	return nil
 }
@@ -245,7 +244,7 @@ func (p PerPage) Check() error {
 // Check implements checker.
 func (b Bytes) Check() error {
 	if b < 0 || b > limit.MaxContent {
-		return fmt.Errorf("at most %d bytes", limit.MaxContent)
+		return fmt.Errorf("maxBytes must be at most %d", limit.MaxContent)
 	}
 	return nil
 }
@@ -253,13 +252,12 @@ func (b Bytes) Check() error {
 // Check implements checker.
 func (l LineNo) Check() error {
 	if l < 0 {
-		return errors.New("lines count from 1")
+		return errors.New("a line number must be at least 1")
 	}
 	return nil
 }
 
-// printable refuses what has no place in a name: control characters, line ends
-// among them, and invalid UTF-8.
+// printable refuses control characters, including line ends, and invalid UTF-8.
 func printable(s string) error {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
 		return errors.New("control characters are not allowed")

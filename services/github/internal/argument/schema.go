@@ -37,7 +37,7 @@ func (v IssueSort) Check() error       { return choice(v) }
 func (v IssueSearchSort) Check() error { return choice(v) }
 func (v PullSort) Check() error        { return choice(v) }
 
-// choice is satisfied by the empty value, which leaves it to GitHub.
+// choice accepts the empty value, too: then GitHub's default applies.
 func choice[V ~string](v V) error {
 	allowed := choices[reflect.TypeFor[V]()]
 	if v == "" {
@@ -64,13 +64,13 @@ func (n notOneOf) Error() string {
 	return out
 }
 
-// Schema is the input schema of a tool whose arguments are In.
+// Schema returns the input schema of a tool with arguments In.
 func Schema[In any]() ([]byte, error) {
 	s, err := jsonschema.For[In](&jsonschema.ForOptions{TypeSchemas: types()})
 	if err != nil {
 		return nil, err
 	}
-	// The inference allows null for slices; a list left out is left out.
+	// Inference allows null for slices; this schema does not: a list is given or omitted.
 	for _, p := range s.Properties {
 		if p.Items != nil {
 			p.Type, p.Types, p.MaxItems = "array", nil, new(limit.Labels)

@@ -1,4 +1,4 @@
-// Package limit holds every bound of the service in one place.
+// Package limit holds every limit of the service in one place.
 package limit
 
 import (
@@ -7,56 +7,56 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fetch"
 )
 
-// Bounds of a call and of its requests to GitHub.
+// Limits of a call and of its requests to GitHub.
 const (
-	// Call is the longest a tool runs.
+	// Call is the time limit of a tool call.
 	Call = 30 * time.Second
-	// Margin is kept back from a call's deadline, so that the model is told what
-	// happened and not only that time ran out.
+	// Margin is kept back from a call's deadline, so that the model learns what happened,
+	// not only that time ran out.
 	Margin = time.Second
-	// Attempt is the longest one request to GitHub takes, body included.
+	// Attempt is the time limit of one request to GitHub, including the body.
 	Attempt = 10 * time.Second
-	// Attempts is how often a request that fails is made at most.
+	// Attempts is how often a failing request is tried.
 	Attempts = 3
-	// Backoff is the longest pause before the second attempt; it doubles for the
-	// third. The pause is drawn at random from its upper half.
+	// Backoff is the longest pause before the second attempt; it doubles for the third. The
+	// pause is random, from the upper half.
 	Backoff = 300 * time.Millisecond
-	// Redirects is how many are followed, all of them within the API's host.
+	// Redirects is how many redirects are followed, all within the API's host.
 	Redirects = 3
 	// Body is the largest response read, decompressed; Header the largest header.
 	Body   = 5 << 20
 	Header = 256 << 10
 )
 
-// Bounds of the circuit that protects GitHub's host, and us from it.
+// Limits of the circuit breaker that protects GitHub's host and this service.
 const (
 	// Failures in a row open the circuit.
 	Failures = 5
-	// Open is how long it stays so before one request probes.
+	// Open is how long it stays open before one request probes.
 	Open = 15 * time.Second
-	// Patience is how long a request must have waited for its time-out to count
-	// as GitHub's failure: a call with little time left says nothing.
+	// Patience is how long a request must have waited for its timeout to count as GitHub's
+	// failure: with less time the timeout proves nothing.
 	Patience = 3 * time.Second
 )
 
-// Bounds of rate limiting, whatever GitHub says.
+// Limits of rate limiting, whatever GitHub says.
 const (
 	// Secondary is how long to wait after a secondary limit without Retry-After;
 	// GitHub asks for at least a minute.
 	Secondary = time.Minute
-	// LongestWait is the longest block believed.
+	// LongestWait is the longest block that is accepted.
 	LongestWait = 2 * time.Hour
-	// Accounts is how many tokens' limits are remembered.
+	// Accounts is for how many tokens limits are remembered.
 	Accounts = 1024
 )
 
-// Bounds of the cache: all of it, and one response in it.
+// Limits of the cache: of all of it, and of one response.
 const (
 	Cache      = 64 << 20
 	CacheEntry = 1 << 20
 )
 
-// Bounds of arguments, in bytes unless said otherwise.
+// Limits of arguments, in bytes unless stated otherwise.
 const (
 	Owner   = 100
 	Repo    = 100
@@ -66,32 +66,32 @@ const (
 	Name    = 254
 	Labels  = 20 // labels in a filter
 	PerPage = 100
-	// DefaultPerPage is small: results go to a model.
+	// DefaultPerPage is small, because results go to a model.
 	DefaultPerPage = 20
-	// Page is the last page asked for.
+	// Page is the largest page number.
 	Page = 100_000
 )
 
-// Bounds of what a tool returns, in bytes of text from GitHub.
+// Limits of a tool's result, in bytes of text from GitHub.
 const (
-	// Line is a title, a name, an error message.
+	// Line bounds a title, a name or an error message.
 	Line = 1 << 10
-	// Excerpt is a body in a list, Text a body by itself.
+	// Excerpt bounds a body in a list, Text a single body.
 	Excerpt = 1 << 10
 	Text    = 64 << 10
-	// Comment is one of a list, Patch one file's.
+	// Comment bounds a comment in a list, Patch the patch of a file.
 	Comment = 16 << 10
 	Patch   = 16 << 10
-	// Output is all the longer texts of one result together.
+	// Output bounds the longer texts of one result together.
 	Output = 256 << 10
-	// Entries of a directory, of labels and the like.
+	// Entries bounds a directory, a list of labels and the like.
 	Entries = 1000
 	// DefaultContent and MaxContent bound a file's contents, and a diff.
 	DefaultContent = 64 << 10
 	MaxContent     = 512 << 10
 )
 
-// Guest are the bounds of requests, as one.
+// Guest combines the limits of requests.
 var Guest = fetch.Limits{
 	Call: Call, Margin: Margin, Attempt: Attempt, Attempts: Attempts, Backoff: Backoff, Body: Body,
 	Failures: Failures, Open: Open, Patience: Patience, LongestWait: LongestWait,

@@ -1,6 +1,5 @@
-// Package plain makes text that strangers wrote fit to be shown: bounded, valid
-// UTF-8, and without characters that act on a terminal, reorder what is read or
-// cannot be seen.
+// Package plain makes untrusted text safe to show: of limited size, valid UTF-8, and without characters
+// that control a terminal, change the reading order or are invisible. Start at Text.
 package plain
 
 import (
@@ -42,8 +41,8 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// hidden are characters that do something else than show. The joiners U+200C
-// and U+200D are left: scripts and emoji need them.
+// hidden reports whether a character does anything but show. The joiners U+200C and
+// U+200D stay: scripts and emoji need them.
 func hidden(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
@@ -55,10 +54,10 @@ func hidden(r rune) bool {
 	case r == 0x2028, r == 0x2029, r >= 0x2060 && r <= 0x2064, r == 0xfeff, r >= 0xfff9 && r <= 0xfffb:
 		return true
 	}
-	return r >= 0xe0000 && r <= 0xe007f // tags: ASCII that nobody sees
+	return r >= 0xe0000 && r <= 0xe007f // tags: invisible ASCII
 }
 
-// Line is text for one line of at most limit bytes.
+// Line returns s on one line of at most limit bytes.
 func Line(s string, limit int) string {
 	if kept := Cut(s, limit); len(kept) < len(s) {
 		s = kept + "…"
@@ -66,7 +65,7 @@ func Line(s string, limit int) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(Escape(s))
 }
 
-// Text is text of at most limit bytes, with a note where it was cut.
+// Text returns at most limit bytes of s, with a note if it was cut.
 func Text(s string, limit int) string {
 	kept := Cut(s, limit)
 	if len(kept) == len(s) {
@@ -87,10 +86,10 @@ func Cut(s string, limit int) string {
 	return s[:n]
 }
 
-// Budget bounds all the texts of one result together.
+// Budget limits all the texts of one result together.
 type Budget int
 
-// Text is like the function, and takes what it returns off the budget.
+// Text is like the function, and subtracts the returned size from the budget.
 func (b *Budget) Text(s string, limit int) string {
 	out := Text(s, min(limit, int(*b)))
 	*b = max(0, *b-Budget(len(out)))

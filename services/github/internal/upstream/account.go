@@ -11,17 +11,17 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
-// account is what one token may still do, as far as GitHub has said.
+// account holds GitHub's rate limits for one token, as far as they are known.
 type account struct {
 	mu sync.Mutex
 	// all blocks every request: a secondary limit.
 	all time.Time
-	// used holds until when the limit of a resource is used up. Resources are
-	// three: core, search, code_search.
+	// used holds the time until which the limit of a resource is used up. There are three
+	// resources: core, search, code_search.
 	used map[string]time.Time
 }
 
-// blocked tells when a request would only be refused.
+// blocked returns a failure if GitHub would refuse a request now.
 func (a *account) blocked(resource string, now time.Time) *fetch.Failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -34,8 +34,8 @@ func (a *account) blocked(resource string, now time.Time) *fetch.Failure {
 	return nil
 }
 
-// learn takes in what an answer says about limits, and returns a failure when
-// the answer is a refusal because of one. See
+// learn reads the limits from an answer, and returns a failure if the answer is a refusal
+// because of one. See
 // https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
 func (a *account) learn(guest *fetch.Client, resource string, r *fetch.Answer, now time.Time) *fetch.Failure {
 	a.mu.Lock()
@@ -67,7 +67,7 @@ func (a *account) learn(guest *fetch.Client, resource string, r *fetch.Answer, n
 	return &fetch.Failure{Kind: Throttled, Until: a.all, Status: r.Status}
 }
 
-// throttled knows the refusals that say so only in words.
+// throttled recognises refusals that name the limit only in words.
 func throttled(body []byte) bool {
 	body = bytes.ToLower(body[:min(len(body), 4096)])
 	for _, words := range []string{"secondary rate limit", "secondary-rate-limits", "abuse detection", "abuse-rate-limits"} {
@@ -78,8 +78,8 @@ func throttled(body []byte) bool {
 	return false
 }
 
-// reset is when the limit of a resource begins again, by our own clock; zero when
-// the answer does not say.
+// reset returns when the limit of a resource begins again, by our own clock; zero if the answer does not
+// say.
 func reset(guest *fetch.Client, h http.Header, now time.Time) time.Time {
 	seconds, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
 	if err != nil {

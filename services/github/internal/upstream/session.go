@@ -8,7 +8,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/github/internal/limit"
 )
 
-// session is the transport of one call: what one token may see and do.
+// session is the transport of one call. It sees and does what one token may.
 type session struct {
 	*Client
 	token    string
@@ -52,7 +52,7 @@ func (s *session) RoundTrip(req *http.Request) (*http.Response, error) {
 			s.cache.Remove(key)
 		}
 	default:
-		// What is gone or forbidden now is not shown again.
+		// The resource is gone or forbidden now, so its cached copy must not be shown again.
 		s.cache.Remove(key)
 	}
 	return a.Response(req), nil

@@ -1,8 +1,6 @@
-// Package upstream makes requests to GitHub as a good guest makes them: within
-// its rate limits, conditionally, with bounded patience and memory, and not at
-// all while it is down.
-//
-// It reads only, with GET, and only from the one host it is given.
+// Package upstream sends requests to GitHub as a well-behaved client: within its rate limits,
+// conditionally, with limits on time and memory, and not at all while it is down. It reads only, with GET,
+// and only from its one host. Start at Client.As.
 package upstream
 
 import (
@@ -22,22 +20,22 @@ type Client struct {
 	base  *url.URL // its path ends in a slash
 	agent string
 	guest *fetch.Client
-	// cache is never used without asking: GitHub does not charge for "not modified".
+	// cache is always revalidated: "not modified" does not count against the rate limit.
 	cache    *fetch.LRU[cacheKey, *fetch.Kept]
 	accounts *fetch.LRU[identity, *account]
 }
 
-// identity is a token's digest: what responses and rate limits belong to.
+// identity is a token's digest: it owns responses and rate limits.
 type identity [sha256.Size]byte
 
-// cacheKey holds the identity: what one token saw is never shown to another.
+// cacheKey contains the identity, so one token's responses are never shown to another.
 type cacheKey struct {
 	identity identity
 	url      string
 	accept   string
 }
 
-// New makes a client of the API at base. agent is the User-Agent.
+// New returns a client of the API at base. agent is the User-Agent.
 func New(base *url.URL, transport http.RoundTripper, agent string) *Client {
 	u := *base
 	if !strings.HasSuffix(u.Path, "/") {
@@ -50,8 +48,8 @@ func New(base *url.URL, transport http.RoundTripper, agent string) *Client {
 	}
 }
 
-// As returns the API as seen with a token; empty is nobody's. It costs next to
-// nothing, so that one is made for each call.
+// As returns the API as seen with a token; empty means anonymous. It is cheap: call it
+// for each call.
 func (c *Client) As(token string) (*gh.Client, error) {
 	id := identity(sha256.Sum256([]byte(token)))
 	s := &session{Client: c, token: token, identity: id, account: c.accounts.GetOr(id, func() *account { return &account{} }, 1)}
@@ -60,7 +58,7 @@ func (c *Client) As(token string) (*gh.Client, error) {
 		gh.WithHTTPClient(&http.Client{Transport: s, CheckRedirect: checkRedirect}),
 		gh.WithURLs(&base, nil),
 		gh.WithUserAgent(c.agent),
-		// Limits are kept here, by token and over calls.
+		// This package keeps the limits, by token and across calls.
 		gh.WithDisableRateLimitCheck(),
 	)
 }
@@ -70,7 +68,7 @@ func (c *Client) within(u *url.URL) bool {
 	return u.Scheme == c.base.Scheme && u.Host == c.base.Host && u.User == nil && strings.HasPrefix(u.EscapedPath(), c.base.EscapedPath())
 }
 
-// checkRedirect only counts; where they lead is checked for every request.
+// checkRedirect only counts redirects; the target is checked for every request.
 func checkRedirect(_ *http.Request, via []*http.Request) error {
 	if len(via) > limit.Redirects {
 		return &fetch.Failure{Kind: Redirected}
@@ -78,7 +76,7 @@ func checkRedirect(_ *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// resource is the part of the rate limit that a request counts against.
+// resource returns the rate limit that a request counts against.
 func (c *Client) resource(u *url.URL) string {
 	switch rest := strings.TrimPrefix(u.Path, c.base.Path); {
 	case rest == "search/code":
@@ -89,12 +87,12 @@ func (c *Client) resource(u *url.URL) string {
 	return "core"
 }
 
-// What only GitHub fails with, besides what package fetch knows.
+// Kinds of failure of GitHub, besides those of package fetch.
 const (
-	// RateLimited: the hourly limit, or that of a minute's searches, is used up.
+	// RateLimited: the hourly limit, or the limit of searches a minute, is used up.
 	RateLimited fetch.Kind = "rate limited"
-	// Throttled is a secondary rate limit: too much at once.
+	// Throttled: a secondary rate limit, too many requests at once.
 	Throttled fetch.Kind = "throttled"
-	// Redirected: too often, or away from the API.
+	// Redirected: redirected too often, or away from the API.
 	Redirected fetch.Kind = "redirected"
 )
