@@ -1,7 +1,6 @@
-// Package model is the Busbar service with a model: it answers
-// sampling/createMessage over the API of OpenAI, which many servers have, or
-// Anthropic's. It is for callers that are no MCP clients; those bring their own
-// models.
+// Package model is the service with a model: it answers sampling/createMessage through OpenAI's API, which
+// many servers support, or Anthropic's. It is for callers that are not MCP clients; MCP clients bring
+// their own models. Start at New.
 package model
 
 import (
@@ -22,20 +21,20 @@ import (
 	"github.com/busbar-mcp/busbar/services/model/internal/openai"
 )
 
-// Env says where the model is.
+// Env holds the settings of the service.
 type Env struct {
 	service.Env
-	Provider string `env:"BUSBAR_MODEL_PROVIDER" placeholder:"NAME" help:"openai, for every server with chat completions, or anthropic."`
+	Provider string `env:"BUSBAR_MODEL_PROVIDER" placeholder:"NAME" help:"API of the provider: openai, for every server with chat completions, or anthropic."`
 	// URL is the base of the API; https, except on loopback.
-	URL string `name:"url" env:"BUSBAR_MODEL_URL" placeholder:"URL" help:"Base of the API. Default https://api.openai.com/v1 or https://api.anthropic.com."`
-	// Name is the model's. Of several, between commas, the first is the default,
-	// and callers may prefer another (modelPreferences.hints).
-	Name string `env:"BUSBAR_MODEL_NAME" placeholder:"NAMES" help:"Models, between commas: the first is the default, and callers may prefer another."`
-	// APIKey may be empty for a server that asks for none.
+	URL string `name:"url" env:"BUSBAR_MODEL_URL" placeholder:"URL" help:"Base URL of the API (default: https://api.openai.com/v1 or https://api.anthropic.com)."`
+	// Name is the name of the model, or several separated by commas: the first is the
+	// default, and callers may prefer another (modelPreferences.hints).
+	Name string `env:"BUSBAR_MODEL_NAME" placeholder:"NAMES" help:"Models, separated by commas; the first is the default, and callers may prefer another."`
+	// APIKey may be empty if the server needs none.
 	APIKey string `env:"BUSBAR_MODEL_API_KEY" secret:"" hidden:"" placeholder:"KEY" help:"Key for the provider."`
-	// MaxTokens bounds an answer; who asks for more gets this. Zero is 8192.
-	MaxTokens int `default:"8192" env:"BUSBAR_MODEL_MAX_TOKENS" placeholder:"N" help:"Most tokens of one answer (default ${default})."`
-	// Transport makes the requests; nil is one that knows the environment's
+	// MaxTokens is the limit of an answer; a larger request is reduced to it. Zero means 8192.
+	MaxTokens int `default:"8192" env:"BUSBAR_MODEL_MAX_TOKENS" placeholder:"N" help:"Limit of tokens in one answer (default ${default})."`
+	// Transport sends the requests; nil means one that uses the environment's
 	// proxies.
 	Transport http.RoundTripper `kong:"-"`
 }
@@ -46,7 +45,7 @@ const (
 	defaultMaxTokens = 8192
 )
 
-// base checks the URL. Its errors do not repeat it: it may hold a password.
+// base checks the URL. Its errors do not repeat the URL, which may contain a password.
 func (e Env) base() (string, error) {
 	raw := e.URL
 	if raw == "" {
@@ -55,11 +54,11 @@ func (e Env) base() (string, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil, u.Host == "", u.Opaque != "", u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return "", errors.New("BUSBAR_MODEL_URL is not a URL such as " + openAI)
+		return "", errors.New("BUSBAR_MODEL_URL is not a valid URL; set one such as " + openAI)
 	case u.User != nil:
-		return "", errors.New("BUSBAR_MODEL_URL must have no user or password in it; set BUSBAR_MODEL_API_KEY")
+		return "", errors.New("BUSBAR_MODEL_URL contains a user or password; remove it and set BUSBAR_MODEL_API_KEY")
 	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
-		return "", errors.New("BUSBAR_MODEL_URL has to be https, except on loopback: the key would travel in the clear")
+		return "", errors.New("BUSBAR_MODEL_URL is not https, so the key would be sent unencrypted; use https, except on loopback")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }
@@ -78,21 +77,21 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 		}
 	}
 	if env.Provider != "openai" && env.Provider != "anthropic" {
-		return nil, errors.New("no model is configured: set BUSBAR_MODEL_PROVIDER to openai or anthropic, BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY")
+		return nil, errors.New("no model is configured; set BUSBAR_MODEL_PROVIDER to openai or anthropic, BUSBAR_MODEL_NAME and BUSBAR_MODEL_API_KEY")
 	}
 	base, err := env.base()
 	switch {
 	case err != nil:
 		return nil, err
 	case len(names) == 0:
-		return nil, errors.New("BUSBAR_MODEL_NAME is not set: name the model to ask, or several between commas")
+		return nil, errors.New("BUSBAR_MODEL_NAME is not set; set it to the name of a model, or several separated by commas")
 	case env.APIKey == "" && (base == openAI || base == anthropicAPI):
-		return nil, errors.New("BUSBAR_MODEL_API_KEY is not set")
+		return nil, errors.New("BUSBAR_MODEL_API_KEY is not set; set it to the provider's key")
 	case env.MaxTokens < 0:
-		return nil, fmt.Errorf("BUSBAR_MODEL_MAX_TOKENS is %d, and has to be a number from 1", env.MaxTokens)
+		return nil, fmt.Errorf("BUSBAR_MODEL_MAX_TOKENS is %d; set it to 1 or more", env.MaxTokens)
 	}
 	m := &models{names: names, limit: cmp.Or(env.MaxTokens, defaultMaxTokens), Service: service.New("model", service.WithVersion(env.Version),
-		service.WithLogger(env.Log), service.WithDescription("A model of a provider, for sampling by callers without one"))}
+		service.WithLogger(env.Log), service.WithDescription("A provider's model, for sampling by callers that have none"))}
 	client := api.Client{HTTP: api.NewHTTP(env.Transport), URL: base, Key: env.APIKey, Header: http.Header{}}
 	switch env.Provider {
 	case "openai":
@@ -111,7 +110,7 @@ func New(_ context.Context, env Env) (*service.Service, error) {
 	return m.Service, nil
 }
 
-// models are what a provider is asked for.
+// models are the configured models of a provider.
 type models struct {
 	*service.Service
 	provider api.Provider
@@ -123,13 +122,13 @@ func (m *models) sample(ctx context.Context, call *service.Call, p *mcp.CreateMe
 	p.MaxTokens = min(p.MaxTokens, m.limit)
 	answer, err := m.provider.Sample(ctx, m.choose(p.ModelPreferences), p)
 	if err != nil && !fault.Is(err, fault.InvalidParams) {
-		m.Logger().Warn("no answer of the model", "call", call.ID(), "error", err)
+		m.Logger().Warn("the model did not answer", "call", call.ID(), "error", err)
 	}
 	return answer, err
 }
 
-// choose takes the first hint that is part of a model's name. The priorities
-// say too little to choose by.
+// choose returns the model whose name contains the first matching hint. The priorities
+// are too vague to choose by.
 func (m *models) choose(p mcp.ModelPreferences) string {
 	for _, h := range p.Hints {
 		for _, name := range m.names {

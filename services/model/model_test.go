@@ -144,25 +144,25 @@ func TestFailures(t *testing.T) {
 		says     string
 		after    time.Duration
 	}{
-		"openai, a wrong key":         {"openai", says(401, openai("invalid_api_key", "Incorrect API key provided: "+key)), fault.Unavailable, fault.No, "only the operator of this Busbar", 0},
+		"openai, a wrong key":         {"openai", says(401, openai("invalid_api_key", "Incorrect API key provided: "+key)), fault.Unavailable, fault.No, "report this to the operator", 0},
 		"anthropic, a wrong key":      {"anthropic", says(401, claude("authentication_error", "invalid x-api-key")), fault.Unavailable, fault.No, "BUSBAR_MODEL_API_KEY", 0},
 		"anthropic, no permission":    {"anthropic", says(403, claude("permission_error", "no")), fault.Unavailable, fault.No, "BUSBAR_MODEL_API_KEY", 0},
 		"openai, no such model":       {"openai", says(404, openai("model_not_found", "The model does not exist")), fault.Unavailable, fault.No, "BUSBAR_MODEL_NAME", 0},
-		"openai, too fast":            {"openai", after("Retry-After", "7", says(429, openai("rate_limit_exceeded", "slow"))), fault.RateLimited, fault.No, "no more requests for now", 7 * time.Second},
+		"openai, too fast":            {"openai", after("Retry-After", "7", says(429, openai("rate_limit_exceeded", "slow"))), fault.RateLimited, fault.No, "reached its rate limit", 7 * time.Second},
 		"openai, too fast, to the ms": {"openai", after("Retry-After-Ms", "250", says(429, openai("rate_limit_exceeded", "slow"))), fault.RateLimited, fault.No, "later", 250 * time.Millisecond},
 		"openai, no credit":           {"openai", says(429, openai("insufficient_quota", "You exceeded your current quota")), fault.Unavailable, fault.No, "no credit", 0},
 		"anthropic, too fast forever": {"anthropic", after("Retry-After", "9999999", says(429, claude("rate_limit_error", "slow"))), fault.RateLimited, fault.No, "later", time.Hour},
 		"anthropic, overloaded":       {"anthropic", after("Retry-After", "2", says(529, claude("overloaded_error", "Overloaded"))), fault.Unavailable, fault.No, "overloaded", 2 * time.Second},
 		"openai, bad request":         {"openai", says(400, openai("invalid_request_error", "max_tokens is too large\\r\\n\\u001b[2J\\u202e for "+key)), fault.InvalidParams, fault.No, "max_tokens is too large", 0},
 		"anthropic, bad request":      {"anthropic", says(400, claude("invalid_request_error", "messages: roles must alternate")), fault.InvalidParams, fault.No, "roles must alternate", 0},
-		"anthropic, too large":        {"anthropic", says(413, "<html>"), fault.InvalidParams, fault.No, "does not say why", 0},
+		"anthropic, too large":        {"anthropic", says(413, "<html>"), fault.InvalidParams, fault.No, "gives no reason", 0},
 		"a defect there":              {"openai", says(500, openai("server_error", "oops")), fault.Unavailable, fault.Unknown, "status 500", 0},
 		"a gateway before it":         {"openai", says(502, "<html>Bad gateway</html>"), fault.Unavailable, fault.Unknown, "status 502", 0},
 		"a redirect":                  {"openai", after("Location", "http://169.254.169.254/latest/meta-data", says(307, "")), fault.Unavailable, fault.No, "redirects", 0},
-		"not JSON":                    {"openai", says(200, "<html>Welcome</html>"), fault.Unavailable, fault.Yes, "does not answer as its API says", 0},
+		"not JSON":                    {"openai", says(200, "<html>Welcome</html>"), fault.Unavailable, fault.Yes, "answer of the model's provider is not valid", 0},
 		"JSON of something else":      {"openai", says(200, `{"ok":true}`), fault.Unavailable, fault.Yes, "no choices", 0},
-		"the other API's JSON":        {"anthropic", says(200, openAIAnswer), fault.Unavailable, fault.Yes, "no message", 0},
-		"a tool used wrongly":         {"openai", says(200, `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"x","arguments":"{"}}]}}]}`), fault.Unavailable, fault.Yes, "no JSON object", 0},
+		"the other API's JSON":        {"anthropic", says(200, openAIAnswer), fault.Unavailable, fault.Yes, "not a message", 0},
+		"a tool used wrongly":         {"openai", says(200, `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"x","arguments":"{"}}]}}]}`), fault.Unavailable, fault.Yes, "not a JSON object", 0},
 		"huge":                        {"openai", says(200, `{"choices":"`+strings.Repeat("x", 9<<20)+`"}`), fault.ResultTooLarge, fault.Yes, "8 MiB", 0},
 		"no answer at all":            {"openai", cut, fault.Unavailable, fault.Unknown, "broke", 0},
 		"broken off":                  {"openai", breaks, fault.Unavailable, fault.Yes, "broke off", 0},
@@ -184,7 +184,7 @@ func TestFailures(t *testing.T) {
 				t.Errorf("%s %s %v %s", err.Reason, err.Executed, err.RetryAfter, err.Message)
 			}
 			if c.reason != fault.InvalidParams {
-				bustest.Eventually(t, "the log says why", func() bool { return strings.Contains(s.log.String(), "no answer of the model") })
+				bustest.Eventually(t, "the log says why", func() bool { return strings.Contains(s.log.String(), "the model did not answer") })
 			}
 			for where, text := range map[string]string{"the error": err.Error() + string(err.Data), "the log": s.log.String()} {
 				if strings.Contains(text, key) || strings.Contains(err.Message, "127.0.0.1") || strings.ContainsAny(err.Message, "\r\n\x1b\u202e") {
@@ -215,14 +215,14 @@ func TestMistakesOfCallers(t *testing.T) {
 		`{"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:                                                         "params.maxTokens must be at least 1",
 		message(`{"role":"system","content":{"type":"text","text":"x"}}`):                                                             "params.messages[0].role",
 		message(`{"role":"user","content":[]}`):                                                                                       "params.messages[0].content is empty",
-		message(`{"role":"user","content":{"type":"video"}}`):                                                                         "params.messages[0].content[0] has a type",
+		message(`{"role":"user","content":{"type":"video"}}`):                                                                         "params.messages[0].content[0] has an unknown type",
 		message(`{"role":"user","content":{"type":"image","data":"!!","mimeType":"image/png"}}`):                                      "params.messages[0].content.data has",
 		message(`{"role":"user","content":{"type":"image","mimeType":"image/png"}}`):                                                  "needs data",
-		message(`{"role":"user","content":{"type":"audio","data":"aW1n","mimeType":"audio/midi"}}`):                                   "takes no audio/midi",
-		message(`{"role":"user","content":{"type":"tool_use","id":"1","name":"x","input":{}}}`):                                       "which only the assistant makes",
-		message(`{"role":"assistant","content":{"type":"tool_result","toolUseId":"1","content":[]}}`):                                 "which only the user gives",
-		message(`{"role":"user","content":[{"type":"tool_result","toolUseId":"1","content":[]},{"type":"text","text":"x"}]}`):         "may hold nothing else",
-		message(`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"image","data":"aW1n"}]}}`):        "takes no image in results of tools",
+		message(`{"role":"user","content":{"type":"audio","data":"aW1n","mimeType":"audio/midi"}}`):                                   "does not support audio/midi",
+		message(`{"role":"user","content":{"type":"tool_use","id":"1","name":"x","input":{}}}`):                                       "only allowed for the assistant",
+		message(`{"role":"assistant","content":{"type":"tool_result","toolUseId":"1","content":[]}}`):                                 "only allowed for the user",
+		message(`{"role":"user","content":[{"type":"tool_result","toolUseId":"1","content":[]},{"type":"text","text":"x"}]}`):         "must contain nothing else",
+		message(`{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":[{"type":"image","data":"aW1n"}]}}`):        "does not support image in results of tools",
 		`{"maxTokens":1,"temperature":-1,"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:                          "params.temperature",
 		`{"maxTokens":1,"toolChoice":{"mode":"required"},"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:          "params.toolChoice.mode is required, but",
 		`{"maxTokens":1,"toolChoice":{"mode":"maybe"},"messages":[{"role":"user","content":{"type":"text","text":"x"}}]}`:             "auto, required or none",
@@ -243,10 +243,10 @@ func TestConfig(t *testing.T) {
 		"to openai or anthropic":          {Provider: "gemini", Name: "m"},
 		"BUSBAR_MODEL_NAME":               {Provider: "openai", APIKey: key},
 		"BUSBAR_MODEL_API_KEY is not set": {Provider: "anthropic", Name: "m"},
-		"has to be https":                 {Provider: "openai", Name: "m", URL: "http://models.example/v1", APIKey: key},
-		"no user or password":             {Provider: "openai", Name: "m", URL: "https://u:" + key + "@models.example/v1"},
-		"is not a URL":                    {Provider: "openai", Name: "m", URL: "https://models.example/v1?key=" + key},
-		"not a URL such as":               {Provider: "openai", Name: "m", URL: "models.example"},
+		"is not https":                    {Provider: "openai", Name: "m", URL: "http://models.example/v1", APIKey: key},
+		"contains a user or password":     {Provider: "openai", Name: "m", URL: "https://u:" + key + "@models.example/v1"},
+		"is not a valid URL":              {Provider: "openai", Name: "m", URL: "https://models.example/v1?key=" + key},
+		"set one such as":                 {Provider: "openai", Name: "m", URL: "models.example"},
 		"BUSBAR_MODEL_MAX_TOKENS is -1":   {Provider: "openai", Name: "m", APIKey: key, MaxTokens: -1},
 	} {
 		if _, err := model.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), key) {

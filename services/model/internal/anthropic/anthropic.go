@@ -1,5 +1,5 @@
-// Package anthropic asks models over the Messages API (docs.claude.com, API
-// reference, messages).
+// Package anthropic samples models over Anthropic's Messages API (docs.claude.com, API
+// reference, messages). Start at Provider.Sample.
 package anthropic
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/model/internal/api"
 )
 
-// Version is that of the API, which goes into a header.
+// Version is the version of the API, sent in a header.
 const Version = "2023-06-01"
 
 // Provider implements api.Provider.
@@ -78,7 +78,7 @@ var (
 func (p *Provider) Sample(ctx context.Context, model string, params *mcp.CreateMessageParams) (*service.Sampled, error) {
 	in := request{Model: model, MaxTokens: params.MaxTokens, System: params.SystemPrompt, Stop: params.StopSequences}
 	if t := params.Temperature; t != nil {
-		limited := min(*t, 1) // as far as this API goes
+		limited := min(*t, 1) // the largest value of this API
 		in.Temperature = &limited
 	}
 	for _, m := range params.Messages {
@@ -99,7 +99,7 @@ func (p *Provider) Sample(ctx context.Context, model string, params *mcp.CreateM
 		return nil, err
 	}
 	if out.Type != "message" {
-		return nil, api.Malformed("it is no message")
+		return nil, api.Malformed("it is not a message")
 	}
 	return out.sampled(model)
 }
@@ -109,7 +109,7 @@ func blocksOf(content []mcp.SamplingBlock) ([]block, error) {
 	for _, b := range content {
 		switch b.Type {
 		case "text":
-			if b.Text != "" { // an empty one is refused
+			if b.Text != "" { // the API refuses an empty one
 				out = append(out, block{Type: "text", Text: b.Text})
 			}
 		case "image":
@@ -140,11 +140,11 @@ func (r *response) sampled(model string) (*service.Sampled, error) {
 			blocks = append(blocks, mcp.SamplingBlock{Type: "text", Text: b.Text})
 		case "tool_use":
 			if b.Input.Kind() != '{' {
-				return nil, api.Malformed("the model uses a tool with arguments that are no JSON object")
+				return nil, api.Malformed("the model uses a tool with arguments that are not a JSON object")
 			}
 			blocks = append(blocks, mcp.SamplingBlock{Type: "tool_use", ID: b.ID, Name: b.Name, Input: b.Input})
 		}
-		// Others, such as thinking, are the provider's own.
+		// Other blocks, such as thinking, are private to the provider.
 	}
 	reason, known := stopReasons[r.StopReason]
 	if !known {

@@ -1,5 +1,5 @@
-// Package api is what providers of models have in common: one request over
-// HTTP, and what its failures mean to whoever asked.
+// Package api is the common part of all providers of models: it sends one request over
+// HTTP, and turns its failures into errors for the caller. Start at Client.Post.
 package api
 
 import (
@@ -29,22 +29,22 @@ type Provider interface {
 	Sample(ctx context.Context, model string, p *mcp.CreateMessageParams) (*service.Sampled, error)
 }
 
-// maxBody bounds what a provider may answer, in bytes: images are not asked for.
+// maxBody is the largest answer of a provider, in bytes. Images are never requested.
 const maxBody = 8 << 20
 
-// Client makes the requests.
+// Client sends the requests.
 type Client struct {
 	HTTP *http.Client
 	// URL is the base, without a slash at its end.
 	URL string
-	// Header goes with every request.
+	// Header is sent with every request.
 	Header http.Header
-	// Key is the secret that no message may hold.
+	// Key is the secret key; no message may contain it.
 	Key string
 }
 
-// NewHTTP returns an HTTP client that follows no redirect, which would carry
-// the key elsewhere. nil is a transport that knows the environment's proxies.
+// NewHTTP returns an HTTP client that follows no redirect: a redirect would send the key
+// elsewhere. nil means a transport that uses the environment's proxies.
 func NewHTTP(t http.RoundTripper) *http.Client {
 	if t == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
@@ -54,8 +54,8 @@ func NewHTTP(t http.RoundTripper) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Post sends in and reads the answer into out. Its errors are for the caller of
-// the model, but for that of ctx.
+// Post sends in and reads the answer into out. Its errors are for the caller of the
+// model, except that of ctx.
 func (c *Client) Post(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in, json.Deterministic(true))
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) Post(ctx context.Context, path string, in, out any) error {
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return misconfigured("BUSBAR_MODEL_URL is not a URL")
+		return misconfigured("BUSBAR_MODEL_URL is not a valid URL")
 	}
 	r.Header = c.Header.Clone()
 	r.Header.Set("Content-Type", "application/json")
@@ -81,26 +81,26 @@ func (c *Client) Post(ctx context.Context, path string, in, out any) error {
 	case err != nil:
 		return fault.New(fault.Unavailable, "the model's provider broke off its answer; try again").Because(errors.New(c.clean(err.Error()))).Ran(fault.Yes)
 	case len(answer) > maxBody:
-		return fault.New(fault.ResultTooLarge, "the model's provider answers with more than %d MiB", maxBody>>20)
+		return fault.New(fault.ResultTooLarge, "the answer of the model's provider is larger than %d MiB", maxBody>>20)
 	}
-	// Providers add members as they like.
+	// Providers may add members.
 	if err := json.Unmarshal(answer, out, jsontext.AllowDuplicateNames(true)); err != nil {
-		return Malformed("it is not the JSON expected").Because(err)
+		return Malformed("it is not the expected JSON").Because(err)
 	}
 	return nil
 }
 
-// Malformed says that an answer with status 200 is not one.
+// Malformed returns the error for an invalid answer with status 200.
 func Malformed(why string) *fault.Error {
-	return fault.New(fault.Unavailable, "the model's provider does not answer as its API says: %s. Its operator has to check BUSBAR_MODEL_PROVIDER and BUSBAR_MODEL_URL", why).Ran(fault.Yes)
+	return fault.New(fault.Unavailable, "the answer of the model's provider is not valid: %s; ask the operator to check BUSBAR_MODEL_PROVIDER and BUSBAR_MODEL_URL", why).Ran(fault.Yes)
 }
 
-// misconfigured is a failure that the client can do nothing about.
+// misconfigured returns an error that only the operator can fix.
 func misconfigured(format string, args ...any) *fault.Error {
-	return fault.New(fault.Unavailable, "the model is not configured rightly, which only the operator of this Busbar can mend: "+format, args...)
+	return fault.New(fault.Unavailable, "the model is not configured correctly; report this to the operator: "+format, args...)
 }
 
-// notSent says what a request without a response means.
+// notSent returns the error for a request without a response.
 func (c *Client) notSent(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -113,7 +113,7 @@ func (c *Client) notSent(ctx context.Context, err error) error {
 	return fault.New(fault.Unavailable, "the connection to the model's provider broke; try again").Because(cause).Ran(fault.Unknown)
 }
 
-// refused says what a status other than 200 means.
+// refused returns the error for a status other than 200.
 func (c *Client) refused(resp *http.Response, body []byte) error {
 	says, code := c.reason(body)
 	cause := errors.New("status " + resp.Status + ": " + says)
@@ -125,25 +125,25 @@ func (c *Client) refused(resp *http.Response, body []byte) error {
 	case status == http.StatusNotFound:
 		return misconfigured("the model's provider does not know the model or the address; check BUSBAR_MODEL_NAME and BUSBAR_MODEL_URL").Because(cause)
 	case status == http.StatusTooManyRequests:
-		f := fault.New(fault.RateLimited, "the model's provider takes no more requests for now; try again later").Because(cause)
+		f := fault.New(fault.RateLimited, "the model's provider has reached its rate limit; try again later").Because(cause)
 		f.RetryAfter = retryAfter(resp.Header, time.Now())
 		return f
 	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		if says == "" {
-			says = "it does not say why"
+			says = "it gives no reason"
 		}
 		return fault.New(fault.InvalidParams, "the model's provider refuses the request: %s", fault.Clip(says)).Because(cause)
 	case status >= 300 && status < 400:
-		return misconfigured("the model's provider redirects, which is not followed; check BUSBAR_MODEL_URL").Because(cause)
+		return misconfigured("the model's provider redirects to another address, and redirects are not followed; check BUSBAR_MODEL_URL").Because(cause)
 	case status == http.StatusServiceUnavailable, status == 529: // 529: Anthropic is overloaded
 		f := fault.New(fault.Unavailable, "the model's provider is overloaded; try again later").Because(cause)
 		f.RetryAfter = retryAfter(resp.Header, time.Now())
 		return f
 	}
-	return fault.New(fault.Unavailable, "the model's provider fails, with status %d; try again later", resp.StatusCode).Because(cause).Ran(fault.Unknown)
+	return fault.New(fault.Unavailable, "the model's provider failed with status %d; try again later", resp.StatusCode).Because(cause).Ran(fault.Unknown)
 }
 
-// reason reads what a provider says about an error, in the forms there are.
+// reason reads a provider's explanation of an error, in any of the known forms.
 func (c *Client) reason(body []byte) (says, code string) {
 	var e struct {
 		Error jsontext.Value `json:"error"`
@@ -165,10 +165,10 @@ func (c *Client) reason(body []byte) (says, code string) {
 	return c.clean(detail.Message), code
 }
 
-// secret is what keys of providers look like.
+// secret matches the keys of providers.
 var secret = regexp.MustCompile(`\b(sk|key|pk)-[A-Za-z0-9_*-]{4,}`)
 
-// clean takes secrets and what is not text out of a foreign message.
+// clean removes secrets and non-text from a provider's message.
 func (c *Client) clean(s string) string {
 	if len(s) > 2000 {
 		s = s[:2000]
@@ -185,10 +185,10 @@ func (c *Client) clean(s string) string {
 	}, s)
 }
 
-// maxRetryAfter bounds what a provider may ask for.
+// maxRetryAfter is the longest pause that a provider may demand.
 const maxRetryAfter = time.Hour
 
-// retryAfter reads how long to wait; 0 if that is not said.
+// retryAfter returns the pause that the provider demands; 0 if it demands none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	var d time.Duration
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
@@ -201,8 +201,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// Answer is what a model said, from its blocks: texts become one, and a single
-// block stands alone.
+// Answer makes a model's answer from its blocks: texts are joined, and a single block
+// stands alone.
 func Answer(model, stopReason string, blocks []mcp.SamplingBlock) (*service.Sampled, error) {
 	var content []any
 	texts, isText := "", true
@@ -234,7 +234,7 @@ type textBlock struct {
 	Text string `json:"text"`
 }
 
-// Unfit refuses content that the provider has no form for.
+// Unfit returns the error for content that the provider does not support.
 func Unfit(what string) error {
-	return fault.New(fault.InvalidParams, "the model's provider that this Busbar is configured with takes no %s", fault.Clip(what))
+	return fault.New(fault.InvalidParams, "the configured model's provider does not support %s", fault.Clip(what))
 }

@@ -1,5 +1,5 @@
-// Package openai asks models over the chat completions API, which OpenAI and
-// many compatible servers have (platform.openai.com/docs/api-reference/chat).
+// Package openai samples models over the chat completions API of OpenAI and many
+// compatible servers (platform.openai.com/docs/api-reference/chat). Start at Provider.Sample.
 package openai
 
 import (
@@ -17,8 +17,8 @@ import (
 // Provider implements api.Provider.
 type Provider struct {
 	api.Client
-	// NewLimit names the limit of tokens max_completion_tokens, as OpenAI wants
-	// by now, and not max_tokens, which the compatible servers know.
+	// NewLimit sends the limit of tokens as max_completion_tokens, which OpenAI now
+	// requires, instead of max_tokens, which compatible servers know.
 	NewLimit bool
 }
 
@@ -90,8 +90,8 @@ type response struct {
 	} `json:"choices"`
 }
 
-// stopReasons are the protocol's words. A stop sequence is not told from an
-// end.
+// stopReasons translates the API's stop reasons to the protocol's. The API does not
+// distinguish a stop sequence from the end.
 var stopReasons = map[string]string{"stop": "endTurn", "length": "maxTokens", "tool_calls": "toolUse", "function_call": "toolUse", "content_filter": "contentFilter"}
 
 // Sample implements api.Provider.
@@ -128,7 +128,7 @@ func (p *Provider) Sample(ctx context.Context, model string, params *mcp.CreateM
 	return out.sampled(model)
 }
 
-// messages are those of one message: each result of a tool has its own.
+// messages converts one message: each result of a tool becomes a message of its own.
 func messages(m mcp.SamplingMessage) ([]message, error) {
 	var results []message
 	var parts []part
@@ -163,14 +163,14 @@ func messages(m mcp.SamplingMessage) ([]message, error) {
 	out := message{Role: m.Role, ToolCalls: calls}
 	switch {
 	case len(parts) == 1 && parts[0].Type == "text":
-		out.Content = parts[0].Text // the form that every server knows
+		out.Content = parts[0].Text // every server knows this form
 	case len(parts) > 0:
 		out.Content = parts
 	}
 	return []message{out}, nil
 }
 
-// result is that of a tool as text, which is all there is room for.
+// result returns a tool's result as text, the only form that the API has.
 func result(b mcp.SamplingBlock) (string, error) {
 	var texts []string
 	if b.IsError {
@@ -207,7 +207,7 @@ func (r *response) sampled(model string) (*service.Sampled, error) {
 			input = jsontext.Value("{}")
 		}
 		if !input.IsValid() || input.Kind() != '{' {
-			return nil, api.Malformed("the model uses a tool with arguments that are no JSON object")
+			return nil, api.Malformed("the model uses a tool with arguments that are not a JSON object")
 		}
 		blocks = append(blocks, mcp.SamplingBlock{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: input})
 	}
