@@ -1,11 +1,9 @@
-// Package prompt is the Busbar service of prompts: templates with typed
-// arguments, in several languages, kept with all their versions in Postgres or
-// SQLite and changed while it runs, by tools.
+// Package prompt is the service for prompts: templates with typed arguments, in several languages. They
+// are kept with all their versions in Postgres or SQLite, and tools change them at run time.
 //
-// Prompts belong to the tenant of who made them. Those of nobody's, such as the ones
-// that Busbar brings, are everybody's: only principals without a tenant change them,
-// and a tenant that has one of the same name gets its own. Who changed what is in the
-// versions.
+// A prompt belongs to the tenant of its author. Prompts without a tenant, such as those that come with
+// Busbar, are shared: only principals without a tenant can change them, and a tenant with a prompt of the
+// same name gets its own. The versions record who changed what. Start at New.
 package prompt
 
 import (
@@ -26,15 +24,15 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// Env says where the prompts are kept, in prompt.db if it is a file.
+// Env holds the settings of the service. If the database is a file, its name is prompt.db.
 type Env struct {
 	service.DataEnv
 
-	MaxPrompts int64 `name:"max-prompts" default:"1000" env:"BUSBAR_PROMPT_MAX" placeholder:"N" help:"Most prompts that are kept for one tenant; 0 is no bound (default ${default})."`
-	MaxBytes   int64 `name:"max-bytes" default:"67108864" env:"BUSBAR_PROMPT_MAX_BYTES" placeholder:"N" help:"Most bytes of prompts with their versions that are kept for one tenant; 0 is no bound (default ${default})."`
+	MaxPrompts int64 `name:"max-prompts" default:"1000" env:"BUSBAR_PROMPT_MAX" placeholder:"N" help:"Limit of prompts of one tenant; 0 means no limit (default ${default})."`
+	MaxBytes   int64 `name:"max-bytes" default:"67108864" env:"BUSBAR_PROMPT_MAX_BYTES" placeholder:"N" help:"Limit of bytes of one tenant's prompts with all versions; 0 means no limit (default ${default})."`
 
-	// Reread is how often an instance looks for changes that it was not told. Zero
-	// is 30 s.
+	// Reread is the interval at which an instance looks for changes that it was not notified
+	// of. Zero means 30 s.
 	Reread time.Duration `kong:"-"`
 }
 
@@ -44,19 +42,19 @@ type prompts struct {
 	store store.Store
 
 	mu sync.Mutex
-	// revision is that of the store which served are of: everybody's prompts.
+	// revision is the store's revision of the shared prompts in served.
 	revision int64
 	served   map[string]served
 }
 
-// served is a prompt as it is served now.
+// served is a prompt in its current form.
 type served struct {
 	version  int64
 	template *template.Template
 }
 
-// New opens the store, waiting for it until ctx ends, brings its tables and the
-// prompts that Busbar comes with up to date, and makes the service "prompt".
+// New opens the store, updates its tables and the prompts that come with Busbar, and
+// makes the service "prompt". It waits for the store until ctx ends.
 func New(ctx context.Context, env Env) (*service.Service, error) {
 	if env.Reread <= 0 {
 		env.Reread = 30 * time.Second
@@ -114,15 +112,15 @@ func (s *prompts) seed(ctx context.Context) error {
 	return s.store.Seed(ctx, starters)
 }
 
-// entry is a prompt in lists, and how many bytes it takes in the catalogue: its own
-// and its envelope.
+// entry returns a prompt's entry in lists, and its size in the catalogue in bytes, with
+// the envelope.
 func entry(t *template.Template) (listed []byte, size int, err error) {
 	p := t.Prompt()
 	listed, err = json.Marshal(p)
 	return listed, len(listed) + len(p.Name) + 16, err
 }
 
-// refresh serves everybody's prompts that are in the store, if they have changed.
+// refresh updates the shared prompts from the store, if they have changed.
 func (s *prompts) refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +140,8 @@ func (s *prompts) refresh(ctx context.Context) error {
 		}
 		t, err := compile(v)
 		if err != nil {
-			// A later release may know more.
-			s.Logger().Error("a prompt in the store is not understood and left out", "prompt", v.Name, "version", v.Number, "error", err)
+			// A later release may understand it.
+			s.Logger().Error("a stored prompt is not valid in this release, so it is not served", "prompt", v.Name, "version", v.Number, "error", err)
 			continue
 		}
 		now[v.Name] = served{v.Number, t}

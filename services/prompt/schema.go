@@ -5,5 +5,5 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
 )
 
-// Schema is the version of the tables that this release makes.
+// Schema returns the version of the tables in this release.
 func Schema() database.Schema { return store.Schema() }

@@ -16,7 +16,7 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/template"
 )
 
-// find returns the prompt of a name that the tenant of a call has itself.
+// find returns the prompt of a name that the tenant of a call owns.
 func (s *prompts) find(ctx context.Context, call *service.Call, name string) (*service.ServedPrompt, error) {
 	v, err := s.store.Get(ctx, call.Tenant(), name, 0)
 	if fault.Is(err, fault.UnknownPrompt) {
@@ -33,28 +33,28 @@ func (s *prompts) find(ctx context.Context, call *service.Call, name string) (*s
 	return &p, nil
 }
 
-// everybodys are the prompts of everybody, by name; don't change them.
+// everybodys returns the shared prompts by name; they must not be changed.
 func (s *prompts) everybodys() map[string]served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served // replaced, never changed
 }
 
-// Cursors say what a page begins after: a prompt of the tenant, or one of everybody's.
+// A cursor names the prompt before a page: one of the tenant, or a shared one.
 const (
 	afterOwn        = "o"
 	afterEverybodys = "e"
 )
 
-// pageBytes bounds a page of a list, but for its last entry.
+// pageBytes bounds a page of a list, except its last entry.
 const pageBytes = 256 << 10
 
-// page lists the prompts that a caller of a tenant gets: the tenant's, then
-// everybody's.
+// page lists the prompts that a tenant's caller sees: the tenant's, then the shared
+// ones.
 func (s *prompts) page(ctx context.Context, call *service.Call, cursor string, limit int) (page service.PromptPage, err error) {
 	size := 0
 	full := func() bool { return len(page.Prompts) >= limit || size >= pageBytes }
-	// Without a cursor a page begins after no name.
+	// Without a cursor the first page is returned.
 	after, inEverybodys := strings.CutPrefix(cursor, afterEverybodys)
 	if !inEverybodys {
 		after = strings.TrimPrefix(cursor, afterOwn)
@@ -98,7 +98,7 @@ func (s *prompts) page(ctx context.Context, call *service.Call, cursor string, l
 	return page, nil
 }
 
-// all are the prompts that a caller gets, as list_prompts has them.
+// all returns the prompts that a caller sees, for list_prompts.
 func (s *prompts) all(ctx context.Context, tenant string) (map[string]ListedOut, error) {
 	all := map[string]ListedOut{}
 	for name, p := range s.everybodys() {
@@ -124,11 +124,11 @@ func (s *prompts) all(ctx context.Context, tenant string) (map[string]ListedOut,
 	return all, nil
 }
 
-// ownAtOnce is how many prompts of a tenant are read at a time.
+// ownAtOnce is how many prompts of a tenant are read in one step.
 const ownAtOnce = 250
 
-// own asks the store about the prompt of a name that a tenant gets: its own, or
-// everybody's.
+// own asks the store for the prompt of a name that a tenant sees: its own, or the shared
+// one.
 func own[T any](tenant string, ask func(tenant string) (T, error)) (T, error) {
 	out, err := ask(tenant)
 	if tenant != "" && fault.Is(err, fault.UnknownPrompt) {
@@ -137,7 +137,7 @@ func own[T any](tenant string, ask func(tenant string) (T, error)) (T, error) {
 	return out, err
 }
 
-// ofEverybody says why a change of a tenant found no prompt, if it is everybody's.
+// ofEverybody explains a failed change by a tenant if the prompt is a shared one.
 func (s *prompts) ofEverybody(ctx context.Context, c store.Change, err error) error {
 	if c.Tenant == "" || !fault.Is(err, fault.UnknownPrompt) {
 		return err
@@ -145,14 +145,14 @@ func (s *prompts) ofEverybody(ctx context.Context, c store.Change, err error) er
 	if _, is := s.store.Get(ctx, "", c.Name, 0); is != nil {
 		return err
 	}
-	return fault.New(fault.Forbidden, "Prompt %s is everybody's: create_prompt makes one of that name that is your own", c.Name)
+	return fault.New(fault.Forbidden, "Prompt %s is shared by all tenants, so you cannot change it; use create_prompt to make your own with the same name", c.Name)
 }
 
 // fits requires that a prompt of a tenant can be listed.
 func fits(t *template.Template) ([]byte, int, error) {
 	listed, size, err := entry(t)
 	if err == nil && size > pageBytes {
-		err = fault.New(fault.TooLarge, "its name, descriptions and arguments take %d bytes; %d are allowed", size, pageBytes)
+		err = fault.New(fault.TooLarge, "its name, descriptions and arguments have %d bytes; the limit is %d", size, pageBytes)
 	}
 	return listed, size, err
 }

@@ -23,33 +23,33 @@ import (
 //go:embed schema/definition.json
 var definitionSchema []byte
 
-// UpdateIn is what update_prompt takes: a definition, and what it replaces.
+// UpdateIn holds the arguments of update_prompt: a definition and the version it replaces.
 type UpdateIn struct {
 	template.Definition
 	Version int64 `json:"version"`
 }
 
-// NameIn is what list_prompt_versions takes.
+// NameIn holds the arguments of list_prompt_versions.
 type NameIn struct {
 	Name string `json:"name" jsonschema:"Name of the prompt"`
 }
 
-// VersionIn is what get_prompt and delete_prompt take.
+// VersionIn holds the arguments of get_prompt and delete_prompt.
 type VersionIn struct {
 	Name string `json:"name"`
-	// Version 0 is the present one, for get_prompt.
+	// Version 0 means the current one, for get_prompt.
 	Version int64 `json:"version,omitzero"`
 }
 
-// WrittenOut is what a change comes to.
+// WrittenOut is the result of a change.
 type WrittenOut struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version" jsonschema:"Number of the version that the change made; needed to change the prompt again"`
-	Made    string `json:"made" jsonschema:"When, RFC 3339"`
-	Author  string `json:"author" jsonschema:"Who made it"`
+	Made    string `json:"made" jsonschema:"Time of the change, RFC 3339"`
+	Author  string `json:"author" jsonschema:"Author of the change"`
 }
 
-// GetOut is what get_prompt returns.
+// GetOut is the result of get_prompt.
 type GetOut struct {
 	template.Definition
 	Version int64  `json:"version"`
@@ -57,26 +57,26 @@ type GetOut struct {
 	Author  string `json:"author"`
 }
 
-// VersionsOut is what list_prompt_versions returns.
+// VersionsOut is the result of list_prompt_versions.
 type VersionsOut struct {
 	Name     string       `json:"name"`
-	Versions []VersionOut `json:"versions" jsonschema:"The newest first; the oldest may be forgotten"`
+	Versions []VersionOut `json:"versions" jsonschema:"Newest first; the oldest may be missing"`
 }
 
 // VersionOut is one version of a prompt.
 type VersionOut struct {
 	Version int64  `json:"version"`
-	Made    string `json:"made" jsonschema:"When, RFC 3339"`
-	Author  string `json:"author" jsonschema:"Who made it"`
-	Deleted bool   `json:"deleted" jsonschema:"The prompt was deleted with this version"`
+	Made    string `json:"made" jsonschema:"Time of the change, RFC 3339"`
+	Author  string `json:"author" jsonschema:"Author of the change"`
+	Deleted bool   `json:"deleted" jsonschema:"true if this version deleted the prompt"`
 }
 
-// ListOut is what list_prompts returns.
+// ListOut is the result of list_prompts.
 type ListOut struct {
 	Prompts []ListedOut `json:"prompts"`
 }
 
-// ListedOut is one prompt of a list.
+// ListedOut is a prompt in a list.
 type ListedOut struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitzero"`
@@ -86,11 +86,11 @@ type ListedOut struct {
 
 const (
 	namePart    = `"name":{"type":"string","pattern":"^[A-Za-z0-9_.-]{1,64}$","description":"Name of the prompt"}`
-	versionPart = `"version":{"type":"integer","minimum":1,"description":"Number of the version that this change is made to. When there is a newer one, the call ends as a conflict and changes nothing"}`
-	madeParts   = `"version":{"type":"integer"},"made":{"type":"string","description":"When, RFC 3339"},"author":{"type":"string","description":"Who made it"}`
+	versionPart = `"version":{"type":"integer","minimum":1,"description":"Number of the version that this change is based on. If there is a newer one, the call fails with a conflict and changes nothing"}`
+	madeParts   = `"version":{"type":"integer"},"made":{"type":"string","description":"Time of the change, RFC 3339"},"author":{"type":"string","description":"Author of the change"}`
 )
 
-// object is the schema of a definition with further properties.
+// object returns the schema of a definition with further properties.
 func object(more string, required ...string) ([]byte, error) {
 	var s struct {
 		Properties jsontext.Value `json:"properties"`
@@ -124,13 +124,13 @@ func (s *prompts) addTools() error {
 	safe := mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}
 	service.AddTool(s.Service, service.Tool{
 		Name: "create_prompt", Title: "Create a prompt", KeepsKeys: true, InputSchema: create, Annotations: safe,
-		Description: "Creates a prompt from a template. Arguments are put into texts by {{name}}; texts have conditions and loops. All of your tenant see the prompt at once.",
+		Description: "Creates a prompt from a template. {{name}} in a text inserts an argument; texts can have conditions and loops. Everyone in your tenant sees the prompt at once.",
 	}, func(ctx context.Context, call *service.Call, in template.Definition) (WrittenOut, error) {
 		return s.put(ctx, call, in, in, 0)
 	})
 	service.AddTool(s.Service, service.Tool{
 		Name: "update_prompt", Title: "Update a prompt", KeepsKeys: true, InputSchema: update, Annotations: safe,
-		Description: "Replaces a prompt by a new version. Earlier versions are kept: see list_prompt_versions and get_prompt.",
+		Description: "Replaces a prompt by a new version. Earlier versions are kept; see list_prompt_versions and get_prompt.",
 	}, func(ctx context.Context, call *service.Call, in UpdateIn) (WrittenOut, error) {
 		return s.put(ctx, call, in, in.Definition, in.Version)
 	})
@@ -138,32 +138,32 @@ func (s *prompts) addTools() error {
 		Name: "delete_prompt", Title: "Delete a prompt", KeepsKeys: true,
 		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `,` + versionPart + `},"required":["name","version"],"additionalProperties":false}`),
 		Annotations: mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &no},
-		Description: "Deletes a prompt. Its versions are kept, and create_prompt brings the name back.",
+		Description: "Deletes a prompt. Its versions are kept, and create_prompt can use the name again.",
 	}, func(ctx context.Context, call *service.Call, in VersionIn) (WrittenOut, error) {
 		return s.write(ctx, call, in, store.Change{Name: in.Name, Seen: in.Version})
 	})
 	service.AddTool(s.Service, service.Tool{
 		Name: "get_prompt", Title: "Get a prompt's template", ReadOnly: true, Annotations: safe, OutputSchema: got,
-		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `,"version":{"type":"integer","minimum":1,"description":"The present one if absent"}},"required":["name"],"additionalProperties":false}`),
+		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `,"version":{"type":"integer","minimum":1,"description":"The current version if omitted"}},"required":["name"],"additionalProperties":false}`),
 		Description: "Returns the template of a prompt, as it is now or as it was in an earlier version.",
 	}, s.get)
 	service.AddTool(s.Service, service.Tool{
 		Name: "list_prompt_versions", Title: "List the versions of a prompt", ReadOnly: true, Annotations: safe,
 		InputSchema: []byte(`{"type":"object","properties":{` + namePart + `},"required":["name"],"additionalProperties":false}`),
-		Description: "Lists who changed a prompt and when, also after it was deleted.",
+		Description: "Lists the versions of a prompt with author and time, even after it was deleted.",
 	}, s.versions)
 	service.AddTool(s.Service, service.Tool{
 		Name: "list_prompts", Title: "List prompts", ReadOnly: true, Annotations: safe,
-		Description: "Lists the prompts there are, with the numbers of their versions.",
+		Description: "Lists the prompts with their current version numbers.",
 	}, s.list)
 	return nil
 }
 
-// put makes a definition the present version of its prompt.
+// put makes a definition the current version of its prompt.
 func (s *prompts) put(ctx context.Context, call *service.Call, in any, d template.Definition, seen int64) (WrittenOut, error) {
 	t, err := template.Compile(d)
 	if err != nil {
-		return WrittenOut{}, service.Errorf("This is not a template: %v", err)
+		return WrittenOut{}, service.Errorf("The template is not valid: %v", err)
 	}
 	definition, err := d.JSON()
 	if err != nil {
@@ -186,8 +186,8 @@ func (s *prompts) write(ctx context.Context, call *service.Call, in any, c store
 	if err != nil {
 		return WrittenOut{}, s.ofEverybody(ctx, c, err)
 	}
-	// The change is made, whatever comes now: who reads next here finds it, and
-	// the other instances are told.
+	// The change is made whatever happens now: the next reader here must find it, and the
+	// other instances must be notified.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if c.Tenant != "" {
@@ -197,12 +197,12 @@ func (s *prompts) write(ctx context.Context, call *service.Call, in any, c store
 		s.Changed()
 	}
 	if err != nil {
-		s.Logger().Warn("a change is not served or told yet", "prompt", c.Name, "error", err)
+		s.Logger().Warn("a changed prompt is not served yet, or other instances were not notified; they follow at their next check", "prompt", c.Name, "error", err)
 	}
 	return WrittenOut{Name: v.Name, Version: v.Number, Made: v.Made.Format(time.RFC3339Nano), Author: v.Author}, nil
 }
 
-// clip makes a name fit for every database.
+// clip shortens a name so that every database accepts it.
 func clip(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
 	if len(s) > 200 {

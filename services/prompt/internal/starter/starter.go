@@ -1,4 +1,4 @@
-// Package starter holds the prompts that Busbar brings.
+// Package starter holds the prompts that come with Busbar. Start at Prompts; the files are in prompts/.
 package starter
 
 import (
@@ -12,7 +12,7 @@ import (
 //go:embed prompts/*.yaml
 var files embed.FS
 
-// Prompts are the definitions, in the order of their names.
+// Prompts returns the definitions, ordered by name.
 func Prompts() ([]*template.Definition, error) {
 	entries, err := files.ReadDir("prompts")
 	if err != nil {
@@ -29,7 +29,7 @@ func Prompts() ([]*template.Definition, error) {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
 		if d.Name+".yaml" != e.Name() {
-			return nil, fmt.Errorf("%s has the prompt %s", e.Name(), d.Name)
+			return nil, fmt.Errorf("the file %s contains the prompt %s; name the file after it", e.Name(), d.Name)
 		}
 		all = append(all, d)
 	}

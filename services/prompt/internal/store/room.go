@@ -7,9 +7,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// makeRoom requires that a tenant keeps no more than it may, after a change in the
-// same transaction, and drops its oldest versions for that. A deletion is always let
-// through.
+// makeRoom enforces the limits of a tenant after a change in the same transaction. It
+// drops the tenant's oldest versions if needed. A deletion is always allowed.
 func (s *onSQL) makeRoom(ctx context.Context, tx database.Tx, tenant string, more bool) error {
 	var prompts, size int64
 	if _, err := database.One(ctx, tx, `SELECT CAST(coalesce(sum(1 - deleted), 0) AS bigint), CAST(coalesce(sum(size), 0) AS bigint)
@@ -17,7 +16,7 @@ func (s *onSQL) makeRoom(ctx context.Context, tx database.Tx, tenant string, mor
 		return err
 	}
 	if more && s.limits.Prompts > 0 && prompts > s.limits.Prompts {
-		return fault.New(fault.TooLarge, "at most %d prompts are kept for a tenant; delete some", s.limits.Prompts)
+		return fault.New(fault.TooLarge, "the tenant has too many prompts, the limit is %d; delete some", s.limits.Prompts)
 	}
 	for s.limits.Bytes > 0 && size > s.limits.Bytes {
 		dropped, err := dropOldest(ctx, tx, tenant, size-s.limits.Bytes)
@@ -25,7 +24,7 @@ func (s *onSQL) makeRoom(ctx context.Context, tx database.Tx, tenant string, mor
 			return err
 		}
 		if dropped == 0 && more {
-			return fault.New(fault.TooLarge, "at most %d bytes of prompts are kept for a tenant; delete some", s.limits.Bytes)
+			return fault.New(fault.TooLarge, "the tenant's prompts are too large, the limit is %d bytes; delete some", s.limits.Bytes)
 		}
 		if dropped == 0 {
 			return nil
@@ -35,8 +34,8 @@ func (s *onSQL) makeRoom(ctx context.Context, tx database.Tx, tenant string, mor
 	return nil
 }
 
-// dropOldest drops versions that are not the present ones until their bytes are
-// enough, at most so many at a time, and returns how many bytes that were.
+// dropOldest drops old versions, never current ones, until their total size is enough. It
+// drops a limited number at a time and returns their size in bytes.
 func dropOldest(ctx context.Context, tx database.Tx, tenant string, enough int64) (dropped int64, err error) {
 	type old struct {
 		name          string

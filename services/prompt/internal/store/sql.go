@@ -25,20 +25,20 @@ type onSQL struct {
 	limits Limits
 }
 
-// migrations are the directories of database.Config.
+// migrations returns the directories for database.Config.
 func migrations() fs.FS {
 	sub, err := fs.Sub(files, "migrations")
 	if err != nil {
-		panic(err) // the name above is wrong
+		panic(err) // only if the name above is wrong
 	}
 	return sub
 }
 
-// Schema is the owner of the tables, and the version of them that this release makes.
+// Schema returns the owner of the tables and their version in this release.
 func Schema() database.Schema { return database.SchemaOf("prompt", migrations()) }
 
-// Open opens the store in a database, waiting for it until ctx ends, and brings
-// its tables up to date. Of cfg, it needs only the place.
+// Open opens the store in a database and updates its tables. It waits for the database
+// until ctx ends. cfg needs only the place.
 func Open(ctx context.Context, cfg database.Config, limits Limits) (Store, error) {
 	cfg.Owner, cfg.Holds, cfg.Migrations = "prompt", "prompts", migrations()
 	db, err := database.Open(ctx, cfg)
@@ -85,7 +85,7 @@ func (s *onSQL) Revision(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// All implements Store. One statement sees one moment.
+// All implements Store. A single statement gives a consistent view.
 func (s *onSQL) All(ctx context.Context) (all []Version, revision int64, err error) {
 	err = s.db.Read(ctx, func(ctx context.Context, tx database.Tx) error {
 		all, err = database.All(ctx, tx, func(scan func(...any) error) (Version, error) {
@@ -103,7 +103,7 @@ func (s *onSQL) All(ctx context.Context) (all []Version, revision int64, err err
 		return nil, 0, err
 	}
 	if len(all) == 1 && all[0].Name == "" {
-		return nil, revision, nil // the revision of no prompts
+		return nil, revision, nil // there are no prompts, only a revision
 	}
 	return all, revision, nil
 }
@@ -177,10 +177,10 @@ func (s *onSQL) Versions(ctx context.Context, tenant, name string) (all []Versio
 	return all, nil
 }
 
-// errNothing ends a transaction that turned out to have nothing to do.
+// errNothing ends a transaction that has nothing to do.
 var errNothing = errors.New("nothing to do")
 
-// alone makes a transaction the only one that writes, and counts a change of everybody's
+// alone locks out other writing transactions, and counts a change of the shared
 // prompts.
 func alone(ctx context.Context, tx database.Tx, tenant string) error {
 	changes := 0
@@ -192,5 +192,5 @@ func alone(ctx context.Context, tx database.Tx, tenant string) error {
 }
 
 func notFits(format string, args ...any) error {
-	return fault.New(fault.TooLarge, "the catalogue of prompts is full: %s. Delete some, or shorten their descriptions", fmt.Sprintf(format, args...))
+	return fault.New(fault.TooLarge, "the catalogue of prompts is full: %s; delete some, or shorten their descriptions", fmt.Sprintf(format, args...))
 }

@@ -1,6 +1,5 @@
-// Package store keeps prompts, all their versions, and which calls have been
-// carried out. Package storetest has the tests that every implementation
-// passes.
+// Package store keeps prompts with all their versions, and the calls that have been executed. Start at
+// Store. Package storetest has the tests that every implementation must pass.
 package store
 
 import (
@@ -14,34 +13,34 @@ import (
 
 // Limits of a store.
 const (
-	// MaxPrompts is how many prompts everybody can have, MaxCatalogue how many bytes
-	// their entries take together: all have to fit one message of the bus, with
-	// room for the service's tools. A tenant's are bounded by Limits.
+	// MaxPrompts is the largest number of shared prompts, MaxCatalogue the total size of their
+	// catalogue entries in bytes: all must fit in one message of the bus, together with the
+	// service's tools. Limits bounds the prompts of a tenant.
 	MaxPrompts   = 1000
 	MaxCatalogue = 768 << 10
-	// KeptVersions is how many versions of a prompt are kept, KeptDeleted of how
-	// many deleted prompts, of each tenant.
+	// KeptVersions is how many versions of a prompt are kept, KeptDeleted how many deleted
+	// prompts of each tenant.
 	KeptVersions = 100
 	KeptDeleted  = 100
 )
 
-// Limits bound what one tenant keeps; zero is no bound.
+// Limits bounds the prompts of one tenant; zero means no limit.
 type Limits struct {
 	Prompts int64
-	// Bytes are those of all versions. The oldest that are not the present ones
-	// make room for new ones.
+	// Bytes is the size of all versions. If it is exceeded, the oldest versions that are not
+	// current are dropped.
 	Bytes int64
 }
 
 // Version is one version of a prompt.
 type Version struct {
-	// Tenant is whose it is; empty for everybody's.
+	// Tenant owns the prompt; empty for a shared prompt.
 	Tenant, Name string
-	// Number counts from 1. It goes on after a deletion, which has a number too.
+	// Number counts from 1. A deletion has a number, too, and the count goes on after it.
 	Number int64
 	// Definition is JSON; nil for a deletion.
 	Definition []byte
-	// Deleted says that the version is a deletion.
+	// Deleted is set if the version is a deletion.
 	Deleted bool
 	// Author is the principal that made it.
 	Author string
@@ -49,35 +48,35 @@ type Version struct {
 	Made time.Time
 }
 
-// Change is a version to be.
+// Change describes a new version.
 type Change struct {
-	// Tenant is whose prompt it is; empty for everybody's.
+	// Tenant owns the prompt; empty for a shared prompt.
 	Tenant, Name string
-	// Definition is nil to delete.
+	// Definition is JSON; nil deletes the prompt.
 	Definition []byte
-	// Seen is the number of the version that the change is made to; 0 for a
-	// prompt that is not there.
+	// Seen is the number of the version that the change is based on; 0 if the prompt does
+	// not exist.
 	Seen   int64
 	Author string
-	// Entry is how many bytes the prompt takes in the catalogue, Listed its entry in
-	// lists, JSON.
+	// Entry is the size of the prompt in the catalogue, in bytes. Listed is its entry in
+	// lists, as JSON.
 	Entry  int
 	Listed []byte
-	// Once makes a repetition of the change have no effect; zero for none.
+	// Once is the key that makes a repeated change have no effect; zero means no key.
 	Once database.Key
 }
 
-// Starter is a prompt that Busbar brings.
+// Starter is a prompt that comes with Busbar.
 type Starter struct {
 	Name       string
 	Definition []byte
 	Entry      int
 }
 
-// StarterAuthor is the author of what Busbar brings.
+// StarterAuthor is the author of starters.
 const StarterAuthor = "busbar"
 
-// Listed is a prompt in a list of a tenant's.
+// Listed is a tenant's prompt in a list.
 type Listed struct {
 	Name    string
 	Version int64
@@ -85,58 +84,57 @@ type Listed struct {
 	Entry []byte
 }
 
-// Store keeps prompts by tenant and name. Any number of instances use the same one at once. A
-// store that cannot be reached is a *fault.Error with reason Unavailable, whose
-// Executed says whether a change may have been made.
+// Store keeps prompts by tenant and name. Any number of instances can use it
+// concurrently. If it cannot be reached, the error is a *fault.Error with reason
+// Unavailable; its Executed says whether a change may have been made.
 type Store interface {
-	// StoreID is the id of the data: see database.StoreID.
+	// StoreID returns the id of the data; see database.StoreID.
 	StoreID(ctx context.Context) (string, error)
 
-	// Revision counts the changes made to everybody's prompts so far.
+	// Revision returns the number of changes of shared prompts so far.
 	Revision(ctx context.Context) (int64, error)
 
-	// All returns the present version of every prompt of everybody's that is not
-	// deleted, in the order of names, and the revision that this is.
+	// All returns the current version of every shared prompt that is not deleted, ordered
+	// by name, and their revision.
 	All(ctx context.Context) ([]Version, int64, error)
 
-	// List returns the prompts of a tenant after a name, in the same order each time,
-	// at most limit of them.
+	// List returns the prompts of a tenant after a name, in a fixed order, at most limit of
+	// them.
 	List(ctx context.Context, tenant, after string, limit int) ([]Listed, error)
 
-	// Covered returns the names of everybody's prompts that a tenant has prompts of
-	// its own in place of.
+	// Covered returns the names of shared prompts that a tenant has replaced by its own
+	// prompts.
 	Covered(ctx context.Context, tenant string) ([]string, error)
 
-	// Get returns a version of a prompt; 0 stands for the present one. When
-	// there is none, or the prompt was deleted with it, that is a *fault.Error
-	// with reason UnknownPrompt.
+	// Get returns a version of a prompt; number 0 means the current one. If there is none,
+	// or the version is a deletion, the error is a *fault.Error with reason
+	// UnknownPrompt.
 	Get(ctx context.Context, tenant, name string, number int64) (Version, error)
 
-	// Versions returns all versions of a prompt that are kept, deletions too,
-	// the newest first, without their definitions. A name that was never one is
+	// Versions returns all kept versions of a prompt, including deletions, newest first,
+	// without their definitions. A name that never had a prompt is
 	// UnknownPrompt.
 	Versions(ctx context.Context, tenant, name string) ([]Version, error)
 
-	// Write makes a change, and returns the version that came of it without the
-	// definition. Of the changes of all instances, each sees those before it.
-	// Errors for the client, with nothing changed: Conflict when the prompt
-	// has another version than the one seen, with that number as data.version;
-	// UnknownPrompt when one was seen and there is none; TooLarge when everybody's
+	// Write makes a change, and returns the new version without its definition. The
+	// changes of all instances are serialized. Errors for the client, with nothing changed:
+	// Conflict if the prompt has another version than the one seen, with that number as
+	// data.version; UnknownPrompt if one was seen and there is none; TooLarge if the shared
 	// prompts would not fit the bus, or the tenant's its limits.
 	//
 	// A change with a key that was used before is not made again: see
 	// database.WriteOnce.
 	Write(ctx context.Context, c Change) (Version, error)
 
-	// Seed brings prompts. One that is not there is created, and one whose last
-	// author is StarterAuthor is brought up to date, unless it had the very
-	// definition before. What somebody has changed or deleted stays so.
+	// Seed writes starters. It creates a missing one. It updates one whose last author is
+	// StarterAuthor, unless the definition is one it had before. It leaves a prompt that
+	// somebody has changed or deleted.
 	Seed(ctx context.Context, starters []Starter) error
 
-	// Away says why the database is away; see database.Database.
+	// Away returns why the database is unavailable; see database.Database.
 	Away() error
-	// Figures are those of the database.
+	// Figures returns the metrics of the database.
 	Figures() []prometheus.Collector
-	// Close gives up the connection.
+	// Close closes the connection.
 	Close()
 }

@@ -46,7 +46,7 @@ func (s *onSQL) Write(ctx context.Context, c Change) (Version, error) {
 	})
 }
 
-// present is what there is of a prompt; version 0 for nothing.
+// present is the current state of a prompt; version 0 if it does not exist.
 type present struct {
 	version int64
 	deleted bool
@@ -60,7 +60,7 @@ func read(ctx context.Context, tx database.Tx, tenant, name string) (p present, 
 	return p, err
 }
 
-// admits refuses a change that was made to another version than there is.
+// admits refuses a change that is based on another version than the current one.
 func (p present) admits(c Change) error {
 	there := p.version > 0 && !p.deleted
 	data := fmt.Appendf(nil, `{"version":%d}`, p.version)
@@ -68,14 +68,14 @@ func (p present) admits(c Change) error {
 	case !there && c.Seen != 0:
 		return unknown(c.Name)
 	case there && c.Seen == 0:
-		return fault.New(fault.Conflict, "There is a prompt %s already, in version %d: update it, or choose another name", c.Name, p.version).With(data)
+		return fault.New(fault.Conflict, "Prompt %s already exists in version %d; update it, or choose another name", c.Name, p.version).With(data)
 	case there && c.Seen != p.version:
-		return fault.New(fault.Conflict, "Prompt %s has version %d by now, not %d: read it, and make your change to that", c.Name, p.version, c.Seen).With(data)
+		return fault.New(fault.Conflict, "Prompt %s now has version %d, not %d; read it and repeat your change", c.Name, p.version, c.Seen).With(data)
 	}
 	return nil
 }
 
-// fits requires that everybody's prompts with this one are not too many for the bus.
+// fits requires that the shared prompts, including this one, fit the bus.
 func fits(ctx context.Context, tx database.Tx, name string, entry int) error {
 	var count, size int
 	if _, err := database.One(ctx, tx, "SELECT count(*), CAST(coalesce(sum(entry), 0) AS bigint) FROM prompt WHERE tenant = '' AND deleted = 0 AND name <> $1", []any{name}, &count, &size); err != nil {
@@ -83,14 +83,14 @@ func fits(ctx context.Context, tx database.Tx, name string, entry int) error {
 	}
 	switch {
 	case count+1 > MaxPrompts:
-		return notFits("it has %d prompts, and takes %d", count, MaxPrompts)
+		return notFits("it has %d prompts; the limit is %d", count, MaxPrompts)
 	case size+entry > MaxCatalogue:
-		return notFits("names, descriptions and arguments would take %d bytes; %d are allowed", size+entry, MaxCatalogue)
+		return notFits("names, descriptions and arguments would have %d bytes; the limit is %d", size+entry, MaxCatalogue)
 	}
 	return nil
 }
 
-// put writes a version, and drops those that are too old.
+// put writes a version, and drops the oldest ones.
 func put(ctx context.Context, tx database.Tx, v Version, definition, listed []byte, starter bool, entry int) error {
 	var text, inLists sql.NullString
 	size := 0
@@ -122,15 +122,15 @@ func put(ctx context.Context, tx database.Tx, v Version, definition, listed []by
 	return count(ctx, tx, v.Tenant, v.Name)
 }
 
-// count writes down how many bytes the versions of a prompt take.
+// count stores the total size of a prompt's versions.
 func count(ctx context.Context, tx database.Tx, tenant, name string) error {
 	_, err := tx.Exec(ctx, `UPDATE prompt SET size = (SELECT CAST(coalesce(sum(size), 0) AS bigint) FROM prompt_version WHERE tenant = $1 AND name = $2)
 		WHERE tenant = $1 AND name = $2`, tenant, name)
 	return err
 }
 
-// forget drops the prompts of a tenant that were deleted longest ago. Those that Busbar
-// brought stay deleted only as long as it is known that they were.
+// forget drops the prompts of a tenant that were deleted longest ago. It keeps deleted
+// starters: without the record they would come back.
 func forget(ctx context.Context, tx database.Tx, tenant string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM prompt WHERE tenant = $1 AND name IN (
 		SELECT p.name FROM prompt p JOIN prompt_version v ON v.tenant = p.tenant AND v.name = p.name AND v.version = p.version
@@ -154,7 +154,7 @@ func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
 				continue
 			}
 			if err := fits(ctx, tx, b.Name, b.Entry); err != nil {
-				continue // a full catalogue is no reason not to start
+				continue // a full catalogue does not stop the service from starting
 			}
 			changed = true
 			v := Version{Name: b.Name, Number: number + 1, Author: StarterAuthor, Made: time.Now()}
@@ -173,8 +173,8 @@ func (s *onSQL) Seed(ctx context.Context, starters []Starter) error {
 	return err
 }
 
-// behind reports whether a starter is missing or out of date. An older release
-// that starts again does not bring its own back.
+// behind reports whether a starter is missing or out of date. A definition that the
+// prompt had before is older, so an older release does not bring its own back.
 func behind(ctx context.Context, tx database.Tx, b Starter) (bool, int64, error) {
 	has, err := read(ctx, tx, "", b.Name)
 	if err != nil || has.version == 0 {

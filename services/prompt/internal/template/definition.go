@@ -1,6 +1,6 @@
-// Package template is the template of a prompt: what it is made of, the small
-// language of its texts, and how it becomes messages. The language has
-// conditions and loops, and nothing that could reach beyond the arguments.
+// Package template defines prompt templates: the parts of a definition, the small language of its texts,
+// and rendering to messages. The language has conditions and loops, and can reach nothing but the
+// arguments. Start at Definition and Compile.
 package template
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Limits of one template.
 const (
-	// MaxDefinition is the most bytes of a definition, as JSON.
+	// MaxDefinition is the largest size of a definition as JSON, in bytes.
 	MaxDefinition = 128 << 10
 	maxName       = 64
 	maxTitle      = 200
@@ -37,19 +37,19 @@ type Definition struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitzero"`
 	Description string `json:"description,omitzero"`
-	// Language is that of Messages, a tag of BCP 47; empty is "en".
+	// Language is the language of Messages, a BCP 47 tag; empty means "en".
 	Language  string     `json:"language,omitzero"`
 	Arguments []Argument `json:"arguments,omitempty"`
 	Messages  []Message  `json:"messages"`
-	// Variants are the same in other languages. A template that has some takes
-	// the argument LanguageArgument.
+	// Variants are the messages in other languages. A template with variants has the
+	// argument LanguageArgument.
 	Variants map[string]Variant `json:"variants,omitempty"`
 }
 
-// LanguageArgument chooses among variants: tags of BCP 47, the best first.
+// LanguageArgument chooses among variants; its value is BCP 47 tags, the preferred one first.
 const LanguageArgument = "lang"
 
-// Type is that of an argument's value. On the wire every value is a string.
+// Type is the type of an argument's value. On the wire every value is a string.
 type Type string
 
 // Types of arguments.
@@ -59,10 +59,10 @@ const (
 	Number  Type = "number"
 	Boolean Type = "boolean" // "true" or "false"
 	Enum    Type = "enum"    // one of Values
-	List    Type = "list"    // one text a line; texts of a single line between commas
+	List    Type = "list"    // one item on each line, or items on one line separated by commas
 )
 
-// Argument is what a prompt can be given.
+// Argument is an argument of a prompt.
 type Argument struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitzero"`
@@ -70,46 +70,46 @@ type Argument struct {
 	// Type is String if empty.
 	Type     Type `json:"type,omitzero"`
 	Required bool `json:"required,omitzero"`
-	// Default stands for an argument that is not given; nil for none.
+	// Default is the value of a missing argument; nil if there is none.
 	Default *string `json:"default,omitzero"`
-	// Values are those of an enum.
+	// Values lists the values of an enum.
 	Values []string `json:"values,omitempty"`
-	// Suggestions complete what somebody types; other values are as good.
+	// Suggestions are offered while a user types; other values are allowed, too.
 	Suggestions []string `json:"suggestions,omitempty"`
 }
 
-// Message is one message, or one for each of its parts: on the wire a message
-// has one.
+// Message becomes one message for each of its parts: on the wire a message has
+// only one.
 type Message struct {
 	// Role is "user" or "assistant".
 	Role    string `json:"role"`
 	Content []Part `json:"content"`
 }
 
-// Variant are the messages in another language.
+// Variant holds the messages in another language.
 type Variant struct {
 	Messages []Message `json:"messages"`
 }
 
-// Part is a piece of a message.
+// Part is a part of a message.
 type Part struct {
 	// Type is "text", "image", "resource" or "resource_link".
 	Type string `json:"type"`
-	// Text is a template for type text. For a resource it is what it holds, as
-	// it is.
+	// Text is a template for type text. For a resource it is the content,
+	// unchanged.
 	Text string `json:"text,omitzero"`
 	// Data is an image.
 	Data     []byte `json:"data,omitzero"`
 	MIMEType string `json:"mimeType,omitzero"`
-	// URI is a resource's; Name, Title and Description say what a link leads to.
+	// URI is the URI of a resource; Name, Title and Description describe a link's target.
 	URI         string `json:"uri,omitzero"`
 	Name        string `json:"name,omitzero"`
 	Title       string `json:"title,omitzero"`
 	Description string `json:"description,omitzero"`
 }
 
-// FromYAML reads a definition from a file. Unknown names are refused, as is
-// YAML that its readers disagree about.
+// FromYAML reads a definition from a file. It refuses unknown names, and YAML that
+// different parsers read differently.
 func FromYAML(file []byte) (*Definition, error) {
 	if len(file) > MaxDefinition {
 		return nil, fmt.Errorf("the file is longer than %d KiB", MaxDefinition>>10)
@@ -121,8 +121,8 @@ func FromYAML(file []byte) (*Definition, error) {
 	return FromJSON(object)
 }
 
-// FromJSON reads a definition. Unknown members are refused. It may still make
-// no template: see Compile.
+// FromJSON reads a definition. It refuses unknown members. The definition may still be
+// invalid: see Compile.
 func FromJSON(object []byte) (*Definition, error) {
 	d := &Definition{}
 	if err := json.Unmarshal(object, d, json.RejectUnknownMembers(true)); err != nil {
@@ -135,7 +135,7 @@ func FromJSON(object []byte) (*Definition, error) {
 	return d, nil
 }
 
-// JSON is the definition as it is kept; equal definitions have equal bytes.
+// JSON returns the stored form of the definition; equal definitions have equal bytes.
 func (d *Definition) JSON() ([]byte, error) { return json.Marshal(d, json.Deterministic(true)) }
 
 var (
@@ -150,15 +150,15 @@ func (d *Definition) check() error {
 	case err != nil:
 		return err
 	case len(raw) > MaxDefinition:
-		return fmt.Errorf("it takes %d bytes as JSON; the limit is %d", len(raw), MaxDefinition)
+		return fmt.Errorf("it has %d bytes as JSON; the limit is %d", len(raw), MaxDefinition)
 	case !name.MatchString(d.Name):
 		return fmt.Errorf("name: use 1 to %d characters of a-z, A-Z, 0-9, _, - and dot", maxName)
 	case d.Language != "" && !tag.MatchString(d.Language):
-		return fmt.Errorf("language: %.20q is not a tag of BCP 47, such as en or zh-Hant", d.Language)
+		return fmt.Errorf("language: %.20q is not a BCP 47 tag; use one such as en or zh-Hant", d.Language)
 	case len(d.Arguments) > maxArguments:
-		return fmt.Errorf("arguments: at most %d", maxArguments)
+		return fmt.Errorf("arguments: too many; the limit is %d", maxArguments)
 	case len(d.Variants) > maxVariants:
-		return fmt.Errorf("variants: at most %d", maxVariants)
+		return fmt.Errorf("variants: too many; the limit is %d", maxVariants)
 	}
 	if err := about(d.Title, d.Description); err != nil {
 		return err
@@ -175,15 +175,15 @@ func (d *Definition) check() error {
 		seen[a.Name] = true
 	}
 	if seen[LanguageArgument] && len(d.Variants) > 0 {
-		return fmt.Errorf("argument %q is there by itself in a template with variants", LanguageArgument)
+		return fmt.Errorf("argument %q exists automatically in a template with variants; remove it", LanguageArgument)
 	}
 	tags := map[string]bool{strings.ToLower(d.language()): true}
 	for t := range d.Variants {
 		if !tag.MatchString(t) {
-			return fmt.Errorf("variant %.20q: it is not a tag of BCP 47, such as pl or zh-Hant", t)
+			return fmt.Errorf("variant %.20q: it is not a BCP 47 tag; use one such as pl or zh-Hant", t)
 		}
 		if tags[strings.ToLower(t)] {
-			return fmt.Errorf("variant %q: there is that language already", t)
+			return fmt.Errorf("variant %q: this language already exists", t)
 		}
 		tags[strings.ToLower(t)] = true
 	}
@@ -200,16 +200,16 @@ func (d *Definition) language() string {
 func about(title, description string) error {
 	switch {
 	case len(title) > maxTitle:
-		return fmt.Errorf("title: at most %d bytes", maxTitle)
+		return fmt.Errorf("title: too long; the limit is %d bytes", maxTitle)
 	case len(description) > maxAbout:
-		return fmt.Errorf("description: at most %d bytes", maxAbout)
+		return fmt.Errorf("description: too long; the limit is %d bytes", maxAbout)
 	}
 	return nil
 }
 
 func (a *Argument) check() error {
 	if !argument.MatchString(a.Name) || a.Name == "this" {
-		return errors.New("use 1 to 64 characters of a-z, A-Z, 0-9 and _ for its name, no digit first, and not the word this")
+		return errors.New("its name is not valid; use 1 to 64 characters of a-z, A-Z, 0-9 and _, not beginning with a digit, and not the word this")
 	}
 	if err := about(a.Title, a.Description); err != nil {
 		return err
@@ -220,22 +220,22 @@ func (a *Argument) check() error {
 	switch a.Type {
 	case String, Integer, Number, Boolean, List:
 		if len(a.Values) > 0 {
-			return errors.New("values are for type enum; others have suggestions")
+			return errors.New("values are only for type enum; use suggestions")
 		}
 	case Enum:
 		if len(a.Values) == 0 || len(a.Suggestions) > 0 {
-			return errors.New("type enum needs values, and no suggestions")
+			return errors.New("type enum needs values and must not have suggestions")
 		}
 	default:
-		return fmt.Errorf("type %.20q is not one of string, integer, number, boolean, enum and list", a.Type)
+		return fmt.Errorf("type %.20q is not valid; use one of string, integer, number, boolean, enum and list", a.Type)
 	}
 	for _, list := range [][]string{a.Values, a.Suggestions} {
 		if len(list) > maxChoices {
-			return fmt.Errorf("at most %d values or suggestions", maxChoices)
+			return fmt.Errorf("there are too many values or suggestions; the limit is %d", maxChoices)
 		}
 		for i, v := range list {
 			if v == "" || len(v) > maxChoice {
-				return fmt.Errorf("a value or suggestion has 1 to %d bytes", maxChoice)
+				return fmt.Errorf("a value or suggestion must have 1 to %d bytes", maxChoice)
 			}
 			for _, other := range list[:i] {
 				if v == other {
@@ -251,7 +251,7 @@ func (a *Argument) check() error {
 		return nil
 	}
 	if a.Required {
-		return errors.New("a required argument has no use for a default")
+		return errors.New("a required argument must not have a default")
 	}
 	if _, err := a.parse(*a.Default); err != nil {
 		return fmt.Errorf("its default %w", err)
@@ -276,7 +276,7 @@ func (p *Part) check() error {
 	}
 	if p.MIMEType != "" {
 		if _, _, err := mime.ParseMediaType(p.MIMEType); err != nil || !strings.Contains(p.MIMEType, "/") {
-			return fmt.Errorf("mimeType %.80q is not one", p.MIMEType)
+			return fmt.Errorf("mimeType %.80q is not a valid media type", p.MIMEType)
 		}
 	}
 	if err := about(p.Title, p.Description); err != nil {
@@ -295,14 +295,14 @@ func (p *Part) check() error {
 		}
 		return errors.Join(only(false, false, true, true, true), checkURI(p.URI))
 	}
-	return fmt.Errorf("type %.20q is not one of text, image, resource and resource_link", p.Type)
+	return fmt.Errorf("type %.20q is not valid; use one of text, image, resource and resource_link", p.Type)
 }
 
 var uri = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[^\s[:cntrl:]]+$`)
 
 func checkURI(s string) error {
 	if len(s) > 2000 || !uri.MatchString(s) {
-		return fmt.Errorf("uri %.80q is not one", s)
+		return fmt.Errorf("uri %.80q is not a valid URI", s)
 	}
 	return nil
 }
@@ -312,10 +312,10 @@ func checkImage(mimeType string, data []byte) error {
 	switch mimeType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 	default:
-		return fmt.Errorf("mimeType %.80q is not one of image/png, image/jpeg, image/gif and image/webp", mimeType)
+		return fmt.Errorf("mimeType %.80q is not supported; use one of image/png, image/jpeg, image/gif and image/webp", mimeType)
 	}
 	if is := http.DetectContentType(data); is != mimeType {
-		return fmt.Errorf("its data are not %s but look like %s", mimeType, is)
+		return fmt.Errorf("its data is not %s; it looks like %s", mimeType, is)
 	}
 	return nil
 }

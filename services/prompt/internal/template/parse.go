@@ -13,17 +13,17 @@ const (
 	maxNodes = 4000
 )
 
-// node is a piece of a text. Exactly one of the kinds is set.
+// node is a part of a text. Exactly one of its kinds is set.
 type node struct {
 	// literal is text as it is.
 	literal string
-	// name is the argument that stands here; fenced puts it between fences of
-	// Markdown, for the language that is the value of info.
+	// name is the argument inserted here. fenced puts its value in a Markdown code block;
+	// the value of info is the block's language.
 	name, info string
 	fenced     bool
-	// branches are those of a condition; the first that holds counts.
+	// branches are the branches of a condition; the first one that holds is used.
 	branches []branch
-	// each is the list that body is repeated for.
+	// each is the list over which body is repeated.
 	each string
 	body []node
 }
@@ -33,32 +33,32 @@ type branch struct {
 	body []node
 }
 
-// condition compares an argument with a text, or asks whether it is there. The
-// zero condition holds.
+// condition compares an argument with a text, or tests whether it is set. The zero
+// condition holds.
 type condition struct {
 	name string
 	not  bool
 	is   *string
 }
 
-// Names that are there in a loop.
+// Names defined inside a loop.
 const (
 	this   = "this"
 	number = "@number"
 )
 
-// token is a piece of the source: text, or a tag without its braces.
+// token is a part of the source: text, or a tag without its braces.
 type token struct {
 	text string
 	tag  bool
 	line int
 }
 
-// lex cuts the source into text and tags. A tag of structure that has a line
-// for itself takes the line away with it.
+// lex cuts the source into text and tags. A structural tag alone on a line removes the
+// line, too.
 func lex(source string) ([]token, error) {
 	var out []token
-	line, begins := 1, true // begins: the source goes on at the begin of a line
+	line, begins := 1, true // begins: the next character begins a line
 	for {
 		open := strings.Index(source, "{{")
 		if open < 0 {
@@ -67,7 +67,7 @@ func lex(source string) ([]token, error) {
 		text, at := source[:open], line+strings.Count(source[:open], "\n")
 		inside, rest, ok := cutTag(source[open+2:])
 		if !ok {
-			return nil, fmt.Errorf("line %d: {{ without }} on the same line; for the characters themselves write {{\"{{\"}}", at)
+			return nil, fmt.Errorf("line %d: {{ has no }} on the same line; to get the characters themselves, write {{\"{{\"}}", at)
 		}
 		inside, source = strings.TrimSpace(inside), rest
 		next := at
@@ -85,7 +85,7 @@ func lex(source string) ([]token, error) {
 	}
 }
 
-// cutTag finds the end of a tag; braces in a quoted text do not end it.
+// cutTag finds the end of a tag. Braces in a quoted text do not end it.
 func cutTag(s string) (inside, rest string, ok bool) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -107,8 +107,8 @@ func structural(tag string) bool {
 	return strings.HasPrefix(tag, "#") || strings.HasPrefix(tag, "/") || strings.HasPrefix(tag, "!") || tag == "else" || strings.HasPrefix(tag, "else ")
 }
 
-// blankHead reports whether nothing else is on the line, and where the next
-// begins.
+// blankHead reports whether the rest of the line is empty, and returns the start of the
+// next line.
 func blankHead(s string) (after int, alone bool) {
 	end := strings.IndexByte(s, '\n')
 	if end < 0 {
@@ -117,7 +117,7 @@ func blankHead(s string) (after int, alone bool) {
 	return end + 1, strings.TrimSpace(s[:end]) == ""
 }
 
-// parser makes nodes of tokens, for the arguments there are.
+// parser turns tokens into nodes, for the given arguments.
 type parser struct {
 	tokens    []token
 	at        int
@@ -138,16 +138,16 @@ func parse(source string, arguments map[string]*Argument) ([]node, error) {
 		return nil, err
 	}
 	if end != nil {
-		return nil, fmt.Errorf("line %d: {{%s}} closes nothing", end.line, end.text)
+		return nil, fmt.Errorf("line %d: {{%s}} has no matching opening tag", end.line, end.text)
 	}
 	return body, nil
 }
 
-// body reads nodes until a tag that only the block around can read; nil at the
+// body reads nodes until a tag that belongs to the enclosing block; the tag is nil at the
 // end of the source.
 func (p *parser) body() ([]node, *token, error) {
 	if p.depth++; p.depth > maxDepth+1 {
-		return nil, nil, fmt.Errorf("line %d: blocks are nested more than %d deep", p.tokens[p.at].line, maxDepth)
+		return nil, nil, fmt.Errorf("line %d: blocks are nested too deeply; the limit is %d", p.tokens[p.at].line, maxDepth)
 	}
 	defer func() { p.depth-- }()
 	var out []node
@@ -161,7 +161,7 @@ func (p *parser) body() ([]node, *token, error) {
 			continue
 		}
 		if p.nodes++; p.nodes > maxNodes {
-			return nil, nil, fmt.Errorf("line %d: more than %d parts", t.line, maxNodes)
+			return nil, nil, fmt.Errorf("line %d: the text has too many parts; the limit is %d", t.line, maxNodes)
 		}
 		n, err := p.node(t)
 		if err != nil {
@@ -206,10 +206,10 @@ func (p *parser) node(t *token) (n node, err error) {
 		_, err = p.known(words[0])
 		return node{name: words[0]}, err
 	}
-	return n, fmt.Errorf("it is not one of {{argument}}, {{fenced argument}}, {{#if …}}, {{#each argument}} and {{\"text\"}}")
+	return n, fmt.Errorf("it is not valid; use one of {{argument}}, {{fenced argument}}, {{#if …}}, {{#each argument}} and {{\"text\"}}")
 }
 
-// known finds an argument, or what is there in a loop.
+// known finds an argument, or a name of the loop.
 func (p *parser) known(name string) (*Argument, error) {
 	if p.loops > 0 && (name == this || name == number) {
 		return &Argument{Name: name, Type: String}, nil
@@ -262,7 +262,7 @@ func (p *parser) condition(t *token) (node, error) {
 		case end.text == "/if":
 			return n, nil
 		case last:
-			return n, fmt.Errorf("line %d: {{%s}} stands after {{else}}", end.line, end.text)
+			return n, fmt.Errorf("line %d: {{%s}} must not follow {{else}}", end.line, end.text)
 		case end.text == "else":
 			last = true
 		default:
@@ -288,9 +288,9 @@ func (p *parser) when(s string) (condition, error) {
 			return condition{}, err
 		}
 		if a.Type == List {
-			return condition{}, fmt.Errorf("%s is a list; compare what is in it", a.Name)
+			return condition{}, fmt.Errorf("%s is a list; compare its items in a loop", a.Name)
 		}
-		// A comparison that never holds is a mistake.
+		// A comparison that can never hold is a mistake.
 		v, err := a.parse(is)
 		if err != nil {
 			return condition{}, fmt.Errorf("%q: it %w", is, err)
@@ -305,7 +305,7 @@ func (p *parser) when(s string) (condition, error) {
 	case len(words) == 2 && words[0] == "not":
 		c.name, c.not = words[1], true
 	default:
-		return c, fmt.Errorf("a condition is: name, not name, name == \"text\", or name != \"text\"")
+		return c, fmt.Errorf("a condition must be one of: name, not name, name == \"text\", or name != \"text\"")
 	}
 	_, err := p.known(c.name)
 	return c, err

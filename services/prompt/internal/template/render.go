@@ -7,7 +7,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// renderer writes the texts of one prompt. Its bounds are for all of them
+// renderer writes the texts of one prompt. Its limits apply to all of them
 // together.
 type renderer struct {
 	values map[string]value
@@ -16,7 +16,7 @@ type renderer struct {
 	steps  int
 }
 
-var tooLong = fault.New(fault.InvalidParams, "with these arguments the prompt is longer than %d KiB", MaxOutput>>10)
+var tooLong = fault.New(fault.InvalidParams, "with these arguments the prompt is longer than %d KiB; shorten the arguments", MaxOutput>>10)
 
 func (r *renderer) text(nodes []node) (string, error) {
 	r.out.Reset()
@@ -87,7 +87,7 @@ func (r *renderer) loop(n *node) error {
 	return nil
 }
 
-// fenced puts text between fences that it cannot close.
+// fenced puts text in a code block that the text cannot close.
 func fenced(text, info string) string {
 	longest, run := 0, 0
 	for _, c := range text {
@@ -99,7 +99,7 @@ func fenced(text, info string) string {
 		}
 	}
 	fence := strings.Repeat("`", max(3, longest+1))
-	// Of the language only what is one: it stands on the line of the fence.
+	// Keep only characters of a language name, because it stands on the line of the fence.
 	info = strings.Map(func(c rune) rune {
 		if c == '`' || c <= ' ' || c == 0x7f {
 			return -1

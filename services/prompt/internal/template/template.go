@@ -9,22 +9,22 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Limits of what a template becomes.
+// Limits of a rendered template.
 const (
-	// MaxOutput is the most bytes of all texts of a rendered prompt.
+	// MaxOutput is the total size of the texts of a rendered prompt, in bytes.
 	MaxOutput = 256 << 10
 	maxSteps  = 200_000
 )
 
-// Template is a definition that has been checked. It does not change.
+// Template is a checked definition. It is immutable.
 type Template struct {
 	definition Definition
 	arguments  map[string]*Argument
-	// bodies are the messages by language, in lower case.
+	// bodies holds the messages by language, in lower case.
 	bodies map[string][]part
 }
 
-// part is one message to be.
+// part becomes one message.
 type part struct {
 	role    string
 	text    []node // of type text
@@ -47,7 +47,7 @@ func Compile(d Definition) (*Template, error) {
 		slices.Sort(tags[1:])
 		d.Arguments = append(d.Arguments, Argument{
 			Name: LanguageArgument, Type: String, Suggestions: tags,
-			Description: "Language of the prompt: " + strings.Join(tags, ", ") + "; several in the order of your liking, with commas. Another one is answered with the first of these",
+			Description: "Language of the prompt: " + strings.Join(tags, ", ") + "; several in order of preference, separated by commas. For any other language the first of these is used",
 		})
 	}
 	t := &Template{definition: d, arguments: map[string]*Argument{}, bodies: map[string][]part{}}
@@ -68,7 +68,7 @@ func Compile(d Definition) (*Template, error) {
 
 func (t *Template) compile(messages []Message) ([]part, error) {
 	if len(messages) == 0 || len(messages) > maxMessages {
-		return nil, fmt.Errorf("messages: 1 to %d", maxMessages)
+		return nil, fmt.Errorf("messages: give 1 to %d", maxMessages)
 	}
 	var parts []part
 	for i, m := range messages {
@@ -76,7 +76,7 @@ func (t *Template) compile(messages []Message) ([]part, error) {
 			return nil, fmt.Errorf("messages[%d].role is neither user nor assistant", i)
 		}
 		if len(m.Content) == 0 || len(m.Content) > maxParts {
-			return nil, fmt.Errorf("messages[%d].content: 1 to %d parts", i, maxParts)
+			return nil, fmt.Errorf("messages[%d].content: give 1 to %d parts", i, maxParts)
 		}
 		for j := range m.Content {
 			p, err := t.compilePart(m.Role, &m.Content[j])
@@ -109,11 +109,11 @@ func (t *Template) compilePart(role string, p *Part) (part, error) {
 	return out, err
 }
 
-// Definition is what the template was made from, with the argument that chooses
-// the language, if there is one.
+// Definition returns the definition of the template, including the argument for the
+// language, if there is one.
 func (t *Template) Definition() *Definition { return &t.definition }
 
-// Prompt is the template as clients list it.
+// Prompt returns the template in the form for lists.
 func (t *Template) Prompt() mcp.Prompt {
 	p := mcp.Prompt{Name: t.definition.Name, Title: t.definition.Title, Description: t.definition.Description}
 	for _, a := range t.definition.Arguments {
@@ -122,7 +122,7 @@ func (t *Template) Prompt() mcp.Prompt {
 	return p
 }
 
-// describe says in words what the protocol has no field for.
+// describe puts into words the properties for which the protocol has no field.
 func (a *Argument) describe() string {
 	var more []string
 	switch a.Type {
@@ -135,7 +135,7 @@ func (a *Argument) describe() string {
 	case Number:
 		more = append(more, "a number")
 	case List:
-		more = append(more, "one item a line, or items between commas")
+		more = append(more, "one item on each line, or items separated by commas")
 	}
 	if a.Default != nil && *a.Default != "" {
 		more = append(more, "default "+*a.Default)
@@ -149,7 +149,7 @@ func (a *Argument) describe() string {
 	return a.Description + " (" + strings.Join(more, "; ") + ")"
 }
 
-// Complete suggests values of an argument of which typed is there already.
+// Complete suggests values of an argument that begin with typed.
 func (t *Template) Complete(argument, typed string) []string {
 	a := t.arguments[argument]
 	if a == nil {
@@ -175,9 +175,9 @@ func (t *Template) Complete(argument, typed string) []string {
 	return append(begin, contain...)
 }
 
-// Render makes the messages for arguments as a client sends them. Their number,
-// order and roles are the template's; a text that comes out empty is left out.
-// The error is one for the client, and names the argument.
+// Render returns the messages for a client's arguments. Their number, order and roles
+// are the template's, except that an empty text is dropped. The error is for the client
+// and names the argument.
 func (t *Template) Render(arguments map[string]string) ([]mcp.PromptMessage, error) {
 	r := renderer{values: map[string]value{}}
 	for name, s := range arguments {
@@ -219,8 +219,8 @@ func (t *Template) Render(arguments map[string]string) ([]mcp.PromptMessage, err
 	return out, nil
 }
 
-// choose finds the language among those there are, as RFC 4647 looks up (3.4):
-// of each tag asked for, first itself and then less and less of it.
+// choose selects a language by the lookup of RFC 4647 (3.4): it tries each requested tag,
+// and then shortens it step by step.
 func (t *Template) choose(asked string) string {
 	for _, want := range strings.Split(strings.ToLower(asked), ",") {
 		for want = strings.TrimSpace(want); want != ""; {
@@ -232,7 +232,7 @@ func (t *Template) choose(asked string) string {
 				break
 			}
 			want = want[:cut]
-			// A single letter begins an extension and means nothing at the end.
+			// A single letter begins an extension, so at the end it has no meaning.
 			if cut = strings.LastIndexByte(want, '-'); cut >= 0 && cut == len(want)-2 {
 				want = want[:cut]
 			}

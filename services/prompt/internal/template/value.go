@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// parse reads a value of the argument's type. The error continues a sentence.
+// parse reads a value of the argument's type. Its error continues a sentence.
 func (a *Argument) parse(s string) (value, error) {
 	switch a.Type {
 	case Integer:
@@ -19,7 +19,7 @@ func (a *Argument) parse(s string) (value, error) {
 		}
 		return value{text: strconv.FormatInt(n, 10), set: true}, nil
 	case Number:
-		// The form of JSON: no hexadecimals, no infinity.
+		// JSON's number format: no hexadecimals, no infinity.
 		v := jsontext.Value(s)
 		if len(s) > 40 || v.Kind() != '0' || !v.IsValid() {
 			return value{}, errors.New("must be a number")
@@ -46,7 +46,7 @@ func (a *Argument) parse(s string) (value, error) {
 
 const maxInteger = 1<<53 - 1
 
-// maxItems bounds a list, and with it a loop.
+// maxItems is the largest length of a list, which also bounds a loop.
 const maxItems = 1000
 
 func split(s string) ([]string, error) {
@@ -69,10 +69,10 @@ func split(s string) ([]string, error) {
 	return items, nil
 }
 
-// value is an argument as a template sees it.
+// value is the value of an argument in a template.
 type value struct {
 	text  string
 	items []string // of a list
-	// set is what a condition takes for true.
+	// set is true if a condition on the argument holds.
 	set bool
 }

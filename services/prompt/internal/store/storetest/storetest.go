@@ -1,5 +1,5 @@
-// Package storetest has the tests that every implementation of store.Store
-// passes.
+// Package storetest has the tests that every implementation of store.Store must
+// pass. Start at Run.
 package storetest
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/busbar-mcp/busbar/services/prompt/internal/store"
 )
 
-// Open opens a store on the same database each time, with limits of tenants.
+// Open opens a store on the same database each time, with Limits for tenants.
 type Open func(t *testing.T) store.Store
 
-// Limits are those of tenants in stores that Open opens.
+// Limits are the limits of tenants in stores that Open opens.
 var Limits = store.Limits{Prompts: 3, Bytes: 1000}
 
-// Run tests an implementation. fresh makes an empty database.
+// Run tests an implementation. fresh creates an empty database.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	for name, test := range map[string]func(t *testing.T, open Open){
 		"what is written is read":                              written,
@@ -66,7 +66,7 @@ func write(t *testing.T, s store.Store, c store.Change) store.Version {
 	return v
 }
 
-// refused requires a reason, and that nothing was done.
+// refused requires an error with a reason, and that nothing was done.
 func refused(t *testing.T, err error, reason fault.Reason, says string) {
 	t.Helper()
 	f := fault.From(err)
@@ -75,7 +75,7 @@ func refused(t *testing.T, err error, reason fault.Reason, says string) {
 	}
 }
 
-// present are the prompts that are there, and their versions.
+// present returns the existing prompts and their versions.
 func present(t *testing.T, s store.Store) (all []string, revision int64) {
 	t.Helper()
 	versions, revision, err := s.All(t.Context())
@@ -160,7 +160,7 @@ func conflicts(t *testing.T, open Open) {
 	}{
 		"create again":       {change("p", 0, "x"), fault.Conflict, "in version 2"},
 		"update an old one":  {change("p", 1, "x"), fault.Conflict, `{"version":2}`},
-		"update a later one": {change("p", 3, "x"), fault.Conflict, "has version 2 by now"},
+		"update a later one": {change("p", 3, "x"), fault.Conflict, "now has version 2"},
 		"delete an old one":  {change("p", 1, ""), fault.Conflict, "has version 2"},
 		"update none":        {change("q", 1, "x"), fault.UnknownPrompt, "q"},
 		"delete none":        {change("q", 1, ""), fault.UnknownPrompt, "q"},
@@ -223,7 +223,7 @@ func keyOfFailure(t *testing.T, open Open) {
 	c.Once = database.Key{Caller: "ada", Key: "k", Digest: []byte("d")}
 	_, err := s.Write(t.Context(), c)
 	refused(t, err, fault.UnknownPrompt, "p")
-	c.Seen, c.Once.Digest = 0, []byte("another") // the key is free: nothing was done with it
+	c.Seen, c.Once.Digest = 0, []byte("another") // the key is unused: nothing was done with it
 	write(t, s, c)
 }
 
@@ -254,7 +254,7 @@ func limits(t *testing.T, open Open) {
 	for i := range store.MaxPrompts - 2 {
 		starters = append(starters, store.Starter{Name: fmt.Sprint(i), Definition: []byte("{}"), Entry: 100})
 	}
-	// In parts, each with the time of a transaction: a slow machine needs more for all.
+	// In parts, because a slow machine needs more than one transaction's time for all.
 	for part := range slices.Chunk(starters, 100) {
 		if err := s.Seed(t.Context(), part); err != nil {
 			t.Fatal(err)
@@ -262,7 +262,7 @@ func limits(t *testing.T, open Open) {
 	}
 	_, err = s.Write(t.Context(), change("last", 0, "1"))
 	refused(t, err, fault.TooLarge, fmt.Sprint(store.MaxCatalogue))
-	c.Seen, c.Entry = 1, 100 // what it had does not count
+	c.Seen, c.Entry = 1, 100 // the old entry does not count
 	write(t, s, c)
 	write(t, s, change("last", 0, "1"))
 	_, err = s.Write(t.Context(), change("one more", 0, "1"))

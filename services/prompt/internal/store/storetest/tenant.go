@@ -88,7 +88,7 @@ func tenantPrompts(t *testing.T, open Open) {
 		write(t, s, of("acme", change(fmt.Sprint(n), 0, "x")))
 	}
 	_, err := s.Write(t.Context(), of("acme", change("more", 0, "x")))
-	refused(t, err, fault.TooLarge, "at most 3 prompts")
+	refused(t, err, fault.TooLarge, "the limit is 3")
 	write(t, s, of("beta", change("more", 0, "x")))
 	write(t, s, of("acme", change("0", 1, "y")))
 	write(t, s, of("acme", change("0", 2, "")))
@@ -105,7 +105,7 @@ func tenantBytes(t *testing.T, open Open) {
 		t.Errorf("the oldest version did not make room: %+v %v", all, err)
 	}
 	_, err := s.Write(t.Context(), of("acme", change("c", 0, big)))
-	refused(t, err, fault.TooLarge, "at most 1000 bytes")
+	refused(t, err, fault.TooLarge, "the limit is 1000 bytes")
 	lists(t, s, "acme", `a 2 {"name":"a"}`, `b 1 {"name":"b"}`)
 	write(t, s, of("beta", change("c", 0, big)))
 	write(t, s, of("acme", change("a", 2, "")))
