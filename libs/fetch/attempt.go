@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// Do makes a request, which has to be one that may be repeated, until it has an
-// answer, up to Limits.Attempts times and a little less long than its context. A
-// status of 5xx is an answer. An error is a *Failure, or that of a context that
-// ended.
+// Do sends a request, which must be safe to repeat, until it has an answer: up to
+// Limits.Attempts times, and for a little less time than its context allows. A status of 5xx
+// counts as an answer. An error is a *Failure, or that of an ended context.
 func (c *Client) Do(req *http.Request) (*Answer, error) {
 	ctx, cancel := c.withMargin(req.Context())
 	defer cancel()
@@ -25,7 +24,7 @@ func (c *Client) Do(req *http.Request) (*Answer, error) {
 	return a, err
 }
 
-// withMargin ends a little before the call does.
+// withMargin returns a context that ends a little before the call's.
 func (c *Client) withMargin(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -50,7 +49,7 @@ func (c *Client) attempts(req *http.Request) (*Answer, error) {
 	}
 }
 
-// attempt makes a request once and reads its answer whole.
+// attempt sends a request once and reads the whole answer.
 func (c *Client) attempt(req *http.Request) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), c.limits.Attempt)
 	defer cancel()
@@ -72,8 +71,8 @@ func (c *Client) attempt(req *http.Request) (*Answer, error) {
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-// failure tells what is behind a transport's error, and drops its text: it names
-// hosts and addresses.
+// failure classifies a transport's error and drops its text, which names hosts and
+// addresses.
 func failure(ctx context.Context, err error) *Failure {
 	var (
 		certificate *tls.CertificateVerificationError
@@ -90,7 +89,7 @@ func failure(ctx context.Context, err error) *Failure {
 	return &Failure{Kind: Down}
 }
 
-// worthRepeating is true where another attempt may end differently.
+// worthRepeating reports whether another attempt may end differently.
 func worthRepeating(a *Answer, err error) bool {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -103,8 +102,8 @@ func worthRepeating(a *Answer, err error) bool {
 	return false
 }
 
-// pause waits before the next attempt. It returns false, at once, when the wait
-// would outlast the call, or the host asks for a longer one.
+// pause waits before the next attempt. It returns false at once if the wait would outlast
+// the call, or the host asks for a longer one.
 func (c *Client) pause(ctx context.Context, n int, a *Answer) bool {
 	longest := c.limits.Backoff << (n - 1)
 	wait := longest/2 + rand.N(longest/2)
@@ -126,7 +125,7 @@ func (c *Client) pause(ctx context.Context, n int, a *Answer) bool {
 	}
 }
 
-// outcomeOf is what an attempt says about the host's health.
+// outcomeOf returns what an attempt shows about the host's health.
 func (c *Client) outcomeOf(ctx context.Context, a *Answer, err error, took time.Duration) outcome {
 	var f *Failure
 	switch {

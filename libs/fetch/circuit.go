@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// circuit stops requests to a host that keeps failing. It opens after
-// Limits.Failures in a row; after Limits.Open one request probes, and its success
-// closes it.
+// circuit is a circuit breaker: it stops requests to a host that keeps failing. It opens after
+// Limits.Failures in a row. After Limits.Open one request probes, and its success closes
+// it.
 type circuit struct {
 	limits Limits
 
 	mu       sync.Mutex
 	failures int
-	until    time.Time // open until then, and longer while it probes; zero: closed
+	until    time.Time // open until then, and longer during a probe; zero means closed
 	probing  bool
 }
 
@@ -22,11 +22,11 @@ type outcome int
 const (
 	succeeded outcome = iota
 	failed
-	// unclear says nothing about the host: the caller gave up.
+	// unclear: the caller gave up, which shows nothing about the host.
 	unclear
 )
 
-// enter asks to make a request; its outcome is given to leave.
+// enter asks for permission to send a request. Report its outcome to leave.
 func (c *circuit) enter(now time.Time) (leave func(outcome, time.Time), shut *Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *circuit) enter(now time.Time) (leave func(outcome, time.Time), shut *Fa
 func (c *circuit) leave(o outcome, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Once it is open only the probe counts, not who entered before.
+	// Once it is open, only the probe counts, not earlier requests.
 	if !c.until.IsZero() || o == unclear {
 		return
 	}

@@ -1,8 +1,6 @@
-// Package fetch makes HTTP requests to somebody else's interface as a good guest
-// makes them: with bounded patience and memory, again where that may help,
-// conditionally, and not at all while the host is down.
-//
-// It follows no redirect, and reads every answer whole.
+// Package fetch sends HTTP requests to other people's servers as a well-behaved client: with limits on
+// time and memory, with retries if they may help, conditionally, and not at all while the host is down. It
+// follows no redirect, and reads every answer whole. Start at Client.Do; Reader caches documents.
 package fetch
 
 import (
@@ -13,46 +11,46 @@ import (
 	"time"
 )
 
-// Limits are the bounds of a Client. Each has to be set.
+// Limits are the limits of a Client. Each must be set.
 type Limits struct {
-	// Call is the longest that a request takes with its repetitions, where its
-	// context says nothing. Margin is kept back from the context's deadline, so that
-	// the caller can still say what happened.
+	// Call is the time limit of a request with its retries, if its context has none. Margin
+	// is kept back from the context's deadline, so that the caller can still report what
+	// happened.
 	Call, Margin time.Duration
-	// Attempt is the longest one attempt takes, body included; Attempts is how often
-	// a request that fails is made at most.
+	// Attempt is the time limit of one attempt, including the body; Attempts is how often a
+	// failing request is tried.
 	Attempt  time.Duration
 	Attempts int
-	// Backoff is the longest pause before the second attempt; it doubles for each
-	// further one. The pause is drawn at random from its upper half.
+	// Backoff is the longest pause before the second attempt; it doubles for each further one.
+	// The pause is random, from the upper half.
 	Backoff time.Duration
 	// Body is the largest answer read, decompressed, in bytes.
 	Body int64
-	// Failures in a row open the circuit; Open is how long it stays so before one
+	// Failures in a row open the circuit; Open is how long it stays open before one
 	// request probes.
 	Failures int
 	Open     time.Duration
-	// Patience is how long an attempt must have waited for its time-out to count as
-	// the host's failure: a call with little time left says nothing.
+	// Patience is how long an attempt must have waited for its timeout to count as the host's
+	// failure: with less time the timeout proves nothing.
 	Patience time.Duration
-	// LongestWait is the longest pause that is believed when the host asks for one.
+	// LongestWait is the longest pause that is accepted if the host asks for one.
 	LongestWait time.Duration
 }
 
-// Client makes requests to one host.
+// Client sends requests to one host.
 type Client struct {
 	limits    Limits
 	transport http.RoundTripper
 	circuit   circuit
 }
 
-// New makes a client. The transport must not follow redirects; see Transport.
+// New returns a client. The transport must not follow redirects; see Transport.
 func New(transport http.RoundTripper, limits Limits) *Client {
 	return &Client{limits: limits, transport: transport, circuit: circuit{limits: limits}}
 }
 
-// Transport reaches hosts directly, or through the proxy that the environment
-// names. header is the largest header read, in bytes.
+// Transport connects to hosts directly, or through the environment's proxy. header is the
+// largest accepted header, in bytes.
 func Transport(header int64) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = header
@@ -67,7 +65,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// Response is the answer in the form of net/http.
+// Response returns the answer in the form of net/http.
 func (a *Answer) Response(req *http.Request) *http.Response {
 	return &http.Response{
 		Status: strconv.Itoa(a.Status) + " " + http.StatusText(a.Status), StatusCode: a.Status,
@@ -76,7 +74,7 @@ func (a *Answer) Response(req *http.Request) *http.Response {
 	}
 }
 
-// Kind says what went wrong with a request that has no answer of the host's.
+// Kind says why a request has no answer from the host.
 type Kind string
 
 const (
@@ -92,8 +90,8 @@ const (
 	TooLarge Kind = "too large"
 )
 
-// Failure is a request that failed without an answer to hand on. Until is when
-// to try again, zero when unknown. Its text holds neither host nor URL.
+// Failure is a failed request without an answer. Until is the time to try again, zero if
+// unknown. Its text contains neither host nor URL.
 type Failure struct {
 	Kind  Kind
 	Until time.Time
@@ -103,8 +101,8 @@ type Failure struct {
 
 func (f *Failure) Error() string { return "fetch: " + string(f.Kind) }
 
-// RetryAfter is when an answer asks to be asked again: after a number of seconds or
-// at a date, by our own clock, and within what is believed. Zero when it does not ask.
+// RetryAfter returns the time at which an answer asks for the next request, by our own clock
+// and within the accepted limit; zero if it does not ask.
 func (c *Client) RetryAfter(h http.Header, now time.Time) time.Time {
 	value := h.Get("Retry-After")
 	if value == "" {
@@ -119,13 +117,13 @@ func (c *Client) RetryAfter(h http.Header, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Believed is now plus a pause that the host asks for: at least a second, and no
-// longer than Limits.LongestWait.
+// Believed returns now plus a pause that the host asks for: at least a second, and at most
+// Limits.LongestWait.
 func (c *Client) Believed(now time.Time, pause time.Duration) time.Time {
 	return now.Add(min(max(pause, time.Second), c.limits.LongestWait))
 }
 
-// theirNow is the time by the host's clock, as far as it says.
+// theirNow returns the time by the host's clock, if it says so, otherwise our own.
 func theirNow(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		return date

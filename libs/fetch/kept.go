@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Kept is an answer kept until it expires, or to be asked for conditionally with the
-// entity tag or the time that the host gave it.
+// Kept is an answer that is kept until it expires, or to be revalidated with the entity tag
+// or the time that the host gave it.
 type Kept struct {
 	header http.Header
 	body   []byte
@@ -17,8 +17,8 @@ type Kept struct {
 
 var keptHeaders = []string{"Content-Type", "Link", "Etag", "Last-Modified"}
 
-// Keep returns nil for what cannot or must not be kept, or has more than most bytes.
-// JSON that is broken is not kept: its tag would bring it back forever.
+// Keep returns nil if the answer cannot or must not be kept, or has more than most bytes.
+// Broken JSON is not kept: its tag would bring it back forever.
 func Keep(a *Answer, most int) *Kept {
 	k := &Kept{header: http.Header{}, body: a.Body}
 	for _, name := range keptHeaders {
@@ -36,10 +36,10 @@ func Keep(a *Answer, most int) *Kept {
 	return k
 }
 
-// Cost is about how many bytes it takes under a URL.
+// Cost estimates its memory in bytes, including the URL.
 func (k *Kept) Cost(url string) int { return len(k.body) + len(url) + 1024 }
 
-// Ask makes a request conditional; a nil Kept has nothing to ask.
+// Ask makes a request conditional; a nil Kept changes nothing.
 func (k *Kept) Ask(h http.Header) {
 	if k == nil {
 		return
@@ -52,7 +52,7 @@ func (k *Kept) Ask(h http.Header) {
 	}
 }
 
-// Answer is the answer kept, with what "not modified" says is current.
+// Answer returns the kept answer, updated from the header of "not modified".
 func (k *Kept) Answer(fresh http.Header) *Answer {
 	h := fresh.Clone()
 	for name, v := range k.header {
@@ -63,9 +63,9 @@ func (k *Kept) Answer(fresh http.Header) *Answer {
 	return &Answer{Status: http.StatusOK, Header: h, Body: k.body}
 }
 
-// Expires is until when an answer may be used without asking, by our own clock:
-// max-age of Cache-Control, less its Age, or Expires. Zero when it does not say, and
-// when it must not be (RFC 9111, 4.2.1).
+// Expires returns until when an answer may be used without revalidation, by our own clock:
+// from max-age of Cache-Control, less its Age, or Expires. It is zero if the answer does not
+// say so or forbids it (RFC 9111, 4.2.1).
 func Expires(h http.Header, now time.Time) time.Time {
 	control := strings.ToLower(strings.Join(h.Values("Cache-Control"), ","))
 	if strings.Contains(control, "no-store") || strings.Contains(control, "no-cache") {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// LRU is a map of bounded cost that forgets what was used longest ago.
+// LRU is a map of bounded total cost that drops the least recently used values.
 type LRU[K comparable, V any] struct {
 	mu    sync.Mutex
 	most  int
@@ -20,12 +20,12 @@ type item[K comparable, V any] struct {
 	cost  int
 }
 
-// NewLRU makes a map whose values cost that much at most, together.
+// NewLRU returns a map whose values cost at most that much in total.
 func NewLRU[K comparable, V any](most int) *LRU[K, V] {
 	return &LRU[K, V]{most: most, order: list.New(), items: map[K]*list.Element{}}
 }
 
-// Get returns what is there.
+// Get returns the value of a key.
 func (l *LRU[K, V]) Get(key K) (V, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +40,7 @@ func (l *LRU[K, V]) getLocked(key K) (value V, ok bool) {
 	return value, false
 }
 
-// GetOr returns what is there, or puts what fresh makes.
+// GetOr returns the value of a key, or stores the one that fresh returns.
 func (l *LRU[K, V]) GetOr(key K, fresh func() V, cost int) V {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *LRU[K, V]) GetOr(key K, fresh func() V, cost int) V {
 	return value
 }
 
-// Put puts a value in place of what is there.
+// Put stores a value, replacing the old one.
 func (l *LRU[K, V]) Put(key K, value V, cost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *LRU[K, V]) putLocked(key K, value V, cost int) {
 	}
 }
 
-// Remove forgets a value.
+// Remove removes a value.
 func (l *LRU[K, V]) Remove(key K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Reader reads documents that are the same for everybody who asks. Each is kept
-// until it expires, or for Limits.LongestWait if that is sooner, and asked for conditionally
-// after that: a date in ten years would have a wrong answer stay for as long.
+// Reader reads documents that are the same for every reader. Each is kept until it expires,
+// but at most for Limits.LongestWait, and then revalidated. Without that limit, a wrong answer
+// with an expiry in ten years would stay that long.
 type Reader struct {
 	client *Client
 	header http.Header
@@ -21,14 +21,14 @@ type document struct {
 	expires time.Time
 }
 
-// NewReader makes a reader whose requests have a header. It keeps documents of most
-// bytes together, and none of more than each.
+// NewReader returns a reader whose requests have the given header. It keeps documents of at
+// most most bytes in total, and none of more than each bytes.
 func NewReader(client *Client, header http.Header, most, each int) *Reader {
 	return &Reader{client: client, header: header, kept: NewLRU[string, *document](most), each: each}
 }
 
-// Get reads the document at a URL; an answer of any status but 5xx is returned.
-// expires is until when it is fresh, zero when its host does not say. An error is as
+// Get reads the document at a URL. It returns an answer of any status except 5xx.
+// expires is the end of its freshness, zero if the host does not say so. Errors are those
 // of Client.Do.
 func (r *Reader) Get(ctx context.Context, url string) (a *Answer, expires time.Time, err error) {
 	known, _ := r.kept.Get(url)

@@ -11,8 +11,8 @@ import (
 // seen marks the top-level members of a message.
 type seen struct{ jsonrpc, id, method, params, result, err bool }
 
-// classify applies JSON-RPC 2.0 to the members found, and MCP's narrower rules
-// for ids and methods.
+// classify applies JSON-RPC 2.0 to the members found, and MCP's stricter rules for ids
+// and methods.
 func (s *scanner) classify() error {
 	m, has := s.m, s.seen
 	invalid := func(format string, args ...any) error {
@@ -56,7 +56,7 @@ func (s *scanner) classify() error {
 	return nil
 }
 
-// set stores one finished member. where says which object it stands in.
+// set stores one finished member. where says which object contains it.
 func (s *scanner) set(where place, key, v []byte) {
 	switch where {
 	case inMessage:
@@ -187,19 +187,19 @@ func (s *scanner) setMeta(key, v []byte) {
 
 var reservedMeta = []byte("io.modelcontextprotocol/")
 
-// appendMember adds a member to an object; nil is an object without any.
+// appendMember adds a member to an object; nil means an empty object.
 func appendMember(object, key, v []byte) []byte {
 	if object == nil {
 		object = append(make([]byte, 0, len(key)+len(v)+5), '{')
 	} else {
 		object[len(object)-1] = ','
 	}
-	object, _ = jsontext.AppendQuote(object, key) // the key is UTF-8: it was read
+	object, _ = jsontext.AppendQuote(object, key) // the key was read, so it is valid UTF-8
 	return append(append(append(object, ':'), v...), '}')
 }
 
-// str and obj check a member's type; the first mistake is reported once the
-// whole message has been read, so that the answer can carry the id.
+// str and obj check a member's type. The first mistake is reported only after the whole
+// message has been read, so that the answer can carry the id.
 func (s *scanner) str(path string, v []byte) string {
 	if v[0] != '"' {
 		s.wrong(fault.InvalidParams, path+" must be a string")
@@ -222,9 +222,9 @@ func (s *scanner) wrong(reason fault.Reason, message string) {
 	}
 }
 
-// checkID allows a string or an integer that a double carries exactly: MCP
-// forbids null, and anything a client could read back as another id is worse
-// than a refusal.
+// checkID allows a string or an integer that a double represents exactly. MCP forbids
+// null, and an id that a client could read back as another id is worse than a
+// refusal.
 func checkID(v []byte, lim Limits) error {
 	switch {
 	case v[0] == '"' && len(v)-2 > lim.IDBytes:

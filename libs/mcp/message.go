@@ -9,7 +9,7 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// Kind is what a JSON-RPC message is.
+// Kind is the kind of a JSON-RPC message.
 type Kind uint8
 
 // Kinds of message. Invalid is the zero value.
@@ -25,14 +25,14 @@ const (
 type Message struct {
 	Kind Kind
 	// ID is the id as written, quotes included, so that an answer can echo it
-	// byte for byte. Nil when the message has none.
+	// byte for byte. Nil if the message has none.
 	ID     []byte
 	Method string
-	// Params is the params object as written; nil when absent.
+	// Params is the params object as written; nil if absent.
 	Params []byte
 	// Result or Error of a response, as written.
 	Result, Error []byte
-	// P holds the members of Params that the protocol itself reads.
+	// P holds the members of Params that the protocol reads.
 	P Params
 }
 
@@ -47,8 +47,8 @@ type Params struct {
 	// Meta is _meta as written.
 	Meta []byte
 
-	// OtherMeta are the members of _meta that neither the specification nor Busbar
-	// has, as an object; nil for none.
+	// OtherMeta holds the members of _meta that neither the specification nor Busbar
+	// defines, as an object; nil if there are none.
 	OtherMeta []byte
 
 	// Members of _meta.
@@ -86,9 +86,8 @@ type Params struct {
 // lone surrogates, no duplicate members at any depth, member names compared
 // case-sensitively, sizes within limits, nothing after the message.
 //
-// On error the message still carries what is known, in particular the id if
-// it was read and valid, so that the answer can name it. Errors are
-// *fault.Error; nothing ran.
+// On error the message still carries what is known, in particular a valid id, so that the
+// answer can carry it. Errors are *fault.Error, and nothing has run.
 func Parse(b []byte, limits Limits) (Message, error) {
 	limits = limits.orDefault()
 	if len(b) > limits.Bytes {
@@ -104,7 +103,7 @@ func Parse(b []byte, limits Limits) (Message, error) {
 	return m, err
 }
 
-// Limits bound one message. A zero field means the default.
+// Limits bounds one message. A zero field means the default.
 type Limits struct {
 	// Bytes of the whole message. Default 960 KiB: a NATS message of 1 MiB less
 	// its envelope.
@@ -115,8 +114,8 @@ type Limits struct {
 	Values int
 	// Members of one object. Default 1,000.
 	Members int
-	// NumberBytes of one number. Default 40. Its exponent has at most three
-	// digits, whatever this is.
+	// NumberBytes of one number. Default 40. An exponent has at most three
+	// digits, whatever this limit is.
 	NumberBytes int
 	// StringBytes of one string, in UTF-8 without its escapes. Default 512 KiB.
 	StringBytes int
@@ -148,23 +147,22 @@ func (l Limits) orDefault() Limits {
 // MaxBatch is how many messages one batch may hold.
 const MaxBatch = 16
 
-// IsBatch reports whether bytes look like a JSON-RPC batch, which 2025-03-26
-// has and no other version.
+// IsBatch reports whether bytes look like a JSON-RPC batch, which only version 2025-03-26
+// has.
 func IsBatch(b []byte) bool {
 	b = bytes.TrimLeft(b, " \t\r\n")
 	return len(b) > 0 && b[0] == '['
 }
 
-// Entry is one message of a batch. A message that is refused has Err and what
-// is known of it.
+// Entry is one message of a batch. A refused message has Err and the parts that could be
+// read.
 type Entry struct {
 	Message Message
 	Err     error
 }
 
-// ParseBatch reads a batch as strictly as Parse reads a message; the limits
-// hold for the whole of it. The error is for a batch of which nothing can be
-// carried out.
+// ParseBatch reads a batch as strictly as Parse reads a message; the limits apply to the
+// whole batch. It returns an error if nothing in the batch can be executed.
 func ParseBatch(b []byte, limits Limits) ([]Entry, error) {
 	if err := Valid(b, limits); err != nil {
 		return nil, err
@@ -175,9 +173,9 @@ func ParseBatch(b []byte, limits Limits) ([]Entry, error) {
 	}
 	switch {
 	case len(raw) == 0:
-		return nil, fault.New(fault.InvalidRequest, "a batch must hold a message")
+		return nil, fault.New(fault.InvalidRequest, "a batch must contain at least one message")
 	case len(raw) > MaxBatch:
-		return nil, fault.New(fault.TooLarge, "a batch holds at most %d messages", MaxBatch)
+		return nil, fault.New(fault.TooLarge, "a batch has too many messages; the limit is %d", MaxBatch)
 	}
 	entries := make([]Entry, len(raw))
 	for i, v := range raw {

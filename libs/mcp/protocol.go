@@ -1,6 +1,6 @@
-// Package mcp holds the facts of the Model Context Protocol: its versions,
-// methods, error codes and types, and the strict reader of its JSON-RPC
-// messages. It does no I/O and knows nothing of Busbar.
+// Package mcp holds the facts of the Model Context Protocol: its versions, methods, error codes and types,
+// and the strict reader of its JSON-RPC messages. It does no I/O and does not depend on the rest of
+// Busbar. Start at protocol.go for the facts, and at Parse for the reader.
 package mcp
 
 import (
@@ -28,17 +28,17 @@ const (
 // Modern is the version of the stateless era that Busbar speaks.
 const Modern = V20260728
 
-// LegacyLatest is what a legacy client gets that asks for a version unknown
-// here.
+// LegacyLatest is the version offered to a legacy client that asks for an unknown
+// version.
 const LegacyLatest = V20251125
 
 // v20241007 was the draft before the first version, and some clients still ask for it.
 const v20241007 = "2024-10-07"
 
-// Negotiated is the version of a session whose client asks for one: that one, where it
-// has a handshake and is spoken; the first version for a client of the draft before it,
-// which may know no newer one; LegacyLatest otherwise. The client decides whether it can
-// live with it.
+// Negotiated returns the version of a session for the version that its client asks for:
+// the same one, if it is supported and has a handshake; the first version, if the client
+// asks for the draft before it, because it may know no newer one; otherwise LegacyLatest.
+// The client then decides whether it can use that version.
 func Negotiated(asked string) string {
 	switch {
 	case IsLegacy(asked):
@@ -49,14 +49,14 @@ func Negotiated(asked string) string {
 	return LegacyLatest
 }
 
-// supported is in order of preference, as UnsupportedProtocolVersionError and
-// server/discover list it.
+// supported is in order of preference. UnsupportedProtocolVersionError and
+// server/discover list it in this order.
 var supported = []string{V20260728, V20251125, V20250618, V20250326, V20241105}
 
-// Supported returns every version spoken, preferred first.
+// Supported returns every supported version, preferred first.
 func Supported() []string { return slices.Clone(supported) }
 
-// IsSupported reports whether v is spoken, in either era.
+// IsSupported reports whether v is supported, in either era.
 func IsSupported(v string) bool { return slices.Contains(supported, v) }
 
 // IsLegacy reports whether v belongs to the era of handshakes and sessions.
@@ -114,10 +114,10 @@ var methods = func() map[string]string {
 	return m
 }()
 
-// IsMethod reports whether a method is one that clients call here.
+// IsMethod reports whether clients can call a method here.
 func IsMethod(method string) bool { return methods[method] != "" }
 
-// IsNotification reports whether the method is that of a notification.
+// IsNotification reports whether the method is a notification.
 func IsNotification(method string) bool { return strings.HasPrefix(method, notificationPrefix) }
 
 // Keys of _meta that the specification reserves (2026-07-28, basic, _meta).
@@ -134,13 +134,13 @@ const (
 	// MetaIdempotencyKey is Busbar's own: a repeated call with the same key has
 	// one effect and one answer.
 	MetaIdempotencyKey = "io.github.busbar-mcp/idempotencyKey"
-	// MetaResource is Busbar's own, in the result of resources/read: what resources/list
-	// has of the resource.
+	// MetaResource is Busbar's own, in the result of resources/read: the resource's entry
+	// in resources/list.
 	MetaResource = "io.github.busbar-mcp/resource"
-	// MetaFailure is Busbar's own, in the result of a tool that failed: an object with
-	// the reason (not_found, invalid_params, conflict, forbidden or unavailable), and
-	// parameter and retryAfterMs where there are any. Of arguments that an edge refused
-	// executed is "no".
+	// MetaFailure is Busbar's own, in the result of a failed tool: an object with the
+	// reason (not_found, invalid_params, conflict, forbidden or unavailable), and optionally
+	// parameter and retryAfterMs. If an edge refused the arguments, executed is
+	// "no".
 	MetaFailure = "io.github.busbar-mcp/failure"
 )
 
@@ -187,9 +187,9 @@ const (
 	sentinelSuffix = "?="
 )
 
-// DecodeHeader returns the value an Mcp-Name or Mcp-Param header stands for:
-// the plain text, or the text inside the Base64 form. Errors mean the value
-// must be refused (2026-07-28, streamable-http, Value Encoding).
+// DecodeHeader returns the value of an Mcp-Name or Mcp-Param header: the plain text, or
+// the text inside the Base64 form. An error means that the value must be refused
+// (2026-07-28, streamable-http, Value Encoding).
 func DecodeHeader(v string) (string, error) {
 	v = strings.Trim(v, " \t")
 	if len(v) >= len(sentinelPrefix)+len(sentinelSuffix) && strings.HasPrefix(v, sentinelPrefix) && strings.HasSuffix(v, sentinelSuffix) {
@@ -208,8 +208,8 @@ func DecodeHeader(v string) (string, error) {
 	return v, nil
 }
 
-// EncodeHeader returns the form in which a text travels in an Mcp-Name or
-// Mcp-Param header. DecodeHeader reverses it.
+// EncodeHeader returns the form of a text for an Mcp-Name or Mcp-Param header.
+// DecodeHeader reverses it.
 func EncodeHeader(text string) string {
 	looksEncoded := strings.HasPrefix(text, sentinelPrefix) && strings.HasSuffix(text, sentinelSuffix)
 	if isPlain(text) && !looksEncoded && strings.Trim(text, " \t") == text {
@@ -228,17 +228,17 @@ func isPlain(v string) bool {
 }
 
 // ExtensionEnterprise says that tokens of an organization's identity provider are
-// taken: enterprise-managed authorization.
+// accepted: enterprise-managed authorization.
 const ExtensionEnterprise = "io.modelcontextprotocol/enterprise-managed-authorization"
 
 // ExtensionTasks is the tasks extension: calls that outlive their requests.
 const ExtensionTasks = "io.modelcontextprotocol/tasks"
 
-// Declares reports whether a client's capabilities, as it sent them, have an
+// Declares reports whether a client's capabilities, as sent, contain an
 // extension.
 func Declares(capabilities []byte, extension string) bool {
 	if len(capabilities) < len(extension) {
-		return false // nearly all clients, without a parser
+		return false // true for nearly all clients, and needs no parser
 	}
 	var c struct {
 		Extensions map[string]jsontext.Value `json:"extensions,omitempty"`
@@ -247,7 +247,7 @@ func Declares(capabilities []byte, extension string) bool {
 	return json.Unmarshal(capabilities, &c) == nil && c.Extensions[extension].Kind() == '{'
 }
 
-// Needs is the data of the error that tells a client to declare an extension.
+// Needs returns the data of the error that tells a client to declare an extension.
 func Needs(extension string) []byte {
 	return []byte(`{"requiredCapabilities":{"extensions":{"` + extension + `":{}}}}`)
 }
@@ -255,8 +255,8 @@ func Needs(extension string) []byte {
 // MaxIdempotencyKey is the longest idempotency key, in bytes.
 const MaxIdempotencyKey = 255
 
-// CheckIdempotencyKey refuses an idempotency key that a client gives: an empty
-// one is a mistake rather than none. The error has reason InvalidRequest.
+// CheckIdempotencyKey checks a client's idempotency key. An empty one is a mistake, not a
+// missing key. The error has reason InvalidRequest.
 func CheckIdempotencyKey(key string) error {
 	if key == "" || len(key) > MaxIdempotencyKey {
 		return badKey()
@@ -265,5 +265,5 @@ func CheckIdempotencyKey(key string) error {
 }
 
 func badKey() *fault.Error {
-	return fault.New(fault.InvalidRequest, "an idempotency key has 1 to %d bytes", MaxIdempotencyKey)
+	return fault.New(fault.InvalidRequest, "an idempotency key must have 1 to %d bytes", MaxIdempotencyKey)
 }

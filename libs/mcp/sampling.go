@@ -11,13 +11,13 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// CreateMessageParams are the params of sampling/createMessage as whoever has
-// the model gets them (2026-07-28, client/sampling; the same in 2025-11-25).
+// CreateMessageParams are the params of sampling/createMessage, as the holder of the model
+// receives them (2026-07-28, client/sampling; the same in 2025-11-25).
 type CreateMessageParams struct {
 	Messages         []SamplingMessage `json:"messages"`
 	ModelPreferences ModelPreferences  `json:"modelPreferences,omitzero"`
 	SystemPrompt     string            `json:"systemPrompt,omitzero"`
-	// MaxTokens is the most the model may say; required.
+	// MaxTokens limits the model's answer; required.
 	MaxTokens     int        `json:"maxTokens"`
 	Temperature   *float64   `json:"temperature,omitzero"`
 	StopSequences []string   `json:"stopSequences,omitempty"`
@@ -25,13 +25,13 @@ type CreateMessageParams struct {
 	ToolChoice    ToolChoice `json:"toolChoice,omitzero"`
 }
 
-// ModelPreferences say which model would be liked. They bind nobody.
+// ModelPreferences say which model the caller prefers. They are not binding.
 type ModelPreferences struct {
-	// Hints are names or parts of names; the first that fits a model counts.
+	// Hints are names or parts of names; the first that matches a model counts.
 	Hints []struct {
 		Name string `json:"name,omitzero"`
 	} `json:"hints,omitempty"`
-	// Priorities are from 0 to 1; nil for none.
+	// Priorities are from 0 to 1; nil means none.
 	CostPriority         *float64 `json:"costPriority,omitzero"`
 	SpeedPriority        *float64 `json:"speedPriority,omitzero"`
 	IntelligencePriority *float64 `json:"intelligencePriority,omitzero"`
@@ -39,7 +39,7 @@ type ModelPreferences struct {
 
 // ToolChoice says how the model uses tools.
 type ToolChoice struct {
-	// Mode is "auto", which empty stands for, "required" or "none".
+	// Mode is "auto" (also if empty), "required" or "none".
 	Mode string `json:"mode,omitzero"`
 }
 
@@ -61,11 +61,11 @@ type SamplingBlock struct {
 	// Data is the image or recording.
 	Data     []byte `json:"data,omitzero"`
 	MIMEType string `json:"mimeType,omitzero"`
-	// ID, Name and Input are those of a tool's use; Input is a JSON object.
+	// ID, Name and Input describe the use of a tool; Input is a JSON object.
 	ID    string         `json:"id,omitzero"`
 	Name  string         `json:"name,omitzero"`
 	Input jsontext.Value `json:"input,omitzero"`
-	// ToolUseID, Content, Structured and IsError are those of its result.
+	// ToolUseID, Content, Structured and IsError describe its result.
 	ToolUseID  string          `json:"toolUseId,omitzero"`
 	Content    []SamplingBlock `json:"content,omitzero"`
 	Structured jsontext.Value  `json:"structuredContent,omitzero"`
@@ -86,8 +86,8 @@ func (b *SamplingBlocks) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ReadCreateMessage reads params and checks them. The error is one for whoever
-// sent them, and names the place.
+// ReadCreateMessage reads and checks params. The error is for their sender and names the
+// place.
 func ReadCreateMessage(params []byte) (*CreateMessageParams, error) {
 	p := &CreateMessageParams{}
 	if err := json.Unmarshal(params, p); err != nil {
@@ -100,7 +100,7 @@ func ReadCreateMessage(params []byte) (*CreateMessageParams, error) {
 	return p, p.check()
 }
 
-// dotted writes a pointer as messages name places: .messages[0].role.
+// dotted writes a pointer in the form of error messages: .messages[0].role.
 func dotted(p jsontext.Pointer) string {
 	var out strings.Builder
 	for token := range p.Tokens() {
@@ -144,9 +144,9 @@ func (p *CreateMessageParams) check() error {
 				results++
 			}
 		}
-		// Providers have a role of its own for results (client/sampling).
+		// Providers have a separate role for results (client/sampling).
 		if results > 0 && results < len(m.Content) {
-			return bad("params.messages[%d] has results of tools, so it may hold nothing else", i)
+			return bad("params.messages[%d] has tool results, so it must contain nothing else", i)
 		}
 	}
 	for i, t := range p.Tools {
@@ -157,7 +157,7 @@ func (p *CreateMessageParams) check() error {
 	return nil
 }
 
-// check says what is wrong with a block; empty for nothing.
+// check returns the error of a block; empty if it is valid.
 func (b *SamplingBlock) check(role string) string {
 	switch b.Type {
 	case "text":
@@ -167,20 +167,20 @@ func (b *SamplingBlock) check(role string) string {
 		}
 	case "tool_use":
 		if role != "assistant" {
-			return "is the use of a tool, which only the assistant makes"
+			return "is the use of a tool, which is only allowed for the assistant"
 		}
 		if b.ID == "" || b.Name == "" || b.Input.Kind() != '{' {
 			return "needs id, name and input"
 		}
 	case "tool_result":
 		if role != "user" {
-			return "is the result of a tool, which only the user gives"
+			return "is the result of a tool, which is only allowed for the user"
 		}
 		if b.ToolUseID == "" {
 			return "needs toolUseId"
 		}
 	default:
-		return "has a type that is not one of text, image, audio, tool_use and tool_result"
+		return "has an unknown type; use text, image, audio, tool_use or tool_result"
 	}
 	return ""
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/busbar-mcp/busbar/libs/fault"
 )
 
-// place says which object of a message the scanner is in, so that one pass
-// both checks the bytes and finds the members the protocol reads.
+// place says which object of a message the scanner is in, so that one pass both checks
+// the bytes and finds the members that the protocol reads.
 type place uint8
 
 const (
@@ -30,7 +30,7 @@ type scanner struct {
 	names [][]byte
 	room  [24][]byte
 
-	// without are members that the outermost object must not have.
+	// without lists members that the outermost object must not have.
 	without []string
 
 	own     Message
@@ -83,7 +83,7 @@ func Valid(b []byte, limits Limits) error {
 	})
 }
 
-// Object is Valid for a value that must be an object, without certain members.
+// Object is like Valid, for a value that must be an object without certain members.
 func Object(b []byte, limits Limits, without ...string) error {
 	limits = limits.orDefault()
 	if len(b) > limits.Bytes {
@@ -105,17 +105,17 @@ func Object(b []byte, limits Limits, without ...string) error {
 	})
 }
 
-// scanners are readers that nobody uses: they are too large for the stack, and one is
-// needed for every message.
+// scanners holds unused readers: they are too large for the stack, and every message
+// needs one.
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// scan has f read with a scanner that begins as from.
+// scan calls f with a scanner in the state of from.
 func scan(from scanner, f func(*scanner) error) error {
 	s := scanners.Get().(*scanner)
 	*s = from
 	s.names = s.room[:0]
 	err := f(s)
-	*s = scanner{} // hold nothing of what was read
+	*s = scanner{} // keep no reference to the input
 	scanners.Put(s)
 	return err
 }
@@ -135,7 +135,7 @@ func (s *scanner) space() {
 	}
 }
 
-// value reads one value. depth is that of the value if it is a container.
+// value reads one value. depth is its depth if it is a container.
 func (s *scanner) value(depth int, where place) error {
 	if s.i >= len(s.b) {
 		return s.syntax("unexpected end")
@@ -223,7 +223,7 @@ func (s *scanner) object(depth int, where place) error {
 		}
 		name := unquote(raw)
 		if depth == 1 && s.without != nil && slices.Contains(s.without, string(name)) {
-			return fault.New(fault.InvalidParams, "member %q may not be there", name)
+			return fault.New(fault.InvalidParams, "member %q is not allowed here", name)
 		}
 		if index, err = s.unique(first, index, name); err != nil {
 			return err

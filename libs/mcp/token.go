@@ -14,7 +14,7 @@ func (s *scanner) quoted() ([]byte, error) {
 	start := s.i
 	b := s.b
 	i := s.i + 1
-	escapes := 0 // the bytes that escapes take beyond what they stand for
+	escapes := 0 // extra bytes of escapes compared with their values
 	for i < len(b) {
 		for i+8 <= len(b) && plain(binary.LittleEndian.Uint64(b[i:])) {
 			i += 8
@@ -56,7 +56,7 @@ func (s *scanner) quoted() ([]byte, error) {
 	return nil, s.syntax("unterminated string")
 }
 
-// unescaped is the number of bytes of UTF-8 that a valid escape stands for.
+// unescaped returns the number of UTF-8 bytes of a valid escape's value.
 func unescaped(e []byte) int {
 	switch {
 	case len(e) == 2:
@@ -68,15 +68,15 @@ func unescaped(e []byte) int {
 	return utf8.RuneLen(r)
 }
 
-// plain reports whether eight bytes are ASCII that a string may hold as it is.
+// plain reports whether eight bytes are ASCII that needs no escape in a string.
 func plain(w uint64) bool {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
 	return (w|(w-ones*0x20)|(quote-ones)|(slash-ones))&high == 0
 }
 
-// escape returns the length of the escape sequence b starts with, a surrogate
-// pair counting as one, or 0 if it is malformed.
+// escape returns the length of the escape sequence at the start of b, or 0 if it is
+// malformed. A surrogate pair counts as one.
 func escape(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -124,8 +124,8 @@ func hex4(b []byte) (rune, bool) {
 	return r, true
 }
 
-// unquote returns the text of a string that quoted has accepted. Without
-// escapes it aliases the input.
+// unquote returns the text of a string that quoted has accepted. It aliases the input if
+// there are no escapes.
 func unquote(raw []byte) []byte {
 	raw = raw[1 : len(raw)-1]
 	at := bytes.IndexByte(raw, '\\')
@@ -174,8 +174,8 @@ func (s *scanner) literal(word string) error {
 	return nil
 }
 
-// number reads a number and bounds it: a huge exponent is cheap to write and
-// dear to whoever turns it into an integer.
+// number reads a number and bounds it: a huge exponent is cheap to write, but expensive
+// to convert to an integer.
 func (s *scanner) number() error {
 	start := s.i
 	digits := func() int {

@@ -10,11 +10,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Meta is a _meta: a JSON object, nil for none. Its keys begin with a domain of their
-// author, com.example/.
+// Meta is a _meta: a JSON object, or nil. Its keys begin with a domain of their author,
+// such as com.example/.
 type Meta []byte
 
-// MarshalJSON fails if it is not a JSON object.
+// MarshalJSON fails if Meta is not a JSON object.
 func (m Meta) MarshalJSON() ([]byte, error) {
 	if v := jsontext.Value(m); v.Kind() != '{' || !v.IsValid() {
 		return nil, errors.New("_meta is not a JSON object")
@@ -22,7 +22,7 @@ func (m Meta) MarshalJSON() ([]byte, error) {
 	return m, nil
 }
 
-// UnmarshalJSON leaves out what is not an object: MCP has no other _meta.
+// UnmarshalJSON drops a value that is not an object: MCP has no other _meta.
 func (m *Meta) UnmarshalJSON(b []byte) error {
 	if *m = nil; jsontext.Value(b).Kind() == '{' {
 		*m = bytes.Clone(b)
@@ -50,8 +50,8 @@ type Icon struct {
 	Theme string `json:"theme,omitzero"`
 }
 
-// ToolAnnotations are hints about a tool's behaviour. Clients treat them as
-// untrusted; nil means not said.
+// ToolAnnotations are hints about a tool's behaviour. Clients treat them as untrusted;
+// nil means unspecified.
 type ToolAnnotations struct {
 	Title           string `json:"title,omitzero"`
 	ReadOnlyHint    *bool  `json:"readOnlyHint,omitzero"`
@@ -60,7 +60,7 @@ type ToolAnnotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitzero"`
 }
 
-// Tool is a tool as clients see it.
+// Tool is a tool in the form that clients see.
 type Tool struct {
 	Name         string           `json:"name"`
 	Title        string           `json:"title,omitzero"`
@@ -72,7 +72,7 @@ type Tool struct {
 	Meta         Meta             `json:"_meta,omitzero"`
 }
 
-// Annotations say for whom content is meant and how much it matters.
+// Annotations say for whom content is meant and how important it is.
 type Annotations struct {
 	// Audience holds "user", "assistant" or both.
 	Audience []string `json:"audience,omitempty"`
@@ -95,7 +95,7 @@ type Resource struct {
 	Meta        Meta         `json:"_meta,omitzero"`
 }
 
-// ResourceTemplate is a family of resources with one RFC 6570 template.
+// ResourceTemplate is a set of resources with one RFC 6570 template.
 type ResourceTemplate struct {
 	URITemplate string       `json:"uriTemplate"`
 	Name        string       `json:"name"`
@@ -132,8 +132,8 @@ type PromptMessage struct {
 	Content Content `json:"content"`
 }
 
-// ResourceContents is what reading a resource gives: text, or a blob when
-// Blob is not nil.
+// ResourceContents is the result of reading a resource: text, or a blob if Blob is not
+// nil.
 type ResourceContents struct {
 	URI      string
 	MIMEType string
@@ -175,8 +175,8 @@ type Content struct {
 // Text is text content.
 func Text(s string) Content { return Content{typ: "text", text: s} }
 
-// TextOf is the text in content, an array of blocks as they travel, a line for
-// each block that has any.
+// TextOf returns the text in content, an array of blocks in wire format, with a line for
+// each block that has text.
 func TextOf(content []byte) string {
 	var blocks []struct {
 		Text string `json:"text,omitzero"`
@@ -209,8 +209,8 @@ func Link(r Resource) Content { return Content{typ: "resource_link", resource: &
 // Embed carries a resource's contents.
 func Embed(c ResourceContents) Content { return Content{typ: "resource", contents: &c} }
 
-// RawContent is an item as it is: a JSON object with a type of MCP's, such as one that
-// another server gave, with all that it says.
+// RawContent is an item unchanged: a JSON object with a type of MCP, such as one from
+// another server.
 func RawContent(item []byte) Content { return Content{typ: "raw", data: item} }
 
 // MarshalJSON writes the content item of MCP.
@@ -231,7 +231,7 @@ func (c Content) MarshalJSON() ([]byte, error) {
 			Type string `json:"type"`
 		}
 		if err := json.Unmarshal(c.data, &known); err != nil || known.Type == "" {
-			return nil, errors.New("raw content is a JSON object with a type")
+			return nil, errors.New("raw content must be a JSON object with a type")
 		}
 		return c.data, nil
 	case "text":
@@ -260,7 +260,7 @@ func (c Content) MarshalJSON() ([]byte, error) {
 
 // CompleteParams are the params of completion/complete.
 type CompleteParams struct {
-	// Ref is what the argument belongs to: "ref/prompt" with Name, or
+	// Ref is the owner of the argument: "ref/prompt" with Name, or
 	// "ref/resource" with the URI of a template.
 	Ref struct {
 		Type string `json:"type"`

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Forms of secrets in text besides assignments. Each looks at what is around the
-// word s[i:end], and at no byte twice but those it hides.
+// Forms of secrets in text besides assignments. Each looks around the word s[i:end], and reads
+// no byte twice except those that it hides.
 
-// webhooks are addresses of which the rest is all that it takes to use them.
+// webhooks lists beginnings of addresses whose rest is the secret.
 var webhooks = []string{
 	"hooks.slack.com/services/", "hooks.slack.com/workflows/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
 	"api.telegram.org/bot", "outlook.office.com/webhook/",
@@ -25,20 +25,20 @@ func webhook(s string, i int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// maxArgument bounds the argument of a flag, and the spaces before it.
+// maxArgument bounds the argument of a flag with the spaces before it, in bytes.
 const maxArgument = 4 << 10
 
-// clients take a password behind -p, with or without a space.
+// clients accept a password after -p, with or without a space.
 var clients = set("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb", "sshpass")
 
-// command is what is known of the command line that a text may be.
+// command is the state of reading a text that may be a command line.
 type command struct {
 	client bool // one of clients
-	// words are the last four, the latest first.
+	// words are the last four words, the latest first.
 	words [4]string
 }
 
-// next takes note of a word; s[at] follows the one before.
+// next records a word; s[at] follows the previous one.
 func (c *command) next(between, word string) {
 	if strings.ContainsAny(between, "\n;|&") {
 		c.client = false
@@ -50,14 +50,14 @@ func (c *command) next(between, word string) {
 	c.words[0] = word
 }
 
-// argument finds what a flag is followed by: -u user:password, -p of some
-// programs, and flags that are secret names, such as --token.
+// argument finds the argument of a flag: -u user:password, -p of some programs, and flags
+// with secret names, such as --token.
 func (c *command) argument(s, word string, i, end int) (from, to int, ok bool) {
 	netrc := c.words[0] == "password" && c.words[2] == "login" && c.words[3] != ""
 	if word[0] != '-' && !netrc {
 		return 0, 0, false
 	}
-	// Bounded, since a text may be full of flags in front of what is no word.
+	// Bounded, because a text may be full of flags without a word after them.
 	limit := min(len(s), end+maxArgument)
 	s = s[:limit]
 	from = skip(s, end, " \t'\"")
@@ -81,7 +81,7 @@ func (c *command) argument(s, word string, i, end int) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// placeholder reports whether a value stands for one, as in help and documents.
+// placeholder reports whether a value is only a placeholder, as in help and documents.
 func placeholder(s string) bool {
 	return strings.IndexByte("<$[{%", s[0]) >= 0 || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
 }
@@ -119,9 +119,8 @@ func botToken(s, word string, i, end int) (from, to int, ok bool) {
 	return i, to, to-end > 30
 }
 
-// escaped finds an assignment of which the name, or the sign, is written with
-// percent escapes, in the run of them and of word bytes that starts at i. run is
-// where that ends.
+// escaped finds an assignment whose name or sign is percent-encoded, in the run of escapes and
+// word bytes that starts at i. run is the end of that run.
 func escaped(s string, i int) (from, to, run int, ok bool) {
 	run = i
 	escapes := false
@@ -141,8 +140,8 @@ func escaped(s string, i int) (from, to, run int, ok bool) {
 	} else if run == len(s) || s[run] != '=' {
 		return 0, 0, run, false
 	}
-	// The value is looked for only when the name says that it is a secret: it may
-	// reach to the end of the text, and there may be many names.
+	// The value is searched for only if the name is secret: the search may reach the end of
+	// the text, and there may be many names.
 	if plain, err := url.PathUnescape(name); err != nil || !Secret(plain) {
 		return 0, 0, run, false
 	}
@@ -157,8 +156,8 @@ func isEscape(s string, i int) bool {
 
 func hex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
 
-// block is the end of a YAML block that the indicator s[from:to] begins: the
-// lines that are indented. Of anything else it is to.
+// block returns the end of the YAML block, the indented lines, that begins with the
+// indicator s[from:to]. For anything else it returns to.
 func block(s string, from, to int) int {
 	at := skip(s, from, "|>+-")
 	if at == from || at > from+2 || s[from] == '+' || s[from] == '-' || at == len(s) || s[at] != '\n' {
@@ -174,8 +173,8 @@ func block(s string, from, to int) int {
 	return to
 }
 
-// headerEnd is the end of the value of a header in text, which starts at from: that
-// of its line, or of the quotes that the whole header is in.
+// headerEnd returns the end of the header value at from: the end of its line, or of the
+// quotes around the whole header.
 func headerEnd(s string, i, from int) int {
 	if i > 0 && (s[i-1] == '"' || s[i-1] == '\'') {
 		return quoteEnd(s, from, s[i-1])
@@ -187,8 +186,8 @@ func headerEnd(s string, i, from int) int {
 	return from + lineEnd(s[from:])
 }
 
-// prefixes begin the credentials of well-known services; least is how many
-// bytes have to follow.
+// prefixes lists the beginnings of credentials of well-known services; least is the
+// smallest number of bytes after them.
 var prefixes = []struct {
 	text  string
 	least int
@@ -202,8 +201,8 @@ var prefixes = []struct {
 	{"npm_", 20}, {"pypi-", 20}, {"hf_", 20}, {"dop_v1_", 20}, {"SG.", 20}, {"shpat_", 16}, {"gsk_", 20}, {"xai-", 20}, {"hvs.", 16}, {"AGE-SECRET-KEY-", 16},
 }
 
-// token finds a credential in a word, and where in it: some are written with
-// something in front, such as a name and a dash.
+// token finds a credential in a word. Some credentials have a prefix, such as a name and a
+// dash.
 func token(word string) (at int, ok bool) {
 	if len(word) < 13 {
 		return 0, false
@@ -227,8 +226,8 @@ func alphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// jwt reports whether a word is a JSON Web Token: a header, a body and perhaps a
-// signature, with dots between.
+// jwt reports whether a word is a JSON Web Token: a header, a body and perhaps a signature,
+// separated by dots.
 func jwt(word string) bool {
 	header, rest, ok := strings.Cut(word, ".")
 	body, _, _ := strings.Cut(rest, ".")

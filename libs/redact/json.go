@@ -1,6 +1,6 @@
-// Package redact replaces what is secret in JSON and in text, so that it can be
-// kept and shown: the values of members whose names say so, at any depth, and
-// whatever has the form of a credential, wherever it stands.
+// Package redact removes secrets from JSON and text, so that they can be kept and shown. It replaces the
+// values of members with secret names, at any depth, and anything that has the form of a credential. Start
+// at JSON and Text.
 package redact
 
 import (
@@ -14,48 +14,48 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Marker stands where something secret was.
+// Marker replaces a secret.
 const Marker = "***REDACTED***"
 
 const quotedMarker = `"` + Marker + `"`
 
-// Note says what is missing of a document besides secrets.
+// Note says what else, besides secrets, is missing from a document.
 type Note string
 
-// Notes. The empty one: nothing is missing.
+// Notes. The empty note means that nothing is missing.
 const (
-	// Cut: parts were left out, because the whole is larger than the limit.
+	// Cut: parts are missing, because the whole is larger than the limit.
 	Cut Note = "cut"
-	// Unreadable: it is no JSON, so all of it was left out.
+	// Unreadable: it is not JSON, so all of it is missing.
 	Unreadable Note = "unreadable"
 )
 
 const (
-	// maxString bounds the bytes kept of one string.
+	// maxString is how many bytes of a string are kept.
 	maxString = 1024
-	// maxNumber bounds the bytes kept of a number.
+	// maxNumber is how many bytes of a number are kept.
 	maxNumber = 64
-	// overlap is read beyond that, so that no secret is kept in halves.
+	// overlap is read beyond that, so that no half of a secret is kept.
 	overlap = 4096
-	// maxDepth bounds the containers inside each other; deeper ones are left out.
+	// maxDepth bounds the nesting of containers; deeper ones are dropped.
 	maxDepth = 64
-	// maxNested bounds the documents inside strings of each other that are read
-	// as such; deeper ones are text.
+	// maxNested bounds the nesting of documents inside strings; deeper ones are treated as
+	// text.
 	maxNested = 3
 )
 
-// JSON returns a JSON value without its secrets and without white space, valid
-// itself, and of about limit bytes at most. What is no JSON
-// as RFC 8259 has it, with unique names, is not returned at all.
+// JSON returns a JSON value without its secrets and white space. The result is valid and has
+// about limit bytes at most. If raw is not valid JSON by RFC 8259, with unique names, nothing
+// is returned.
 func JSON(raw []byte, limit int) ([]byte, Note) { return document(raw, limit, maxNested) }
 
-// decoders are dear to make.
+// decoders are expensive to create.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 func document(raw []byte, limit, nested int) ([]byte, Note) {
 	in := decoders.Get().(*jsontext.Decoder)
 	defer decoders.Put(in)
-	in.Reset(bytes.NewBuffer(raw)) // whose bytes are read where they are
+	in.Reset(bytes.NewBuffer(raw)) // the buffer reads raw without a copy
 	w := writer{in: in, limit: limit, nested: nested, out: make([]byte, 0, min(len(raw), limit))}
 	if err := w.value("", 0); err != nil {
 		return nil, Unreadable
@@ -73,14 +73,14 @@ type writer struct {
 	in    *jsontext.Decoder
 	out   []byte
 	limit int
-	// nested is how many documents may still be inside strings of each other.
+	// nested is how many levels of documents inside strings may still follow.
 	nested int
 	cut    bool
-	// inArray says that the value is an element of an array.
+	// inArray is set if the value is an element of an array.
 	inArray bool
 }
 
-// full reports whether the limit is reached: what follows is left out.
+// full reports whether the limit is reached; then the rest is dropped.
 func (w *writer) full() bool {
 	if len(w.out) >= w.limit {
 		w.cut = true
@@ -88,8 +88,8 @@ func (w *writer) full() bool {
 	return len(w.out) >= w.limit
 }
 
-// value writes the next value. before is the text in front of it in an array,
-// which may be the flag that it is the argument of.
+// value writes the next value. before is the preceding text in an array, which may be the
+// flag of this argument.
 func (w *writer) value(before string, depth int) error {
 	switch w.in.PeekKind() {
 	case '{':
@@ -132,7 +132,7 @@ func (w *writer) text(s string) error {
 		}
 		kept, w.cut = kept[:most]+"…", true
 	}
-	// A character may have been cut in two above.
+	// The cut above may have split a character.
 	out, err := jsontext.AppendQuote(w.out, strings.ToValidUTF8(kept, ""))
 	if err == nil {
 		w.out = out
@@ -140,7 +140,7 @@ func (w *writer) text(s string) error {
 	return err
 }
 
-// document is a string that holds JSON, redacted as such.
+// document redacts a string that contains JSON.
 func (w *writer) document(s string) (string, bool) {
 	if w.nested == 0 || len(s) > maxString+overlap-1 {
 		return "", false
@@ -153,7 +153,7 @@ func (w *writer) document(s string) (string, bool) {
 	return string(out), note != Unreadable
 }
 
-// Members that name what another one, of values, is the value of.
+// namers are members that name a secret; values are members with its value.
 var (
 	namers = set("name", "key", "header", "k", "id", "field", "variable", "parameter", "param")
 	values = set("value", "val", "v")
@@ -274,6 +274,6 @@ func (w *writer) array(depth int) error {
 	return err
 }
 
-// isFlag reports whether an argument of a command names a secret that follows,
-// as --password does.
+// isFlag reports whether an argument of a command names a secret that follows, such as
+// --password.
 func isFlag(s string) bool { return strings.HasPrefix(s, "-") && Secret(s) }

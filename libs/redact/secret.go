@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Hidden stands in text for a secret that Exactly found.
+// Hidden replaces a secret that Exactly found.
 const Hidden = "…"
 
-// Exactly returns a replacer that hides one secret wherever a text holds it: as it is, escaped as in a URL,
-// or within base64 of either alphabet, at any offset. An empty secret hides nothing. Build one for each secret
-// and keep it; a secret of fewer than 4 bytes is hidden only as it is, because its base64 is too short to tell.
+// Exactly returns a replacer that hides one secret in any text: as it is, escaped as in a URL, or in base64 of
+// either alphabet, at any offset. An empty secret hides nothing. Build one for each secret and keep it. A secret of
+// fewer than 4 bytes is hidden only as it is, because its base64 is too short to recognise.
 func Exactly(secret string) *strings.Replacer {
 	if secret == "" {
 		return strings.NewReplacer()
@@ -21,7 +21,7 @@ func Exactly(secret string) *strings.Replacer {
 		if len(secret) < 4 {
 			break
 		}
-		// Characters at both ends depend on the bytes beside the secret.
+		// Characters at both ends depend on the bytes next to the secret.
 		first, last := (8*offset+5)/6, 8*(offset+len(secret))/6
 		for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			forms = append(forms, alphabet.EncodeToString([]byte(strings.Repeat("\x00", offset) + secret))[first:last])

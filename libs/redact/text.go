@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Names that say that their value is secret, in lower case without anything but
-// letters and digits: as a whole, at the end, and anywhere.
+// Secret names, in lower case with only letters and digits: whole names, endings, and
+// parts.
 var (
 	wholeNames = set("auth", "xauth", "bearer", "jwt", "otp", "pin", "cvv", "cvc", "tokens", "sid", "pwd", "pass", "pw", "dsn",
 		"connectionstring", "connstr", "credentials", "credential", "cookies", "csrf", "xsrf", "sas", "seed", "mnemonic",
@@ -14,16 +14,16 @@ var (
 	endings = []string{"token", "cookie", "pwd", "accesskey", "accesskeyid", "authkey", "signingkey", "encryptionkey", "secretkey", "accesstokens", "refreshtokens", "keymaterial",
 		"accountkey", "sshkey", "masterkey", "deploykey", "licensekey", "dbpass", "userpass", "mysqlpass", "adminpass", "rootpass", "smtppass", "ftppass", "loginpass", "sshpass",
 		"sessionid", "sessid", "webhookurl"}
-	// weak names are words of prose as well: in text they count right in front of
-	// an equals sign alone.
+	// weak names are also words of prose: in text they count only directly before an equals
+	// sign.
 	weak = set("sig", "signature", "session", "xamzsignature", "sharedaccesssignature", "xgoogsignature")
-	// foreign names have other letters.
+	// foreign names have letters outside ASCII.
 	foreign  = set("пароль", "contraseña", "密码", "パスワード")
 	anywhere = []string{"password", "passwd", "passphrase", "secret", "apikey", "privatekey", "authorization", "credential"}
 )
 
-// endingsBy and anywhereBy are these lists by the last and the first byte of a word: every
-// name and every word of what is recorded is held against them.
+// endingsBy and anywhereBy index these lists by the last and the first byte of a word: every
+// name and every word of a recorded text is compared with them.
 var endingsBy, anywhereBy [256][]string
 
 func init() {
@@ -44,18 +44,18 @@ func set(words ...string) map[string]bool {
 	return m
 }
 
-// maxName bounds the names that are looked at; the end of a longer one counts.
+// maxName is how many bytes of a name are examined, from its end.
 const maxName = 128
 
-// Secret reports whether a name, of a member, a header, a variable or a flag,
-// says that its value is secret: password, api_key, X-Auth-Token and the like.
-// Case and separators do not matter.
+// Secret reports whether the name of a member, a header, a variable or a flag indicates a
+// secret value: password, api_key, X-Auth-Token and the like. Case and separators do not
+// matter.
 func Secret(name string) bool {
 	secret, weak := named(name)
 	return secret || weak
 }
 
-// named reports whether a name is that of a secret, and whether only a weak one.
+// named reports whether a name indicates a secret, and whether it is only a weak one.
 func named(name string) (secret, onlyWeak bool) {
 	if len(name) > maxName {
 		name = name[len(name)-maxName:]
@@ -73,7 +73,7 @@ func named(name string) (secret, onlyWeak bool) {
 		}
 	}
 	plain := string(buf[:n])
-	for _, how := range []string{"b64", "base64", "hex"} { // how it is written, and not what it is
+	for _, how := range []string{"b64", "base64", "hex"} { // an encoding, not part of the name
 		plain = strings.TrimSuffix(plain, how)
 	}
 	n = len(plain)
@@ -100,11 +100,10 @@ func named(name string) (secret, onlyWeak bool) {
 	return false, weak[plain]
 }
 
-// Text returns a text with its secrets replaced: tokens and keys of well-known
-// forms, JSON Web Tokens, what follows Bearer and Basic, PEM blocks, passwords in
-// URLs, addresses of webhooks, passwords of command lines, and the values of
-// assignments to secret names, in markup too. It takes time in proportion to the
-// text.
+// Text returns a text with its secrets replaced: tokens and keys of well-known forms, JSON Web
+// Tokens, the value after Bearer and Basic, PEM blocks, passwords in URLs, webhook addresses,
+// passwords in command lines, and the values of assignments to secret names, also in markup.
+// Time is in proportion to the text.
 func Text(s string) string {
 	if len(s) < 4 {
 		return s
@@ -117,7 +116,7 @@ func Text(s string) string {
 		done = to
 	}
 	var line command
-	run, last := 0, 0 // where escapes are looked for next, and where the last word ended
+	run, last := 0, 0 // where to search for escapes next, and where the last word ended
 	for i := 0; i < len(s); {
 		if i >= run && (wordByte(s[i]) || isEscape(s, i)) {
 			from, to, end, ok := escaped(s, i)
@@ -165,7 +164,7 @@ func wordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// secretAt finds what is secret of or after the word s[i:end].
+// secretAt finds a secret in or after the word s[i:end].
 func secretAt(s, word string, i, end int) (from, to int, ok bool) {
 	if at, ok := token(word); ok {
 		return i + at, end, true
@@ -228,8 +227,8 @@ func secretAt(s, word string, i, end int) (from, to int, ok bool) {
 	return from, to, to > from
 }
 
-// isWord reports whether a value looks like a word of prose: letters, none but
-// the first in upper case.
+// isWord reports whether a value looks like a word of prose: letters, with at most the first in
+// upper case.
 func isWord(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (i > 0 || c < 'A' || c > 'Z') {
@@ -255,7 +254,7 @@ func wordEnd(s string, i int) int {
 	return i
 }
 
-// valueEnd is where an unquoted value ends.
+// valueEnd returns the end of an unquoted value.
 func valueEnd(s string, i int) int {
 	for i < len(s) && strings.IndexByte(" \t\r\n\"'`&;,<>(){}[]\\", s[i]) < 0 {
 		i++
@@ -298,7 +297,7 @@ func userinfo(s string, i int) (from, to int, ok bool) {
 
 const pemBegin = "-----BEGIN "
 
-// pemEnd is the end of the PEM block at i, or of the text.
+// pemEnd returns the end of the PEM block at i, or of the text.
 func pemEnd(s string, i int) int {
 	end := strings.Index(s[i:], "-----END ")
 	if end < 0 {

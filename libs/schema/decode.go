@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reader is a decoder that is used again and again: validation is on the path
-// of every call.
+// reader is a decoder that is reused, because validation is on the path of every
+// call.
 type reader struct {
 	in  bytes.Reader
 	dec *jsontext.Decoder
@@ -25,8 +25,8 @@ var readers = sync.Pool{New: func() any {
 	return r
 }}
 
-// decode reads one JSON value as the validator wants it, with numbers as they
-// are written.
+// decode reads one JSON value in the form that the validator needs, with numbers as
+// written.
 func decode(raw []byte) (any, error) {
 	r := readers.Get().(*reader)
 	defer func() {
@@ -113,11 +113,11 @@ func bounded(number string) bool {
 	return len(number) <= maxNumber && len(strings.TrimLeft(exponent, "+-")) <= 3
 }
 
-// escapes are those of JSON Pointers (RFC 6901). To make a replacer takes longer than what it
-// does here.
+// escapes are the escapes of JSON Pointers (RFC 6901). It is shared, because creating a
+// replacer takes longer than using it.
 var escapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer is one step of a JSON Pointer.
+// pointer returns one step of a JSON Pointer.
 func pointer(token string) string {
 	return "/" + escapes.Replace(token)
 }

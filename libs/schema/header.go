@@ -24,8 +24,8 @@ type HeaderParam struct {
 
 const annotation = "x-mcp-header"
 
-// headerParams finds the annotations of an input schema. Anywhere but on a
-// primitive property reached through properties alone, they are an error.
+// headerParams finds the annotations of an input schema. They are allowed only on a
+// primitive property that is reached through properties alone.
 func headerParams(root map[string]any) ([]HeaderParam, error) {
 	var found []HeaderParam
 	if err := walkHeaders(root, nil, true, &found); err != nil {
@@ -42,8 +42,8 @@ func headerParams(root map[string]any) ([]HeaderParam, error) {
 	return found, nil
 }
 
-// walkHeaders visits a schema; reachable says whether only properties led to
-// it from the root.
+// walkHeaders visits a schema. reachable is set if only properties lead to it from the
+// root.
 func walkHeaders(s map[string]any, path []string, reachable bool, found *[]HeaderParam) error {
 	if raw, has := s[annotation]; has {
 		name, ok := raw.(string)
@@ -104,8 +104,8 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// Match checks that a header says the same as the arguments. present is
-// whether the request has the header, value its decoded text.
+// Match checks that a header agrees with the arguments. present is set if the request has
+// the header; value is its decoded text.
 func (p HeaderParam) Match(arguments []byte, present bool, value string) error {
 	raw, err := p.find(arguments)
 	switch {
@@ -134,15 +134,15 @@ func (p HeaderParam) Match(arguments []byte, present bool, value string) error {
 	return nil
 }
 
-// isDecimal reports whether a header holds a number as JSON writes it, without
-// exponent. big.Rat reads more, such as 0x2A, which an intermediary that
-// routes by the header would not.
+// isDecimal reports whether a header holds a number in JSON form, without exponent.
+// big.Rat accepts more, such as 0x2A, which an intermediary that routes by the header would
+// not understand.
 func isDecimal(s string) bool {
 	v := jsontext.Value(s)
 	return len(s) <= 40 && v.Kind() == '0' && v.IsValid() && !strings.ContainsAny(s, "eE \t\r\n")
 }
 
-// find returns the parameter's value, or nil when it is absent or null.
+// find returns the parameter's value, or nil if it is absent or null.
 func (p HeaderParam) find(arguments []byte) (jsontext.Value, error) {
 	v := jsontext.Value(arguments)
 	for _, name := range p.Path {

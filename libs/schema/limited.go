@@ -6,18 +6,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxSteps bounds one validation by how often a part of the schema looks at a part of the value. With
-// $ref, a schema of 1 KB can say that one value is looked at 2^40 times.
+// maxSteps bounds one validation by the number of comparisons of a part of the schema with a part of
+// the value. With $ref, a schema of 1 KB can compare one value 2^40 times.
 const maxSteps = 250_000
 
-// limited is a compiled schema whose validations are ended when they take too many steps.
-// It is for one at a time.
+// limited is a compiled schema whose validations stop when they take too many steps. Only
+// one validation at a time may use it.
 type limited struct {
 	compiled *jsonschema.Schema
 	left     int
 }
 
-// limit has each part of a compiled schema counted when a value is looked at by it.
+// limit makes each part of a compiled schema count its comparisons.
 func limit(compiled *jsonschema.Schema) *limited {
 	l := &limited{compiled: compiled}
 	l.count(compiled, map[*jsonschema.Schema]bool{})
@@ -28,8 +28,8 @@ func (l *limited) validate(v any) (err error) {
 	l.left = maxSteps
 	defer func() {
 		if l.left < 0 {
-			_ = recover() // the validator has no other end
-			err = &InvalidError{Problems: []Problem{{Message: "takes too many steps to compare with its schema, whose $ref lead to each other; send less"}}}
+			_ = recover() // a panic is the only way to stop the validator
+			err = &InvalidError{Problems: []Problem{{Message: "takes too many steps to compare with its schema, because its $ref lead to each other; send a smaller value"}}}
 		}
 	}()
 	return l.compiled.Validate(v)
@@ -41,8 +41,8 @@ func (l *limited) step() {
 	}
 }
 
-// count sees to it that all that a schema refers to counts its steps, by the format, which is looked
-// at before its parts are.
+// count makes every part that a schema refers to count its steps. It uses the format keyword, which is
+// checked before the parts.
 func (l *limited) count(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] {
 		return
@@ -85,7 +85,7 @@ func (l *limited) countAny(v any, seen map[*jsonschema.Schema]bool) {
 	}
 }
 
-// pool has validators that compile makes.
+// pool returns a pool of validators made by compile.
 func pool(compile func() (*jsonschema.Schema, error)) *sync.Pool {
 	return &sync.Pool{New: func() any {
 		compiled, err := compile()

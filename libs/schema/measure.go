@@ -6,27 +6,27 @@ import (
 	"regexp/syntax"
 )
 
-// Bounds of what a decoded schema has.
+// Limits of a decoded schema.
 const (
 	maxDepth = 64
 	maxParts = 5000
-	// maxPaths bounds the pointers to all parts together: the compiler keeps them, and long
-	// names that are nested make each one long.
+	// maxPaths bounds the total size of the pointers to all parts: the compiler keeps them, and
+	// nested long names make each one long.
 	maxPaths = 2 << 20
-	// maxPattern bounds a regular expression by its bytes, and maxPatterns all of them by
-	// what they become: a{1000} is short to write.
+	// maxPattern bounds a regular expression in bytes, and maxPatterns all of them by their
+	// compiled size: a{1000} is short to write.
 	maxPattern  = 16 << 10
 	maxPatterns = 250_000
 )
 
-// measured is what a decoded schema has.
+// measured is the size of a decoded schema.
 type measured struct {
 	parts, paths, patterns int
-	// refers says that parts of it may be used more than once.
+	// refers: parts of it may be used more than once.
 	refers bool
 }
 
-// measure fails when a schema is more than what may be compiled.
+// measure fails if a schema is too large to be compiled.
 func measure(doc any) (m measured, err error) {
 	if err := m.add(doc, 1, 0); err != nil {
 		return m, err
@@ -35,12 +35,12 @@ func measure(doc any) (m measured, err error) {
 		return m, fmt.Errorf("schema has %d parts; the limit is %d", m.parts, maxParts)
 	}
 	if m.paths > maxPaths {
-		return m, fmt.Errorf("the paths of all parts of the schema have %d bytes; the limit is %d: use shorter names, or $defs", m.paths, maxPaths)
+		return m, fmt.Errorf("the paths of all parts of the schema have %d bytes; the limit is %d; use shorter names, or $defs", m.paths, maxPaths)
 	}
 	return m, nil
 }
 
-// add counts a value at a depth, whose path is so long.
+// add counts a value at a depth and with the given length of its path.
 func (m *measured) add(v any, depth, path int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("schema is nested deeper than %d levels", maxDepth)
@@ -86,7 +86,7 @@ func (m *measured) keyword(name string, value any) error {
 	return nil
 }
 
-// pattern counts a regular expression. One that is wrong is for the compiler to refuse.
+// pattern counts a regular expression. The compiler refuses invalid ones.
 func (m *measured) pattern(text string) error {
 	if len(text) > maxPattern {
 		return fmt.Errorf("a pattern is %d bytes; the limit is %d", len(text), maxPattern)
@@ -101,11 +101,11 @@ func (m *measured) pattern(text string) error {
 	return nil
 }
 
-// instructions is about how many a regular expression becomes.
+// instructions estimates the number of instructions of a compiled regular expression.
 func instructions(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)
 	if re.Op == syntax.OpCharClass {
-		n = 1 + len(re.Rune)/8 // one, with a table
+		n = 1 + len(re.Rune)/8 // one instruction, with a table
 	}
 	for _, sub := range re.Sub {
 		n += instructions(sub)

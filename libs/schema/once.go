@@ -7,20 +7,21 @@ import (
 	"weak"
 )
 
-// source is what a schema was compiled from, by its digest, and for what.
+// source identifies the input of a compilation: the digest of the schema, and its
+// purpose.
 type source struct {
 	digest [sha256.Size]byte
 	input  bool
 }
 
-// held are the compiled schemas that somebody has. Where a service and an edge are one
-// process, both have those of its tools.
+// held holds the compiled schemas that are in use. If a service and an edge share a process,
+// both use the schemas of its tools.
 var held = struct {
 	sync.Mutex
 	schemas map[source]weak.Pointer[Schema]
 }{schemas: map[source]weak.Pointer[Schema]{}}
 
-// once compiles a schema, unless somebody has it.
+// once compiles a schema, unless a compiled one is in use.
 func once(raw []byte, input bool, compile func([]byte) (*Schema, error)) (*Schema, error) {
 	from := source{sha256.Sum256(raw), input}
 	held.Lock()
@@ -40,11 +41,11 @@ func once(raw []byte, input bool, compile func([]byte) (*Schema, error)) (*Schem
 	return s, nil
 }
 
-// forget takes a schema off that nobody has any more.
+// forget removes a schema that is no longer in use.
 func forget(from source) {
 	held.Lock()
 	defer held.Unlock()
-	if held.schemas[from].Value() == nil { // and not compiled once more meanwhile
+	if held.schemas[from].Value() == nil { // and not compiled again meanwhile
 		delete(held.schemas, from)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// holds is where a keyword of JSON Schema has schemas.
+// holds says where the value of a JSON Schema keyword contains schemas.
 type holds byte
 
 const (
@@ -18,9 +18,9 @@ const (
 	named         // the members of an object
 )
 
-// keywords has those of all drafts. What is allowed besides, such as
-// additionalProperties and unevaluatedProperties, may be true or false for every
-// client.
+// keywords has the keywords of all drafts that contain schemas. Keywords that limit other
+// properties, such as additionalProperties and unevaluatedProperties, are not included: every
+// client accepts true or false there.
 var keywords = map[string]holds{
 	"items": either, "additionalItems": aSchema, "contains": aSchema, "propertyNames": aSchema, "not": aSchema,
 	"if": aSchema, "then": aSchema, "else": aSchema, "unevaluatedItems": aSchema, "contentSchema": aSchema,
@@ -28,21 +28,21 @@ var keywords = map[string]holds{
 	"properties": named, "patternProperties": named, "$defs": named, "definitions": named, "dependentSchemas": named,
 }
 
-// Plain returns a schema whose subschemas are all objects, and where it had others:
-// true becomes {}, and false {"not":{}}, which mean the same. Published clients
-// refuse a whole list of tools for one property that is true. Everything else
-// stays as it is written; so does the schema itself if there is nothing to do.
+// Plain returns a schema in which all subschemas are objects, and reports where it had others:
+// true becomes {} and false becomes {"not":{}}, which mean the same. Published clients
+// refuse a whole list of tools because of one property that is true. Everything else
+// stays as written; if nothing changes, raw itself is returned.
 func Plain(raw []byte) (plain []byte, changed []string, err error) {
 	if !bytes.Contains(raw, []byte("true")) && !bytes.Contains(raw, []byte("false")) {
 		return raw, nil, nil
 	}
 	if doc, err := decode(raw); err == nil && !hasBoolean(doc) {
-		return raw, nil, nil // which is much sooner said than copied
+		return raw, nil, nil // checking is much faster than copying
 	}
 	var out bytes.Buffer
 	p := plainer{from: jsontext.NewDecoder(bytes.NewReader(raw)), to: jsontext.NewEncoder(&out)}
 	if p.from.PeekKind() != '{' {
-		return raw, nil, nil // the root is for Compile to judge
+		return raw, nil, nil // Compile checks the root
 	}
 	if err := p.schema(""); err != nil {
 		return nil, nil, err
@@ -53,7 +53,7 @@ func Plain(raw []byte) (plain []byte, changed []string, err error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), p.changed, nil
 }
 
-// hasBoolean reports whether a decoded schema is true or false, or has one that is.
+// hasBoolean reports whether a decoded schema is true or false, or contains such a schema.
 func hasBoolean(schema any) bool {
 	s, ok := schema.(map[string]any)
 	if !ok {
@@ -126,8 +126,8 @@ func (p *plainer) list(at string) error {
 	return p.each(']', at, func(_, at string) error { return p.schema(at) })
 }
 
-// each copies the begin and end of an object or a list, and the names of an
-// object; value copies what is in it.
+// each copies the begin and end of an object or a list, and the names of an object; value
+// copies its contents.
 func (p *plainer) each(end jsontext.Kind, at string, value func(name, at string) error) error {
 	if err := p.token(); err != nil {
 		return err

@@ -1,5 +1,6 @@
-// Package schema compiles the JSON Schemas of tools and validates values
-// against them. It never fetches anything, and bounds what a schema may cost.
+// Package schema compiles the JSON Schemas of tools and validates values against them. It
+// never fetches anything, and it limits the cost of a schema. Start at CompileInput and
+// Schema.Validate.
 package schema
 
 import (
@@ -19,33 +20,33 @@ import (
 // Bounds of one schema.
 const (
 	maxBytes = 256 << 10
-	// maxNumber bounds one number, in schemas and values, by its characters. Its
-	// exponent has at most three digits: validation computes exactly, and
-	// 1e999999 is short to write and long to compute with.
+	// maxNumber is the largest number of characters of a number, in schemas and values. An
+	// exponent has at most three digits: validation computes exactly, and 1e999999 is short to
+	// write but expensive to compute with.
 	maxNumber = 1000
 )
 
-// Schema is a valid JSON Schema; drafts 4, 6, 7, 2019-09 and 2020-12, which is the default.
+// Schema is a valid JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12 (the default).
 type Schema struct {
-	// compiled compiles a schema that is sound when it is first used, which for most of a
-	// list of tools is never.
+	// compiled compiles a sound schema on first use: most schemas of a list of tools are
+	// never used.
 	compiled func() (*jsonschema.Schema, error)
-	// limited are the validators of a schema with references; nil for one without.
+	// limited holds the validators of a schema with references; nil without references.
 	limited *sync.Pool
 	headers []HeaderParam
 }
 
-// Headers are the parameters that the schema asks clients to mirror into
-// Mcp-Param headers.
+// Headers returns the parameters that clients must mirror into Mcp-Param
+// headers.
 func (s *Schema) Headers() []HeaderParam { return s.headers }
 
-// Has reports whether the schema describes a property, at its top.
+// Has reports whether the schema's top level describes a property.
 func (s *Schema) Has(property string) bool {
 	compiled, err := s.compiled()
 	return err == nil && compiled.Properties[property] != nil
 }
 
-// Compile checks a schema, and has it compiled. A $ref must stay inside it.
+// Compile checks and compiles a schema. A $ref must stay inside it.
 func Compile(raw []byte) (*Schema, error) {
 	return once(raw, false, func(raw []byte) (*Schema, error) {
 		s, _, err := compile(raw)
@@ -53,7 +54,7 @@ func Compile(raw []byte) (*Schema, error) {
 	})
 }
 
-// compile returns the schema as it was read, too.
+// compile also returns the decoded schema.
 func compile(raw []byte) (*Schema, map[string]any, error) {
 	if len(raw) > maxBytes {
 		return nil, nil, fmt.Errorf("schema is %d bytes; the limit is %d", len(raw), maxBytes)
@@ -77,7 +78,7 @@ func compile(raw []byte) (*Schema, map[string]any, error) {
 	if !sound(root) {
 		here = judged
 	}
-	raw = bytes.Clone(raw) // the caller's may change until then, and takes less room than doc
+	raw = bytes.Clone(raw) // the caller may change its bytes; a copy needs less memory than doc
 	compile := func() (*jsonschema.Schema, error) {
 		doc, err := decode(raw)
 		if err != nil {
@@ -95,8 +96,8 @@ func compile(raw []byte) (*Schema, map[string]any, error) {
 	return s, root, err
 }
 
-// Where a schema is, for the compiler. It validates every schema against its metaschema,
-// which is half of its work, but those of one host.
+// Locations of schemas for the compiler. It validates every schema against its metaschema, which is
+// half of its work, except those of one host.
 const (
 	judged  = "urn:busbar:schema"
 	trusted = "https://json-schema.org/busbar"
@@ -112,8 +113,8 @@ func validator(here string, doc any) (*jsonschema.Schema, error) {
 	return c.Compile(here)
 }
 
-// CompileInput is Compile for a tool's input: an object, whose x-mcp-header
-// annotations must be valid too.
+// CompileInput is Compile for a tool's input. The schema must describe an object, and its
+// x-mcp-header annotations must be valid.
 func CompileInput(raw []byte) (*Schema, error) { return once(raw, true, compileInput) }
 
 func compileInput(raw []byte) (*Schema, error) {
@@ -122,7 +123,7 @@ func compileInput(raw []byte) (*Schema, error) {
 		return nil, err
 	}
 	if root["type"] != "object" {
-		return nil, errors.New(`the schema of arguments needs "type": "object"`)
+		return nil, errors.New(`the schema of arguments must have "type": "object"`)
 	}
 	s.headers, err = headerParams(root)
 	return s, err
@@ -135,11 +136,11 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("$ref to %s is not followed; put it under $defs", url)
 }
 
-// Problem is one way in which a value fails its schema.
+// Problem is one violation of a schema by a value.
 type Problem struct {
 	// Path is a JSON Pointer into the value; empty for the value itself.
 	Path string
-	// Message says what is wrong there, in English.
+	// Message says what is wrong, in English.
 	Message string
 }
 
@@ -201,9 +202,9 @@ func (s *Schema) compare(v any) error {
 
 var english = message.NewPrinter(language.English)
 
-// collect takes the leaves: they name the place and the rule. A parameter that
-// is missing or unknown is named as the place. The validator goes through members in no
-// order; of many problems the first ones by place are kept, in that order.
+// collect keeps the leaves: they name the place and the rule. A missing or unknown parameter is itself
+// the place. The validator visits members in no fixed order, so of many problems the first ones by
+// place are kept, in that order.
 func collect(e *jsonschema.ValidationError, out *InvalidError) {
 	at := ""
 	for _, token := range e.InstanceLocation {
@@ -230,7 +231,7 @@ func collect(e *jsonschema.ValidationError, out *InvalidError) {
 
 func (e *InvalidError) add(path string, message func() string) {
 	at, _ := slices.BinarySearchFunc(e.Problems, path, func(p Problem, path string) int {
-		if p.Path <= path { // after those of the same place
+		if p.Path <= path { // keep the order of problems at the same place
 			return -1
 		}
 		return 1

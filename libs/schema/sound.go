@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// sound reports whether a decoded schema is certainly one: all of its keywords are among
-// those below, with values that they may have in draft 2020-12. It says nothing of others,
-// such as one of another draft. To compile a schema takes ten times as long as to read it
-// and to look at it so.
+// sound reports whether a decoded schema is certainly valid: all its keywords are among those below,
+// with values that draft 2020-12 allows. If it returns false, the schema may still be valid, for
+// example in another draft. Compiling a schema takes ten times as long as reading it and making
+// this check.
 func sound(root map[string]any) bool {
 	defs, _ := root["$defs"].(map[string]any)
 	return judge{defs}.schema(root)
 }
 
-// judge is for one schema, whose $defs are those of its root.
+// judge checks one schema; defs are the $defs of its root.
 type judge struct{ defs map[string]any }
 
 func (j judge) schema(v any) bool {
@@ -96,8 +96,8 @@ func isType(v any) bool {
 	return false
 }
 
-// distinct reports whether all values are as they have to be, and differ. More than a few
-// go the long way, which does not compare each with each.
+// distinct reports whether all values satisfy is and differ from each other. For more than a few it
+// returns false, and the caller takes the slow path, which avoids comparing each pair.
 func distinct(values []any, is func(any) bool) bool {
 	const few = 100
 	if len(values) > few {

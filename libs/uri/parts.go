@@ -9,11 +9,11 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxHost bounds the bytes of a host. DNS allows 253, which escapes and wide characters may make longer.
+// maxHost is the longest host in bytes. DNS allows 253, but escapes and wide characters may make it longer.
 const maxHost = 4 << 10
 
-// authority writes host and port in their normal form. It is not ok if the host is neither a name nor an
-// address, or the port not a number from 1 to 65535; the result is then as close as it gets.
+// authority writes host and port in their normal form. ok is false if the host is neither a name nor an address,
+// or the port is not a number from 1 to 65535; the result is then the closest form.
 func authority(scheme, raw string) (_ string, ok bool) {
 	host, port := raw, ""
 	if i := strings.LastIndexByte(raw, ':'); i > strings.LastIndexByte(raw, ']') {
@@ -43,7 +43,7 @@ func hostname(raw string) (_ string, ok bool) {
 		}
 		return "[" + addr.String() + "]", true
 	}
-	name := strings.ToLower(raw) // "_" is in use, and not in the profile of names below
+	name := strings.ToLower(raw) // "_" is in use, but the profile of names below does not allow it
 	if len(raw) > maxHost {
 		return name, false
 	}
@@ -70,8 +70,8 @@ func numeric(label string) bool {
 	return label != "" && strings.Trim(label, "0123456789") == ""
 }
 
-// paths are the readings of a path: with dot segments resolved before escapes and doubled slashes are, after
-// them, and both.
+// paths returns the readings of a path: with dot segments resolved before escapes and doubled slashes, after them,
+// and both.
 func paths(raw string) (all []string) {
 	first, plain := unescape(withoutDots(unreserved(raw))), unescape(raw)
 	for _, one := range [...]string{first, withoutDots(first), plain, withoutDots(plain)} {
@@ -104,7 +104,7 @@ func withoutDots(raw string) string {
 			continue
 		}
 		if i == len(segments)-1 {
-			out = append(out, "") // what is left is a directory
+			out = append(out, "") // the rest is a directory
 		}
 	}
 	clean := strings.Join(out, "/")
@@ -117,8 +117,8 @@ func withoutDots(raw string) string {
 // unescape decodes every valid escape of a text, once.
 func unescape(s string) string { return decode(s, func(byte) bool { return true }) }
 
-// unreserved decodes the escapes of characters that mean the same without (RFC 3986, section 2.3), and writes
-// the others in upper case.
+// unreserved decodes escapes of characters that mean the same without an escape (RFC 3986, section 2.3), and
+// writes the other escapes in upper case.
 func unreserved(s string) string {
 	return decode(s, func(c byte) bool {
 		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
@@ -147,7 +147,7 @@ func decode(s string, plain func(byte) bool) string {
 	return string(out)
 }
 
-// cutAny cuts a text before the first of some characters.
+// cutAny cuts a text before the first of the given characters.
 func cutAny(s, chars string) (before, rest string) {
 	if i := strings.IndexAny(s, chars); i >= 0 {
 		return s[:i], s[i:]

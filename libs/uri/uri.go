@@ -1,7 +1,8 @@
-// Package uri names the resource that a URI stands for. One resource has many spellings. Web is the normal form of
-// an http or https URI, which a reader requests. Readings are the forms in which a service may understand a
-// URI of any scheme, which a policy compares with its rules. The first reading of a web page is made from
-// its normal form, so a policy sees one name for all URIs that a reader requests alike.
+// Package uri finds the one name of a resource whose URI has many spellings. Web returns the normal form
+// of an http or https URI, which a reader requests. Readings returns the forms in which a service may
+// understand a URI of any scheme, which a policy compares with its rules. The first reading of a web page
+// comes from its normal form, so a policy sees one name for all URIs that lead to the same request. Start
+// at Web and Readings.
 package uri
 
 import (
@@ -11,7 +12,7 @@ import (
 	"strings"
 )
 
-// ports are the schemes of web pages with their default ports.
+// ports maps the schemes of web pages to their default ports.
 var ports = map[string]string{"http": "80", "https": "443"}
 
 var errNotWeb = errors.New("not an http or https URI of a host, without a user")
@@ -19,8 +20,8 @@ var errNotWeb = errors.New("not an http or https URI of a host, without a user")
 // Web returns the normal form of an http or https URI (RFC 3986, section 6.2): scheme and host in lower case,
 // the host in ASCII and without a final dot, an address in its shortest form, no default or empty port, a path
 // without dot segments and without escapes of letters, digits, "-", ".", "_" and "~", no empty query, no
-// fragment. Doubled slashes, other escapes and the query stay: servers may tell them apart. A URI with a user
-// or without a host has no such form, nor has one that net/url cannot parse.
+// fragment. Doubled slashes, other escapes and the query stay: servers may distinguish them. A URI with a user
+// or without a host has no such form, nor does one that net/url cannot parse.
 func Web(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -41,13 +42,13 @@ func Web(raw string) (string, error) {
 	return u.Scheme + "://" + host + withoutDots("/"+unreserved(path)) + query, nil
 }
 
-// Host returns HOST or HOST:PORT as Web writes it in an https URI; not ok if raw is neither.
+// Host returns HOST or HOST:PORT as Web writes it in an https URI; ok is false if raw is neither.
 func Host(raw string) (_ string, ok bool) { return authority("https", raw) }
 
 // Readings returns the forms in which a service may understand a URI, at least one. Each has scheme and host in
 // lower case, no escapes, no dot segments and no doubled slashes. The first is the reading of RFC 3986. Others
-// follow where services differ: where dot segments meet doubled or escaped slashes, and where "?" and "#" may
-// be part of a path. http and https URIs lose all that Web takes away, and are also read as leniently as
+// follow if services differ: if dot segments meet doubled or escaped slashes, or if "?" and "#" may
+// be part of a path. http and https URIs lose everything that Web removes, and are also read as leniently as
 // browsers do. Text without a scheme only loses its escapes.
 func Readings(raw string) (all []string) {
 	if page, err := Web(raw); err == nil {
@@ -71,8 +72,8 @@ func Readings(raw string) (all []string) {
 	return once
 }
 
-// pages are the readings of an http or https URI, as browsers take it: white space, backslashes and
-// the number of slashes before the host do not matter to them.
+// pages returns the readings of an http or https URI by a browser, which ignores white space, reads
+// backslashes as slashes, and accepts any number of slashes before the host.
 func pages(raw string) (all []string) {
 	raw, _, _ = strings.Cut(forgiven(raw), "#")
 	raw, query, _ := strings.Cut(raw, "?")
@@ -95,7 +96,7 @@ func isWeb(scheme string) bool { return ports[strings.ToLower(unescape(forgiven(
 // slashes writes backslashes as slashes.
 var slashes = strings.NewReplacer(`\`, "/", "%5c", "/", "%5C", "/")
 
-// forgiven is text without the white space that browsers leave out of a URL.
+// forgiven removes the white space that browsers ignore in a URL.
 func forgiven(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r == '\r' {
@@ -105,8 +106,8 @@ func forgiven(s string) string {
 	}, strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }))
 }
 
-// others are the readings of a URI of any other scheme, whose path ends at one of some characters. What follows
-// the path is part of the name.
+// others returns the readings of a URI of any other scheme. Its path ends at one of the given characters; the
+// rest is part of the name.
 func others(scheme, rest, ends string) (all []string) {
 	scheme = strings.ToLower(unescape(scheme))
 	host := ""
@@ -125,8 +126,8 @@ func others(scheme, rest, ends string) (all []string) {
 	return all
 }
 
-// Pattern returns the pieces of text between the wildcards of a pattern, at least one, of the pattern that fits
-// the readings of what the given one fits.
+// Pattern translates a pattern, given as the pieces of text between its wildcards. The result matches the
+// readings of every URI that the original matches, and has at least one piece.
 func Pattern(pieces []string) []string {
 	scheme, rest, ok := strings.Cut(pieces[0], ":")
 	page := ok && isWeb(scheme)
@@ -147,7 +148,7 @@ func Pattern(pieces []string) []string {
 	after, hosted := strings.CutPrefix(rest, "//")
 	end := strings.LastIndexByte(pieces[0], '/') + 1
 	switch {
-	case hosted && !strings.Contains(after, "/"): // The first wildcard is in the host.
+	case hosted && !strings.Contains(after, "/"): // the first wildcard is in the host
 		out[0] = strings.ToLower(out[0])
 		hosts(out, pieces, page, strings.ToLower(scheme))
 	case end > 0:
@@ -158,7 +159,7 @@ func Pattern(pieces []string) []string {
 	return out
 }
 
-// hosts writes the rest of a host, after its first wildcard.
+// hosts writes the rest of a host after its first wildcard.
 func hosts(out, pieces []string, page bool, scheme string) {
 	last := len(pieces) - 1
 	for i := 1; i <= last; i++ {
@@ -168,7 +169,7 @@ func hosts(out, pieces []string, page bool, scheme string) {
 		if page && (!open || i == last) {
 			host, _ = authority(scheme, host)
 			if open && host != "" {
-				path = "/" // as the reading of a page without a path has
+				path = "/" // like the reading of a page without a path
 			}
 		}
 		out[i] = host + unescape(path)
@@ -178,7 +179,7 @@ func hosts(out, pieces []string, page bool, scheme string) {
 	}
 }
 
-// withoutFragment are the pieces of a pattern before the first "#".
+// withoutFragment returns the pieces of a pattern before the first "#".
 func withoutFragment(pieces []string) []string {
 	for i, piece := range pieces {
 		if before, _, ok := strings.Cut(piece, "#"); ok {
