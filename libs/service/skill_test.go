@@ -106,7 +106,7 @@ func TestMalformedSkills(t *testing.T) {
 		t.Fatal("started")
 	}
 	for _, want := range []string{
-		"skill: there is no directory", "skill: there is no SKILL.md", `skill: SKILL.md: name "Capitals"`, "skill twice: added twice",
+		"skill: the directory of the skill is missing", "skill: there is no SKILL.md", `skill: SKILL.md: name "Capitals"`, "skill twice: added twice",
 		"skill taken: there is a resource skill://svc/taken/SKILL.md", "skill: film of big takes",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -12,16 +12,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/yamljson"
 )
 
-// maxFrontmatter bounds a frontmatter, in bytes.
+// maxFrontmatter is the largest frontmatter, in bytes.
 const maxFrontmatter = 32 << 10
 
-// frontmatter reads the YAML that a SKILL.md begins with, between two lines of
-// three hyphens: all of it as a JSON object, and those of its fields that are
-// texts.
+// frontmatter reads the YAML at the beginning of a SKILL.md, between two lines of three hyphens. It
+// returns all of it as a JSON object, and its text fields.
 //
-// Hosts compare what they read there with what the server says it is, and load
-// no skill where the two differ. So YAML that its readers disagree about is
-// refused.
+// Hosts compare what they read there with what the server reports, and load no skill if the two differ. So
+// YAML that different parsers read differently is refused.
 func frontmatter(file []byte) (object jsontext.Value, texts map[string]string, err error) {
 	if !utf8.Valid(file) {
 		return nil, nil, errors.New("it is not UTF-8")
@@ -50,15 +48,15 @@ func frontmatter(file []byte) (object jsontext.Value, texts map[string]string, e
 	return object, texts, nil
 }
 
-// front is how hosts find a frontmatter.
+// front matches a frontmatter in the same way as hosts do.
 var front = regexp.MustCompile(`^---\r?\n((?s:.*?)\r?\n)---[ \t]*(?:\r?\n|$)`)
 
-// between returns the frontmatter with the line before it, so that errors name
-// the lines of the file.
+// between returns the frontmatter with the line before it, so that line numbers in errors are
+// those of the file.
 func between(file []byte) ([]byte, error) {
 	at := front.FindSubmatchIndex(file)
 	if at == nil {
-		return nil, errors.New("it does not begin with a frontmatter between two lines of three hyphens")
+		return nil, errors.New("it has no frontmatter; begin it with YAML between two lines of three hyphens")
 	}
 	if at[3] > maxFrontmatter {
 		return nil, fmt.Errorf("its frontmatter is longer than %d KiB", maxFrontmatter>>10)

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// textTypes are the types of texts that their beginning does not tell. The tables
-// of the machine are not asked: instances of a service on two machines have to
-// say the same.
+// textTypes are the types of texts that cannot be recognised by their beginning. The machine's
+// own tables are not used: instances of a service on two machines must report the
+// same.
 var textTypes = map[string]string{
 	".css":  "text/css",
 	".csv":  "text/csv",
@@ -30,8 +30,8 @@ var textTypes = map[string]string{
 	".yml":  "application/yaml",
 }
 
-// mimeType tells a file's type by its name, else by its beginning, and whether
-// to show it as text.
+// mimeType returns a file's type by its name, otherwise by its beginning, and whether it is
+// text.
 func mimeType(name string, data []byte) (media string, text bool) {
 	media, text = textTypes[strings.ToLower(path.Ext(name))]
 	if !text {

@@ -1,6 +1,6 @@
-// Package skill reads Agent Skills (https://agentskills.io/specification):
-// directories with a SKILL.md that tells a model how to do something, and the
-// files it needs for that.
+// Package skill reads and checks Agent Skills (https://agentskills.io/specification):
+// directories with a SKILL.md that tells a model how to do something, and the files needed for
+// that. Start at Read.
 package skill
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/busbar-mcp/busbar/libs/mcp"
 )
 
-// Skill is one skill as it was when it was read.
+// Skill is one skill at the time of reading.
 type Skill struct {
 	Name        string
 	Description string
-	// Frontmatter is that of SKILL.md as a JSON object: all of it, in the
+	// Frontmatter is the frontmatter of SKILL.md as a JSON object: all of it, in the
 	// author's order.
 	Frontmatter jsontext.Value
-	// Files are all of the skill's, SKILL.md among them, by path.
+	// Files are all files of the skill, including SKILL.md, ordered by path.
 	Files []File
 }
 
@@ -33,17 +33,17 @@ type File struct {
 	// Path is relative to the skill's directory, with slashes.
 	Path     string
 	MIMEType string
-	// Text says that the content is a text in UTF-8.
+	// Text is set if the content is UTF-8 text.
 	Text bool
 	Data []byte
 }
 
-// Read reads the skill whose SKILL.md is at the root of dir, within the limits
-// of libs/mcp. Everything below dir belongs to the skill, and has to be a
-// regular file: a link could lead out of it.
+// Read reads the skill whose SKILL.md is at the root of dir, within the limits of libs/mcp.
+// Everything below dir belongs to the skill, and must be a regular file: a link could lead
+// out of it.
 func Read(dir fs.FS) (*Skill, error) {
 	if dir == nil {
-		return nil, errors.New("there is no directory")
+		return nil, errors.New("the directory of the skill is missing")
 	}
 	s := &Skill{}
 	left := mcp.MaxSkillBytes
@@ -61,7 +61,7 @@ func Read(dir fs.FS) (*Skill, error) {
 			return fmt.Errorf("%s is not a regular file", path)
 		}
 		if len(s.Files) == mcp.MaxSkillFiles {
-			return fmt.Errorf("more than %d files", mcp.MaxSkillFiles)
+			return fmt.Errorf("it has more than %d files", mcp.MaxSkillFiles)
 		}
 		data, err := read(dir, path, left)
 		if err != nil {
@@ -98,7 +98,7 @@ func read(dir fs.FS, path string, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(data) > limit {
-		return nil, fmt.Errorf("its files are more than %d MiB together", mcp.MaxSkillBytes>>20)
+		return nil, fmt.Errorf("its files are larger than %d MiB together", mcp.MaxSkillBytes>>20)
 	}
 	return data, nil
 }
@@ -114,14 +114,14 @@ func (s *Skill) describe(file []byte) error {
 	}
 	name, ok := texts["name"]
 	if !ok {
-		return errors.New("its frontmatter has no name, a text")
+		return errors.New("its frontmatter has no name; add one as text")
 	}
 	if err := mcp.CheckSkillName(name); err != nil {
 		return err
 	}
 	description, ok := texts["description"]
 	if !ok || strings.TrimSpace(description) == "" {
-		return errors.New("its frontmatter has no description, a text")
+		return errors.New("its frontmatter has no description; add one as text")
 	}
 	if n := utf8.RuneCountInString(description); n > maxDescription {
 		return fmt.Errorf("its description has %d characters; the limit is %d", n, maxDescription)

@@ -106,7 +106,7 @@ func TestMalformed(t *testing.T) {
 		dir  fs.FS
 		want string
 	}{
-		"no directory":             {nil, "no directory"},
+		"is missing":               {nil, "is missing"},
 		"an empty directory":       {fstest.MapFS{}, "no SKILL.md"},
 		"SKILL.md not at the root": {fstest.MapFS{"sub/SKILL.md": {Data: []byte(about)}}, "no SKILL.md"},
 		"skill.md in lower case":   {fstest.MapFS{"skill.md": {Data: []byte(about)}}, "no SKILL.md"},
@@ -116,11 +116,11 @@ func TestMalformed(t *testing.T) {
 		"a link":                   {linked, "link is not a regular file"},
 		"a deep path":              {dir(about, map[string]string{strings.Repeat("d/", 16) + "f": ""}), "16 names"},
 		"a long path":              {dir(about, map[string]string{strings.Repeat("p", 257): ""}), "256 bytes"},
-		"an empty file":            {dir("", nil), "does not begin"},
-		"no frontmatter":           {dir("# Title\n", nil), "does not begin"},
-		"a byte order mark":        {dir("\ufeff"+about, nil), "does not begin"},
-		"frontmatter later":        {dir("\n"+about, nil), "does not begin"},
-		"frontmatter without end":  {dir("---\nname: n\n", nil), "does not begin"},
+		"an empty file":            {dir("", nil), "has no frontmatter"},
+		"no frontmatter":           {dir("# Title\n", nil), "has no frontmatter"},
+		"a byte order mark":        {dir("\ufeff"+about, nil), "has no frontmatter"},
+		"frontmatter later":        {dir("\n"+about, nil), "has no frontmatter"},
+		"frontmatter without end":  {dir("---\nname: n\n", nil), "has no frontmatter"},
 		"an endless frontmatter":   {dir("---\nname: "+strings.Repeat("n", 40<<10)+"\n---\n", nil), "longer than 32 KiB"},
 		"not UTF-8":                {dir(about+"\xff", nil), "not UTF-8"},
 		"not YAML":                 {field("a: [b"), "frontmatter: yaml: line"},
